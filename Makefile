@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front: CMake and Ninja do the work, CMakePresets.json says what each build/<preset> is.
+
+PREFIX ?= /usr/local
+CTEST   = ctest --output-on-failure --no-label-summary -j 2
+
+# The sanitizers place their shadow memory where some kernels put a program when addresses are random.
+FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
+
+.DEFAULT_GOAL = help
+.PHONY: help bootstrap build run test check asan tsan fuzz tidy bench install format size clean
+
+help:     ## this list
+	@echo 'Estoc: make <target>'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+bootstrap: ## install the Debian packages the build needs, if any is missing
+	@scripts/bootstrap
+
+build:    ## compile everything into build/release
+build: build/release/build.ninja
+	@cmake --build build/release
+
+run:      ## train the reference CNN on Fashion-MNIST, printing loss and accuracy
+run: build/release/build.ninja
+	@cmake --build build/release --target examples/fashion_mnist
+	build/release/examples/fashion_mnist
+
+test:     ## build, then run the suite
+test: build
+	@$(CTEST) --no-tests=error --test-dir build/release
+
+check:    ## format, layers, banned functions, headers, gcc and clang warnings, scripts
+check: bootstrap
+	@scripts/check
+
+asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: build/asan/build.ninja
+	@cmake --build build/asan
+	@$(FIXED) $(CTEST) --no-tests=error --test-dir build/asan
+
+tsan:     ## the tests that use threads, under ThreadSanitizer
+tsan: build/tsan/build.ninja
+	@cmake --build build/tsan
+	@$(FIXED) $(CTEST) -L threads --test-dir build/tsan
+
+fuzz:     ## build the fuzzers of tests/fuzz into build/fuzz/fuzz
+fuzz: build/fuzz/build.ninja
+	@cmake --build build/fuzz
+
+tidy:     ## clang-tidy over the library, the tool and the examples
+tidy: build/clang/build.ninja
+	@scripts/tidy
+
+bench:    ## compare with TensorFlow and PyTorch (sets both up under build/); BENCH="gemm" runs single programs instead
+bench: build/dist/build.ninja
+	@cmake --build build/dist
+ifdef BENCH
+	@for name in $(BENCH); do echo "== $$name"; "build/dist/bench/$$name" || exit 1; done
+else
+	@scripts/bench-env
+	@bench/compare
+endif
+
+install:  ## install the libraries, headers and the tool under PREFIX (/usr/local)
+install: bootstrap
+	@cmake --preset dist -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	@cmake --build build/dist
+	@cmake --install build/dist
+
+format:   ## clang-format every C file in place
+	@scripts/format
+
+size:     ## what is longer than it should be
+	@scripts/size
+
+clean:    ## remove what was built (the downloads of scripts/bench-env stay)
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name 'bench-*' -exec rm -rf {} +
+
+# Ninja runs CMake again by itself when a CMake file or the list of sources changes.
+build/%/build.ninja: CMakePresets.json | bootstrap
+	@cmake --preset $*

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tests: every tests/<folder>/<name>.c is one cmocka program, test_<folder>_<name>, known to CTest under that name.
+#
+# Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
+# `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer.
+
+set(est_special_folders cluster fault interop e2e)
+set(est_thread_tests "^base/pool" "^(runtime|kernels|data|net|cluster|collective|train)/")
+
+# Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
+if(EST_SANITIZE STREQUAL "fuzzer")
+    set(est_cmocka "")
+else()
+    pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+    set(est_cmocka PkgConfig::CMOCKA)
+endif()
+add_library(estoc_test_flags INTERFACE)
+target_compile_definitions(estoc_test_flags INTERFACE
+    "EST_SOURCE_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}\"" "EST_BUILD_DIR=\"${CMAKE_CURRENT_BINARY_DIR}\"")
+target_link_libraries(estoc_test_flags INTERFACE estoc_internals ${est_cmocka})
+
+if(EST_SANITIZE STREQUAL "fuzzer")
+    file(GLOB est_fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*.c)
+    foreach(source IN LISTS est_fuzz_sources)
+        cmake_path(GET source STEM name)
+        est_program(fuzz_${name} FOLDER fuzz SOURCES ${source} LINK estoc_test_flags)
+        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+    return()
+endif()
+
+est_support(estoc_test_support tests estoc_test_flags)
+
+set(est_test_environment
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=halt_on_error=1")
+
+if(EST_SANITIZE)
+    set(est_test_seconds 600)
+else()
+    set(est_test_seconds 120)
+endif()
+
+file(GLOB est_test_sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tests" CONFIGURE_DEPENDS tests/*/*.c)
+list(FILTER est_test_sources EXCLUDE REGEX "^(support|fuzz)/")
+foreach(source IN LISTS est_test_sources)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET source STEM name)
+    set(test "test_${folder}_${name}")
+
+    set(labels unit)
+    if(folder IN_LIST est_special_folders)
+        set(labels ${folder})
+    elseif(folder STREQUAL "ops")
+        list(APPEND labels ops)
+    endif()
+    foreach(pattern IN LISTS est_thread_tests)
+        if(source MATCHES "${pattern}")
+            list(APPEND labels threads)
+        endif()
+    endforeach()
+    if(EST_SANITIZE STREQUAL "thread" AND NOT "threads" IN_LIST labels)
+        continue()
+    endif()
+
+    est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
+    add_test(NAME ${test} COMMAND ${test})
+    set_tests_properties(${test} PROPERTIES
+        LABELS "${labels}" TIMEOUT ${est_test_seconds} ENVIRONMENT "${est_test_environment}")
+    if(folder STREQUAL "cluster")
+        set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes: not beside another test
+        if(TARGET estoc_cli)
+            add_dependencies(${test} estoc_cli)
+        endif()
+    endif()
+endforeach()

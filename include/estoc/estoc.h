@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything: include this one. */
+#ifndef ESTOC_ESTOC_H
+#define ESTOC_ESTOC_H
+
+#include "estoc/graph.h"
+#include "estoc/log.h"
+#include "estoc/nn.h"
+#include "estoc/ops.h"
+#include "estoc/session.h"
+#include "estoc/status.h"
+#include "estoc/tensor.h"
+
+#ifndef ESTOC_BUILDING
+#include "estoc/locate.h" /* last: wraps the builders so that errors name your source line */
+#endif
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs and nodes: what a model is made of.
+ *
+ * A graph is built once by calling the functions of <estoc/ops.h> and run many times by a session. An est_node is a
+ * small value that names one output of one operation, so calls nest. Builders never fail visibly: the first bad
+ * operation poisons the graph, later ones pass the poison on, and est_graph_status() reports what went wrong with the
+ * operation, the shapes and the line of your program that built it.
+ *
+ * Threading: one thread at a time while building; immutable, and so any thread, once sessions run it. */
+#ifndef ESTOC_GRAPH_H
+#define ESTOC_GRAPH_H
+
+#include "estoc/status.h"
+#include "estoc/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_graph est_graph;
+
+/* Output `output` of operation `id` of `graph`. A zeroed est_node stands for "none". */
+typedef struct est_node {
+    est_graph *graph;
+    int32_t    id;
+    int32_t    output;
+} est_node;
+
+#define EST_NO_NODE ((est_node){ 0 })
+
+typedef struct est_nodes {
+    const est_node *data;
+    int             n;
+} est_nodes;
+
+/* EST_NODES(a, b, c): a list of nodes as one argument. */
+#define EST_NODES(...)                                                                                                 \
+    ((est_nodes){ (const est_node[]){ __VA_ARGS__ }, (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
+
+/* A new empty graph. `seed` 0 leaves random operations without a seed of their own to draw one per session. */
+EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);
+
+/* Frees the graph and every node of it. Sessions that run it must be freed first. NULL is fine. */
+EST_API void est_graph_free(est_graph *graph);
+
+/* EST_OK, or the first failure of any builder, whose text est_error_message() then gives. */
+EST_API EST_MUST_CHECK est_status est_graph_status(const est_graph *graph);
+
+/* Poisons the graph with the calling thread's last failure and returns the node that stands for it. */
+EST_API est_node est_graph_poison(est_graph *graph, est_status status);
+
+/* Names of operations made until the matching pop start with "scope/"; a scope used twice becomes scope_1. */
+EST_API void est_scope_push(est_graph *graph, const char *scope);
+EST_API void est_scope_pop(est_graph *graph);
+
+/* Gives the operation of `node` a name (made unique if taken) and returns the node. */
+EST_API est_node est_named(est_node node, const char *name);
+
+/* Makes the operation of `node` run only after that of `before`; returns `node`. */
+EST_API est_node est_after(est_node node, est_node before);
+
+/* The device string operations made until the next call are pinned to; NULL or "": free. Copied. */
+EST_API void est_graph_device(est_graph *graph, const char *device);
+
+/* What is known about a node. Names are borrowed until the graph goes. */
+EST_API const char      *est_node_name(est_node node);
+EST_API est_dtype        est_node_dtype(est_node node);
+EST_API const est_shape *est_node_shape(est_node node);
+EST_API int64_t          est_node_dim(est_node node, int axis); /* -1: unknown; negative axes count from the end */
+
+/* Finds output 0 of the operation called `name`; EST_NO_NODE if there is none. */
+EST_API est_node est_graph_find(const est_graph *graph, const char *name);
+
+/* The derivative of a scalar towards one node or variable: dense, or only some rows (indices set). */
+typedef struct est_gradient {
+    est_node values;  /* the gradient, or its rows [n, ...]; EST_NO_NODE when the loss does not depend on it */
+    est_node indices; /* EST_NO_NODE: dense; else which rows, int64 or int32 [n], duplicates mean their sum */
+} est_gradient;
+
+/* Adds the operations that compute d(sum of y)/d(wrt[i]) and puts them in out[0..n-1]. A variable is named by its
+ * handle (est_variable). Errors poison the graph. */
+EST_API void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out);
+
+/* Tells the next builder call which source line to blame; <estoc/locate.h> calls it for you. */
+EST_API void est_here(const char *file, int line);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streaming metrics: state in local variables, an update run with every batch, a value computed from the state.
+ *
+ * Fetching the value in the same run as the update gives the value before it. State is float32 and starts at 0.
+ * Weights broadcast to the values; weights of one rank less get a last axis of size 1. A division by 0 gives 0 unless
+ * noted. Names of variables are those of tf.compat.v1.metrics ("accuracy/total"), and like there they are local: no
+ * checkpoint keeps them.
+ *
+ * Threading: one thread at a time per graph. */
+#ifndef ESTOC_METRICS_H
+#define ESTOC_METRICS_H
+
+#include "estoc/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_metric {
+    est_node value;
+    est_node update; /* to be run as a target with every batch */
+    est_node reset;  /* to be run as a target before the first */
+} est_metric;
+
+typedef enum est_curve { EST_ROC = 0, EST_PR } est_curve;
+/* How the area under a curve is summed: 0 is the interpolation of v2, exact for PR; the others are v1's. */
+typedef enum est_summation {
+    EST_SUM_INTERPOLATION = 0,
+    EST_SUM_TRAPEZOID,
+    EST_SUM_CAREFUL_INTERPOLATION,
+    EST_SUM_MINORING,
+    EST_SUM_MAJORING
+} est_summation;
+
+typedef struct est_metric_options {
+    size_t        struct_size;    /* filled by EST_METRIC */
+    const char   *name;           /* NULL: the metric's */
+    est_node      weights;        /* EST_NO_NODE: 1 */
+    int           num_thresholds; /* auc: 0: 200 */
+    est_curve     curve;          /* auc */
+    est_summation summation;      /* auc */
+    const double *thresholds;     /* auc: n_thresholds numbers in (0, 1), in place of num_thresholds; copied */
+    int           n_thresholds;
+    bool          v1; /* thresholds: accuracy with >=, precision and recall with 1e-7 in the divisor */
+} est_metric_options;
+
+#define EST_METRIC(...) (&(const est_metric_options){ .struct_size = sizeof(est_metric_options), __VA_ARGS__ })
+
+/* sum(w x) / sum(w). */
+EST_API est_metric est_metric_mean(est_node values, const est_metric_options *options);
+/* The part of predictions equal to labels. */
+EST_API est_metric est_metric_accuracy(est_node labels, est_node predictions, const est_metric_options *options);
+/* tp / (tp + fp) and tp / (tp + fn). Integers and bools are true when not 0, floats when above 0.5. */
+EST_API est_metric est_metric_precision(est_node labels, est_node predictions, const est_metric_options *options);
+EST_API est_metric est_metric_recall(est_node labels, est_node predictions, const est_metric_options *options);
+/* Means of |p - l|, of (p - l)^2, and the root of the latter. */
+EST_API est_metric est_metric_mean_absolute_error(est_node labels, est_node predictions,
+                                                  const est_metric_options *options);
+EST_API est_metric est_metric_mean_squared_error(est_node labels, est_node predictions,
+                                                 const est_metric_options *options);
+EST_API est_metric est_metric_root_mean_squared_error(est_node labels, est_node predictions,
+                                                      const est_metric_options *options);
+/* Mean of |p - l| / normalizer, 0 where the normalizer is 0. */
+EST_API est_metric est_metric_mean_relative_error(est_node labels, est_node predictions, est_node normalizer,
+                                                  const est_metric_options *options);
+/* 1 - mean of sum(p l) over the axis; both should have length 1 along it. */
+EST_API est_metric est_metric_mean_cosine_distance(est_node labels, est_node predictions, int axis,
+                                                   const est_metric_options *options);
+/* Mean over all classes of the part of each that was found; classes that never occur count as 0. */
+EST_API est_metric est_metric_mean_per_class_accuracy(est_node labels, est_node predictions, int64_t n_classes,
+                                                      const est_metric_options *options);
+/* Mean over the classes that occur of tp / (tp + fp + fn). */
+EST_API est_metric est_metric_mean_iou(est_node labels, est_node predictions, int64_t n_classes,
+                                       const est_metric_options *options);
+/* Of labels and probabilities, a prediction being true above the threshold. */
+EST_API est_metric est_metric_accuracy_at_threshold(est_node labels, est_node predictions, double threshold,
+                                                    const est_metric_options *options);
+EST_API est_metric est_metric_precision_at_threshold(est_node labels, est_node predictions, double threshold,
+                                                     const est_metric_options *options);
+EST_API est_metric est_metric_recall_at_threshold(est_node labels, est_node predictions, double threshold,
+                                                  const est_metric_options *options);
+/* The area under the ROC or the precision-recall curve. */
+EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const est_metric_options *options);
+
+/* est_metric_accuracy without options. */
+EST_API est_metric est_accuracy(est_node labels, est_node predictions);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

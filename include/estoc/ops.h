@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations a graph is built from, one builder each. Names, meaning and shape rules are TensorFlow's.
+ *
+ * Elementwise operations broadcast as numpy does. Axes may be negative and then count from the end. A list of axes of
+ * EST_ALL_AXES means every axis. None of these fail visibly: see <estoc/graph.h>. */
+#ifndef ESTOC_OPS_H
+#define ESTOC_OPS_H
+
+#include "estoc/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EST_ALL_AXES ((est_i64s){ 0 })
+
+/* --- sources and plumbing -------------------------------------------------------------------------------------- */
+
+/* A constant; the tensor is shared. */
+EST_API est_node est_const(est_graph *graph, est_tensor *value);
+/* A constant scalar of any numeric dtype, and small constant vectors. */
+EST_API est_node est_scalar(est_graph *graph, est_dtype dtype, double value);
+EST_API est_node est_const_f32(est_graph *graph, est_shape shape, const float *values);
+EST_API est_node est_const_i64(est_graph *graph, est_shape shape, const int64_t *values);
+EST_API est_node est_const_i32(est_graph *graph, est_shape shape, const int32_t *values);
+/* An int32 vector constant from a list. */
+EST_API est_node est_const_list(est_graph *graph, est_i64s values);
+/* A value that every run must feed. */
+EST_API est_node est_placeholder(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
+/* y = x. */
+EST_API est_node est_identity(est_node x);
+/* y = x, but no gradient flows back. */
+EST_API est_node est_stop_gradient(est_node x);
+/* Runs all of `nodes`, gives nothing: one target for many updates. */
+EST_API est_node est_group(est_graph *graph, est_nodes nodes);
+/* x as another dtype; numbers to bool as x != 0. */
+EST_API est_node est_cast(est_node x, est_dtype dtype);
+/* x, or an error naming this node when an element is NaN or infinite. */
+EST_API est_node est_check_numerics(est_node x, const char *message);
+
+/* --- shapes and pieces ----------------------------------------------------------------------------------------- */
+
+/* The same elements under another shape; one entry may be -1. */
+EST_API est_node est_reshape(est_node x, est_i64s shape);
+/* The same with a shape computed by the graph. */
+EST_API est_node est_reshape_to(est_node x, est_node shape);
+EST_API est_node est_expand_dims(est_node x, int axis);
+/* Drops axes of size 1: the named ones, or all. */
+EST_API est_node est_squeeze(est_node x, est_i64s axes);
+/* The shape as an int32 vector; the number of elements as an int32 scalar. */
+EST_API est_node est_shape_of(est_node x);
+EST_API est_node est_size(est_node x);
+EST_API est_node est_fill(est_node dims, est_node value);
+EST_API est_node est_zeros_like(est_node x);
+EST_API est_node est_ones_like(est_node x);
+/* start, start + delta, ... below limit. */
+EST_API est_node est_range(est_node start, est_node limit, est_node delta);
+EST_API est_node est_concat(est_nodes parts, int axis);
+/* n equal parts; out receives n nodes. */
+EST_API void est_split(est_node x, int n, int axis, est_node *out);
+/* size[i] -1 means to the end. */
+EST_API est_node est_slice(est_node x, est_i64s begin, est_i64s size);
+/* Python's x[begin:end:stride] with TensorFlow's masks (bit i for axis i); lists all of one length. */
+typedef struct est_strided_slice_options {
+    int64_t begin_mask;       /* bit i: begin[i] is ignored */
+    int64_t end_mask;         /* bit i: end[i] is ignored */
+    int64_t shrink_axis_mask; /* bit i: take begin[i] alone and drop the axis */
+    int64_t new_axis_mask;    /* bit i: a new axis of size 1 here */
+    int64_t ellipsis_mask;    /* bit i: as many full axes as are needed here */
+} est_strided_slice_options;
+EST_API est_node est_strided_slice(est_node x, est_i64s begin, est_i64s end, est_i64s strides,
+                                   est_strided_slice_options options);
+/* Stacks equal shapes along a new axis, and back; unpack's out receives as many nodes as the axis is long. */
+EST_API est_node est_pack(est_nodes parts, int axis);
+EST_API void     est_unpack(est_node x, int n, int axis, est_node *out);
+EST_API est_node est_tile(est_node x, est_i64s multiples);
+EST_API est_node est_transpose(est_node x, est_i64s permutation);
+EST_API est_node est_broadcast_to(est_node x, est_node shape);
+/* dy summed over the axes along which x was broadcast, so that it has x's shape. */
+EST_API est_node est_sum_to_shape(est_node dy, est_node x);
+/* before/after: int list of 2 per axis: [[b0,a0],[b1,a1],...] flattened. */
+EST_API est_node est_pad(est_node x, est_i64s paddings, double value);
+/* Slices of params along axis, picked by indices; an index out of range is an error. */
+EST_API est_node est_gather(est_node params, est_node indices, int axis);
+/* out[id[i], ...] += x[i, ...]; negative ids are dropped. n: int32 scalar or a count known now. */
+EST_API est_node est_unsorted_segment_sum(est_node x, est_node ids, est_node n_segments);
+/* Distinct values of a vector in order of first sight; *index (may be NULL) maps every element to its place. */
+EST_API est_node est_unique(est_node x, est_node *index);
+/* Coordinates of the true elements, int64 [n, rank]. */
+EST_API est_node est_where(est_node condition);
+/* condition ? a : b, elementwise, broadcasting. */
+EST_API est_node est_select(est_node condition, est_node a, est_node b);
+EST_API est_node est_one_hot(est_node indices, int64_t depth, double on, double off, int axis);
+/* The k largest of the last axis, sorted; *indices (int32) may be NULL. */
+EST_API est_node est_top_k(est_node x, int64_t k, est_node *indices);
+/* Whether targets[i] is among the k largest of predictions[i, :]. */
+EST_API est_node est_in_top_k(est_node predictions, est_node targets, int64_t k);
+
+/* --- elementwise ------------------------------------------------------------------------------------------------ */
+
+#define EST_UNARY_BUILDERS(X)                                                                                          \
+    X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos)      \
+    X(tanh) X(sigmoid) X(erf) X(floor) X(ceil) X(rint) X(relu) X(relu6) X(elu) X(selu) X(softplus) X(softsign)        \
+    X(logical_not) X(is_nan) X(is_inf) X(is_finite)
+#define EST_BINARY_BUILDERS(X)                                                                                         \
+    X(add) X(sub) X(mul) X(div) X(div_no_nan) X(floor_div) X(floor_mod) X(maximum) X(minimum) X(pow)                  \
+    X(squared_difference) X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and)      \
+    X(logical_or)
+#define EST_DECLARE_UNARY(name) EST_API est_node est_##name(est_node x);
+#define EST_DECLARE_BINARY(name) EST_API est_node est_##name(est_node a, est_node b);
+EST_UNARY_BUILDERS(EST_DECLARE_UNARY)
+EST_BINARY_BUILDERS(EST_DECLARE_BINARY)
+#undef EST_DECLARE_UNARY
+#undef EST_DECLARE_BINARY
+
+EST_API est_node est_leaky_relu(est_node x, double alpha);
+/* x * factor and x + term with a number. */
+EST_API est_node est_scale(est_node x, double factor);
+EST_API est_node est_shift(est_node x, double term);
+/* The sum of nodes of one shape. */
+EST_API est_node est_add_n(est_nodes parts);
+EST_API est_node est_clip_by_value(est_node x, double low, double high);
+/* x scaled down so that its l2 norm is at most `norm`. */
+EST_API est_node est_clip_by_norm(est_node x, double norm);
+/* Every x scaled by the same factor so that the norm of all together is at most `norm`; in place in `xs`; returns the
+ * norm before. Entries with indices are counted by their rows. */
+EST_API est_node est_clip_by_global_norm(est_gradient *xs, int n, double norm);
+EST_API est_node est_global_norm(const est_gradient *xs, int n);
+/* sum(x * x) / 2. */
+EST_API est_node est_l2_loss(est_node x);
+
+/* --- reductions ------------------------------------------------------------------------------------------------- */
+
+EST_API est_node est_reduce_sum(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_mean(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_max(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_min(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_prod(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_all(est_node x, est_i64s axes, bool keep_dims);
+EST_API est_node est_reduce_any(est_node x, est_i64s axes, bool keep_dims);
+/* Of all elements, as a scalar. */
+EST_API est_node est_sum(est_node x);
+EST_API est_node est_mean(est_node x);
+/* Where along the axis the largest (smallest) element is, the first of equals; int64. */
+EST_API est_node est_argmax(est_node x, int axis);
+EST_API est_node est_argmin(est_node x, int axis);
+
+/* --- linear algebra, convolution, normalisation ----------------------------------------------------------------- */
+
+/* a [m,k] (or its transpose) times b [k,n] (or its transpose). */
+EST_API est_node est_matmul(est_node a, est_node b);
+EST_API est_node est_matmul_t(est_node a, est_node b, bool transpose_a, bool transpose_b);
+/* The same over leading batch axes, which broadcast. */
+EST_API est_node est_batch_matmul(est_node a, est_node b, bool transpose_a, bool transpose_b);
+/* x + bias along the last axis. */
+EST_API est_node est_bias_add(est_node x, est_node bias);
+
+typedef enum est_padding { EST_VALID = 0, EST_SAME } est_padding;
+
+/* NHWC images. filter [height, width, in, out]; depthwise [height, width, in, multiplier]. Strides over height and
+ * width. */
+EST_API est_node est_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);
+EST_API est_node est_depthwise_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);
+EST_API est_node est_max_pool(est_node x, int size_h, int size_w, int stride_h, int stride_w, est_padding padding);
+EST_API est_node est_avg_pool(est_node x, int size_h, int size_w, int stride_h, int stride_w, est_padding padding);
+/* Normalises over all but the last axis (NHWC). While training, batch statistics are used and returned in out[1]
+ * (mean) and out[2] (variance, unbiased); otherwise mean and variance are used. out receives 3 nodes. */
+EST_API void est_fused_batch_norm(est_node x, est_node scale, est_node offset, est_node mean, est_node variance,
+                                  double epsilon, bool training, est_node out[3]);
+
+EST_API est_node est_softmax(est_node logits, int axis);
+EST_API est_node est_log_softmax(est_node logits, int axis);
+/* Cross entropy of each row against a distribution, against a class number (int32 or int64), and of each element
+ * against a probability. */
+EST_API est_node est_softmax_xent(est_node logits, est_node labels);
+EST_API est_node est_sparse_softmax_xent(est_node logits, est_node labels);
+EST_API est_node est_sigmoid_xent(est_node logits, est_node labels);
+
+/* --- random ----------------------------------------------------------------------------------------------------- */
+
+/* seed 0: one is drawn from the graph's. shape: an int32 or int64 vector node. */
+EST_API est_node est_random_uniform(est_node shape, est_dtype dtype, uint64_t seed); /* [0, 1) */
+EST_API est_node est_random_normal(est_node shape, est_dtype dtype, uint64_t seed);
+EST_API est_node est_truncated_normal(est_node shape, est_dtype dtype, uint64_t seed); /* within two deviations */
+EST_API est_node est_random_uniform_int(est_node shape, est_node low, est_node high, uint64_t seed); /* [low, high) */
+/* Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). */
+EST_API est_node est_dropout(est_node x, double rate, uint64_t seed);
+
+/* --- variables -------------------------------------------------------------------------------------------------- */
+
+/* The handle of a variable. The shape must be fully known. Names are unique in a graph. */
+EST_API est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
+/* What makes its first value, run by est_session_init(). */
+EST_API void     est_variable_initializer(est_node variable, est_node value);
+EST_API est_node est_read_variable(est_node variable);
+/* These return the update, to be run as a target. */
+EST_API est_node est_assign(est_node variable, est_node value);
+EST_API est_node est_assign_add(est_node variable, est_node value);
+EST_API est_node est_assign_sub(est_node variable, est_node value);
+/* Rows of a variable; its gradient is sparse. */
+EST_API est_node est_resource_gather(est_node variable, est_node indices);
+EST_API est_node est_scatter_add(est_node variable, est_node indices, est_node updates);
+EST_API est_node est_scatter_sub(est_node variable, est_node indices, est_node updates);
+EST_API est_node est_scatter_update(est_node variable, est_node indices, est_node updates);
+/* Sums rows with equal indices: the meaning stays, every index is left once. */
+EST_API est_gradient est_dedup(est_gradient slices);
+
+/* Optimizer updates under TensorFlow's names; scalars are nodes of the variable's dtype. Gradients with indices touch
+ * only their rows; duplicates must have been summed (est_dedup). Slots are variables of the same shape. */
+EST_API est_node est_apply_gradient_descent(est_node var, est_node lr, est_gradient g);
+EST_API est_node est_apply_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum,
+                                    bool nesterov);
+EST_API est_node est_apply_keras_momentum(est_node var, est_node accum, est_node lr, est_gradient g, est_node momentum,
+                                          bool nesterov);
+/* epsilon: EST_NO_NODE for the form without one (ResourceApplyAdagrad), else ResourceApplyAdagradV2. */
+EST_API est_node est_apply_adagrad(est_node var, est_node accum, est_node lr, est_node epsilon, est_gradient g);
+/* Dense gradients only; est_apply_lazy_adam touches the rows of a sparse one. */
+EST_API est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
+                                est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g,
+                                bool nesterov);
+EST_API est_node est_apply_lazy_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
+                                     est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g);
+EST_API est_node est_apply_rms_prop(est_node var, est_node ms, est_node mom, est_node lr, est_node rho,
+                                    est_node momentum, est_node epsilon, est_gradient g);
+EST_API est_node est_apply_centered_rms_prop(est_node var, est_node mg, est_node ms, est_node mom, est_node lr,
+                                             est_node rho, est_node momentum, est_node epsilon, est_gradient g);
+EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, est_gradient g, est_node lr,
+                                est_node l1, est_node l2, est_node l2_shrinkage, est_node lr_power);
+EST_API est_node est_apply_adadelta(est_node var, est_node accum, est_node accum_update, est_node lr, est_node rho,
+                                    est_node epsilon, est_gradient g);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Optimizers: how gradients move variables.
+ *
+ * An optimizer is a plain value, made before there is a graph, so that it can stand in the options of an estimator.
+ * est_minimize() turns it into operations. Formulas and defaults are those of TensorFlow's tf.compat.v1.train, or with
+ * .keras those of the legacy Keras optimizers where the two differ; slots are variables named as there:
+ * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m".
+ *
+ * A learning rate of 0 is the documented default; EST_OFF stands for 0 where a field's 0 means something else. Sparse
+ * gradients touch only their rows, duplicates summed first, except where noted.
+ *
+ * Threading: any thread; building with them is one thread at a time per graph. */
+#ifndef ESTOC_OPTIMIZERS_H
+#define ESTOC_OPTIMIZERS_H
+
+#include "estoc/schedules.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_optimizer_rule est_optimizer_rule; /* nn/optimizer.h */
+
+typedef struct est_optimizer {
+    const est_optimizer_rule *rule; /* NULL: no optimizer */
+    double                    learning_rate;
+    est_schedule              schedule;      /* rate NULL: the learning rate, always */
+    est_node                  learning_node; /* EST_NO_NODE: the above; else the rate, computed by your graph */
+    double                    hyper[8];      /* the rule's own numbers */
+    bool                      nesterov, centered, lazy, keras;
+} est_optimizer;
+
+/* The optimizer with another learning rate: one that follows a schedule, or a float32 scalar of the graph. */
+EST_API est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule);
+EST_API est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate);
+
+/* w -= lr g. Learning rate 0: 0.01. */
+EST_API est_optimizer est_sgd(double learning_rate);
+
+typedef struct est_momentum_options {
+    size_t struct_size; /* filled by EST_MOMENTUM */
+    double momentum;    /* 0: 0.9; EST_OFF: 0 */
+    bool   nesterov;
+    bool   keras; /* a = m a - lr g; w += a, in place of a = m a + g; w -= lr a */
+} est_momentum_options;
+#define EST_MOMENTUM(...) (&(const est_momentum_options){ .struct_size = sizeof(est_momentum_options), __VA_ARGS__ })
+/* Learning rate 0: 0.01. */
+EST_API est_optimizer est_momentum(double learning_rate, const est_momentum_options *options);
+
+typedef struct est_adagrad_options {
+    size_t struct_size;         /* filled by EST_ADAGRAD */
+    double initial_accumulator; /* 0: 0.1 */
+    double epsilon;             /* keras: 0: 1e-7; EST_OFF: 0 */
+    bool   keras;               /* w -= lr g / (sqrt(A) + epsilon), in place of no epsilon */
+} est_adagrad_options;
+#define EST_ADAGRAD(...) (&(const est_adagrad_options){ .struct_size = sizeof(est_adagrad_options), __VA_ARGS__ })
+/* A += g^2; w -= lr g / sqrt(A). Learning rate 0: 0.001. */
+EST_API est_optimizer est_adagrad(double learning_rate, const est_adagrad_options *options);
+
+typedef struct est_adam_options {
+    size_t struct_size; /* filled by EST_ADAM */
+    double beta1;       /* 0: 0.9; EST_OFF: 0 */
+    double beta2;       /* 0: 0.999; EST_OFF: 0 */
+    double epsilon;     /* 0: 1e-8, keras 1e-7; EST_OFF: 0 */
+    bool   nesterov;
+    bool   lazy;  /* a sparse gradient moves its rows only; otherwise, as in TensorFlow, every row of w, m and v */
+    bool   keras; /* powers of the betas from the global step, in place of variables of their own */
+} est_adam_options;
+#define EST_ADAM(...) (&(const est_adam_options){ .struct_size = sizeof(est_adam_options), __VA_ARGS__ })
+/* m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 - v); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps).
+ * Learning rate 0: 0.001. */
+EST_API est_optimizer est_adam(double learning_rate, const est_adam_options *options);
+/* est_adam with .lazy. */
+EST_API est_optimizer est_lazy_adam(double learning_rate, const est_adam_options *options);
+
+typedef struct est_rms_prop_options {
+    size_t struct_size; /* filled by EST_RMS_PROP */
+    double decay;       /* 0: 0.9; EST_OFF: 0 */
+    double momentum;    /* 0: 0 */
+    double epsilon;     /* 0: 1e-10, keras 1e-7; EST_OFF: 0 */
+    bool   centered;
+    bool keras; /* ms starts at 0, not 1; without momentum w -= lr g / (sqrt(ms) + epsilon), and ms decays everywhere */
+} est_rms_prop_options;
+#define EST_RMS_PROP(...) (&(const est_rms_prop_options){ .struct_size = sizeof(est_rms_prop_options), __VA_ARGS__ })
+/* ms += (1 - decay) (g^2 - ms); mom = momentum mom + lr g / sqrt(ms - mg^2 + epsilon), mg 0 unless centered; w -= mom.
+ * Learning rate 0: 0.001. */
+EST_API est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options);
+
+typedef struct est_ftrl_options {
+    size_t struct_size;         /* filled by EST_FTRL */
+    double learning_rate_power; /* 0: -0.5; EST_OFF: 0 */
+    double initial_accumulator; /* 0: 0.1; EST_OFF: 0 */
+    double l1, l2;
+    double l2_shrinkage;
+    double beta; /* adds beta / (2 lr) to l2 */
+    bool   keras;
+} est_ftrl_options;
+#define EST_FTRL(...) (&(const est_ftrl_options){ .struct_size = sizeof(est_ftrl_options), __VA_ARGS__ })
+/* FTRL-proximal. Learning rate 0: 0.001. */
+EST_API est_optimizer est_ftrl(double learning_rate, const est_ftrl_options *options);
+
+typedef struct est_adadelta_options {
+    size_t struct_size; /* filled by EST_ADADELTA */
+    double rho;         /* 0: 0.95; EST_OFF: 0 */
+    double epsilon;     /* 0: 1e-8, keras 1e-7 */
+    bool   keras;
+} est_adadelta_options;
+#define EST_ADADELTA(...) (&(const est_adadelta_options){ .struct_size = sizeof(est_adadelta_options), __VA_ARGS__ })
+/* A = rho A + (1 - rho) g^2; u = sqrt(D + eps) / sqrt(A + eps) g; w -= lr u; D = rho D + (1 - rho) u^2. Learning rate
+ * 0: 0.001. */
+EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options);
+
+/* An optimizer by the name it has in estimators: "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; others fail. */
+EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
+                                                        est_optimizer *out);
+
+/* --- training ------------------------------------------------------------------------------------------------------ */
+
+typedef struct est_minimize_options {
+    size_t      struct_size;      /* filled by EST_MINIMIZE */
+    const char *name;             /* of the training operation; NULL: the optimizer's */
+    est_nodes   variables;        /* empty: every trainable one */
+    est_node    global_step;      /* EST_NO_NODE: est_global_step(); its handle otherwise */
+    bool        no_global_step;   /* true: nothing is counted (another optimizer does) */
+    bool        no_update_ops;    /* true: est_update_ops() do not run with the step */
+    double      clip_value;       /* 0: off; each element of a gradient to [-clip_value, clip_value] */
+    double      clip_norm;        /* 0: off; each gradient to that norm */
+    double      clip_global_norm; /* 0: off; all gradients together */
+} est_minimize_options;
+#define EST_MINIMIZE(...) (&(const est_minimize_options){ .struct_size = sizeof(est_minimize_options), __VA_ARGS__ })
+
+/* Gradients of the loss, applied: one operation to run as a target for a training step. */
+EST_API est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options);
+
+/* Its two halves. gradients has one entry per variable; a variable that the loss does not depend on has none, and is
+ * left alone. Clipping is part of the first, counting steps of the second. */
+EST_API void     est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gradients,
+                                       const est_minimize_options *options);
+EST_API est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,
+                                     const est_minimize_options *options);
+
+/* Each gradient bounded by itself, sparse ones after duplicates are summed. */
+EST_API void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit);
+EST_API void est_clip_gradients_by_norm(est_gradient *gradients, int n, double norm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions: run a graph, own its variables.
+ *
+ * A session plans a set of feeds and fetches once (order, memory, kernels) and then runs the plan many times without
+ * allocating. Feeds may change their unknown dimensions from run to run: a smaller batch uses the same plan, a larger
+ * one makes it grow once.
+ *
+ * Threading: one thread at a time. */
+#ifndef ESTOC_SESSION_H
+#define ESTOC_SESSION_H
+
+#include <stdio.h>
+
+#include "estoc/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_session est_session;
+typedef struct est_step    est_step;
+
+typedef struct est_session_options {
+    size_t   struct_size;    /* filled by EST_SESSION */
+    int      threads;        /* 0: EST_NUM_THREADS, else the cores this process may use */
+    uint64_t seed;           /* of random ops without a seed, if the graph has none; 0: drawn once */
+    bool     check_numerics; /* true: a NaN or infinity in any result ends the run, naming the node that made it */
+    bool     no_passes;      /* true: run the graph exactly as built (no folding, merging, fusing) */
+} est_session_options;
+
+#define EST_SESSION(...) (&(const est_session_options){ .struct_size = sizeof(est_session_options), __VA_ARGS__ })
+
+/* A session over `graph`, which is borrowed until the session is freed and must not have failed. options NULL: all
+ * defaults. */
+EST_API EST_MUST_CHECK est_status est_session_create(est_graph *graph, const est_session_options *options,
+                                                     est_session **out);
+EST_API void est_session_free(est_session *session);
+
+/* Runs the initializer of every variable that has no value yet. */
+EST_API EST_MUST_CHECK est_status est_session_init(est_session *session);
+
+/* Runs what `fetches` and `targets` need with feeds[i] given value[i], and puts one new tensor per fetch into out
+ * (owned by the caller). Feeds are borrowed during the call. Plans are kept, so calling it again with the same nodes is
+ * cheap; the prepared form below is cheaper still. */
+typedef struct est_feed {
+    est_node          node;
+    const est_tensor *value;
+} est_feed;
+
+typedef struct est_feeds {
+    const est_feed *data;
+    int             n;
+} est_feeds;
+
+#define EST_FEEDS(...)                                                                                                 \
+    ((est_feeds){ (const est_feed[]){ __VA_ARGS__ }, (int)(sizeof((const est_feed[]){ __VA_ARGS__ }) / sizeof(est_feed)) })
+#define EST_NO_FEEDS ((est_feeds){ 0 })
+
+EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches,
+                                                  est_nodes targets, est_tensor **out);
+
+/* The prepared form: plans once for these feeds, fetches and targets. The step belongs to the session. */
+EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches,
+                                                      est_nodes targets, est_step **out);
+
+/* Runs a prepared step with one value per feed, in order; allocates nothing once shapes have been seen. */
+EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
+
+/* Result i of the last run: data, shape, and the number when it is a scalar. Borrowed until the next run. */
+EST_API const void      *est_step_data(const est_step *step, int i);
+EST_API const est_shape *est_step_shape(const est_step *step, int i);
+EST_API double           est_step_scalar(const est_step *step, int i);
+
+/* Variables by name. read gives a copy; write checks dtype and shape and makes the variable initialised. */
+EST_API EST_MUST_CHECK est_status est_session_read(est_session *session, const char *variable, est_tensor **out);
+EST_API EST_MUST_CHECK est_status est_session_write(est_session *session, const char *variable,
+                                                    const est_tensor *value);
+/* How many variables the graph has, and the name of one (borrowed until the session goes). */
+EST_API int         est_session_variables(const est_session *session);
+EST_API const char *est_session_variable(const est_session *session, int i);
+
+/* The counter that makes random operations differ from run to run; saved and restored to resume exactly. */
+EST_API uint64_t est_session_run_count(const est_session *session);
+EST_API void     est_session_set_run_count(est_session *session, uint64_t count);
+
+/* Records the next `runs` runs of the step; afterwards the trace can be written as a Chrome timeline (chrome://tracing,
+ * Perfetto) or as a table of where time and memory went. */
+EST_API EST_MUST_CHECK est_status est_step_trace(est_step *step, int runs);
+EST_API EST_MUST_CHECK est_status est_step_write_timeline(est_step *step, const char *path);
+EST_API void                      est_step_report(est_step *step, FILE *out);
+
+/* What a step costs in memory: the plan's slab, and how many times it was laid out (1 unless shapes grew). */
+EST_API size_t est_step_slab_bytes(const est_step *step);
+EST_API int    est_step_layouts(const est_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: the C allocator behind a count and a failure switch for tests. */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/fault.h"
+
+/* From this size on an aligned block starts on a huge page and asks the kernel for huge ones. */
+#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
+#define HUGE_BLOCK_BYTES (2 * HUGE_PAGE_BYTES)
+
+static atomic_uint_least64_t alloc_count;
+
+/* Counts one allocation; false when it has to fail: a test asked for it, or no block can be that large. */
+static bool alloc_begin(size_t bytes)
+{
+    atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
+    return bytes <= PTRDIFF_MAX - HUGE_PAGE_BYTES && !est_fault_hit_alloc();
+}
+
+void *est_alloc(size_t bytes)
+{
+    return alloc_begin(bytes) ? malloc(bytes != 0 ? bytes : 1) : NULL;
+}
+
+void *est_zalloc(size_t bytes)
+{
+    return alloc_begin(bytes) ? calloc(1, bytes != 0 ? bytes : 1) : NULL;
+}
+
+void *est_realloc(void *p, size_t bytes)
+{
+    return alloc_begin(bytes) ? realloc(p, bytes != 0 ? bytes : 1) : NULL;
+}
+
+void *est_alloc_aligned(size_t bytes)
+{
+    size_t alignment = bytes >= HUGE_BLOCK_BYTES ? HUGE_PAGE_BYTES : EST_ALIGNMENT;
+    void  *p;
+
+    if (!alloc_begin(bytes)) return NULL;
+    bytes = (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
+    if (posix_memalign(&p, alignment, bytes != 0 ? bytes : EST_ALIGNMENT) != 0) return NULL;
+    if (alignment == HUGE_PAGE_BYTES) {
+        madvise(p, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a wish: failure changes nothing */
+    }
+    return p;
+}
+
+void est_free(void *p)
+{
+    free(p);
+}
+
+void est_free_aligned(void *p)
+{
+    free(p);
+}
+
+char *est_strdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char  *copy = est_alloc(size);
+
+    if (copy != NULL) memcpy(copy, s, size);
+    return copy;
+}
+
+uint64_t est_alloc_count(void)
+{
+    return atomic_load_explicit(&alloc_count, memory_order_relaxed);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: plain allocation that tests can count and fail, aligned blocks for tensor data, and arenas.
+ *
+ * Everything in the library allocates through these calls. They return NULL when memory is out; the caller turns that
+ * into EST_RESOURCE_EXHAUSTED with the name of what it wanted memory for. Any thread. */
+#ifndef EST_BASE_ALLOC_H
+#define EST_BASE_ALLOC_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "estoc/status.h"
+
+/* Tensor data starts on a cache line and leaves room for the widest vector. */
+#define EST_ALIGNMENT 64
+
+void *est_alloc(size_t bytes);
+void *est_zalloc(size_t bytes);
+void *est_realloc(void *p, size_t bytes);
+void *est_alloc_aligned(size_t bytes); /* EST_ALIGNMENT; large blocks ask for huge pages; freed with est_free_aligned */
+void  est_free(void *p);               /* NULL is fine */
+void  est_free_aligned(void *p);
+char *est_strdup(const char *s);
+
+/* Allocations made by this process through the calls above (arena blocks included), to prove a path allocates nothing.
+ */
+uint64_t est_alloc_count(void);
+
+/* An arena: many small objects that die together. One thread at a time. */
+typedef struct est_arena est_arena;
+
+est_arena *est_arena_create(void);
+void       est_arena_free(est_arena *arena);
+void      *est_arena_alloc(est_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when memory is out */
+char      *est_arena_strdup(est_arena *arena, const char *s);
+char      *est_arena_printf(est_arena *arena, const char *fmt, ...) EST_PRINTF(2, 3);
+size_t     est_arena_bytes(const est_arena *arena);
+
+#endif

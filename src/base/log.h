@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logging inside the library: est_log_info("step %" PRId64 " loss %g", step, loss). A level that is off costs one load
+ * and one branch; its arguments are not evaluated. Lines are lower case and have no newline. Errors that are returned
+ * to the caller are not also logged. Any thread. */
+#ifndef EST_BASE_LOG_H
+#define EST_BASE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "estoc/log.h"
+
+/* The level in force, or above all levels until the environment has been read. */
+extern atomic_int est_log_limit;
+
+/* Whether lines of this level may be wanted: for code that prepares more than arguments. */
+static inline bool est_log_on(est_log_level level)
+{
+    return (int)level <= atomic_load_explicit(&est_log_limit, memory_order_relaxed);
+}
+
+void est_log_write(est_log_level level, const char *fmt, ...) EST_PRINTF(2, 3);
+
+#define EST_LOG_AT(level, ...)                                                                                         \
+    do {                                                                                                               \
+        if (est_log_on(level)) est_log_write((level), __VA_ARGS__);                                                    \
+    } while (0)
+
+/* Not est_log(level, ...): that name is the natural logarithm of a node. */
+#define est_log_error(...) EST_LOG_AT(EST_LOG_ERROR, __VA_ARGS__)
+#define est_log_warn(...)  EST_LOG_AT(EST_LOG_WARN, __VA_ARGS__)
+#define est_log_info(...)  EST_LOG_AT(EST_LOG_INFO, __VA_ARGS__)
+#define est_log_debug(...) EST_LOG_AT(EST_LOG_DEBUG, __VA_ARGS__)
+#define est_log_trace(...) EST_LOG_AT(EST_LOG_TRACE, __VA_ARGS__)
+
+#endif

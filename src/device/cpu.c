@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU as a device: memory is the process's own. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/device.h"
+
+static void copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+
+const est_device est_device_cpu = {
+    .name        = "CPU",
+    .description = "the cores of this machine, through one pool of threads",
+    .alloc       = est_alloc_aligned,
+    .free        = est_free_aligned,
+    .copy_in     = copy,
+    .copy_out    = copy,
+};
+
+const est_device *const est_devices[] = { &est_device_cpu, NULL };

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adding an operation to a graph: check its inputs against the signature, deduce type attributes, fill defaults, infer
+ * shapes, name it. Everything a user can get wrong ends here with the node, the shapes and the line that built it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/internal.h"
+#include "graph/op.h"
+#include "graph/signature.h"
+
+/* What is being built. */
+typedef struct build {
+    est_graph          *g;
+    const est_op       *op;
+    est_nodes           in;
+    est_signature       sig;
+    est_node_def       *def;
+    bool                known[EST_ATTR_MAX]; /* attribute has a value */
+} build;
+
+static est_status no_memory(const est_op *op)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a %s node", op->name);
+}
+
+static est_status copy_attr(est_graph *g, est_attr *to, const est_attr *from, const char *name)
+{
+    char *copy = est_arena_strdup(g->arena, name);
+
+    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+    *to      = *from;
+    to->name = copy;
+    if (from->kind == EST_ATTR_STRING) {
+        to->s = est_arena_strdup(g->arena, from->s);
+        if (to->s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+    } else if (from->kind == EST_ATTR_INTS) {
+        int64_t *ints = est_arena_alloc(g->arena, sizeof *ints * (size_t)(from->ints.n + 1));
+        if (ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+        if (from->ints.n > 0) memcpy(ints, from->ints.data, sizeof *ints * (size_t)from->ints.n);
+        to->ints.data = ints;
+    } else if (from->kind == EST_ATTR_TENSOR) {
+        to->tensor = est_tensor_ref(from->tensor);
+    }
+    return EST_OK;
+}
+
+static est_status given_attrs(build *b, est_attrs attrs)
+{
+    for (int i = 0; i < attrs.n; i++) {
+        int a = 0;
+        while (a < b->sig.n_attr && strcmp(b->sig.attr[a].name, attrs.data[i].name) != 0) a++;
+        if (a == b->sig.n_attr) {
+            return est_fail(EST_INVALID_ARGUMENT, "op %s has no attribute '%s'", b->op->name, attrs.data[i].name);
+        }
+        if (b->sig.attr[a].kind != attrs.data[i].kind) {
+            return est_fail(EST_INVALID_ARGUMENT, "attribute '%s' of op %s has the wrong kind", attrs.data[i].name,
+                            b->op->name);
+        }
+        EST_TRY(copy_attr(b->g, &b->def->attr[a], &attrs.data[i], b->sig.attr[a].name));
+        b->known[a] = true;
+    }
+    return EST_OK;
+}
+
+static est_status set_type(build *b, const est_arg *arg, est_dtype dtype, int input)
+{
+    est_attr *attr;
+
+    if (arg->type_attr < 0) {
+        if (dtype == arg->dtype) return EST_OK;
+        return est_fail(EST_INVALID_ARGUMENT, "input %d ('%s') must be %s, got %s", input, arg->name,
+                        est_dtype_name(arg->dtype), est_dtype_name(dtype));
+    }
+    attr = &b->def->attr[arg->type_attr];
+    if (b->known[arg->type_attr]) {
+        if (attr->type == dtype) return EST_OK;
+        return est_fail(EST_INVALID_ARGUMENT, "input %d ('%s') is %s where %s is needed: all inputs of type %s must agree",
+                        input, arg->name, est_dtype_name(dtype), est_dtype_name(attr->type),
+                        b->sig.attr[arg->type_attr].name);
+    }
+    *attr                     = est_attr_type(b->sig.attr[arg->type_attr].name, dtype);
+    b->known[arg->type_attr] = true;
+    return EST_OK;
+}
+
+/* How many tensors argument i is when `left` inputs are left for it and the `after` arguments that follow. */
+static int list_length(const build *b, const est_arg *arg, int left, int after)
+{
+    return b->known[arg->number_attr] ? (int)b->def->attr[arg->number_attr].i : left - after;
+}
+
+static est_status check_inputs(build *b)
+{
+    int next = 0;
+
+    for (int i = 0; i < b->sig.n_in; i++) {
+        const est_arg *arg = &b->sig.in[i];
+        int            n   = 1;
+
+        if (arg->number_attr >= 0) {
+            n = list_length(b, arg, b->in.n - next, b->sig.n_in - i - 1);
+            if (n < 0) n = 0;
+            b->def->attr[arg->number_attr] = est_attr_int(b->sig.attr[arg->number_attr].name, n);
+            b->known[arg->number_attr]     = true;
+        }
+        for (int k = 0; k < n; k++, next++) {
+            if (next >= b->in.n) return est_fail(EST_INVALID_ARGUMENT, "input '%s' is missing", arg->name);
+            EST_TRY(set_type(b, arg, est_node_dtype(b->in.data[next]), next));
+        }
+    }
+    if (next == b->in.n) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "%d inputs given, %d expected", b->in.n, next);
+}
+
+static est_status default_attrs(build *b)
+{
+    for (int a = 0; a < b->sig.n_attr; a++) {
+        const est_attr_def *d = &b->sig.attr[a];
+        if (!b->known[a] && !d->optional) {
+            return est_fail(EST_INVALID_ARGUMENT, "attribute '%s' is missing", d->name);
+        }
+        if (!b->known[a]) {
+            EST_TRY(copy_attr(b->g, &b->def->attr[a], &d->fallback, d->name));
+        } else if (b->def->attr[a].name == d->name) { /* deduced: its name must outlive the parsed signature */
+            est_attr deduced = b->def->attr[a];
+            EST_TRY(copy_attr(b->g, &b->def->attr[a], &deduced, d->name));
+        }
+        if (d->types != 0 && (d->types & 1u << b->def->attr[a].type) == 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "type %s is not supported here",
+                            est_dtype_name(b->def->attr[a].type));
+        }
+    }
+    return EST_OK;
+}
+
+static int count_outputs(const build *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < b->sig.n_out; i++) {
+        const est_arg *arg = &b->sig.out[i];
+        n += arg->number_attr >= 0 ? (int)b->def->attr[arg->number_attr].i : 1;
+    }
+    return n;
+}
+
+static est_status make_outputs(build *b)
+{
+    est_node_def *def  = b->def;
+    int           next = 0;
+
+    def->n_out = count_outputs(b);
+    def->dtype = est_arena_alloc(b->g->arena, sizeof *def->dtype * (size_t)(def->n_out + 1));
+    def->shape = est_arena_alloc(b->g->arena, sizeof *def->shape * (size_t)(def->n_out + 1));
+    def->value = est_arena_alloc(b->g->arena, sizeof *def->value * (size_t)(def->n_out + 1));
+    if (def->dtype == NULL || def->shape == NULL || def->value == NULL) return no_memory(b->op);
+    for (int i = 0; i < b->sig.n_out; i++) {
+        const est_arg *arg = &b->sig.out[i];
+        int            n   = arg->number_attr >= 0 ? (int)def->attr[arg->number_attr].i : 1;
+        for (int k = 0; k < n; k++, next++) {
+            def->dtype[next]   = arg->type_attr >= 0 ? def->attr[arg->type_attr].type : arg->dtype;
+            def->shape[next]   = EST_SHAPE_UNKNOWN;
+            def->value[next].n = -1;
+        }
+    }
+    return EST_OK;
+}
+
+static est_status make_inputs(build *b)
+{
+    b->def->n_in = b->in.n;
+    b->def->in   = est_arena_alloc(b->g->arena, sizeof *b->def->in * (size_t)(b->in.n + 1));
+    if (b->def->in == NULL) return no_memory(b->op);
+    for (int i = 0; i < b->in.n; i++) b->def->in[i] = (est_edge){ b->in.data[i].id, b->in.data[i].output };
+    return EST_OK;
+}
+
+static est_status infer_shapes(build *b)
+{
+    size_t            n        = (size_t)b->in.n + 1;
+    est_shape        *in       = est_alloc(sizeof *in * n);
+    est_dtype        *in_dtype = est_alloc(sizeof *in_dtype * n);
+    const est_value **in_value = est_alloc(sizeof *in_value * n);
+    est_status        status   = EST_OK;
+
+    if (in == NULL || in_dtype == NULL || in_value == NULL) {
+        status = no_memory(b->op);
+    } else {
+        for (int i = 0; i < b->in.n; i++) {
+            const est_node_def *from = est_def(b->in.data[i]);
+            in[i]                    = from->shape[b->in.data[i].output];
+            in_dtype[i]              = from->dtype[b->in.data[i].output];
+            in_value[i] = from->value[b->in.data[i].output].n >= 0 ? &from->value[b->in.data[i].output] : NULL;
+        }
+        est_infer c = { .node      = b->def,
+                        .n_in      = b->in.n,
+                        .n_out     = b->def->n_out,
+                        .in        = in,
+                        .in_dtype  = in_dtype,
+                        .in_value  = in_value,
+                        .out       = b->def->shape,
+                        .out_value = b->def->value,
+                        .building  = true };
+        status = b->op->infer(&c);
+    }
+    est_free(in);
+    est_free(in_dtype);
+    est_free(in_value);
+    return status;
+}
+
+est_status est_graph_append(est_graph *g, est_node_def *def)
+{
+    if (g->n_nodes == g->nodes_max) {
+        int32_t        max  = g->nodes_max == 0 ? 64 : 2 * g->nodes_max;
+        est_node_def **more = est_realloc(g->nodes, sizeof *more * (size_t)max);
+        if (more == NULL) return no_memory(def->op);
+        g->nodes     = more;
+        g->nodes_max = max;
+    }
+    def->id = def->order   = g->n_nodes;
+    g->nodes[g->n_nodes++] = def;
+    return EST_OK;
+}
+
+static est_status build_node(build *b, est_attrs attrs)
+{
+    est_arena  *arena = b->g->arena;
+    const char *file, *wanted;
+
+    EST_TRY(est_signature_parse(b->op, &b->sig));
+    b->def = est_arena_alloc(arena, sizeof *b->def);
+    if (b->def == NULL) return no_memory(b->op);
+    b->def->op     = b->op;
+    b->def->n_attr = b->sig.n_attr;
+    b->def->attr   = est_arena_alloc(arena, sizeof *b->def->attr * (size_t)(b->sig.n_attr + 1));
+    est_graph_where(&file, &b->def->line);
+    b->def->file   = est_arena_strdup(arena, file);
+    b->def->device = b->g->device;
+    wanted         = est_graph_scoped(b->g, b->op->name);
+    if (b->def->attr == NULL || b->def->file == NULL || wanted == NULL) return no_memory(b->op);
+    b->def->name = wanted; /* until it is made unique below: error texts need one */
+    EST_TRY(given_attrs(b, attrs));
+    EST_TRY(check_inputs(b));
+    EST_TRY(default_attrs(b));
+    EST_TRY(make_inputs(b));
+    EST_TRY(make_outputs(b));
+    EST_TRY(infer_shapes(b));
+    b->def->name = est_graph_unique_name(b->g, wanted);
+    if (b->def->name == NULL) return no_memory(b->op);
+    return est_graph_append(b->g, b->def);
+}
+
+/* Tensors that attributes already share must not leak when the node fails to come into being. */
+static void drop_tensors(est_node_def *def)
+{
+    for (int32_t i = 0; def != NULL && def->attr != NULL && i < def->n_attr; i++) {
+        if (def->attr[i].kind == EST_ATTR_TENSOR) est_tensor_free(def->attr[i].tensor);
+    }
+}
+
+static est_status input_shapes_text(const build *b, est_status status)
+{
+    char text[512] = "", shape[EST_SHAPE_TEXT_MAX], node[EST_NODE_TEXT_MAX];
+    int  used = 0;
+
+    for (int i = 0; i < b->in.n && used < 400; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%s '%s' %s", i > 0 ? ", " : "",
+                         est_dtype_name(est_node_dtype(b->in.data[i])), est_node_name(b->in.data[i]),
+                         est_shape_text(est_node_shape(b->in.data[i]), shape));
+        if (used >= (int)sizeof text) break;
+    }
+    if (b->def == NULL || b->def->name == NULL) return status;
+    return est_fail_context(status, "%s%s%s", est_node_text(b->def, node), b->in.n > 0 ? " of " : "", text);
+}
+
+est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs attrs)
+{
+    build      b = { .g = graph, .op = op, .in = in };
+    est_status status;
+
+    for (int i = 0; i < in.n && b.g == NULL; i++) b.g = in.data[i].graph;
+    if (b.g == NULL) return EST_NO_NODE;
+    if (est_graph_poisoned(b.g)) return (est_node){ b.g, EST_POISON, 0 };
+    for (int i = 0; i < in.n; i++) {
+        const est_node_def *from = in.data[i].graph == b.g ? est_def(in.data[i]) : NULL;
+        if (from == NULL || in.data[i].output < 0 || in.data[i].output >= from->n_out) {
+            const char *file;
+            int         line;
+            est_graph_where(&file, &line);
+            return est_graph_poison(
+                b.g, est_fail(EST_INVALID_ARGUMENT, "%s (built at %s:%d): input %d is no tensor of this graph%s", op->name,
+                              file, line, i,
+                              in.data[i].graph != NULL && in.data[i].graph != b.g ? " but of another one" : ""));
+        }
+    }
+    status = build_node(&b, attrs);
+    if (status != EST_OK) {
+        drop_tensors(b.def);
+        return est_graph_poison(b.g, input_shapes_text(&b, status));
+    }
+    return (est_node){ b.g, b.def->id, 0 };
+}
+
+est_node est_after(est_node node, est_node before)
+{
+    est_node_def *def;
+    int32_t      *more;
+
+    if (node.graph == NULL || est_graph_poisoned(node.graph)) return node;
+    if (before.graph != node.graph || node.id < 0 || before.id < 0 || before.id >= node.id) {
+        return est_graph_poison(node.graph, est_fail(EST_INVALID_ARGUMENT,
+                                                     "est_after: '%s' must be made before '%s', in the same graph",
+                                                     est_node_name(before), est_node_name(node)));
+    }
+    def  = est_graph_node(node.graph, node.id);
+    more = est_arena_alloc(node.graph->arena, sizeof *more * (size_t)(def->n_control + 1));
+    if (more == NULL) return est_graph_poison(node.graph, no_memory(def->op));
+    if (def->n_control > 0) memcpy(more, def->control, sizeof *more * (size_t)def->n_control);
+    more[def->n_control++] = before.id;
+    def->control           = more;
+    return node;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graph storage: nodes, names, scopes, collections, poison. Adding operations is graph/build.c. */
+#include "graph/graph.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "graph/op.h"
+#include "graph/internal.h"
+
+static _Thread_local const char *here_file = "";
+static _Thread_local int         here_line = 0;
+
+void est_here(const char *file, int line)
+{
+    here_file = file;
+    here_line = line;
+}
+
+void est_graph_where(const char **file, int *line)
+{
+    *file = here_file;
+    *line = here_line;
+}
+
+est_status est_graph_create(uint64_t seed, est_graph **out)
+{
+    est_graph *g = est_zalloc(sizeof *g);
+
+    if (g == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph");
+    g->arena = est_arena_create();
+    if (g->arena == NULL) {
+        est_free(g);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph");
+    }
+    g->seed   = seed;
+    g->scope  = "";
+    g->device = "";
+    *out      = g;
+    return EST_OK;
+}
+
+static void free_tensors(const est_graph *g)
+{
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        for (int32_t a = 0; a < g->nodes[i]->n_attr; a++) {
+            if (g->nodes[i]->attr[a].kind == EST_ATTR_TENSOR) est_tensor_free(g->nodes[i]->attr[a].tensor);
+        }
+    }
+}
+
+void est_graph_free(est_graph *graph)
+{
+    if (graph == NULL) return;
+    free_tensors(graph);
+    for (int i = 0; i < graph->n_collections; i++) est_free(graph->collections[i].nodes);
+    est_free(graph->collections);
+    est_free(graph->initializers);
+    est_free(graph->nodes);
+    est_map_clear(&graph->names);
+    est_arena_free(graph->arena);
+    est_free(graph);
+}
+
+est_status est_graph_status(const est_graph *graph)
+{
+    return graph->error.status == EST_OK ? EST_OK : est_error_raise(&graph->error);
+}
+
+bool est_graph_poisoned(const est_graph *graph)
+{
+    return graph->error.status != EST_OK;
+}
+
+est_node est_graph_poison(est_graph *graph, est_status status)
+{
+    if (graph->error.status == EST_OK) est_error_take(status, &graph->error);
+    return (est_node){ graph, EST_POISON, 0 };
+}
+
+/* --- names --------------------------------------------------------------------------------------------------------- */
+
+const char *est_graph_unique_name(est_graph *g, const char *wanted)
+{
+    const char *name   = wanted;
+    uintptr_t   suffix = (uintptr_t)est_map_get(&g->names, wanted);
+
+    while (suffix != 0 && est_map_get(&g->names, name) != NULL) {
+        name = est_arena_printf(g->arena, "%s_%lu", wanted, (unsigned long)suffix++);
+        if (name == NULL) return NULL;
+    }
+    if (suffix != 0 && est_map_put(&g->names, wanted, (void *)suffix) != EST_OK) return NULL;
+    name = est_arena_strdup(g->arena, name);
+    if (name == NULL || est_map_put(&g->names, name, (void *)(uintptr_t)1) != EST_OK) return NULL;
+    return name;
+}
+
+const char *est_graph_scoped(est_graph *g, const char *name)
+{
+    return est_arena_printf(g->arena, "%s%s", g->scope, name);
+}
+
+void est_scope_push(est_graph *graph, const char *scope)
+{
+    const char *full   = est_graph_scoped(graph, scope);
+    const char *unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
+    scope_frame *frame = est_arena_alloc(graph->arena, sizeof *frame);
+    char        *path  = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
+
+    if (frame == NULL || path == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for scope '%s'", scope));
+        return;
+    }
+    *frame        = (scope_frame){ graph->scopes, graph->scope };
+    graph->scopes = frame;
+    graph->scope  = path;
+}
+
+void est_scope_pop(est_graph *graph)
+{
+    if (graph->scopes == NULL) {
+        if (!est_graph_poisoned(graph)) {
+            (void)est_graph_poison(graph, est_fail(EST_FAILED_PRECONDITION, "est_scope_pop without a push"));
+        }
+        return;
+    }
+    graph->scope  = graph->scopes->path;
+    graph->scopes = graph->scopes->outer;
+}
+
+est_node est_named(est_node node, const char *name)
+{
+    est_node_def *def;
+    const char   *full;
+
+    if (node.graph == NULL || node.id < 0) return node;
+    def  = est_graph_node(node.graph, node.id);
+    full = est_graph_scoped(node.graph, name);
+    full = full != NULL ? est_graph_unique_name(node.graph, full) : NULL;
+    if (full == NULL) {
+        return est_graph_poison(node.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+    }
+    def->name = full;
+    return node;
+}
+
+est_node est_graph_find(const est_graph *graph, const char *name)
+{
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        if (strcmp(graph->nodes[i]->name, name) == 0) return (est_node){ (est_graph *)(uintptr_t)graph, i, 0 };
+    }
+    return EST_NO_NODE;
+}
+
+void est_graph_device(est_graph *graph, const char *device)
+{
+    char *copy = est_arena_strdup(graph->arena, device != NULL ? device : "");
+
+    if (copy == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for device '%s'", device));
+        return;
+    }
+    graph->device = copy;
+}
+
+/* --- nodes --------------------------------------------------------------------------------------------------------- */
+
+int32_t est_graph_size(const est_graph *graph)
+{
+    return graph->n_nodes;
+}
+
+est_node_def *est_graph_node(const est_graph *graph, int32_t id)
+{
+    assert(id >= 0 && id < graph->n_nodes);
+    return graph->nodes[id];
+}
+
+const est_node_def *est_def(est_node node)
+{
+    return node.graph == NULL || node.id < 0 ? NULL : est_graph_node(node.graph, node.id);
+}
+
+est_arena *est_graph_arena(const est_graph *graph)
+{
+    return graph->arena;
+}
+
+uint64_t est_graph_seed(const est_graph *graph)
+{
+    return graph->seed;
+}
+
+uint64_t est_graph_next_seed(est_graph *graph)
+{
+    return ++graph->n_seeds;
+}
+
+const char *est_node_name(est_node node)
+{
+    const est_node_def *def = est_def(node);
+
+    return def != NULL ? def->name : "";
+}
+
+est_dtype est_node_dtype(est_node node)
+{
+    const est_node_def *def = est_def(node);
+
+    return def != NULL && node.output < def->n_out ? def->dtype[node.output] : EST_DTYPE_NONE;
+}
+
+const est_shape *est_node_shape(est_node node)
+{
+    static const est_shape unknown = { -1, { 0 } };
+    const est_node_def    *def     = est_def(node);
+
+    return def != NULL && node.output < def->n_out ? &def->shape[node.output] : &unknown;
+}
+
+int64_t est_node_dim(est_node node, int axis)
+{
+    const est_shape *shape = est_node_shape(node);
+
+    if (axis < 0) axis += shape->rank;
+    return axis >= 0 && axis < shape->rank ? shape->dim[axis] : -1;
+}
+
+const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX])
+{
+    if (node->file[0] != '\0') {
+        const char *base = strrchr(node->file, '/');
+        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s' (built at %s:%d)", node->op->name, node->name,
+                       base != NULL ? base + 1 : node->file, node->line);
+    } else {
+        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s'", node->op->name, node->name);
+    }
+    return buf;
+}
+
+/* --- attributes ---------------------------------------------------------------------------------------------------- */
+
+static _Thread_local uint64_t n_looked_up = 0;
+
+uint64_t est_node_attr_count(void)
+{
+    return n_looked_up;
+}
+
+const est_attr *est_node_attr(const est_node_def *node, const char *name)
+{
+    n_looked_up++;
+    for (int32_t i = 0; i < node->n_attr; i++) {
+        if (strcmp(node->attr[i].name, name) == 0) return &node->attr[i];
+    }
+    assert(!"attribute is not in the op's signature");
+    return NULL;
+}
+
+int64_t est_node_int(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->i;
+}
+
+double est_node_float(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->f;
+}
+
+bool est_node_bool(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->b;
+}
+
+est_dtype est_node_type(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->type;
+}
+
+const char *est_node_string(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->s;
+}
+
+est_i64s est_node_ints(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->ints;
+}
+
+/* --- initializers and collections ---------------------------------------------------------------------------------- */
+
+void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assign)
+{
+    initializer *more = est_realloc(graph->initializers, sizeof *more * (size_t)(graph->n_initializers + 1));
+
+    if (more == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an initializer"));
+        return;
+    }
+    graph->initializers = more;
+    more[graph->n_initializers++] = (initializer){ variable, assign };
+}
+
+est_node est_graph_initializer(const est_graph *graph, int32_t variable)
+{
+    for (int i = graph->n_initializers - 1; i >= 0; i--) {
+        if (graph->initializers[i].variable == variable) return graph->initializers[i].assign;
+    }
+    return EST_NO_NODE;
+}
+
+static collection *find_collection(const est_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->n_collections; i++) {
+        if (strcmp(graph->collections[i].name, name) == 0) return &graph->collections[i];
+    }
+    return NULL;
+}
+
+static collection *add_collection(est_graph *graph, const char *name)
+{
+    collection *more = est_realloc(graph->collections, sizeof *more * (size_t)(graph->n_collections + 1));
+    char       *copy = est_arena_strdup(graph->arena, name);
+
+    if (more != NULL) graph->collections = more;
+    if (more == NULL || copy == NULL) return NULL;
+    more[graph->n_collections] = (collection){ .name = copy };
+    return &more[graph->n_collections++];
+}
+
+void est_graph_collect(est_graph *graph, const char *name, est_node node)
+{
+    collection *c = find_collection(graph, name);
+    est_node   *more;
+
+    if (c == NULL) c = add_collection(graph, name);
+    more = c != NULL ? est_realloc(c->nodes, sizeof *more * (size_t)(c->n + 1)) : NULL;
+    if (more == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for collection '%s'", name));
+        return;
+    }
+    c->nodes      = more;
+    more[c->n++] = node;
+}
+
+est_nodes est_graph_collection(const est_graph *graph, const char *name)
+{
+    const collection *c = find_collection(graph, name);
+
+    return c != NULL ? (est_nodes){ c->nodes, c->n } : (est_nodes){ 0 };
+}

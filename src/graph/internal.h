@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph's own fields, shared by the files of graph/ only. */
+#ifndef EST_GRAPH_INTERNAL_H
+#define EST_GRAPH_INTERNAL_H
+
+#include "base/map.h"
+#include "graph/graph.h"
+
+/* The id of a node that stands for a failed builder. */
+#define EST_POISON (-1)
+
+typedef struct scope_frame {
+    struct scope_frame *outer;
+    const char         *path; /* of the outer scope */
+} scope_frame;
+
+typedef struct initializer {
+    int32_t  variable;
+    est_node assign;
+} initializer;
+
+typedef struct collection {
+    const char *name;
+    est_node   *nodes;
+    int         n;
+} collection;
+
+struct est_graph {
+    est_arena     *arena;
+    est_node_def **nodes;
+    int32_t        n_nodes, nodes_max;
+    est_map        names; /* every name in use -> the next suffix to try */
+    scope_frame   *scopes;
+    const char    *scope;  /* "" or "a/b/" */
+    const char    *device; /* "": free */
+    initializer   *initializers;
+    int            n_initializers;
+    collection    *collections;
+    int            n_collections;
+    uint64_t       seed, n_seeds;
+    est_error      error; /* status EST_OK until poisoned */
+};
+
+/* A name nobody has yet: `wanted`, wanted_1, ... In the graph's arena; NULL when memory is out. */
+const char *est_graph_unique_name(est_graph *g, const char *wanted);
+
+/* scope + name, in the arena; NULL when memory is out. */
+const char *est_graph_scoped(est_graph *g, const char *name);
+
+/* What est_here() said last in this thread. */
+void est_graph_where(const char **file, int *line);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The contract of an operation: one est_op descriptor per op, in one file of ops/, listed in ops/ops.def.
+ *
+ * An op has a name and a signature (TensorFlow's, so that graphs can be exchanged), a shape function, a gradient made
+ * of other ops, and CPU kernels. Nothing in the library switches over op kinds: a pass that needs to know something
+ * asks a flag of the descriptor. */
+#ifndef EST_GRAPH_OP_H
+#define EST_GRAPH_OP_H
+
+#include "base/pool.h"
+#include "graph/graph.h"
+
+/* --- shape inference ------------------------------------------------------------------------------------------- */
+
+/* What a shape function sees. It runs when the node is built, with unknown dimensions as -1, and again when a step is
+ * laid out, with every dimension known. It fills out[], whose rank starts as unknown, and may fill out_value[]. It
+ * fails with est_fail(EST_INVALID_ARGUMENT, ...): the text need not name the node, the caller adds that. */
+typedef struct est_infer {
+    const est_node_def     *node; /* for attributes */
+    int                     n_in, n_out;
+    const est_shape        *in;
+    const est_dtype        *in_dtype;
+    const est_value *const *in_value; /* in_value[i] may be NULL: nothing known */
+    est_shape              *out;
+    est_value              *out_value; /* n is -1 unless set */
+    bool                    building;  /* true: dimensions may be unknown */
+} est_infer;
+
+/* A dimension that only the kernel can tell: unknown while building, the upper bound `most` when laid out. */
+static inline int64_t est_infer_at_most(const est_infer *c, int64_t most)
+{
+    return c->building ? -1 : most;
+}
+
+/* Ready-made shape functions and helpers (graph/infer.c). */
+est_status est_infer_same_as_input(est_infer *c);            /* out[0] = in[0] */
+est_status est_infer_scalar(est_infer *c);                   /* out[0] = [] */
+est_status est_infer_broadcast(est_infer *c);                /* out[0] = in[0] with in[1], numpy rules */
+est_status est_infer_none(est_infer *c);                     /* no outputs */
+est_status est_infer_rank(const est_infer *c, int input, int rank);          /* fails unless rank fits or is unknown */
+est_status est_infer_merge(const est_shape *a, const est_shape *b, est_shape *out); /* fails when they contradict */
+int64_t    est_infer_dim(const est_shape *s, int axis);      /* -1 when unknown; negative axis from the end */
+bool       est_infer_shape_from_value(const est_infer *c, int input, est_shape *out); /* input's contents as a shape;
+                                                                unknown entries become -1; false: nothing known */
+
+/* --- gradients ------------------------------------------------------------------------------------------------- */
+
+/* What a gradient function sees. dout[i].graph is NULL when nothing flows into output i (dout[0] of a one-output op is
+ * always set). It sets din[i] for every input that has a gradient and leaves the others unset. */
+typedef struct est_grad {
+    const est_node_def *node;
+    int                 n_in, n_out;
+    const est_node     *in;
+    const est_node     *out;
+    const est_node     *dout;
+    est_gradient       *din;
+} est_grad;
+
+/* --- kernels --------------------------------------------------------------------------------------------------- */
+
+/* A tensor as a kernel sees it: memory belongs to the plan, the feed or the variable. */
+typedef struct est_view {
+    void     *data;
+    est_dtype dtype;
+    est_shape shape; /* fully known */
+    int64_t   count; /* elements */
+} est_view;
+
+typedef struct est_var est_var; /* tensor storage of a variable, runtime/store.h */
+
+/* A number that prepare() leaves for run(): attributes are looked up by name, which a step has no time for. */
+typedef union est_param {
+    int64_t i;
+    double  f;
+} est_param;
+#define EST_PARAM_MAX 16
+
+/* One planned operation: built once, run every step. */
+typedef struct est_call {
+    const est_node_def *node;
+    int                 n_in, n_out;
+    est_view *const    *in;       /* inputs; a resource input's data is its est_var */
+    est_view           *out;      /* outputs: shape set, memory ready */
+    void               *scratch;  /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
+    void               *state;    /* the kernel's own, made by prepare(), given back by release() */
+    est_param           param[EST_PARAM_MAX]; /* the kernel's own, set by prepare(): what it needs of the attributes */
+    est_pool           *pool;     /* for parallel loops; may be NULL */
+    const uint64_t     *run_seed; /* differs in every run of a session: the counter of random ops */
+} est_call;
+
+/* A kernel. `run` is the only required member. An op lists its kernels best first; the first that accepts a call gets
+ * it, and accepts() may look at dtypes, attributes and every dimension but the first, which may change between steps.
+ *
+ * Rules: run() allocates nothing, looks up no attribute (prepare() does, into param[] or state), writes every element
+ * of its outputs (they hold garbage before), splits parallel work by shape and never by thread count, and gives the
+ * same bits for the same inputs.
+ *
+ * c->pool is set before scratch() and prepare() are called and stays the same: what they decide may depend on it. Both
+ * are called when shapes have changed, scratch() first. */
+typedef struct est_kernel {
+    est_status (*run)(est_call *c);
+    bool (*accepts)(const est_call *c);
+    size_t (*scratch)(const est_call *c);   /* bytes for the shapes in c */
+    est_status (*prepare)(est_call *c);     /* after every change of shapes, before run */
+    void (*release)(est_call *c);           /* frees c->state */
+} est_kernel;
+
+#define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
+
+/* --- the descriptor -------------------------------------------------------------------------------------------- */
+
+struct est_op {
+    const char *name; /* TensorFlow's; our own fused ops start with "Est" */
+
+    /* Arguments, results and attributes, in the manner of TensorFlow's OpDef:
+     *   "a: T, b: T -> product: T; transpose_a: bool = false; T: {float32, float64, int32, int64}"
+     * Before "->" inputs, then outputs, then attributes separated by ";". An argument's type is a dtype name or a type
+     * attribute; "values: N*T" is a list whose length is the int attribute N. Attribute kinds: int, float, bool, type,
+     * shape, string, ints, tensor, or {dtype, ...} for a type attribute with a limited choice; "= default" makes one
+     * optional. Type attributes of inputs and N are deduced. "()" stands for no inputs or no outputs. */
+    const char *signature;
+
+    est_status (*infer)(est_infer *c);
+    void (*grad)(est_grad *g); /* NULL: no gradient flows through */
+    const est_kernel *cpu;     /* EST_KERNELS(...); NULL: nothing to run (NoOp, Placeholder) */
+
+    /* The same computation in TensorFlow's ops, for our own ops: sets out[0 .. n_out - 1], or out[0] to the operation
+     * itself when there are no outputs. It may use other ops of ours that lower in turn. Left unset: not possible with
+     * the shapes known here. */
+    void (*lower)(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out);
+
+    enum {
+        EST_SOURCE_NONE = 0,
+        EST_SOURCE_CONST,   /* output 0 is the tensor attribute "value" */
+        EST_SOURCE_FEED,    /* output 0 is what the step is fed */
+        EST_SOURCE_VARIABLE /* output 0 is the est_var named by "shared_name" */
+    } source;               /* where an op without kernel has its output from */
+
+    bool     planned;       /* made only by the planner, in private copies of a graph: needs no lower() */
+    bool     elementwise;   /* out[i] depends only on element i of its (broadcast) inputs */
+    bool     heavy;         /* computes far more than its bytes tell, and uses all threads itself */
+    bool     stateful;      /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
+    bool     alias;         /* output 0 is input 0's memory under another shape; no kernel runs */
+    bool     shrinks;       /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
+    uint32_t writes;        /* bit i: changes the variable that is input i */
+    uint32_t inplace;       /* bit i: output 0 may be written over input i if the sizes are the same */
+    bool     fills_var;     /* writes input 0's variable without reading it: it may be uninitialised */
+    uint32_t shape_only;    /* bit i: only the shape of input i is looked at, never its data */
+};
+
+#endif

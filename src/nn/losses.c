@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Losses: l element by element, then weights, then the reduction. */
+#include <math.h>
+
+#include "nn/nn.h"
+
+#define HALF_LOG_2PI 0.91893853320467274178
+
+/* sum(w l) / n with n from the reduction. */
+static est_node reduce(est_node l, const est_loss_options *o)
+{
+    bool     weighted = o->weights.graph != NULL;
+    est_node w        = weighted ? est_nn_align_weights(o->weights, l) : EST_NO_NODE;
+    est_node total    = weighted ? est_mul(l, w) : l;
+    est_node n;
+
+    if (o->reduction == EST_LOSS_NONE) return total;
+    if (o->reduction == EST_LOSS_SUM) return est_sum(total);
+    if (!weighted) return est_mean(l);
+    if (o->reduction == EST_LOSS_SUM_OVER_BATCH_SIZE) {
+        n = est_cast(est_size(l), est_node_dtype(l));
+    } else {
+        if (o->reduction == EST_LOSS_SUM_OVER_NONZERO_WEIGHTS) {
+            w = est_cast(est_not_equal(w, est_zeros_like(w)), est_node_dtype(l));
+        }
+        n = est_sum(est_mul(est_ones_like(l), w)); /* weights count as often as they are used */
+    }
+    return est_div_no_nan(est_sum(total), n);
+}
+
+est_node est_loss_reduce(est_node l, const est_loss_options *options)
+{
+    est_loss_options o;
+
+    if (l.graph == NULL || est_graph_poisoned(l.graph)) return l;
+    if (!EST_OPTIONS(l.graph, "EST_LOSS", options, o)) return est_graph_poison(l.graph, EST_INVALID_ARGUMENT);
+    return reduce(l, &o);
+}
+
+/* The usual loss: labels cast to the predictions' dtype and brought to their rank, l computed, reduced. */
+typedef est_node (*element_fn)(est_node labels, est_node predictions, const est_loss_options *o);
+
+static est_node elementwise_loss(est_node labels, est_node predictions, const est_loss_options *options, element_fn l)
+{
+    est_loss_options o;
+
+    if (predictions.graph == NULL || est_graph_poisoned(predictions.graph)) return predictions;
+    if (!EST_OPTIONS(predictions.graph, "EST_LOSS", options, o)) {
+        return est_graph_poison(predictions.graph, EST_INVALID_ARGUMENT);
+    }
+    return reduce(l(est_nn_align_weights(labels, predictions), predictions, &o), &o);
+}
+
+/* --- cross entropies ------------------------------------------------------------------------------------------------ */
+
+static est_node softmax_xent(est_node labels, est_node logits, const est_loss_options *o)
+{
+    if (o->label_smoothing > 0) {
+        double classes = (double)est_node_dim(logits, -1);
+        labels         = est_shift(est_scale(labels, 1 - o->label_smoothing), o->label_smoothing / fmax(1, classes));
+    }
+    return est_softmax_xent(logits, labels);
+}
+
+static est_node sigmoid_xent(est_node labels, est_node logits, const est_loss_options *o)
+{
+    if (o->label_smoothing > 0) labels = est_shift(est_scale(labels, 1 - o->label_smoothing), 0.5 * o->label_smoothing);
+    return est_sigmoid_xent(logits, labels);
+}
+
+est_node est_loss_softmax_xent(est_node labels, est_node logits, const est_loss_options *options)
+{
+    return elementwise_loss(labels, logits, options, softmax_xent);
+}
+
+est_node est_loss_sigmoid_xent(est_node labels, est_node logits, const est_loss_options *options)
+{
+    return elementwise_loss(labels, logits, options, sigmoid_xent);
+}
+
+est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const est_loss_options *options)
+{
+    est_loss_options o;
+    int              rank = est_node_shape(logits)->rank;
+
+    if (logits.graph == NULL || est_graph_poisoned(logits.graph)) return logits;
+    if (!EST_OPTIONS(logits.graph, "EST_LOSS", options, o)) return est_graph_poison(logits.graph, EST_INVALID_ARGUMENT);
+    if (rank > 0 && est_node_shape(labels)->rank == rank && est_node_dim(labels, -1) == 1) {
+        labels = est_squeeze(labels, EST_I64S(-1));
+    }
+    return reduce(est_sparse_softmax_xent(logits, labels), &o);
+}
+
+/* --- regression and the rest ---------------------------------------------------------------------------------------- */
+
+static est_node squared(est_node labels, est_node predictions, const est_loss_options *o)
+{
+    (void)o;
+    return est_squared_difference(predictions, labels);
+}
+
+static est_node absolute(est_node labels, est_node predictions, const est_loss_options *o)
+{
+    (void)o;
+    return est_abs(est_sub(predictions, labels));
+}
+
+/* With q = min(|e|, delta): q^2 / 2 + delta (|e| - q). */
+static est_node huber(est_node labels, est_node predictions, const est_loss_options *o)
+{
+    double   delta = est_or(o->delta, 1);
+    est_node error = est_abs(est_sub(predictions, labels));
+    est_node near  = est_minimum(error, est_scalar(error.graph, est_node_dtype(error), delta));
+
+    return est_add(est_scale(est_square(near), 0.5), est_scale(est_sub(error, near), delta));
+}
+
+static est_node hinge(est_node labels, est_node predictions, const est_loss_options *o)
+{
+    est_node one    = est_ones_like(labels);
+    est_node binary = est_reduce_all(est_logical_or(est_equal(labels, est_zeros_like(labels)), est_equal(labels, one)),
+                                     EST_ALL_AXES, false);
+
+    (void)o;
+    labels = est_select(binary, est_sub(est_scale(labels, 2), one), labels);
+    return est_relu(est_sub(est_ones_like(predictions), est_mul(labels, predictions)));
+}
+
+static est_node log_loss(est_node labels, est_node p, const est_loss_options *o)
+{
+    double   epsilon = est_or(o->epsilon, 1e-7);
+    est_node yes     = est_mul(labels, est_log(est_shift(p, epsilon)));
+    est_node no      = est_mul(est_shift(est_neg(labels), 1), est_log(est_shift(est_neg(p), 1 + epsilon)));
+
+    return est_neg(est_add(yes, no));
+}
+
+/* x / sqrt(max(sum x^2, 1e-12)). */
+static est_node unit_length(est_node x, int axis)
+{
+    est_node square = est_reduce_sum(est_square(x), EST_I64S(axis), true);
+
+    return est_mul(x, est_rsqrt(est_maximum(square, est_scalar(x.graph, est_node_dtype(x), 1e-12))));
+}
+
+static est_node cosine(est_node labels, est_node predictions, const est_loss_options *o)
+{
+    int axis = o->axis != 0 ? o->axis : -1;
+
+    return est_neg(
+        est_reduce_sum(est_mul(unit_length(labels, axis), unit_length(predictions, axis)), EST_I64S(axis), false));
+}
+
+static est_node poisson(est_node labels, est_node p, const est_loss_options *o)
+{
+    return est_sub(p, est_mul(labels, est_log(est_shift(p, est_or(o->epsilon, 1e-7)))));
+}
+
+/* exp(x) - l x, and for .full plus l ln l - l + ln(2 pi l) / 2 where l > 1. */
+static est_node log_poisson(est_node labels, est_node x, const est_loss_options *o)
+{
+    est_node l = est_sub(est_exp(x), est_mul(labels, x));
+
+    if (o->full) {
+        est_node one  = est_scalar(x.graph, est_node_dtype(x), 1);
+        est_node z    = est_maximum(labels, one); /* keeps the logarithm finite where it is not used */
+        est_node logz = est_log(z);
+        est_node more = est_add(est_sub(est_mul(z, logz), z), est_shift(est_scale(logz, 0.5), HALF_LOG_2PI));
+        l             = est_add(l, est_select(est_greater(labels, one), more, est_zeros_like(more)));
+    }
+    return l;
+}
+
+est_node est_loss_mse(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, squared);
+}
+
+est_node est_loss_mae(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, absolute);
+}
+
+est_node est_loss_huber(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, huber);
+}
+
+est_node est_loss_hinge(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, hinge);
+}
+
+est_node est_loss_log(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, log_loss);
+}
+
+est_node est_loss_cosine(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, cosine);
+}
+
+est_node est_loss_poisson(est_node labels, est_node predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, predictions, options, poisson);
+}
+
+est_node est_loss_log_poisson(est_node labels, est_node log_predictions, const est_loss_options *options)
+{
+    return elementwise_loss(labels, log_predictions, options, log_poisson);
+}

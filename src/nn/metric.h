@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What metrics share: a scope, local variables that start at zero, and one update and one reset for all of them. */
+#ifndef EST_NN_METRIC_H
+#define EST_NN_METRIC_H
+
+#include "nn/nn.h"
+
+#define EST_METRIC_STATES 4
+
+/* A metric under construction: begin, some states, end. */
+typedef struct est_metric_build {
+    est_graph         *graph;
+    est_metric_options o;
+    int                n;
+    est_node           state[EST_METRIC_STATES]; /* handles */
+    est_node           update[EST_METRIC_STATES], reset[EST_METRIC_STATES];
+} est_metric_build;
+
+/* Opens the scope; false: the graph is poisoned, return est_metric_none(). */
+bool       est_metric_begin(est_metric_build *m, est_node of, const char *name, const est_metric_options *options);
+est_metric est_metric_none(est_node of);
+
+/* A state called `name` to which `value` (its shape known) is added with every batch; gives its present contents. */
+est_node est_metric_sum(est_metric_build *m, const char *name, est_node value);
+
+/* Closes the scope. */
+est_metric est_metric_end(est_metric_build *m, est_node value);
+
+/* float32, as the state is. */
+est_node est_metric_f32(est_node x);
+
+/* The weights to go with `values` (float32), broadcast to their shape; ones when there are none. */
+est_node est_metric_weights(const est_metric_build *m, est_node values);
+
+/* Labels and predictions as they are compared: predictions lose a last axis of 1 that labels do not have, or the other
+ * way round. */
+void est_metric_align(est_node *labels, est_node *predictions);
+
+/* As 0 or 1 in float32: integers and bools when not 0, floats when above 0.5. */
+est_node est_metric_truth(est_node x);
+
+#endif

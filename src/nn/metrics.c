@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streaming metrics: means, precision and recall, per-class ones. The area under a curve is in nn/auc.c.
+ *
+ * T += sum(w x), C += sum(w), value T / C: most metrics are this mean of something. */
+#include "nn/metric.h"
+
+/* --- common parts --------------------------------------------------------------------------------------------------- */
+
+est_metric est_metric_none(est_node of)
+{
+    est_node bad = of.graph == NULL ? of : est_graph_poison(of.graph, EST_INVALID_ARGUMENT);
+
+    return (est_metric){ bad, bad, bad };
+}
+
+bool est_metric_begin(est_metric_build *m, est_node of, const char *name, const est_metric_options *options)
+{
+    *m = (est_metric_build){ .graph = of.graph };
+    if (of.graph == NULL || est_graph_poisoned(of.graph)) return false;
+    if (!EST_OPTIONS(of.graph, "EST_METRIC", options, m->o)) return false;
+    est_scope_push(of.graph, m->o.name != NULL ? m->o.name : name);
+    return true;
+}
+
+est_node est_metric_sum(est_metric_build *m, const char *name, est_node value)
+{
+    est_shape shape = *est_node_shape(value);
+    est_node  state = est_nn_variable(m->graph, name, EST_F32, shape, est_init_zeros(), "local_variables");
+    int       i     = m->n++;
+
+    m->state[i]  = state;
+    m->update[i] = est_assign_add(state, value);
+    m->reset[i]  = est_assign(state, est_initial_value(est_init_zeros(), m->graph, EST_F32, shape));
+    return est_read_variable(state);
+}
+
+est_metric est_metric_end(est_metric_build *m, est_node value)
+{
+    est_metric metric = { .value = est_named(est_identity(value), "value") };
+
+    metric.update = est_named(est_group(m->graph, (est_nodes){ m->update, m->n }), "update_op");
+    metric.reset  = est_named(est_group(m->graph, (est_nodes){ m->reset, m->n }), "reset");
+    est_scope_pop(m->graph);
+    return metric;
+}
+
+est_node est_metric_f32(est_node x)
+{
+    return est_node_dtype(x) == EST_F32 ? x : est_cast(x, EST_F32);
+}
+
+est_node est_metric_weights(const est_metric_build *m, est_node values)
+{
+    est_node ones = est_ones_like(values);
+
+    return m->o.weights.graph == NULL ? ones : est_mul(ones, est_nn_align_weights(m->o.weights, values));
+}
+
+void est_metric_align(est_node *labels, est_node *predictions)
+{
+    int l = est_node_shape(*labels)->rank, p = est_node_shape(*predictions)->rank;
+
+    if (l > 0 && l == p + 1 && est_node_dim(*labels, -1) == 1) *labels = est_squeeze(*labels, EST_I64S(-1));
+    if (p > 0 && p == l + 1 && est_node_dim(*predictions, -1) == 1)
+        *predictions = est_squeeze(*predictions, EST_I64S(-1));
+}
+
+est_node est_metric_truth(est_node x)
+{
+    est_dtype dtype = est_node_dtype(x);
+
+    if (dtype == EST_F32 || dtype == EST_F64) {
+        return est_cast(est_greater(x, est_scalar(x.graph, dtype, 0.5)), EST_F32);
+    }
+    return est_cast(dtype == EST_BOOL ? x : est_cast(x, EST_BOOL), EST_F32);
+}
+
+/* --- means ---------------------------------------------------------------------------------------------------------- */
+
+/* sum(w x) / sum(w) of x in an open metric. */
+static est_node streaming_mean(est_metric_build *m, est_node x)
+{
+    est_node values = est_metric_f32(x), weights = est_metric_weights(m, values);
+    est_node total = est_metric_sum(m, "total", est_sum(est_mul(values, weights)));
+    est_node count = est_metric_sum(m, "count", est_sum(weights));
+
+    return est_div_no_nan(total, count);
+}
+
+/* A mean of what `measure` makes of labels and predictions. */
+typedef est_node (*measure_fn)(est_node labels, est_node predictions);
+
+static est_metric mean_of(est_node labels, est_node predictions, const char *name, measure_fn measure,
+                          est_node (*value)(est_node mean), const est_metric_options *options)
+{
+    est_metric_build m;
+    est_node         mean;
+
+    if (!est_metric_begin(&m, predictions, name, options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    mean = streaming_mean(&m, measure(labels, predictions));
+    return est_metric_end(&m, value != NULL ? value(mean) : mean);
+}
+
+est_metric est_metric_mean(est_node values, const est_metric_options *options)
+{
+    est_metric_build m;
+
+    if (!est_metric_begin(&m, values, "mean", options)) return est_metric_none(values);
+    return est_metric_end(&m, streaming_mean(&m, values));
+}
+
+static est_node matches(est_node labels, est_node predictions)
+{
+    if (est_node_dtype(labels) != est_node_dtype(predictions)) labels = est_cast(labels, est_node_dtype(predictions));
+    return est_equal(labels, predictions);
+}
+
+static est_node error(est_node labels, est_node predictions)
+{
+    return est_sub(est_metric_f32(predictions), est_metric_f32(labels));
+}
+
+static est_node absolute_error(est_node labels, est_node predictions)
+{
+    return est_abs(error(labels, predictions));
+}
+
+static est_node squared_error(est_node labels, est_node predictions)
+{
+    return est_square(error(labels, predictions));
+}
+
+est_metric est_metric_accuracy(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return mean_of(labels, predictions, "accuracy", matches, NULL, options);
+}
+
+est_metric est_accuracy(est_node labels, est_node predictions)
+{
+    return est_metric_accuracy(labels, predictions, NULL);
+}
+
+est_metric est_metric_mean_absolute_error(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return mean_of(labels, predictions, "mean_absolute_error", absolute_error, NULL, options);
+}
+
+est_metric est_metric_mean_squared_error(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return mean_of(labels, predictions, "mean_squared_error", squared_error, NULL, options);
+}
+
+est_metric est_metric_root_mean_squared_error(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return mean_of(labels, predictions, "root_mean_squared_error", squared_error, est_sqrt, options);
+}
+
+est_metric est_metric_mean_relative_error(est_node labels, est_node predictions, est_node normalizer,
+                                          const est_metric_options *options)
+{
+    est_metric_build m;
+
+    if (!est_metric_begin(&m, predictions, "mean_relative_error", options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    est_metric_align(&normalizer, &predictions);
+    return est_metric_end(
+        &m, streaming_mean(&m, est_div_no_nan(absolute_error(labels, predictions), est_metric_f32(normalizer))));
+}
+
+est_metric est_metric_mean_cosine_distance(est_node labels, est_node predictions, int axis,
+                                           const est_metric_options *options)
+{
+    est_metric_build m;
+    est_node         product;
+
+    if (!est_metric_begin(&m, predictions, "mean_cosine_distance", options)) return est_metric_none(predictions);
+    product = est_mul(est_metric_f32(predictions), est_metric_f32(labels));
+    product = est_reduce_sum(product, EST_I64S(axis), true);
+    return est_metric_end(&m, est_shift(est_neg(streaming_mean(&m, product)), 1));
+}
+
+/* --- precision and recall ------------------------------------------------------------------------------------------- */
+
+/* tp / (tp + other): other is false positives for precision, false negatives for recall. */
+static est_node part_found(est_metric_build *m, est_node label, est_node prediction, bool recall, double epsilon)
+{
+    est_node both = est_mul(label, prediction), w = est_metric_weights(m, both), found, other;
+    est_node missed = est_sub(recall ? label : prediction, both);
+
+    found = est_metric_sum(m, "true_positives/count", est_sum(est_mul(both, w)));
+    other = est_metric_sum(m, recall ? "false_negatives/count" : "false_positives/count", est_sum(est_mul(missed, w)));
+    if (epsilon > 0) return est_div(found, est_shift(est_add(found, other), epsilon));
+    return est_div_no_nan(found, est_add(found, other));
+}
+
+static est_metric found_metric(est_node labels, est_node predictions, const char *name, bool recall,
+                               const est_metric_options *options)
+{
+    est_metric_build m;
+
+    if (!est_metric_begin(&m, predictions, name, options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    return est_metric_end(&m, part_found(&m, est_metric_truth(labels), est_metric_truth(predictions), recall, 0));
+}
+
+est_metric est_metric_precision(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return found_metric(labels, predictions, "precision", false, options);
+}
+
+est_metric est_metric_recall(est_node labels, est_node predictions, const est_metric_options *options)
+{
+    return found_metric(labels, predictions, "recall", true, options);
+}
+
+static est_node above(est_node predictions, double threshold, bool or_equal)
+{
+    est_node p = est_metric_f32(predictions), t = est_scalar(p.graph, EST_F32, threshold);
+
+    return est_cast(or_equal ? est_greater_equal(p, t) : est_greater(p, t), EST_F32);
+}
+
+est_metric est_metric_accuracy_at_threshold(est_node labels, est_node predictions, double threshold,
+                                            const est_metric_options *options)
+{
+    est_metric_build m;
+
+    if (!est_metric_begin(&m, predictions, "accuracy", options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    return est_metric_end(&m,
+                          streaming_mean(&m, matches(est_metric_f32(labels), above(predictions, threshold, m.o.v1))));
+}
+
+static est_metric found_at_threshold(est_node labels, est_node predictions, double threshold, const char *name,
+                                     bool recall, const est_metric_options *options)
+{
+    est_metric_build m;
+
+    if (!est_metric_begin(&m, predictions, name, options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    return est_metric_end(
+        &m, part_found(&m, est_metric_truth(labels), above(predictions, threshold, false), recall, m.o.v1 ? 1e-7 : 0));
+}
+
+est_metric est_metric_precision_at_threshold(est_node labels, est_node predictions, double threshold,
+                                             const est_metric_options *options)
+{
+    return found_at_threshold(labels, predictions, threshold, "precision_at_thresholds", false, options);
+}
+
+est_metric est_metric_recall_at_threshold(est_node labels, est_node predictions, double threshold,
+                                          const est_metric_options *options)
+{
+    return found_at_threshold(labels, predictions, threshold, "recall_at_thresholds", true, options);
+}
+
+/* --- per class ------------------------------------------------------------------------------------------------------ */
+
+/* One-hot rows [n, classes] of class numbers of any shape. */
+static est_node classes_of(est_node x, int64_t n_classes)
+{
+    est_node flat = est_reshape(est_cast(x, EST_I64), EST_I64S(-1));
+
+    return est_one_hot(flat, n_classes, 1, 0, -1);
+}
+
+static est_node flat_weights(const est_metric_build *m, est_node like)
+{
+    return est_reshape(est_metric_weights(m, est_metric_f32(like)), EST_I64S(-1, 1));
+}
+
+est_metric est_metric_mean_per_class_accuracy(est_node labels, est_node predictions, int64_t n_classes,
+                                              const est_metric_options *options)
+{
+    est_metric_build m;
+    est_node         truth, hits, total, count;
+
+    if (!est_metric_begin(&m, predictions, "mean_accuracy", options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    truth = est_mul(classes_of(labels, n_classes), flat_weights(&m, labels)); /* [n, classes] */
+    hits  = est_mul(truth, classes_of(predictions, n_classes));
+    total = est_metric_sum(&m, "total", est_reduce_sum(truth, EST_I64S(0), false));
+    count = est_metric_sum(&m, "count", est_reduce_sum(hits, EST_I64S(0), false));
+    return est_metric_end(&m, est_mean(est_div_no_nan(count, total)));
+}
+
+est_metric est_metric_mean_iou(est_node labels, est_node predictions, int64_t n_classes,
+                               const est_metric_options *options)
+{
+    est_metric_build m;
+    est_node         truth, matrix, hits, both, some;
+
+    if (!est_metric_begin(&m, predictions, "mean_iou", options)) return est_metric_none(predictions);
+    est_metric_align(&labels, &predictions);
+    truth  = est_mul(classes_of(labels, n_classes), flat_weights(&m, labels));
+    matrix = est_metric_sum(
+        &m, "total_confusion_matrix",
+        est_matmul_t(truth, classes_of(predictions, n_classes), true, false)); /* [label, prediction] */
+    both = est_add(est_reduce_sum(matrix, EST_I64S(0), false), est_reduce_sum(matrix, EST_I64S(1), false));
+    hits = est_reduce_sum(est_mul(matrix, est_one_hot(est_range(est_scalar(m.graph, EST_I64, 0),
+                                                                est_scalar(m.graph, EST_I64, (double)n_classes),
+                                                                est_scalar(m.graph, EST_I64, 1)),
+                                                      n_classes, 1, 0, -1)),
+                          EST_I64S(1), false);
+    both = est_sub(both, hits); /* tp + fp + fn of each class */
+    some = est_cast(est_not_equal(both, est_zeros_like(both)), EST_F32);
+    return est_metric_end(&m, est_div_no_nan(est_sum(est_div_no_nan(hits, both)), est_sum(some)));
+}

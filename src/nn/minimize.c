@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a loss to a training operation: gradients, clipping, updates, the step counter.
+ *
+ * Order within a step: everything that reads a variable sees it as it was before (the planner keeps reads before
+ * writes that do not depend on them), the updates run, and the counter moves after all of them. */
+#include <stdlib.h>
+
+#include "nn/optimizer.h"
+
+est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value)
+{
+    const char *full = u->optimizer->keras
+                           ? est_arena_printf(est_graph_arena(u->graph), "training/%s/%s/%s", u->optimizer->rule->name,
+                                              est_node_name(var), keras_name)
+                           : est_arena_printf(est_graph_arena(u->graph), "%s/%s", est_node_name(var), name);
+
+    if (full == NULL) return est_graph_poison(u->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name a slot"));
+    return est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
+                                    est_init_constant(value), "global_variables");
+}
+
+est_node est_update_number(est_update *u, est_node var, double value)
+{
+    return est_scalar(u->graph, est_variable_dtype(var), value);
+}
+
+est_node est_update_rate(est_update *u, est_node var)
+{
+    est_dtype dtype = est_variable_dtype(var);
+
+    return dtype == EST_F32 ? u->rate : est_cast(u->rate, dtype);
+}
+
+/* --- gradients ------------------------------------------------------------------------------------------------------ */
+
+void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit)
+{
+    for (int i = 0; i < n; i++) {
+        if (gradients[i].values.graph == NULL) continue;
+        if (gradients[i].indices.graph != NULL) gradients[i] = est_dedup(gradients[i]);
+        gradients[i].values = est_clip_by_value(gradients[i].values, -limit, limit);
+    }
+}
+
+void est_clip_gradients_by_norm(est_gradient *gradients, int n, double norm)
+{
+    for (int i = 0; i < n; i++) {
+        if (gradients[i].values.graph == NULL) continue;
+        if (gradients[i].indices.graph != NULL) gradients[i] = est_dedup(gradients[i]);
+        gradients[i].values = est_clip_by_norm(gradients[i].values, norm);
+    }
+}
+
+static void clip(est_gradient *gradients, int n, const est_minimize_options *o)
+{
+    if (o->clip_value > 0) est_clip_gradients_by_value(gradients, n, o->clip_value);
+    if (o->clip_norm > 0) est_clip_gradients_by_norm(gradients, n, o->clip_norm);
+    if (o->clip_global_norm > 0) (void)est_clip_by_global_norm(gradients, n, o->clip_global_norm);
+}
+
+void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gradients,
+                           const est_minimize_options *options)
+{
+    est_minimize_options o;
+
+    for (int i = 0; i < variables.n; i++) gradients[i] = (est_gradient){ 0 };
+    if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return;
+    if (!EST_OPTIONS(loss.graph, "EST_MINIMIZE", options, o)) return;
+    est_gradients(loss, variables.data, variables.n, gradients);
+    clip(gradients, variables.n, &o);
+}
+
+/* --- updates -------------------------------------------------------------------------------------------------------- */
+
+static est_node rate_node(const est_optimizer *optimizer, est_graph *graph, est_node step)
+{
+    if (optimizer->learning_node.graph != NULL) return optimizer->learning_node;
+    if (optimizer->schedule.rate == NULL) return est_scalar(graph, EST_F32, optimizer->learning_rate);
+    if (step.graph == NULL) return est_nn_fail(graph, "a learning rate that follows a schedule needs a global step");
+    return est_learning_rate(optimizer->schedule, step);
+}
+
+/* The updates of all variables that have a gradient; returns how many. */
+static int apply_all(est_update *u, est_nodes variables, const est_gradient *gradients, est_node *updates)
+{
+    const est_optimizer_rule *rule = u->optimizer->rule;
+    int                       n    = 0;
+
+    if (rule->begin != NULL) rule->begin(u);
+    for (int i = 0; i < variables.n; i++) {
+        est_gradient g = gradients[i];
+
+        if (g.values.graph == NULL) continue;
+        if (g.indices.graph != NULL && !rule->takes_duplicates) g = est_dedup(g);
+        updates[n++] = rule->apply(u, variables.data[i], g);
+    }
+    if (rule->finish != NULL && n > 0) {
+        est_node last = rule->finish(u, (est_nodes){ updates, n });
+        if (last.graph != NULL) updates[n++] = last;
+    }
+    return n;
+}
+
+/* Moves the counter after all updates. */
+static est_node count_step(est_node step, est_nodes updates)
+{
+    est_node count = est_assign_add(step, est_scalar(step.graph, EST_I64, 1));
+
+    for (int i = 0; i < updates.n; i++) count = est_after(count, updates.data[i]);
+    return count;
+}
+
+static est_node apply_gradients(const est_optimizer *optimizer, est_graph *graph, est_nodes variables,
+                                const est_gradient *gradients, const est_minimize_options *o)
+{
+    est_node   step = o->global_step.graph != NULL                                             ? o->global_step
+                      : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
+                                                                                               : EST_NO_NODE;
+    est_update u = { .optimizer = optimizer, .graph = graph, .rate = rate_node(optimizer, graph, step), .step = step };
+    est_nodes  more = o->no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph);
+    est_node  *updates, train = EST_NO_NODE;
+    int        n;
+
+    updates = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
+    if (updates == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
+    n = apply_all(&u, variables, gradients, updates);
+    if (n == 0 && !est_graph_poisoned(graph)) {
+        train = est_nn_fail(graph, "none of %d variables has a gradient: nothing to train", variables.n);
+    } else {
+        if (!o->no_global_step) {
+            est_node count = count_step(step, (est_nodes){ updates, n });
+            updates[n++]   = count;
+        }
+        for (int i = 0; i < more.n; i++) updates[n++] = more.data[i];
+        train = est_named(est_group(graph, (est_nodes){ updates, n }),
+                          o->name != NULL ? o->name : optimizer->rule->name);
+    }
+    est_free(updates);
+    return train;
+}
+
+est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,
+                             const est_minimize_options *options)
+{
+    est_minimize_options o;
+    est_graph           *graph = variables.n > 0 ? variables.data[0].graph : NULL;
+
+    if (graph == NULL || est_graph_poisoned(graph)) return graph == NULL ? EST_NO_NODE : variables.data[0];
+    if (!EST_OPTIONS(graph, "EST_MINIMIZE", options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (optimizer.rule == NULL)
+        return est_nn_fail(graph, "an optimizer that was never made: use est_adam(...) or another");
+    return apply_gradients(&optimizer, graph, variables, gradients, &o);
+}
+
+est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options)
+{
+    est_minimize_options o;
+    est_nodes            variables;
+    est_node            *copy, train;
+    est_gradient        *gradients;
+
+    if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return loss;
+    if (!EST_OPTIONS(loss.graph, "EST_MINIMIZE", options, o)) return est_graph_poison(loss.graph, EST_INVALID_ARGUMENT);
+    variables = o.variables.n > 0 ? o.variables : est_trainable_variables(loss.graph);
+    if (variables.n == 0) return est_nn_fail(loss.graph, "est_minimize: the graph has no trainable variables");
+    copy      = est_alloc(sizeof *copy * (size_t)variables.n); /* the collection may move when slots join the graph */
+    gradients = est_alloc(sizeof *gradients * (size_t)variables.n);
+    if (copy == NULL || gradients == NULL) {
+        train = est_graph_poison(loss.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
+    } else {
+        for (int i = 0; i < variables.n; i++) copy[i] = variables.data[i];
+        variables.data = copy;
+        est_compute_gradients(loss, variables, gradients, &o);
+        train = est_apply_gradients(optimizer, variables, gradients, &o);
+    }
+    est_free(copy);
+    est_free(gradients);
+    return train;
+}

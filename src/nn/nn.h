@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of nn/ share: options with a size, variables that are collected on the graph, and small node helpers.
+ *
+ * Collections on a graph: "trainable_variables", "global_variables", "local_variables", "update_ops", "losses". */
+#ifndef EST_NN_NN_H
+#define EST_NN_NN_H
+
+#include "estoc/nn.h"
+#include "ops/ops.h"
+
+/* Copies the caller's options over zeroed `out` of `size` bytes: NULL leaves all defaults, a shorter struct (an older
+ * caller) leaves its tail zero. A struct without a size or with a larger one poisons the graph and gives false. */
+bool est_options_copy(est_graph *graph, const char *macro, const void *given, void *out, size_t size);
+
+#define EST_OPTIONS(graph, macro, given, out) est_options_copy(graph, macro, given, &(out), sizeof(out))
+
+/* Fails the graph; used as `return est_nn_fail(graph, "text", ...)`. */
+#define est_nn_fail(graph, ...) est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, __VA_ARGS__))
+
+/* The value of an option whose 0 means `fallback` and whose EST_OFF means 0. */
+static inline double est_or(double value, double fallback)
+{
+    return value == 0 ? fallback : value == EST_OFF ? 0 : value;
+}
+
+/* Makes a variable whose full name is `name` whatever the scope (made unique if taken), with its first value, and puts
+ * it into the collection. */
+est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
+                                  est_initializer initializer, const char *collection);
+
+/* The same, named within the current scope. */
+est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
+                         est_initializer initializer, const char *collection);
+
+/* Weights brought to a rank that broadcasts with values: one axis fewer gets a last axis of size 1. */
+est_node est_nn_align_weights(est_node weights, est_node values);
+
+/* One int32 scalar: the size of an axis, known or only when run. */
+est_node est_nn_dim(est_node x, int axis);
+
+/* The rows of a sparse gradient in a tensor shaped as the variable. */
+est_node est_nn_densify(est_gradient g, est_node variable);
+
+#endif

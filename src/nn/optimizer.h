@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The contract of an optimizer: one est_optimizer_rule. Adding one is a rule and a function that makes the value
+ * (nn/optimizers.c); gradients, clipping, duplicates, counting and names are common (nn/minimize.c). */
+#ifndef EST_NN_OPTIMIZER_H
+#define EST_NN_OPTIMIZER_H
+
+#include "nn/nn.h"
+
+/* One application of an optimizer to a graph. */
+typedef struct est_update {
+    const est_optimizer *optimizer;
+    est_graph           *graph;
+    est_node             rate;      /* float32 scalar */
+    est_node             step;      /* handle of the step counter; EST_NO_NODE: none */
+    est_node             shared[2]; /* the rule's own: set by begin() */
+} est_update;
+
+struct est_optimizer_rule {
+    const char *name;                                               /* as in TensorFlow's slot names: "Adam" */
+    void (*begin)(est_update *u);                                   /* NULL: nothing to prepare */
+    est_node (*apply)(est_update *u, est_node var, est_gradient g); /* the update of one variable */
+    est_node (*finish)(est_update *u, est_nodes updates);           /* NULL: nothing to do after all updates */
+    bool takes_duplicates; /* sparse gradients need not have their duplicates summed */
+};
+
+/* A slot of `var`: "<var>/<name>", or "training/<rule>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
+est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value);
+
+/* A number, and the learning rate, as a scalar of the variable's dtype. */
+est_node est_update_number(est_update *u, est_node var, double value);
+est_node est_update_rate(est_update *u, est_node var);
+
+#endif

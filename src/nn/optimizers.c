@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The optimizers: one rule each. The update itself is an operation of ops/; a rule makes the slots, gives the numbers
+ * and says what a sparse gradient means. */
+#include <string.h>
+
+#include "nn/optimizer.h"
+
+/* --- gradient descent and momentum ---------------------------------------------------------------------------------- */
+
+static est_node sgd_apply(est_update *u, est_node var, est_gradient g)
+{
+    return est_apply_gradient_descent(var, est_update_rate(u, var), g);
+}
+
+static const est_optimizer_rule sgd_rule = { .name = "SGD", .apply = sgd_apply, .takes_duplicates = true };
+
+static est_node momentum_apply(est_update *u, est_node var, est_gradient g)
+{
+    bool     keras = u->optimizer->keras, nesterov = u->optimizer->nesterov;
+    est_node accum    = est_update_slot(u, var, "Momentum", "momentum", 0);
+    est_node momentum = est_update_number(u, var, u->optimizer->hyper[0]);
+    est_node rate     = est_update_rate(u, var);
+
+    return keras ? est_apply_keras_momentum(var, accum, rate, g, momentum, nesterov)
+                 : est_apply_momentum(var, accum, rate, g, momentum, nesterov);
+}
+
+static const est_optimizer_rule momentum_rule       = { .name = "Momentum", .apply = momentum_apply };
+static const est_optimizer_rule keras_momentum_rule = { .name = "SGD", .apply = momentum_apply };
+
+/* --- Adagrad -------------------------------------------------------------------------------------------------------- */
+
+/* hyper: initial accumulator, epsilon */
+static est_node adagrad_apply(est_update *u, est_node var, est_gradient g)
+{
+    const double *h       = u->optimizer->hyper;
+    est_node      accum   = est_update_slot(u, var, "Adagrad", "accumulator", h[0]);
+    est_node      epsilon = u->optimizer->keras ? est_update_number(u, var, h[1]) : EST_NO_NODE;
+
+    return est_apply_adagrad(var, accum, est_update_rate(u, var), epsilon, g);
+}
+
+static const est_optimizer_rule adagrad_rule = { .name = "Adagrad", .apply = adagrad_apply };
+
+/* --- Adam ----------------------------------------------------------------------------------------------------------- */
+
+/* The powers of the betas at step t: variables multiplied after every step, or beta^(global step + 1) as in Keras.
+ * hyper: beta1, beta2, epsilon */
+static void adam_begin(est_update *u)
+{
+    static const char *const names[2] = { "beta1_power", "beta2_power" };
+
+    for (int i = 0; i < 2; i++) {
+        double beta = u->optimizer->hyper[i];
+
+        if (u->optimizer->keras && u->step.graph != NULL) {
+            est_node t   = est_cast(est_shift(est_cast(est_read_variable(u->step), EST_F64), 1), EST_F64);
+            u->shared[i] = est_cast(est_pow(est_scalar(u->graph, EST_F64, beta), t), EST_F32);
+        } else {
+            u->shared[i] = est_nn_absolute_variable(u->graph, names[i], EST_F32, EST_SHAPE_SCALAR,
+                                                    est_init_constant(beta), "global_variables");
+        }
+    }
+}
+
+static est_node adam_power(est_update *u, est_node var, int i)
+{
+    est_dtype dtype = est_variable_dtype(var);
+    est_node  power = est_node_dtype(u->shared[i]) == EST_RESOURCE ? est_read_variable(u->shared[i]) : u->shared[i];
+
+    return dtype == EST_F32 ? power : est_cast(power, dtype);
+}
+
+static est_node adam_apply(est_update *u, est_node var, est_gradient g)
+{
+    const est_optimizer *o = u->optimizer;
+    est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam_1", "v", 0);
+    est_node             p1 = adam_power(u, var, 0), p2 = adam_power(u, var, 1), rate = est_update_rate(u, var);
+    est_node             b1 = est_update_number(u, var, o->hyper[0]), b2 = est_update_number(u, var, o->hyper[1]);
+    est_node             epsilon = est_update_number(u, var, o->hyper[2]);
+
+    if (o->lazy && g.indices.graph != NULL) return est_apply_lazy_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g);
+    g = (est_gradient){ .values = est_nn_densify(g, var) };
+    return est_apply_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g, o->nesterov);
+}
+
+/* Multiplies the powers once all updates have used them. */
+static est_node adam_finish(est_update *u, est_nodes updates)
+{
+    est_node moved[2];
+
+    if (est_node_dtype(u->shared[0]) != EST_RESOURCE) return EST_NO_NODE;
+    for (int i = 0; i < 2; i++) {
+        est_node next = est_scale(est_read_variable(u->shared[i]), u->optimizer->hyper[i]);
+        moved[i]      = est_assign(u->shared[i], next);
+        for (int k = 0; k < updates.n; k++) moved[i] = est_after(moved[i], updates.data[k]);
+    }
+    return est_group(u->graph, EST_NODES(moved[0], moved[1]));
+}
+
+static const est_optimizer_rule adam_rule = { .name   = "Adam",
+                                              .begin  = adam_begin,
+                                              .apply  = adam_apply,
+                                              .finish = adam_finish };
+
+/* --- RMSProp -------------------------------------------------------------------------------------------------------- */
+
+/* Keras without momentum: epsilon outside the root, and ms decays on every row while only rows of the gradient move. */
+static est_node keras_rms_prop_apply(est_update *u, est_node var, est_node ms, est_gradient g, est_node mg)
+{
+    const double *h    = u->optimizer->hyper;
+    est_node      rate = est_update_rate(u, var), kept, decayed, rows, step, center;
+
+    if (g.indices.graph == NULL) {
+        kept = est_add(est_scale(est_read_variable(ms), h[0]), est_scale(est_square(g.values), 1 - h[0]));
+        rows = kept;
+        if (mg.graph != NULL) {
+            center = est_add(est_scale(est_read_variable(mg), h[0]), est_scale(g.values, 1 - h[0]));
+            rows   = est_sub(kept, est_square(center));
+        }
+        step = est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), h[2]));
+        step = est_assign_sub(var, step);
+        if (mg.graph != NULL) return est_group(u->graph, EST_NODES(est_assign(ms, kept), est_assign(mg, center), step));
+        return est_group(u->graph, EST_NODES(est_assign(ms, kept), step));
+    }
+    decayed = est_assign(ms, est_scale(est_read_variable(ms), h[0]));
+    kept    = est_after(est_scatter_add(ms, g.indices, est_scale(est_square(g.values), 1 - h[0])), decayed);
+    rows    = est_after(est_resource_gather(ms, g.indices), kept);
+    if (mg.graph != NULL) {
+        decayed = est_assign(mg, est_scale(est_read_variable(mg), h[0]));
+        center  = est_after(est_scatter_add(mg, g.indices, est_scale(g.values, 1 - h[0])), decayed);
+        rows    = est_sub(rows, est_square(est_after(est_resource_gather(mg, g.indices), center)));
+    }
+    return est_scatter_sub(var, g.indices, est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), h[2])));
+}
+
+/* hyper: decay, momentum, epsilon */
+static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
+{
+    const est_optimizer *o  = u->optimizer;
+    est_node             ms = est_update_slot(u, var, "RMSProp", "rms", o->keras ? 0 : 1), mom, mg = EST_NO_NODE;
+    est_node             rate, rho, momentum, epsilon;
+
+    if (o->keras && o->hyper[1] == 0) {
+        if (o->centered) mg = est_update_slot(u, var, "RMSProp_1", "mg", 0);
+        return keras_rms_prop_apply(u, var, ms, g, mg);
+    }
+    if (o->centered && !o->keras) mg = est_update_slot(u, var, "RMSProp_1", "mg", 0);
+    mom = est_update_slot(u, var, o->centered ? "RMSProp_2" : "RMSProp_1", "momentum", 0);
+    if (o->centered && o->keras) mg = est_update_slot(u, var, "", "mg", 0);
+    rate     = est_update_rate(u, var);
+    rho      = est_update_number(u, var, o->hyper[0]);
+    momentum = est_update_number(u, var, o->hyper[1]);
+    epsilon  = est_update_number(u, var, o->hyper[2]);
+    return o->centered ? est_apply_centered_rms_prop(var, mg, ms, mom, rate, rho, momentum, epsilon, g)
+                       : est_apply_rms_prop(var, ms, mom, rate, rho, momentum, epsilon, g);
+}
+
+static const est_optimizer_rule rms_prop_rule       = { .name = "RMSProp", .apply = rms_prop_apply };
+static const est_optimizer_rule keras_rms_prop_rule = { .name = "RMSprop", .apply = rms_prop_apply };
+
+/* --- FTRL and Adadelta ---------------------------------------------------------------------------------------------- */
+
+/* hyper: power, initial accumulator, l1, l2, l2 shrinkage, beta */
+static est_node ftrl_apply(est_update *u, est_node var, est_gradient g)
+{
+    const double *h     = u->optimizer->hyper;
+    est_node      accum = est_update_slot(u, var, "Ftrl", "accumulator", h[1]);
+    est_node      lin   = est_update_slot(u, var, "Ftrl_1", "linear", 0);
+    est_node      rate = est_update_rate(u, var), l2 = est_update_number(u, var, h[3]);
+
+    if (h[5] != 0) l2 = est_add(l2, est_div(est_update_number(u, var, h[5] / 2), rate));
+    return est_apply_ftrl(var, accum, lin, g, rate, est_update_number(u, var, h[2]), l2,
+                          est_update_number(u, var, h[4]), est_update_number(u, var, h[0]));
+}
+
+static const est_optimizer_rule ftrl_rule = { .name = "Ftrl", .apply = ftrl_apply };
+
+/* hyper: rho, epsilon */
+static est_node adadelta_apply(est_update *u, est_node var, est_gradient g)
+{
+    const double *h            = u->optimizer->hyper;
+    est_node      accum        = est_update_slot(u, var, "Adadelta", "accum_grad", 0);
+    est_node      accum_update = est_update_slot(u, var, "Adadelta_1", "accum_var", 0);
+
+    return est_apply_adadelta(var, accum, accum_update, est_update_rate(u, var), est_update_number(u, var, h[0]),
+                              est_update_number(u, var, h[1]), g);
+}
+
+static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = adadelta_apply };
+
+/* --- the values users hold ------------------------------------------------------------------------------------------ */
+
+/* Options that were not made by their macro leave an optimizer without a rule: the graph says so when it is used. */
+#define OPTIONS_OR_NOTHING(macro, options, o)                                                                          \
+    do {                                                                                                               \
+        if (!EST_OPTIONS(NULL, macro, options, o)) return (est_optimizer){ 0 };                                        \
+    } while (0)
+
+est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule)
+{
+    optimizer.schedule = schedule;
+    return optimizer;
+}
+
+est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate)
+{
+    optimizer.learning_node = learning_rate;
+    return optimizer;
+}
+
+est_optimizer est_sgd(double learning_rate)
+{
+    return (est_optimizer){ .rule = &sgd_rule, .learning_rate = est_or(learning_rate, 0.01) };
+}
+
+est_optimizer est_momentum(double learning_rate, const est_momentum_options *options)
+{
+    est_momentum_options o;
+
+    OPTIONS_OR_NOTHING("EST_MOMENTUM", options, o);
+    return (est_optimizer){ .rule          = o.keras ? &keras_momentum_rule : &momentum_rule,
+                            .learning_rate = est_or(learning_rate, 0.01),
+                            .hyper         = { est_or(o.momentum, 0.9) },
+                            .nesterov      = o.nesterov,
+                            .keras         = o.keras };
+}
+
+est_optimizer est_adagrad(double learning_rate, const est_adagrad_options *options)
+{
+    est_adagrad_options o;
+
+    OPTIONS_OR_NOTHING("EST_ADAGRAD", options, o);
+    return (est_optimizer){ .rule          = &adagrad_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.initial_accumulator, 0.1), est_or(o.epsilon, 1e-7) },
+                            .keras         = o.keras };
+}
+
+est_optimizer est_adam(double learning_rate, const est_adam_options *options)
+{
+    est_adam_options o;
+
+    OPTIONS_OR_NOTHING("EST_ADAM", options, o);
+    return (est_optimizer){ .rule          = &adam_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.999),
+                                               est_or(o.epsilon, o.keras ? 1e-7 : 1e-8) },
+                            .nesterov      = o.nesterov,
+                            .lazy          = o.lazy,
+                            .keras         = o.keras };
+}
+
+est_optimizer est_lazy_adam(double learning_rate, const est_adam_options *options)
+{
+    est_optimizer optimizer = est_adam(learning_rate, options);
+
+    optimizer.lazy = true;
+    return optimizer;
+}
+
+est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options)
+{
+    est_rms_prop_options o;
+
+    OPTIONS_OR_NOTHING("EST_RMS_PROP", options, o);
+    return (est_optimizer){ .rule          = o.keras ? &keras_rms_prop_rule : &rms_prop_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.decay, 0.9), est_or(o.momentum, 0),
+                                               est_or(o.epsilon, o.keras ? 1e-7 : 1e-10) },
+                            .centered      = o.centered,
+                            .keras         = o.keras };
+}
+
+est_optimizer est_ftrl(double learning_rate, const est_ftrl_options *options)
+{
+    est_ftrl_options o;
+
+    OPTIONS_OR_NOTHING("EST_FTRL", options, o);
+    return (est_optimizer){ .rule          = &ftrl_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper = { est_or(o.learning_rate_power, -0.5), est_or(o.initial_accumulator, 0.1), o.l1,
+                                       o.l2, o.l2_shrinkage, o.beta },
+                            .keras = o.keras };
+}
+
+est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options)
+{
+    est_adadelta_options o;
+
+    OPTIONS_OR_NOTHING("EST_ADADELTA", options, o);
+    return (est_optimizer){ .rule          = &adadelta_rule,
+                            .learning_rate = est_or(learning_rate, 0.001),
+                            .hyper         = { est_or(o.rho, 0.95), est_or(o.epsilon, o.keras ? 1e-7 : 1e-8) },
+                            .keras         = o.keras };
+}
+
+est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras, est_optimizer *out)
+{
+    if (strcmp(name, "Adagrad") == 0) {
+        *out = est_adagrad(learning_rate, EST_ADAGRAD(.keras = keras));
+    } else if (strcmp(name, "Adam") == 0) {
+        *out = est_adam(learning_rate, EST_ADAM(.keras = keras));
+    } else if (strcmp(name, "Ftrl") == 0) {
+        *out = est_ftrl(learning_rate, EST_FTRL(.keras = keras));
+    } else if (strcmp(name, "RMSProp") == 0) {
+        *out = est_rms_prop(learning_rate, EST_RMS_PROP(.keras = keras));
+    } else if (strcmp(name, "SGD") == 0) {
+        *out = est_sgd(learning_rate);
+    } else {
+        return est_fail(EST_INVALID_ARGUMENT, "no optimizer is called '%s'; Adagrad, Adam, Ftrl, RMSProp and SGD are",
+                        name);
+    }
+    return EST_OK;
+}

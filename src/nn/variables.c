@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variables of models: made with their first value, collected on the graph by what they are for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "nn/nn.h"
+
+bool est_options_copy(est_graph *graph, const char *macro, const void *given, void *out, size_t size)
+{
+    size_t given_size;
+
+    memset(out, 0, size);
+    memcpy(out, &size, sizeof size); /* struct_size is the first field of every options struct */
+    if (given == NULL) return true;
+    memcpy(&given_size, given, sizeof given_size);
+    if (given_size < sizeof given_size || given_size > size) {
+        est_status status = est_fail(EST_INVALID_ARGUMENT,
+                                     "options with struct_size %zu where at most %zu is known: make them with %s(...)",
+                                     given_size, size, macro);
+        if (graph != NULL) (void)est_graph_poison(graph, status);
+        return false;
+    }
+    memcpy(out, given, given_size);
+    memcpy(out, &size, sizeof size);
+    return true;
+}
+
+static void collect_variable(est_node handle, est_initializer initializer, const char *collection)
+{
+    if (est_def(handle) == NULL) return;
+    est_variable_initializer(
+        handle, est_initial_value(initializer, handle.graph, est_variable_dtype(handle), *est_node_shape(handle)));
+    est_graph_collect(handle.graph, collection, handle);
+}
+
+est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
+                         est_initializer initializer, const char *collection)
+{
+    est_node handle = est_variable(graph, name, dtype, shape);
+
+    collect_variable(handle, initializer, collection);
+    return handle;
+}
+
+est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
+                                  est_initializer initializer, const char *collection)
+{
+    const char *full   = est_arena_strdup(est_graph_arena(graph), name);
+    est_node    handle = EST_NO_NODE;
+
+    for (int i = 1; full != NULL && est_graph_find(graph, full).graph != NULL; i++) {
+        full = est_arena_printf(est_graph_arena(graph), "%s_%d", name, i);
+    }
+    if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+    handle = est_build0(
+        graph, &est_op_var_handle,
+        EST_ATTRS(est_attr_string("shared_name", full), est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
+    if (est_def(handle) != NULL) est_graph_node(graph, handle.id)->name = full; /* without the scope it was built in */
+    collect_variable(handle, initializer, collection);
+    return handle;
+}
+
+est_node est_weight(est_graph *graph, const char *name, est_shape shape, const est_weight_options *options)
+{
+    est_weight_options o;
+    est_node           handle;
+
+    if (!EST_OPTIONS(graph, "EST_WEIGHT", options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
+    if (o.initializer.make == NULL) {
+        o.initializer = o.dtype == EST_F32 || o.dtype == EST_F64 ? est_init_glorot_uniform(0) : est_init_zeros();
+    }
+    handle = est_nn_variable(graph, name, o.dtype, shape, o.initializer, "global_variables");
+    if (est_def(handle) == NULL) return handle;
+    if (!o.frozen) est_graph_collect(graph, "trainable_variables", handle);
+    if (o.regularizer.cost != NULL) {
+        est_graph_collect(graph, "losses", o.regularizer.cost(&o.regularizer, est_read_variable(handle)));
+    }
+    return handle;
+}
+
+est_nodes est_trainable_variables(const est_graph *graph)
+{
+    return est_graph_collection(graph, "trainable_variables");
+}
+
+est_nodes est_global_variables(const est_graph *graph)
+{
+    return est_graph_collection(graph, "global_variables");
+}
+
+est_nodes est_local_variables(const est_graph *graph)
+{
+    return est_graph_collection(graph, "local_variables");
+}
+
+est_nodes est_update_ops(const est_graph *graph)
+{
+    return est_graph_collection(graph, "update_ops");
+}
+
+est_nodes est_losses(const est_graph *graph)
+{
+    return est_graph_collection(graph, "losses");
+}
+
+est_node est_regularization_loss(est_graph *graph)
+{
+    est_nodes losses = est_losses(graph);
+    est_node  total;
+
+    if (losses.n == 0) return est_scalar(graph, EST_F32, 0);
+    total = est_cast(losses.data[0], EST_F32);
+    for (int i = 1; i < est_losses(graph).n; i++) total = est_add(total, est_cast(est_losses(graph).data[i], EST_F32));
+    return total;
+}
+
+est_node est_global_step(est_graph *graph)
+{
+    est_nodes made = est_graph_collection(graph, "global_step");
+    est_node  step;
+
+    if (made.n > 0) return made.data[0];
+    step = est_nn_absolute_variable(graph, "global_step", EST_I64, EST_SHAPE_SCALAR, est_init_zeros(),
+                                    "global_variables");
+    if (est_def(step) != NULL) est_graph_collect(graph, "global_step", step);
+    return step;
+}
+
+/* --- small helpers ----------------------------------------------------------------------------------------------- */
+
+est_node est_nn_align_weights(est_node weights, est_node values)
+{
+    int w = est_node_shape(weights)->rank, v = est_node_shape(values)->rank;
+
+    if (est_node_dtype(weights) != est_node_dtype(values)) weights = est_cast(weights, est_node_dtype(values));
+    if (w > 0 && v == w + 1) return est_expand_dims(weights, -1);
+    if (v > 0 && w == v + 1 && est_node_dim(weights, -1) == 1) return est_squeeze(weights, EST_I64S(-1));
+    return weights;
+}
+
+est_node est_nn_dim(est_node x, int axis)
+{
+    int64_t known = est_node_dim(x, axis);
+
+    if (axis < 0) axis += est_node_shape(x)->rank;
+    if (known >= 0) return est_scalar(x.graph, EST_I32, (double)known);
+    return est_strided_slice(est_shape_of(x), EST_I64S(axis), EST_I64S(axis + 1), EST_I64S(1),
+                             (est_strided_slice_options){ .shrink_axis_mask = 1 });
+}
+
+est_node est_nn_densify(est_gradient g, est_node variable)
+{
+    if (g.indices.graph == NULL) return g.values;
+    return est_unsorted_segment_sum(g.values, g.indices,
+                                    est_scalar(variable.graph, EST_I32, (double)est_node_dim(variable, 0)));
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adam: with alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t)
+ *
+ *   m += (1 - beta1) (g - m),  v += (1 - beta2) (g^2 - v),  w -= alpha m / (sqrt(v) + epsilon)
+ *
+ * and, Nesterov, alpha (beta1 m + (1 - beta1) g) in place of alpha m. The powers of the betas are inputs, kept by the
+ * optimizer. ResourceApplyAdam moves every element, as TensorFlow does also for sparse gradients: m and v of rows
+ * without a gradient decay. EstLazyAdam does the same to the rows of a sparse gradient only, with the same t. */
+#include "kernels/apply.h"
+#include "ops/ops.h"
+
+static const est_apply_form dense_form = { .n_vars = 3, .grad = 9 };
+static const est_apply_form lazy_form  = { .n_vars = 3, .grad = 9, .indices = 10 };
+
+#define ADAM(T, suffix, sqrt_fn)                                                                                       \
+    static inline void adam_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3, const T *restrict g, \
+                                     int64_t n, const T *restrict k)                                                   \
+    {                                                                                                                  \
+        T rate1 = k[0], rate2 = k[1], epsilon = k[2], by_m = k[3], by_g = k[4];                                        \
+                                                                                                                       \
+        (void)s3;                                                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T first  = m[i] + rate1 * (g[i] - m[i]);                                                                   \
+            T second = v[i] + rate2 * (g[i] * g[i] - v[i]);                                                            \
+            m[i]     = first;                                                                                          \
+            v[i]     = second;                                                                                         \
+            w[i] -= (by_m * first + by_g * g[i]) / (sqrt_fn(second) + epsilon);                                        \
+        }                                                                                                              \
+    }
+ADAM(float, f32, __builtin_sqrtf)
+ADAM(double, f64, __builtin_sqrt)
+EST_APPLY_LOOPS(adam, 0.3);
+
+static est_status adam_infer(est_infer *c)
+{
+    return est_apply_infer(c, dense_form);
+}
+
+static est_status lazy_adam_infer(est_infer *c)
+{
+    return est_apply_infer(c, lazy_form);
+}
+
+static est_status adam_prepare(est_call *c)
+{
+    c->param[0].i = est_node_bool(c->node, "use_nesterov");
+    return EST_OK;
+}
+
+static est_status adam_run(est_call *c, est_apply_form form, bool nesterov)
+{
+    double    beta1, beta2, alpha;
+    est_apply a;
+
+    EST_TRY(est_apply_open(c, form, &a));
+    beta1  = a.in[3];
+    beta2  = a.in[4];
+    alpha  = a.in[2] * __builtin_sqrt(1 - a.in[1]) / (1 - a.in[0]); /* beta1_power, beta2_power, lr */
+    a.k[0] = 1 - beta1;
+    a.k[1] = 1 - beta2;
+    a.k[2] = a.in[5];
+    a.k[3] = nesterov ? alpha * beta1 : alpha;
+    a.k[4] = nesterov ? alpha * (1 - beta1) : 0;
+    est_apply_run(c->pool, &a, &adam_loops);
+    return EST_OK;
+}
+
+static est_status adam_cpu(est_call *c)
+{
+    return adam_run(c, dense_form, c->param[0].i != 0);
+}
+
+static est_status lazy_adam_cpu(est_call *c)
+{
+    return adam_run(c, lazy_form, false);
+}
+
+/* Gathered rows, the formula on them, scattered back. */
+static void lazy_adam_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_dtype dtype = est_node_type(node, "T");
+    est_node  one = est_scalar(graph, dtype, 1), g = in[9], rows = in[10];
+    est_node  m     = est_resource_gather(in[1], rows);
+    est_node  v     = est_resource_gather(in[2], rows);
+    est_node  m2    = est_add(m, est_mul(est_sub(g, m), est_sub(one, in[6])));
+    est_node  v2    = est_add(v, est_mul(est_sub(est_square(g), v), est_sub(one, in[7])));
+    est_node  alpha = est_mul(in[5], est_div(est_sqrt(est_sub(one, in[4])), est_sub(one, in[3])));
+    est_node  step  = est_div(est_mul(alpha, m2), est_add(est_sqrt(v2), in[8]));
+
+    out[0] = est_group(graph, EST_NODES(est_scatter_update(in[1], rows, m2), est_scatter_update(in[2], rows, v2),
+                                        est_scatter_sub(in[0], rows, step)));
+}
+
+const est_op est_op_apply_adam = {
+    .name      = "ResourceApplyAdam",
+    .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
+                 "epsilon: T, grad: T -> (); T: {float32, float64}; use_locking: bool = false; "
+                 "use_nesterov: bool = false",
+    .infer     = adam_infer,
+    .cpu       = EST_KERNELS({ .run = adam_cpu, .prepare = adam_prepare }),
+    .stateful  = true,
+    .writes    = 7u,
+};
+
+const est_op est_op_lazy_adam = {
+    .name      = "EstLazyAdam",
+    .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
+                 "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
+    .infer     = lazy_adam_infer,
+    .cpu       = EST_KERNELS({ .run = lazy_adam_cpu }),
+    .lower     = lazy_adam_lower,
+    .stateful  = true,
+    .writes    = 7u,
+};
+
+/* A sparse gradient is made dense first: every row of m and v has to decay, so the pass over the table is due anyway. */
+est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power, est_node lr,
+                        est_node beta1, est_node beta2, est_node epsilon, est_gradient g, bool nesterov)
+{
+    est_node dense = g.values;
+
+    if (g.indices.graph != NULL) {
+        est_node rows = est_scalar(var.graph, EST_I32, (double)est_node_dim(var, 0));
+        dense         = est_unsorted_segment_sum(g.values, g.indices, rows);
+    }
+    return est_build_update(&est_op_apply_adam,
+                            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, dense),
+                            EST_ATTRS(est_attr_bool("use_nesterov", nesterov)));
+}
+
+est_node est_apply_lazy_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
+                             est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g)
+{
+    if (g.indices.graph == NULL) {
+        return est_apply_adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g, false);
+    }
+    return est_build_update(
+        &est_op_lazy_adam,
+        EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values, g.indices), EST_NO_ATTRS);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradient descent: w -= lr * g.
+ *
+ * TensorFlow has no sparse form: rows are subtracted by ResourceScatterSub, which also takes duplicate rows. */
+#include "kernels/apply.h"
+#include "ops/ops.h"
+
+static const est_apply_form dense_form = { .n_vars = 1, .grad = 2 };
+
+#define DESCENT(T, suffix)                                                                                             \
+    static inline void descent_##suffix(T *restrict w, const T *restrict g, int64_t n, T lr)                           \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) w[i] -= lr * g[i];                                                             \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void descent_dense_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                           \
+    {                                                                                                                  \
+        const est_apply *a = arg;                                                                                      \
+                                                                                                                       \
+        (void)block;                                                                                                   \
+        descent_##suffix((T *)a->var[0] + begin, (const T *)a->grad + begin, end - begin, (T)a->in[0]);                \
+    }
+DESCENT(float, f32)
+DESCENT(double, f64)
+
+static const est_apply_loops descent_loops = { .dense = { descent_dense_f32, descent_dense_f64 }, .ns = 0.1 };
+
+static est_status descent_infer(est_infer *c)
+{
+    return est_apply_infer(c, dense_form);
+}
+
+static est_status descent_cpu(est_call *c)
+{
+    est_apply a;
+
+    EST_TRY(est_apply_open(c, dense_form, &a));
+    est_apply_run(c->pool, &a, &descent_loops);
+    return EST_OK;
+}
+
+const est_op est_op_apply_gradient_descent = {
+    .name      = "ResourceApplyGradientDescent",
+    .signature = "var: resource, alpha: T, delta: T -> (); T: {float32, float64}; use_locking: bool = false",
+    .infer     = descent_infer,
+    .cpu       = EST_KERNELS({ .run = descent_cpu }),
+    .stateful  = true,
+    .writes    = 1u << 0,
+};
+
+est_node est_apply_gradient_descent(est_node var, est_node lr, est_gradient g)
+{
+    if (g.indices.graph != NULL) return est_scatter_sub(var, g.indices, est_mul(g.values, lr));
+    return est_build_update(&est_op_apply_gradient_descent, EST_NODES(var, lr, g.values), EST_NO_ATTRS);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution, bias, relu and 2x2 max pooling in one pass over the image, and the gradient of all four in one pass back.
+ * Made only by runtime/fuse.c, in private copies of a graph.
+ *
+ *   EstConvPool      pooled = maxpool(relu(conv(x, filter) + bias)); which = the place (0..3) of each maximum in its
+ *                    window, 4 when relu let nothing through
+ *   EstConvPoolGrad  dfilter and dbias from x, dpooled and which
+ *
+ * The activation before pooling is four times the size of the rest of the layer and is never stored: each pooled value
+ * keeps its four convolutions in registers, and the way back needs only `which`. Stride 1, no padding, windows that do
+ * not overlap. Float32, channels in blocks of LANES. */
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "ops/ops.h"
+
+#define LANES 8
+typedef float   lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
+typedef int32_t masks __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
+
+#define DEAD 4 /* `which` of a window that relu closed */
+
+/* The sizes of one call. */
+typedef struct sizes {
+    int64_t n, h, w, c; /* x */
+    int64_t kh, kw, k;  /* filter */
+    int64_t ph, pw;     /* pooled */
+} sizes;
+
+/* Half of what a window of k fits into n; -1 while one of them is unknown. */
+static int64_t pooled_size(int64_t n, int64_t k)
+{
+    return n < 0 || k < 0 ? -1 : (n - k + 1) / 2;
+}
+
+static sizes sizes_of(const est_shape *x, int64_t kh, int64_t kw, int64_t k)
+{
+    return (sizes){ x->dim[0], x->dim[1], x->dim[2], x->dim[3], kh, kw, k, pooled_size(x->dim[1], kh),
+                    pooled_size(x->dim[2], kw) };
+}
+
+/* --- forward ------------------------------------------------------------------------------------------------------ */
+
+static est_status conv_pool_infer(est_infer *c)
+{
+    const est_shape *x = &c->in[0], *f = &c->in[1];
+
+    c->out[0] = c->out[1] =
+        EST_SHAPE(est_infer_dim(x, 0), pooled_size(est_infer_dim(x, 1), est_infer_dim(f, 0)),
+                  pooled_size(est_infer_dim(x, 2), est_infer_dim(f, 1)), est_infer_dim(f, 3));
+    return EST_OK;
+}
+
+typedef struct forward {
+    sizes          s;
+    const float   *x, *filter, *bias;
+    float         *pooled;
+    unsigned char *which;
+} forward;
+
+/* Pooled values and places of the maxima for LANES channels, from the four convolutions of a window. */
+static inline void pool_lanes(const lanes y[4], lanes bias, float *pooled, unsigned char *which)
+{
+    lanes best  = y[0];
+    masks place = { 0 }, dead;
+
+    for (int q = 1; q < 4; q++) {
+        masks more = y[q] > best;
+        best       = (lanes)(((masks)y[q] & more) | ((masks)best & ~more));
+        place      = (more & q) | (place & ~more);
+    }
+    best += bias;
+    dead             = best <= 0; /* not so for NaN, which passes as it does through relu */
+    *(lanes *)pooled = (lanes)((masks)best & ~dead);
+    place            = (place & ~dead) | (dead & DEAD);
+    for (int i = 0; i < LANES; i++) which[i] = (unsigned char)place[i];
+}
+
+/* One place, n_vectors * LANES channels: the four windows share their filter loads, and two vectors keep enough sums in
+ * flight to hide the latency of a multiply-add. n_vectors must be a constant. */
+static inline __attribute__((always_inline)) void pool_one(const forward *f, const float *x, int64_t channel,
+                                                           int n_vectors, float *pooled, unsigned char *which)
+{
+    const sizes *s       = &f->s;
+    int64_t      row     = s->w * s->c;
+    lanes        y[2][4] = { 0 };
+    const float *taps    = f->filter + channel;
+
+    for (int64_t i = 0; i < s->kh; i++) {
+        const float *at = x + i * row;
+        for (int64_t j = 0; j < s->kw * s->c; j++, taps += s->k) {
+#pragma GCC unroll 2
+            for (int v = 0; v < n_vectors; v++) {
+                lanes w = ((const lanes *)taps)[v];
+                y[v][0] += at[j] * w;
+                y[v][1] += at[j + s->c] * w;
+                y[v][2] += at[j + row] * w;
+                y[v][3] += at[j + row + s->c] * w;
+            }
+        }
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < n_vectors; v++) {
+        pool_lanes(y[v], *(const lanes *)(f->bias + channel + v * LANES), pooled + v * LANES, which + v * LANES);
+    }
+}
+
+static void forward_images(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const forward *f = arg;
+    const sizes   *s = &f->s;
+
+    (void)block;
+    for (int64_t r = begin; r < end; r++) { /* one pooled row of one image */
+        int64_t      n = r / s->ph, py = r % s->ph;
+        const float *x = f->x + (n * s->h + 2 * py) * s->w * s->c;
+        for (int64_t px = 0; px < s->pw; px++) {
+            int64_t out = (r * s->pw + px) * s->k;
+            int64_t k   = 0;
+            for (; k + 2 * LANES <= s->k; k += 2 * LANES) {
+                pool_one(f, x + 2 * px * s->c, k, 2, f->pooled + out + k, f->which + out + k);
+            }
+            if (k < s->k) pool_one(f, x + 2 * px * s->c, k, 1, f->pooled + out + k, f->which + out + k);
+        }
+    }
+}
+
+static est_status conv_pool_cpu(est_call *c)
+{
+    const est_shape *fs = &c->in[1]->shape;
+    forward          f  = { .s      = sizes_of(&c->in[0]->shape, fs->dim[0], fs->dim[1], fs->dim[3]),
+                            .x      = c->in[0]->data,
+                            .filter = c->in[1]->data,
+                            .bias   = c->in[2]->data,
+                            .pooled = c->out[0].data,
+                            .which  = c->out[1].data };
+    double           ns = (double)(f.s.pw * f.s.k * f.s.kh * f.s.kw * f.s.c) * 4 / 40;
+
+    est_parallel_for(c->pool, f.s.n * f.s.ph, f.s.ph, ns, forward_images, &f);
+    return EST_OK;
+}
+
+const est_op est_op_conv_pool = {
+    .name      = "EstConvPool",
+    .signature = "x: T, filter: T, bias: T -> pooled: T, which: uint8; T: {float32}",
+    .infer     = conv_pool_infer,
+    .cpu       = EST_KERNELS({ .run = conv_pool_cpu }),
+    .heavy     = true,
+    .planned   = true,
+};
+
+/* --- backward ----------------------------------------------------------------------------------------------------- */
+
+static est_status conv_pool_grad_infer(est_infer *c)
+{
+    est_shape filter;
+
+    if (!est_infer_shape_from_value(c, 1, &filter)) filter = EST_SHAPE(-1, -1, -1, -1);
+    c->out[0] = filter;
+    c->out[1] = EST_SHAPE(est_infer_dim(&c->in[2], 3));
+    return EST_OK;
+}
+
+#define TAPS_MAX 9 /* taps whose sums stay in registers at a time: a 3x3 window */
+
+typedef struct backward {
+    sizes                s;
+    const float         *x, *dpooled;
+    const unsigned char *which;
+    float               *sums; /* per block: [taps + 1, k], the last row for the bias */
+} backward;
+
+/* Adds one pooled row's share of LANES channels to `taps` sums starting at tap `first`, and to the bias. */
+static inline __attribute__((always_inline)) void back_row(const backward *b, const float *x, int64_t out, int64_t channel, const int64_t *offset,
+                            int n_taps, lanes *sum, lanes *bias)
+{
+    const sizes *s    = &b->s;
+    int64_t      row  = s->w * s->c;
+
+    for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2 * s->c) {
+        lanes dy = *(const lanes *)(b->dpooled + out + channel), part[4];
+        masks place;
+        for (int i = 0; i < LANES; i++) place[i] = b->which[out + channel + i];
+        for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
+        *bias += (lanes)((masks)dy & (place != DEAD));
+#pragma GCC unroll 9
+        for (int t = 0; t < n_taps; t++) {
+            const float *at = x + offset[t];
+            sum[t] += at[0] * part[0] + at[s->c] * part[1] + (at[row] * part[2] + at[row + s->c] * part[3]);
+        }
+    }
+}
+
+static void backward_block(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const backward *b    = arg;
+    const sizes    *s    = &b->s;
+    int64_t         taps = s->kh * s->kw * s->c;
+    float          *sums = b->sums + block * (taps + 1) * s->k;
+    int64_t         offset[TAPS_MAX];
+
+    for (int64_t k = 0; k < s->k; k += LANES) {
+        for (int64_t first = 0; first < taps; first += TAPS_MAX) {
+            int   n_taps        = (int)(taps - first < TAPS_MAX ? taps - first : TAPS_MAX);
+            lanes sum[TAPS_MAX] = { 0 }, bias = { 0 };
+            for (int t = 0; t < n_taps; t++) {
+                int64_t tap = first + t, i = tap / (s->kw * s->c), j = tap % (s->kw * s->c);
+                offset[t]   = i * s->w * s->c + j;
+            }
+            for (int64_t r = begin; r < end; r++) {
+                int64_t      n = r / s->ph, py = r % s->ph;
+                const float *x = b->x + (n * s->h + 2 * py) * s->w * s->c;
+                if (n_taps == TAPS_MAX) { /* a constant here keeps the sums in registers */
+                    back_row(b, x, r * s->pw * s->k, k, offset, TAPS_MAX, sum, &bias);
+                } else {
+                    back_row(b, x, r * s->pw * s->k, k, offset, n_taps, sum, &bias);
+                }
+            }
+            for (int t = 0; t < n_taps; t++) *(lanes *)(sums + (first + t) * s->k + k) = sum[t];
+            *(lanes *)(sums + taps * s->k + k) = bias;
+        }
+    }
+}
+
+static double backward_ns(const sizes *s)
+{
+    return (double)(s->pw * s->k * s->kh * s->kw * s->c) * 4 / 30;
+}
+
+static size_t backward_scratch(const est_call *c)
+{
+    const est_shape *f = &c->out[0].shape;
+    sizes            s = sizes_of(&c->in[0]->shape, f->dim[0], f->dim[1], f->dim[3]);
+
+    return (size_t)(est_parallel_blocks(s.n * s.ph, backward_ns(&s)) * (s.kh * s.kw * s.c + 1) * s.k) * sizeof(float);
+}
+
+static est_status conv_pool_grad_cpu(est_call *c)
+{
+    const est_shape *fs      = &c->out[0].shape;
+    backward         b       = { .s       = sizes_of(&c->in[0]->shape, fs->dim[0], fs->dim[1], fs->dim[3]),
+                                 .x       = c->in[0]->data,
+                                 .dpooled = c->in[2]->data,
+                                 .which   = c->in[3]->data,
+                                 .sums    = c->scratch };
+    int64_t          rows    = b.s.n * b.s.ph;
+    int64_t          blocks  = est_parallel_blocks(rows, backward_ns(&b.s));
+    int64_t          n_taps  = b.s.kh * b.s.kw * b.s.c * b.s.k;
+    float           *dfilter = c->out[0].data, *dbias = c->out[1].data;
+
+    memset(c->scratch, 0, (size_t)(blocks * (n_taps + b.s.k)) * sizeof(float)); /* an empty block adds nothing */
+    est_parallel_for(c->pool, rows, 1, backward_ns(&b.s), backward_block, &b);
+    memcpy(dfilter, b.sums, (size_t)n_taps * sizeof(float));
+    memcpy(dbias, b.sums + n_taps, (size_t)b.s.k * sizeof(float));
+    for (int64_t i = 1; i < blocks; i++) {
+        const float *more = b.sums + i * (n_taps + b.s.k);
+        for (int64_t t = 0; t < n_taps; t++) dfilter[t] += more[t];
+        for (int64_t k = 0; k < b.s.k; k++) dbias[k] += more[n_taps + k];
+    }
+    return EST_OK;
+}
+
+const est_op est_op_conv_pool_grad = {
+    .name      = "EstConvPoolGrad",
+    .signature = "x: T, filter_sizes: Tshape, dpooled: T, which: uint8 -> dfilter: T, dbias: T; T: {float32}; "
+                 "Tshape: {int32, int64} = int32",
+    .infer     = conv_pool_grad_infer,
+    .cpu       = EST_KERNELS({ .run = conv_pool_grad_cpu, .scratch = backward_scratch }),
+    .heavy     = true,
+    .planned   = true,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All operations: their descriptors by C name (est_op_<name>) and by TensorFlow name. The list is ops/ops.def; adding
+ * an op is one file, one line there and one test. */
+#ifndef EST_OPS_OPS_H
+#define EST_OPS_OPS_H
+
+#include "estoc/ops.h"
+#include "graph/op.h"
+
+#define EST_OP(name) extern const est_op est_op_##name;
+#include "ops/ops.def"
+#undef EST_OP
+
+/* The op TensorFlow calls `name`, or NULL. */
+const est_op *est_op_find(const char *name);
+
+/* Every op, ended by NULL. */
+const est_op *const *est_op_table(void);
+
+/* Moves `axis` to the end and back, for ops that work on the last axis; nothing is added when it is there already. */
+est_node est_axis_to_last(est_node x, int axis);
+est_node est_axis_from_last(est_node x, int axis);
+
+/* The dtype a variable's handle says it holds; EST_DTYPE_NONE when `variable` is no handle. */
+est_dtype est_variable_dtype(est_node variable);
+
+/* est_build() for ops that change variables: also checks that every variable among `in` holds what the op's type
+ * attribute ("T" or "dtype") says. */
+est_node est_build_update(const est_op *op, est_nodes in, est_attrs attrs);
+
+/* Whether a variable has a value. */
+est_node est_variable_is_initialized(est_node variable);
+
+/* `seed`, or the graph's next one when it is 0. */
+uint64_t est_seed_or_next(est_graph *graph, uint64_t seed);
+
+#endif

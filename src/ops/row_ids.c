@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstRowIds: which row each value of a ragged tensor is in, from where the rows start: out[i] = r for
+ * splits[r] <= i < splits[r + 1]. TensorFlow has no op for it (it counts with UpperBound). */
+#include "estoc/layers.h"
+#include "ops/ops.h"
+
+static est_status row_ids_infer(est_infer *c)
+{
+    EST_TRY(est_infer_rank(c, 0, 1));
+    if (c->in[1].rank == 0) return est_fail(EST_INVALID_ARGUMENT, "values of ragged rows cannot be a scalar");
+    c->out[0] = EST_SHAPE(est_infer_dim(&c->in[1], 0));
+    return EST_OK;
+}
+
+static est_status row_ids_cpu(est_call *c)
+{
+    const int64_t *splits = c->in[0]->data;
+    int64_t       *out    = c->out[0].data;
+    int64_t        rows = c->in[0]->count - 1, n = c->out[0].count, next = 0;
+
+    for (int64_t r = 0; r < rows; r++) {
+        if (splits[r] != next || splits[r + 1] < next || splits[r + 1] > n) {
+            return est_fail(EST_INVALID_ARGUMENT, "row %lld goes from %lld to %lld, with %lld values in all",
+                            (long long)r, (long long)splits[r], (long long)splits[r + 1], (long long)n);
+        }
+        while (next < splits[r + 1]) out[next++] = r;
+    }
+    if (next == n && rows >= 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "the rows end at %lld, with %lld values in all", (long long)next,
+                    (long long)n);
+}
+
+const est_op est_op_row_ids = {
+    .name       = "EstRowIds",
+    .signature  = "splits: int64, values: T -> row_ids: int64; T: type",
+    .infer      = row_ids_infer,
+    .cpu        = EST_KERNELS({ .run = row_ids_cpu }),
+    .shape_only = 1u << 1,
+};
+
+est_node est_row_ids(est_node splits, est_node values)
+{
+    return est_build2(&est_op_row_ids, splits, values, EST_NO_ATTRS);
+}

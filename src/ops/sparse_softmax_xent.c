@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SparseSoftmaxCrossEntropyWithLogits: for each row of logits x and its class number k,
+ *   loss = log(sum_i exp(x_i)) - x_k, and its derivative backprop_j = softmax(x)_j - (j == k) on the way. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "kernels/softmax_rows.h"
+#include "ops/ops.h"
+
+static est_status sparse_xent_infer(est_infer *c)
+{
+    int64_t rows = est_infer_dim(&c->in[0], 0), labels = est_infer_dim(&c->in[1], 0);
+    char    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_infer_rank(c, 0, 2));
+    EST_TRY(est_infer_rank(c, 1, 1));
+    if (rows >= 0 && labels >= 0 && rows != labels) {
+        return est_fail(EST_INVALID_ARGUMENT, "logits %s need one label for each row, got labels of shape %s",
+                        est_shape_text(&c->in[0], a), est_shape_text(&c->in[1], b));
+    }
+    rows      = rows >= 0 ? rows : labels;
+    c->out[0] = EST_SHAPE(rows);
+    c->out[1] = EST_SHAPE(rows, est_infer_dim(&c->in[0], 1));
+    return EST_OK;
+}
+
+static void sparse_xent_grad(est_grad *g)
+{
+    if (g->dout[0].graph != NULL) g->din[0].values = est_mul(est_expand_dims(g->dout[0], -1), g->out[1]);
+}
+
+static int64_t label_at(const est_call *c, int64_t row)
+{
+    return c->in[1]->dtype == EST_I32 ? ((const int32_t *)c->in[1]->data)[row] : ((const int64_t *)c->in[1]->data)[row];
+}
+
+#define SPARSE_XENT_ROWS(T, suffix)                                                                                    \
+    static void sparse_xent_rows_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                        \
+    {                                                                                                                  \
+        est_call *c    = arg;                                                                                          \
+        int64_t   cols = c->in[0]->shape.dim[1], n;                                                                    \
+        T         top[EST_SOFTMAX_ROWS_MAX], sum[EST_SOFTMAX_ROWS_MAX];                                                \
+                                                                                                                       \
+        (void)block;                                                                                                   \
+        for (int64_t r = begin; r < end; r += n) {                                                                     \
+            const T *restrict x = (const T *)c->in[0]->data + r * cols;                                                \
+            T *restrict loss    = (T *)c->out[0].data + r;                                                             \
+            T *restrict back    = (T *)c->out[1].data + r * cols;                                                      \
+                                                                                                                       \
+            n = est_softmax_rows_at_once(cols, end - r);                                                               \
+            est_softmax_rows_##suffix(x, back, n, cols, top, sum);                                                     \
+            for (int64_t i = 0; i < n; i++, x += cols, back += cols) {                                                 \
+                int64_t label = label_at(c, r + i);                                                                    \
+                T       share = 1 / sum[i];                                                                            \
+                                                                                                                       \
+                loss[i] = (T)log((double)sum[i]) - (x[label] - top[i]);                                                \
+                for (int64_t j = 0; j < cols; j++) back[j] *= share;                                                   \
+                back[label] -= 1;                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+SPARSE_XENT_ROWS(float, f32)
+SPARSE_XENT_ROWS(double, f64)
+
+static est_status sparse_xent_cpu(est_call *c)
+{
+    int64_t rows = c->in[0]->shape.dim[0], cols = c->in[0]->shape.dim[1];
+
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t label = label_at(c, r);
+
+        if (label < 0 || label >= cols) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "label %" PRId64 " of row %" PRId64 " is not a class number: logits have %" PRId64
+                            " classes",
+                            label, r, cols);
+        }
+    }
+    est_parallel_for(c->pool, rows, 1, EST_SOFTMAX_NS * (double)cols,
+                     c->in[0]->dtype == EST_F32 ? sparse_xent_rows_f32 : sparse_xent_rows_f64, c);
+    return EST_OK;
+}
+
+const est_op est_op_sparse_softmax_xent = {
+    .name      = "SparseSoftmaxCrossEntropyWithLogits",
+    .signature = "features: T, labels: Tlabels -> loss: T, backprop: T; T: {float32, float64}; "
+                 "Tlabels: {int32, int64} = int64",
+    .infer     = sparse_xent_infer,
+    .grad      = sparse_xent_grad,
+    .cpu       = EST_KERNELS({ .run = sparse_xent_cpu }),
+};
+
+/* The op takes a matrix and a vector; other ranks are flattened and the losses brought back. */
+est_node est_sparse_softmax_xent(est_node logits, est_node labels)
+{
+    int      rank = est_node_shape(logits)->rank;
+    est_node loss;
+
+    if (rank < 0 || rank == 2) return est_build2(&est_op_sparse_softmax_xent, logits, labels, EST_NO_ATTRS);
+    loss = est_build2(&est_op_sparse_softmax_xent, est_reshape(logits, EST_I64S(-1, est_node_dim(logits, -1))),
+                      est_reshape(labels, EST_I64S(-1)), EST_NO_ATTRS);
+    return est_reshape_to(loss, est_shape_of(labels));
+}

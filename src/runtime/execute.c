@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared by
+ * name here unless shapes have grown. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "runtime/plan.h"
+#include "runtime/trace.h"
+#include "tensor/shape.h"
+
+/* --- shapes ------------------------------------------------------------------------------------------------------ */
+
+static const est_value *read_value(est_view *view, est_value *into)
+{
+    if (view->data == NULL || view->count > EST_VALUE_MAX || view->count < 0) return NULL;
+    if (view->dtype == EST_I32) {
+        for (int64_t i = 0; i < view->count; i++) into->v[i] = ((const int32_t *)view->data)[i];
+    } else if (view->dtype == EST_I64) {
+        memcpy(into->v, view->data, sizeof(int64_t) * (size_t)view->count);
+    } else {
+        return NULL;
+    }
+    into->n = (int32_t)view->count;
+    return into;
+}
+
+static bool value_known(const est_value *value)
+{
+    for (int32_t i = 0; i < value->n; i++) {
+        if (value->v[i] == EST_VALUE_UNKNOWN) return false;
+    }
+    return value->n >= 0;
+}
+
+static void gather_inputs(est_plan *plan, est_item *item, bool running)
+{
+    for (int i = 0; i < item->call.n_in; i++) {
+        const est_slot *slot  = &plan->slots[est_view_index(plan, item->call.in[i])];
+        est_value      *value = &plan->items[slot->maker].out_value[slot->output];
+        item->in_shape[i]     = item->call.in[i]->shape;
+        item->in_value[i]     = value->n >= 0 ? value : NULL;
+        if (running && !value_known(value)) item->in_value[i] = read_value(item->call.in[i], &item->in_read[i]);
+    }
+}
+
+static est_status take_shapes(est_item *item, bool running)
+{
+    char text[EST_SHAPE_TEXT_MAX];
+
+    for (int o = 0; o < item->call.n_out; o++) {
+        est_view *view = &item->call.out[o];
+        view->shape    = item->out_shape[o];
+        if (view->dtype == EST_RESOURCE) continue;
+        if (!est_shape_is_known(&view->shape)) {
+            if (running) {
+                return est_fail(EST_INTERNAL, "output %d has shape %s when the step runs", o,
+                                est_shape_text(&view->shape, text));
+            }
+            item->late  = true;
+            view->count = 0;
+            continue;
+        }
+        EST_TRY(est_shape_size(&view->shape, view->dtype, &view->count, NULL));
+    }
+    return EST_OK;
+}
+
+est_status est_item_infer(est_plan *plan, est_item *item, bool running)
+{
+    est_infer c = { .node      = item->call.node,
+                    .n_in      = item->call.n_in,
+                    .n_out     = item->call.n_out,
+                    .in        = item->in_shape,
+                    .in_dtype  = item->in_dtype,
+                    .in_value  = item->in_value,
+                    .out       = item->out_shape,
+                    .out_value = item->out_value };
+
+    if (item->call.node->op->source == EST_SOURCE_FEED) return EST_OK; /* set by the feed */
+    gather_inputs(plan, item, running);
+    for (int o = 0; o < item->call.n_out; o++) {
+        item->out_shape[o]   = EST_SHAPE_UNKNOWN;
+        item->out_value[o].n = -1;
+    }
+    EST_TRY(item->call.node->op->infer(&c));
+    return take_shapes(item, running);
+}
+
+/* An item is dynamic when a shape it sees is; its outputs are too, and those of ops that decide their size. */
+static void mark_dynamic(est_plan *plan, est_item *item)
+{
+    const est_op *op = item->call.node->op;
+
+    for (int i = 0; i < item->call.n_in; i++) {
+        if (plan->slots[est_view_index(plan, item->call.in[i])].dynamic) item->dynamic = true;
+    }
+    item->dynamic = item->dynamic || item->late;
+    for (int o = 0; o < item->call.n_out; o++) {
+        plan->slots[item->first_view + o].dynamic = item->dynamic || op->shrinks;
+    }
+}
+
+est_status est_item_prepare(est_item *item)
+{
+    est_shape *seen    = item->prepared;
+    int        n_in    = item->call.n_in;
+    bool       changed = seen[0].rank == -2;
+
+    for (int i = 0; i < n_in + item->call.n_out; i++) {
+        const est_shape *now = i < n_in ? &item->call.in[i]->shape : &item->call.out[i - n_in].shape;
+        if (changed || !est_shape_equal(&seen[i], now)) {
+            seen[i] = *now;
+            changed = true;
+        }
+    }
+    return changed && item->kernel->prepare != NULL ? item->kernel->prepare(&item->call) : EST_OK;
+}
+
+/* Whether memory laid out before still does: capacities, scratch, and every "written over its input". */
+static bool still_fits(est_plan *plan)
+{
+    bool fits = plan->n_layouts > 0;
+
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        est_slot *slot  = &plan->slots[v];
+        size_t    bytes = (size_t)plan->views[v].count * est_dtype_size(plan->views[v].dtype);
+        if (bytes > slot->capacity) {
+            slot->capacity = bytes;
+            fits           = false;
+        }
+        if (slot->inplace >= 0 && plan->views[v].count != plan->views[slot->inplace].count) fits = false;
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item  = &plan->items[k];
+        size_t    bytes = item->kernel != NULL && item->kernel->scratch != NULL ? item->kernel->scratch(&item->call) : 0;
+        if (bytes > item->scratch_bytes) {
+            item->scratch_bytes = bytes;
+            fits                = false;
+        }
+    }
+    return fits;
+}
+
+static void list_steps(est_plan *plan)
+{
+    plan->n_steps = 0;
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        if (item->kernel != NULL || (item->dynamic && item->call.node->op->source == EST_SOURCE_NONE)) {
+            plan->steps[plan->n_steps++] = k;
+        }
+    }
+}
+
+est_status est_plan_resolve(est_plan *plan)
+{
+    est_status status;
+
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        status = est_item_infer(plan, &plan->items[k], false);
+        if (status != EST_OK) return est_item_failed(&plan->items[k], status);
+        mark_dynamic(plan, &plan->items[k]);
+    }
+    if (plan->n_layouts == 0) {
+        EST_TRY(est_plan_choose_kernels(plan));
+        list_steps(plan);
+        EST_TRY(est_plan_stages(plan));
+    }
+    if (!still_fits(plan)) EST_TRY(est_plan_layout(plan));
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        est_item *item = &plan->items[plan->steps[i]];
+        if (item->kernel == NULL || item->late) continue;
+        status = est_item_prepare(item);
+        if (status != EST_OK) return est_item_failed(item, status);
+    }
+    return EST_OK;
+}
+
+/* --- feeds ------------------------------------------------------------------------------------------------------- */
+
+static est_status check_feed(const est_node_def *def, const est_tensor *feed)
+{
+    char want[EST_SHAPE_TEXT_MAX], got[EST_SHAPE_TEXT_MAX], node[EST_NODE_TEXT_MAX];
+
+    if (feed == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: the feed is NULL", est_node_text(def, node));
+    if (est_tensor_dtype(feed) == def->dtype[0] && est_shape_compatible(est_tensor_shape(feed), &def->shape[0])) {
+        return EST_OK;
+    }
+    return est_fail(EST_INVALID_ARGUMENT, "%s wants %s %s, was fed %s %s", est_node_text(def, node),
+                    est_dtype_name(def->dtype[0]), est_shape_text(&def->shape[0], want),
+                    est_dtype_name(est_tensor_dtype(feed)), est_shape_text(est_tensor_shape(feed), got));
+}
+
+/* Points views of fed tensors at their memory; true in *changed when a shape differs from the last run's. */
+static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds, bool *changed)
+{
+    *changed = plan->n_layouts == 0;
+    for (int i = 0; i < plan->io.n_feeds; i++) {
+        const est_shape *shape = feeds[i] != NULL ? est_tensor_shape(feeds[i]) : NULL;
+        est_item        *item  = &plan->items[plan->item_of[plan->io.feeds[i].id]];
+        est_view        *view  = item->call.out;
+        if (shape == NULL || view->data == NULL || view->dtype != est_tensor_dtype(feeds[i]) ||
+            !est_shape_equal(shape, &plan->fed[i])) {
+            EST_TRY(check_feed(item->call.node, feeds[i]));
+            plan->fed[i]         = *shape;
+            view->shape          = *shape;
+            view->count          = est_tensor_count(feeds[i]);
+            item->out_shape[0]   = *shape;
+            item->out_value[0].n = -1;
+            *changed             = true;
+        }
+        view->data = est_tensor_data(feeds[i]);
+    }
+    return EST_OK;
+}
+
+/* Reshapes and the like of a feed point where the feed points now. */
+static void follow_feeds(est_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_followers; i++) {
+        int32_t v           = plan->followers[i];
+        plan->views[v].data = plan->views[plan->slots[v].root].data;
+    }
+}
+
+static est_status check_variables(const est_plan *plan)
+{
+    for (int i = 0; i < plan->n_vars; i++) {
+        if (!plan->vars[i]->initialized) {
+            return est_fail(EST_FAILED_PRECONDITION,
+                            "variable '%s' has no value yet: run est_session_init() or write it first",
+                            plan->vars[i]->name);
+        }
+    }
+    return EST_OK;
+}
+
+/* --- running ----------------------------------------------------------------------------------------------------- */
+
+static est_status grow_heap(est_plan *plan, est_item *item)
+{
+    for (int o = 0; o < item->call.n_out; o++) {
+        est_buffer *buffer = &plan->buffers[plan->slots[item->first_view + o].buffer];
+        size_t      bytes  = (size_t)item->call.out[o].count * est_dtype_size(item->call.out[o].dtype);
+        if (bytes <= buffer->bytes && buffer->data != NULL) continue;
+        plan->device->free(buffer->data);
+        buffer->bytes = bytes + bytes / 2 + EST_ALIGNMENT;
+        buffer->data  = plan->device->alloc(buffer->bytes);
+        if (buffer->data == NULL) {
+            buffer->bytes = 0;
+            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+        }
+        for (int32_t v = 0; v < plan->n_views; v++) {
+            if (plan->slots[v].buffer == plan->slots[item->first_view + o].buffer) plan->views[v].data = buffer->data;
+        }
+    }
+    return EST_OK;
+}
+
+static est_status follow_shapes(est_plan *plan, est_item *item)
+{
+    EST_TRY(est_item_infer(plan, item, true));
+    if (item->late && item->kernel != NULL) EST_TRY(grow_heap(plan, item));
+    return item->kernel != NULL ? est_item_prepare(item) : EST_OK;
+}
+
+static est_status check_numbers(const est_item *item)
+{
+    for (int o = 0; o < item->call.n_out; o++) {
+        const est_view *view = &item->call.out[o];
+        for (int64_t i = 0; i < view->count && (view->dtype == EST_F32 || view->dtype == EST_F64); i++) {
+            double x = view->dtype == EST_F32 ? (double)((const float *)view->data)[i] : ((const double *)view->data)[i];
+            if (!isfinite(x)) {
+                return est_fail(EST_INVALID_ARGUMENT, "output %d has %g at element %lld", o, x, (long long)i);
+            }
+        }
+    }
+    return EST_OK;
+}
+
+static est_status run_item(est_plan *plan, est_item *item)
+{
+    if (item->dynamic) EST_TRY(follow_shapes(plan, item));
+    if (item->kernel == NULL) return EST_OK;
+    EST_TRY(item->kernel->run(&item->call));
+    return plan->check_numerics ? check_numbers(item) : EST_OK;
+}
+
+/* Steps [first, end) one after the other. */
+static est_status run_steps(est_plan *plan, int32_t first, int32_t end, int thread)
+{
+    for (int32_t i = first; i < end; i++) {
+        est_item  *item   = &plan->items[plan->steps[i]];
+        int64_t    start  = est_trace_now(plan->trace);
+        est_status status = run_item(plan, item);
+        if (status != EST_OK) return est_item_failed(item, status);
+        est_trace_item(plan->trace, i, start, thread);
+    }
+    return EST_OK;
+}
+
+/* A stage that runs in lanes, as its tasks see it. */
+typedef struct lane_job {
+    est_plan        *plan;
+    const est_stage *stage;
+} lane_job;
+
+static void run_lane(void *arg, int64_t task, int thread)
+{
+    const lane_job  *job   = arg;
+    const est_stage *g     = job->stage;
+    int32_t          first = task == 0 ? g->first : g->lane_end[task - 1];
+
+    job->plan->lane_errors[task].status = run_steps(job->plan, first, g->lane_end[task], thread);
+    if (job->plan->lane_errors[task].status != EST_OK) {
+        est_error_take(job->plan->lane_errors[task].status, &job->plan->lane_errors[task]);
+    }
+}
+
+/* Of several failures the one of the lowest lane is reported, whichever thread was first. */
+static est_status run_lanes(est_plan *plan, const est_stage *stage)
+{
+    est_pool_for(plan->pool, stage->n_lanes, run_lane, &(lane_job){ plan, stage });
+    for (int32_t l = 0; l < stage->n_lanes; l++) {
+        if (plan->lane_errors[l].status != EST_OK) return est_error_raise(&plan->lane_errors[l]);
+    }
+    return EST_OK;
+}
+
+est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed)
+{
+    bool changed;
+
+    plan->run_seed = run_seed;
+    EST_TRY(take_feeds(plan, feeds, &changed));
+    if (changed) EST_TRY(est_plan_resolve(plan));
+    EST_TRY(check_variables(plan));
+    follow_feeds(plan);
+    est_trace_begin(plan->trace);
+    for (int32_t g = 0; g < plan->n_stages; g++) {
+        const est_stage *stage = &plan->stages[g];
+        EST_TRY(stage->n_lanes > 1 ? run_lanes(plan, stage) : run_steps(plan, stage->first, stage->end, 0));
+    }
+    est_trace_end(plan->trace);
+    return EST_OK;
+}

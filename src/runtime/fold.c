@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Folding: what depends on constants alone is computed once, when the step is planned.
+ *
+ * The part of the graph that is constant is planned and run like any other step; its results become Const nodes. Only
+ * small results are kept: a large table of zeros is cheaper to make than to keep twice. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "runtime/plan.h"
+
+#define FOLDED_BYTES_MAX 65536
+
+static bool small_and_known(const est_node_def *n)
+{
+    for (int32_t o = 0; o < n->n_out; o++) {
+        int64_t count = est_shape_count(&n->shape[o]);
+        if (count < 0 || (size_t)count * est_dtype_size(n->dtype[o]) > FOLDED_BYTES_MAX) return false;
+        if (n->dtype[o] == EST_STRING || n->dtype[o] == EST_RESOURCE) return false;
+    }
+    return n->n_out > 0;
+}
+
+/* Which nodes are functions of constants. Shape-only inputs need only have a known shape. */
+static void mark_constant(const est_graph *g, bool *constant)
+{
+    for (int32_t id = 0; id < est_graph_size(g); id++) {
+        const est_node_def *n = est_graph_node(g, id);
+        constant[id]          = n->op->source == EST_SOURCE_CONST;
+        if (constant[id] || n->op->source != EST_SOURCE_NONE || n->op->stateful || n->op->writes != 0 || n->n_in == 0 ||
+            n->n_control > 0 || !small_and_known(n)) {
+            continue;
+        }
+        constant[id] = true;
+        for (int32_t i = 0; i < n->n_in; i++) constant[id] = constant[id] && constant[n->in[i].node];
+    }
+}
+
+static bool fold_here(const est_graph *g, const bool *constant, int32_t id)
+{
+    return constant[id] && est_graph_node(g, id)->op->source == EST_SOURCE_NONE;
+}
+
+/* Results that somebody outside the constant part looks at. */
+static int list_results(est_graph *g, const est_io *io, const bool *constant, est_node *results)
+{
+    int n = 0;
+
+    for (int32_t id = 0; id < est_graph_size(g); id++) {
+        const est_node_def *user = est_graph_node(g, id);
+        for (int32_t i = 0; i < user->n_in && !constant[id]; i++) {
+            if (fold_here(g, constant, user->in[i].node)) {
+                results[n++] = (est_node){ g, user->in[i].node, user->in[i].output };
+            }
+        }
+    }
+    for (int i = 0; i < io->n_fetches; i++) {
+        if (fold_here(g, constant, io->fetches[i].id)) results[n++] = io->fetches[i];
+    }
+    return n;
+}
+
+static est_status put_constant(est_graph *g, est_io *io, est_node old, const est_view *value)
+{
+    const est_node_def *from   = est_graph_node(g, old.id);
+    est_tensor         *tensor = NULL;
+    est_node            fresh;
+
+    EST_TRY(est_tensor_create_from(value->dtype, value->shape, value->data, &tensor));
+    fresh = est_const(g, tensor);
+    est_tensor_free(tensor);
+    if (fresh.id < 0) return est_graph_status(g);
+    est_graph_node(g, fresh.id)->order = from->order;
+    est_graph_node(g, fresh.id)->name  = from->name;
+    est_pass_replace(g, io, (est_edge){ old.id, old.output }, (est_edge){ fresh.id, 0 });
+    return EST_OK;
+}
+
+static est_status run_constants(est_graph *g, est_io *io, est_node *results, int n, est_store *store,
+                                const est_plan_options *options)
+{
+    est_plan_options plain = { .device = options->device, .pool = options->pool };
+    est_io           wanted = { .fetches = results, .n_fetches = n };
+    est_plan        *plan   = NULL;
+    est_status       status;
+
+    EST_TRY(est_plan_create(g, &wanted, store, &plain, &plan));
+    status = est_plan_run(plan, NULL, 0);
+    for (int i = 0; i < n && status == EST_OK; i++) status = put_constant(g, io, results[i], est_plan_fetch(plan, i));
+    est_plan_free(plan);
+    return status;
+}
+
+est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store, const est_plan_options *options)
+{
+    size_t     n_edges  = (size_t)io->n_fetches + 1;
+    bool      *constant = est_zalloc((size_t)est_graph_size(graph) + 1);
+    est_node  *results;
+    est_status status = EST_OK;
+    int        n;
+
+    for (int32_t id = 0; id < est_graph_size(graph); id++) n_edges += (size_t)est_graph_node(graph, id)->n_in;
+    results = est_alloc(sizeof *results * n_edges);
+    if (constant == NULL || results == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to fold constants");
+    } else {
+        mark_constant(graph, constant);
+        n = list_results(graph, io, constant, results);
+        if (n > 0) status = run_constants(graph, io, results, n, store, options);
+    }
+    est_free(constant);
+    est_free(results);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fusing: chains of operations that cross memory more often than they need become one.
+ *
+ *   MatMul, BiasAdd, [Relu]                    -> EstMatMulBias        one pass over the product less, or two
+ *   MatMul, ReluGrad                           -> EstMatMulReluGrad    one pass less
+ *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
+ *   gradients of all four                         EstConvPoolGrad      nor its gradient
+ *
+ * A chain is fused only if nobody else looks at what is between. Whole chains are matched and then replaced; a chain
+ * that does not fit stays as it is. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "runtime/pass.h"
+
+typedef struct fuser {
+    est_graph *g;
+    est_io    *io;
+    est_uses   uses;
+} fuser;
+
+static est_node_def *node(const fuser *f, int32_t id)
+{
+    return est_graph_node(f->g, id);
+}
+
+static est_node edge_node(const fuser *f, est_edge e)
+{
+    return (est_node){ f->g, e.node, e.output };
+}
+
+/* The op that makes input i of n, if it is `op`; NULL otherwise. */
+static const est_node_def *made_by(const fuser *f, const est_node_def *n, int i, const est_op *op)
+{
+    const est_node_def *maker = node(f, n->in[i].node);
+
+    return maker->op == op && n->in[i].output == 0 ? maker : NULL;
+}
+
+/* How often the results of n are looked at, fetches and control edges included. */
+static int32_t users(const fuser *f, const est_node_def *n)
+{
+    return f->uses.n[n->id];
+}
+
+/* The one user of n that is `op`; NULL when there is none or more than one. */
+static const est_node_def *user_that_is(const fuser *f, const est_node_def *n, const est_op *op)
+{
+    const est_node_def *found = NULL;
+
+    for (int32_t i = 0; i < f->uses.n[n->id]; i++) {
+        int32_t id = f->uses.user[f->uses.first[n->id] + i];
+        if (id < 0 || node(f, id)->op != op) continue;
+        if (found != NULL && found->id != id) return NULL;
+        found = node(f, id);
+    }
+    return found;
+}
+
+/* Puts a freshly built node where `old` stood. False when it could not be built. */
+static bool stand_in(fuser *f, est_node fresh, int output, const est_node_def *old)
+{
+    if (fresh.id < 0) return false;
+    node(f, fresh.id)->order = old->order;
+    node(f, fresh.id)->name  = old->name;
+    node(f, fresh.id)->file  = old->file;
+    node(f, fresh.id)->line  = old->line;
+    est_pass_replace(f->g, f->io, (est_edge){ old->id, 0 }, (est_edge){ fresh.id, output });
+    return true;
+}
+
+static est_attr copy_bool(const est_node_def *n, const char *name)
+{
+    return est_attr_bool(name, est_node_bool(n, name));
+}
+
+static bool is_f32(const est_node_def *n)
+{
+    return n->dtype[0] == EST_F32;
+}
+
+/* --- matrix products ------------------------------------------------------------------------------------------------ */
+
+static bool fuse_bias(fuser *f, const est_node_def *bias)
+{
+    const est_node_def *product = made_by(f, bias, 0, &est_op_matmul);
+    const est_node_def *relu;
+
+    if (product == NULL || !is_f32(bias) || users(f, product) != 1) return true;
+    relu           = users(f, bias) == 1 ? user_that_is(f, bias, &est_op_relu) : NULL;
+    est_node fresh = est_build(f->g, &est_op_matmul_bias,
+                               EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]),
+                                         edge_node(f, bias->in[1])),
+                               EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b"),
+                                         est_attr_bool("relu", relu != NULL)));
+    return stand_in(f, fresh, 0, relu != NULL ? relu : bias);
+}
+
+static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
+{
+    const est_node_def *product = made_by(f, grad, 0, &est_op_matmul);
+
+    if (product == NULL || !is_f32(grad) || users(f, product) != 1) return true;
+    est_node fresh = est_build(f->g, &est_op_matmul_relu_grad,
+                               EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]),
+                                         edge_node(f, grad->in[1])),
+                               EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
+    return stand_in(f, fresh, 0, grad);
+}
+
+/* --- convolution with pooling ----------------------------------------------------------------------------------------- */
+
+/* The chain forward, and back when the step trains. */
+typedef struct conv_chain {
+    const est_node_def *conv, *bias, *relu, *pool;
+    const est_node_def *pool_grad, *relu_grad, *dbias, *dfilter; /* all NULL or all set */
+} conv_chain;
+
+static bool ints_are(est_i64s have, int64_t a, int64_t b)
+{
+    return have.n == 4 && have.data[0] == 1 && have.data[1] == a && have.data[2] == b && have.data[3] == 1;
+}
+
+/* What the kernel can do: stride 1 without padding, then windows of 2x2 side by side; channels in whole vectors. */
+static bool chain_suits(const conv_chain *c)
+{
+    const est_shape *filter = &c->conv->shape[0]; /* only its channels are needed here */
+
+    return is_f32(c->conv) && strcmp(est_node_string(c->conv, "padding"), "VALID") == 0 &&
+           strcmp(est_node_string(c->pool, "padding"), "VALID") == 0 &&
+           ints_are(est_node_ints(c->conv, "strides"), 1, 1) && ints_are(est_node_ints(c->conv, "dilations"), 1, 1) &&
+           ints_are(est_node_ints(c->pool, "strides"), 2, 2) && ints_are(est_node_ints(c->pool, "ksize"), 2, 2) &&
+           filter->rank == 4 && filter->dim[3] > 0 && filter->dim[3] % 8 == 0;
+}
+
+static bool match_forward(const fuser *f, const est_node_def *pool, conv_chain *c)
+{
+    c->pool = pool;
+    c->relu = made_by(f, pool, 0, &est_op_relu);
+    c->bias = c->relu != NULL ? made_by(f, c->relu, 0, &est_op_bias_add) : NULL;
+    c->conv = c->bias != NULL ? made_by(f, c->bias, 0, &est_op_conv2d) : NULL;
+    return c->conv != NULL && users(f, c->conv) == 1 && users(f, c->bias) == 1 && chain_suits(c);
+}
+
+/* True also when the step has no way back; then nothing but the pool may look at the activation. */
+static bool match_backward(const fuser *f, conv_chain *c)
+{
+    if (users(f, c->relu) == 1) return true;
+    c->pool_grad = user_that_is(f, c->relu, &est_op_max_pool_grad);
+    c->relu_grad = c->pool_grad != NULL ? user_that_is(f, c->pool_grad, &est_op_relu_grad) : NULL;
+    if (c->relu_grad == NULL || users(f, c->relu) != 3 || users(f, c->pool_grad) != 1) return false;
+    if (c->pool_grad->in[0].node != c->relu->id || c->pool_grad->in[1].node != c->pool->id) return false;
+    if (c->relu_grad->in[0].node != c->pool_grad->id || c->relu_grad->in[1].node != c->relu->id) return false;
+    c->dbias   = user_that_is(f, c->relu_grad, &est_op_bias_add_grad);
+    c->dfilter = user_that_is(f, c->relu_grad, &est_op_conv2d_backprop_filter);
+    return c->dbias != NULL && c->dfilter != NULL && users(f, c->relu_grad) == 2 &&
+           c->dfilter->in[2].node == c->relu_grad->id && c->dfilter->in[0].node == c->conv->in[0].node &&
+           c->dfilter->in[0].output == c->conv->in[0].output;
+}
+
+static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
+{
+    conv_chain c = { 0 };
+    est_node   forward, back;
+
+    if (!match_forward(f, pool, &c) || !match_backward(f, &c)) return true;
+    forward = est_build(f->g, &est_op_conv_pool,
+                        EST_NODES(edge_node(f, c.conv->in[0]), edge_node(f, c.conv->in[1]), edge_node(f, c.bias->in[1])),
+                        EST_NO_ATTRS);
+    if (!stand_in(f, forward, 0, c.pool)) return false;
+    if (c.dfilter == NULL) return true;
+    back = est_build(f->g, &est_op_conv_pool_grad,
+                     EST_NODES(edge_node(f, c.conv->in[0]), edge_node(f, c.dfilter->in[1]),
+                               edge_node(f, c.pool_grad->in[2]), (est_node){ f->g, forward.id, 1 }),
+                     EST_NO_ATTRS);
+    return stand_in(f, back, 0, c.dfilter) && stand_in(f, back, 1, c.dbias);
+}
+
+/* --- the pass ---------------------------------------------------------------------------------------------------------- */
+
+static const struct rule {
+    const est_op *at; /* the op a chain is recognised by */
+    bool (*fuse)(fuser *f, const est_node_def *n);
+} rules[] = { { &est_op_max_pool, fuse_conv_pool }, { &est_op_bias_add, fuse_bias }, { &est_op_relu_grad, fuse_relu_grad } };
+
+est_status est_pass_fuse(est_graph *graph, est_io *io)
+{
+    fuser f = { .g = graph, .io = io };
+
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        int32_t n  = est_graph_size(graph);
+        bool    ok = true;
+        EST_TRY(est_uses_create(graph, io, &f.uses));
+        for (int32_t id = 0; id < n && ok; id++) {
+            if (node(&f, id)->op == rules[r].at && f.uses.n[id] > 0) ok = rules[r].fuse(&f, node(&f, id));
+        }
+        est_uses_clear(&f.uses);
+        if (!ok) return est_graph_status(graph);
+    }
+    return EST_OK;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory of a step: every intermediate result gets a place in one slab, where values whose lives do not overlap share
+ * bytes (P1), at the largest size seen so far (P3).
+ *
+ * Places are given largest first, each at the lowest offset that is free during its whole life: simple, and within a
+ * few percent of the lower bound on the reference models. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/plan.h"
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
+}
+
+/* Last item that looks at the data behind each root view; at least its maker. Kept ones live to the end (P4). */
+static void find_last_uses(const est_plan *plan, int32_t *last)
+{
+    for (int32_t v = 0; v < plan->n_views; v++) last[v] = plan->slots[v].maker;
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        if (!item->runs) continue;
+        for (int i = 0; i < item->call.n_in; i++) {
+            bool    shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
+            int32_t root       = plan->slots[est_view_index(plan, item->call.in[i])].root;
+            if (!shape_only && last[root] < k) last[root] = k;
+        }
+    }
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        if (plan->slots[v].kept) last[plan->slots[v].root] = plan->n_items;
+    }
+}
+
+static int32_t new_buffer(est_plan *plan, est_buffer buffer)
+{
+    plan->buffers[plan->n_buffers] = buffer;
+    return plan->n_buffers++;
+}
+
+static int data_inputs(const est_item *item)
+{
+    int n = 0;
+
+    for (int i = 0; i < item->call.n_in; i++) n += (i >= 32) || (item->call.node->op->shape_only & 1u << i) == 0;
+    return n;
+}
+
+/* When an item begins and ends, as far as memory is concerned: the lanes of a stage are one moment (P5). */
+static const est_stage *lanes_of(const est_plan *plan, int32_t k)
+{
+    int32_t g = k < plan->n_items ? plan->stage_of[k] : -1;
+
+    return g >= 0 && plan->stages[g].n_lanes > 1 ? &plan->stages[g] : NULL;
+}
+
+static int32_t moment_begin(const est_plan *plan, int32_t k)
+{
+    const est_stage *g = lanes_of(plan, k);
+
+    for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
+        if (plan->steps[s] < k) k = plan->steps[s];
+    }
+    return k;
+}
+
+static int32_t moment_end(const est_plan *plan, int32_t k)
+{
+    const est_stage *g = lanes_of(plan, k);
+
+    for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
+        if (plan->steps[s] > k) k = plan->steps[s];
+    }
+    return k;
+}
+
+static int32_t lane_of(const est_plan *plan, const est_stage *g, int32_t k)
+{
+    int32_t lane = 0;
+
+    while (plan->step_of[k] >= g->lane_end[lane]) lane++;
+    return lane;
+}
+
+/* Whether an item of another lane looks at the root's memory while item k runs. */
+static bool shared_with_lanes(const est_plan *plan, int32_t k, int32_t root)
+{
+    const est_stage *g = lanes_of(plan, k);
+
+    for (int32_t s = g != NULL ? g->first : 0; g != NULL && s < g->end; s++) {
+        const est_item *item = &plan->items[plan->steps[s]];
+        bool            uses = plan->slots[root].maker == plan->steps[s];
+        for (int i = 0; i < item->call.n_in; i++) {
+            uses = uses || plan->slots[est_view_index(plan, item->call.in[i])].root == root;
+        }
+        if (uses && lane_of(plan, g, plan->steps[s]) != lane_of(plan, g, k)) return true;
+    }
+    return false;
+}
+
+static int uses_of_root(const est_plan *plan, const est_item *item, int32_t root)
+{
+    int n = 0;
+
+    for (int i = 0; i < item->call.n_in; i++) n += plan->slots[est_view_index(plan, item->call.in[i])].root == root;
+    return n;
+}
+
+/* The input that item k may write its output over, or -1. */
+static int32_t find_inplace(const est_plan *plan, int32_t k, const int32_t *last)
+{
+    const est_item *item = &plan->items[k];
+    int32_t         out  = item->first_view;
+
+    if (item->dynamic && data_inputs(item) > 1) return -1; /* one may turn out to be broadcast over the other */
+    for (int i = 0; i < item->call.n_in && i < 32; i++) {
+        int32_t         in   = est_view_index(plan, item->call.in[i]);
+        int32_t         root = plan->slots[in].root;
+        const est_slot *slot = &plan->slots[root];
+        if ((item->call.node->op->inplace & 1u << i) == 0 || slot->buffer < 0 || last[root] != k) continue;
+        if (plan->buffers[slot->buffer].kind != EST_BUFFER_SLAB || plan->buffers[slot->buffer].last_use != k) continue;
+        if (plan->slots[in].capacity != plan->slots[out].capacity || plan->views[in].count != plan->views[out].count) {
+            continue;
+        }
+        if (uses_of_root(plan, item, root) == 1 && !shared_with_lanes(plan, k, root)) return in;
+    }
+    return -1;
+}
+
+static void place_output(est_plan *plan, int32_t k, int32_t v, const int32_t *last)
+{
+    const est_item *item = &plan->items[k];
+    est_slot       *slot = &plan->slots[v];
+
+    slot->inplace = v == item->first_view && item->kernel != NULL ? find_inplace(plan, k, last) : -1;
+    if (slot->inplace >= 0) {
+        slot->buffer                         = plan->slots[slot->inplace].buffer;
+        plan->buffers[slot->buffer].last_use = last[v];
+        plan->buffers[slot->buffer].last     = moment_end(plan, last[v]);
+        return;
+    }
+    slot->buffer = new_buffer(plan, (est_buffer){ .kind  = item->late ? EST_BUFFER_HEAP : EST_BUFFER_SLAB,
+                                                  .bytes = item->late ? 0 : round_up(slot->capacity),
+                                                  .first = moment_begin(plan, k),
+                                                  .last  = moment_end(plan, last[v]),
+                                                  .last_use = last[v] });
+}
+
+static void assign_buffers(est_plan *plan, const int32_t *last)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        for (int32_t v = item->first_view; v < item->first_view + item->call.n_out; v++) {
+            if (plan->slots[v].root != v) {
+                plan->slots[v].buffer = plan->slots[plan->slots[v].root].buffer;
+            } else if (item->call.node->op->source == EST_SOURCE_NONE && item->kernel != NULL) {
+                place_output(plan, k, v, last); /* outputs nobody needs still get memory: kernels write them */
+            }
+        }
+    }
+}
+
+/* --- places in the slab ------------------------------------------------------------------------------------------ */
+
+typedef struct place {
+    size_t  bytes;
+    size_t *offset;
+    int32_t first, last;
+} place;
+
+static int larger_first(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static int lower_first(const void *a, const void *b)
+{
+    const place *const *x = a, *const *y = b;
+
+    return (*(*x)->offset > *(*y)->offset) - (*(*x)->offset < *(*y)->offset);
+}
+
+/* The lowest offset at which p overlaps none of the n places that live at the same time. */
+static size_t find_offset(const place *p, const place *placed, int32_t n, const place **busy)
+{
+    size_t  at     = 0;
+    int32_t n_busy = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        if (placed[i].first <= p->last && p->first <= placed[i].last) busy[n_busy++] = &placed[i];
+    }
+    qsort(busy, (size_t)n_busy, sizeof *busy, lower_first);
+    for (int32_t i = 0; i < n_busy; i++) {
+        if (*busy[i]->offset >= at + p->bytes) break;
+        if (*busy[i]->offset + busy[i]->bytes > at) at = *busy[i]->offset + busy[i]->bytes;
+    }
+    return at;
+}
+
+static size_t place_all(place *places, int32_t n, const place **busy)
+{
+    size_t top = 0;
+
+    qsort(places, (size_t)n, sizeof *places, larger_first);
+    for (int32_t i = 0; i < n; i++) {
+        *places[i].offset = find_offset(&places[i], places, i, busy);
+        if (*places[i].offset + places[i].bytes > top) top = *places[i].offset + places[i].bytes;
+    }
+    return top;
+}
+
+static int32_t list_places(est_plan *plan, place *places)
+{
+    int32_t n = 0;
+
+    for (int32_t b = 0; b < plan->n_buffers; b++) {
+        est_buffer *buffer = &plan->buffers[b];
+        if (buffer->kind != EST_BUFFER_SLAB || buffer->bytes == 0) continue;
+        places[n++] = (place){ buffer->bytes, &buffer->offset, buffer->first, buffer->last };
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item = &plan->items[k];
+        if (item->scratch_bytes == 0) continue;
+        places[n++] = (place){ round_up(item->scratch_bytes), &item->scratch_offset, moment_begin(plan, k),
+                               moment_end(plan, k) };
+    }
+    return n;
+}
+
+static est_status grow_slab(est_plan *plan, size_t bytes)
+{
+    if (bytes <= plan->slab_bytes && plan->slab != NULL) return EST_OK;
+    plan->device->free(plan->slab);
+    plan->slab_bytes = 0;
+    plan->slab       = plan->device->alloc(bytes + EST_ALIGNMENT); /* an empty tensor at the very end has an address too */
+    if (plan->slab == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step's %zu bytes", bytes);
+    plan->slab_bytes = bytes;
+    return EST_OK;
+}
+
+static void set_pointers(est_plan *plan)
+{
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        const est_slot *slot  = &plan->slots[v];
+        const est_item *maker = &plan->items[plan->slots[slot->root].maker];
+        if (slot->buffer >= 0 && plan->buffers[slot->buffer].kind == EST_BUFFER_SLAB) {
+            plan->views[v].data = plan->slab + plan->buffers[slot->buffer].offset;
+        } else if (slot->buffer >= 0) {
+            plan->views[v].data = plan->buffers[slot->buffer].data;
+        } else if (slot->root != v) { /* of a constant, a feed or a variable */
+            const est_view *root = &plan->views[slot->root];
+            plan->views[v].data  = maker->call.node->op->source == EST_SOURCE_VARIABLE
+                                       ? ((est_var *)root->data)->value.data
+                                       : root->data;
+        }
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item     = &plan->items[k];
+        item->call.scratch = item->scratch_bytes > 0 ? plan->slab + item->scratch_offset : NULL;
+    }
+}
+
+static void drop_heap(est_plan *plan)
+{
+    for (int32_t b = 0; b < plan->n_buffers; b++) {
+        if (plan->buffers[b].kind == EST_BUFFER_HEAP) plan->device->free(plan->buffers[b].data);
+    }
+    plan->n_buffers = 0;
+}
+
+void est_plan_free_buffers(est_plan *plan)
+{
+    drop_heap(plan);
+    plan->device->free(plan->slab);
+    plan->slab = NULL;
+}
+
+est_status est_plan_layout(est_plan *plan)
+{
+    size_t        n      = (size_t)(plan->n_views + plan->n_items) + 1;
+    int32_t      *last   = est_alloc(sizeof *last * n);
+    place        *places = est_alloc(sizeof *places * n);
+    const place **busy   = est_alloc(sizeof *busy * n);
+    est_status    status;
+
+    if (last == NULL || places == NULL || busy == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to lay out a step");
+    } else {
+        drop_heap(plan);
+        for (int32_t v = 0; v < plan->n_views; v++) plan->slots[v].buffer = -1;
+        find_last_uses(plan, last);
+        assign_buffers(plan, last);
+        status = grow_slab(plan, place_all(places, list_places(plan, places), busy));
+        if (status == EST_OK) set_pointers(plan);
+        plan->n_layouts++;
+    }
+    est_free(last);
+    est_free(places);
+    est_free(busy);
+    return status;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order in which the nodes of a step run.
+ *
+ * A topological order of data and control edges, of edges that keep reads of a variable before later writes (P2), and
+ * otherwise in the order of the program, except that an update runs as soon as it can: its gradient is warm then, and
+ * its memory is free for the rest of the backward pass. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "ops/ops.h"
+#include "runtime/plan.h"
+
+typedef struct edge_list {
+    int32_t *from, *to;
+    int32_t  n, max;
+} edge_list;
+
+typedef struct orderer {
+    est_plan  *plan;
+    est_graph *g;
+    int32_t    n;
+    bool      *live;
+    edge_list  edges; /* every edge, data, control and hazard */
+    int32_t   *var;   /* per node: the variable whose memory its output 0 is (the id of its first handle), or -1 */
+    bool      *after; /* scratch: nodes that come after one writer */
+    int32_t   *stack;
+    int32_t   *first, *next; /* edges by source: heads and links */
+} orderer;
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to order a step");
+}
+
+static est_status add_edge(edge_list *e, int32_t from, int32_t to)
+{
+    if (e->n == e->max) {
+        int32_t  max = e->max == 0 ? 256 : 2 * e->max;
+        int32_t *f   = est_realloc(e->from, sizeof *f * (size_t)max);
+        if (f != NULL) e->from = f;
+        int32_t *t = est_realloc(e->to, sizeof *t * (size_t)max);
+        if (t != NULL) e->to = t;
+        if (f == NULL || t == NULL) return no_memory();
+        e->max = max;
+    }
+    e->from[e->n] = from;
+    e->to[e->n++] = to;
+    return EST_OK;
+}
+
+static est_status mark_live(orderer *o)
+{
+    int32_t depth = 0;
+
+    for (int i = 0; i < o->plan->io.n_fetches + o->plan->io.n_targets; i++) {
+        int32_t id = i < o->plan->io.n_fetches ? o->plan->io.fetches[i].id
+                                               : o->plan->io.targets[i - o->plan->io.n_fetches].id;
+        if (!o->live[id]) {
+            o->live[id]         = true;
+            o->stack[depth++] = id;
+        }
+    }
+    for (int i = 0; i < o->plan->io.n_feeds; i++) o->live[o->plan->io.feeds[i].id] = true;
+    while (depth > 0) {
+        const est_node_def *def = est_graph_node(o->g, o->stack[--depth]);
+        for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
+            int32_t from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
+            EST_TRY(add_edge(&o->edges, from, def->id));
+            if (!o->live[from]) {
+                o->live[from]       = true;
+                o->stack[depth++] = from;
+            }
+        }
+    }
+    return EST_OK;
+}
+
+/* Links edges by source, so that paths can be walked; hazards found later are linked as they are added. */
+static void link_edges(orderer *o, int32_t begin)
+{
+    for (int32_t e = begin; e < o->edges.n; e++) {
+        o->next[e]                      = o->first[o->edges.from[e]];
+        o->first[o->edges.from[e]] = e;
+    }
+}
+
+static void mark_after(orderer *o, int32_t writer)
+{
+    int32_t depth = 0;
+
+    memset(o->after, 0, sizeof *o->after * (size_t)o->n);
+    o->after[writer]    = true;
+    o->stack[depth++] = writer;
+    while (depth > 0) {
+        for (int32_t e = o->first[o->stack[--depth]]; e >= 0; e = o->next[e]) {
+            int32_t to = o->edges.to[e];
+            if (!o->after[to]) {
+                o->after[to]        = true;
+                o->stack[depth++] = to;
+            }
+        }
+    }
+}
+
+/* Which variable's memory each node hands on: handles themselves, reads of them, and aliases of those. */
+static est_status trace_variables(orderer *o, const int32_t *by_order)
+{
+    est_map    first_handle = { 0 };
+    est_status status       = EST_OK;
+
+    for (int32_t k = 0; k < o->n && status == EST_OK; k++) {
+        const est_node_def *def = est_graph_node(o->g, by_order[k]);
+        o->var[def->id]         = -1;
+        if (!o->live[def->id]) continue;
+        if (def->op->source == EST_SOURCE_VARIABLE) {
+            const char *name  = est_node_string(def, "shared_name");
+            uintptr_t   known = (uintptr_t)est_map_get(&first_handle, name); /* id + 1 */
+            o->var[def->id]   = known != 0 ? (int32_t)known - 1 : def->id;
+            if (known == 0) status = est_map_put(&first_handle, name, (void *)(uintptr_t)(def->id + 1));
+        } else if (def->op->alias && def->n_in > 0) {
+            o->var[def->id] = o->var[def->in[0].node];
+        }
+    }
+    est_map_clear(&first_handle);
+    return status;
+}
+
+static bool writes(const est_node_def *def, int32_t input)
+{
+    return input < 32 && (def->op->writes & 1u << input) != 0;
+}
+
+static bool touches(const orderer *o, const est_node_def *def, int32_t var, bool *also_writes)
+{
+    bool touched = false;
+
+    *also_writes = false;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (o->var[def->in[i].node] != var) continue;
+        touched      = true;
+        *also_writes = *also_writes || writes(def, i);
+    }
+    return touched;
+}
+
+/* P2 for one writer of one variable: everything that touches the variable and does not come after the writer comes
+ * before it. Writers that neither order nor program puts apart run in the order of the program. */
+static est_status order_writer(orderer *o, const est_node_def *writer, int32_t var)
+{
+    mark_after(o, writer->id);
+    for (int32_t id = 0; id < o->n; id++) {
+        const est_node_def *def   = o->live[id] ? est_graph_node(o->g, id) : NULL;
+        int32_t             begin = o->edges.n;
+        bool                also_writes;
+
+        if (def == NULL || id == writer->id || o->after[id] || !touches(o, def, var, &also_writes)) continue;
+        if (also_writes && def->order > writer->order) continue; /* gets its edge when its own turn comes */
+        EST_TRY(add_edge(&o->edges, id, writer->id));
+        int32_t *next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
+        if (next == NULL) return no_memory();
+        o->next = next;
+        link_edges(o, begin);
+    }
+    return EST_OK;
+}
+
+static est_status order_hazards(orderer *o, const int32_t *by_order)
+{
+    for (int32_t k = 0; k < o->n; k++) {
+        const est_node_def *def = est_graph_node(o->g, by_order[k]);
+        for (int32_t i = 0; o->live[def->id] && i < def->n_in; i++) {
+            if (writes(def, i)) EST_TRY(order_writer(o, def, o->var[def->in[i].node]));
+        }
+    }
+    return EST_OK;
+}
+
+/* --- a heap of ready nodes, smallest key first ----------------------------------------------------------------- */
+
+typedef struct ready {
+    int64_t key;
+    int32_t id;
+} ready;
+
+static void heap_push(ready *heap, int32_t *n, ready r)
+{
+    int32_t i = (*n)++;
+
+    while (i > 0 && heap[(i - 1) / 2].key > r.key) {
+        heap[i] = heap[(i - 1) / 2];
+        i       = (i - 1) / 2;
+    }
+    heap[i] = r;
+}
+
+static ready heap_pop(ready *heap, int32_t *n)
+{
+    ready   top = heap[0], last = heap[--*n];
+    int32_t i = 0;
+
+    for (;;) {
+        int32_t child = 2 * i + 1;
+        if (child >= *n) break;
+        if (child + 1 < *n && heap[child + 1].key < heap[child].key) child++;
+        if (heap[child].key >= last.key) break;
+        heap[i] = heap[child];
+        i       = child;
+    }
+    heap[i] = last;
+    return top;
+}
+
+static int64_t key_of(const est_node_def *def)
+{
+    int64_t key = ((int64_t)def->order << 20) + def->id;
+
+    return def->op->writes != 0 ? key - ((int64_t)1 << 60) : key; /* updates as soon as they can */
+}
+
+static est_status sort(orderer *o, int32_t *missing, ready *heap)
+{
+    est_plan *plan   = o->plan;
+    int32_t   n_heap = 0, n_live = 0;
+
+    for (int32_t e = 0; e < o->edges.n; e++) missing[o->edges.to[e]]++;
+    for (int32_t id = 0; id < o->n; id++) {
+        n_live += o->live[id];
+        if (o->live[id] && missing[id] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, id)), id });
+    }
+    plan->n_items = 0;
+    while (n_heap > 0) {
+        int32_t id                   = heap_pop(heap, &n_heap).id;
+        plan->order[plan->n_items++] = id;
+        for (int32_t e = o->first[id]; e >= 0; e = o->next[e]) {
+            int32_t to = o->edges.to[e];
+            if (--missing[to] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, to)), to });
+        }
+    }
+    if (plan->n_items == n_live) return EST_OK;
+    return est_fail(EST_INTERNAL, "the step has a cycle of %d nodes", (int)(n_live - plan->n_items));
+}
+
+/* Nodes by their place in the program, so that producers come before users also where passes added nodes. */
+static void sort_by_order(const orderer *o, int32_t *by_order, int32_t *count, int32_t max_order)
+{
+    for (int32_t id = 0; id < o->n; id++) count[est_graph_node(o->g, id)->order + 1]++;
+    for (int32_t i = 0; i < max_order + 1; i++) count[i + 1] += count[i];
+    for (int32_t id = 0; id < o->n; id++) by_order[count[est_graph_node(o->g, id)->order]++] = id;
+}
+
+static est_status run_order(orderer *o)
+{
+    size_t   n         = (size_t)o->n + 1;
+    int32_t  max_order = 0;
+    int32_t *by_order, *missing, *count;
+    ready   *heap;
+
+    for (int32_t id = 0; id < o->n; id++) {
+        int32_t order = est_graph_node(o->g, id)->order;
+        if (order > max_order) max_order = order;
+    }
+    by_order = est_arena_alloc(o->plan->arena, sizeof *by_order * n);
+    missing  = est_arena_alloc(o->plan->arena, sizeof *missing * n);
+    count    = est_arena_alloc(o->plan->arena, sizeof *count * (size_t)(max_order + 3));
+    heap     = est_arena_alloc(o->plan->arena, sizeof *heap * n);
+    if (by_order == NULL || missing == NULL || count == NULL || heap == NULL) return no_memory();
+    EST_TRY(mark_live(o));
+    o->next = est_alloc(sizeof *o->next * (size_t)(o->edges.max + 1));
+    if (o->next == NULL) return no_memory();
+    for (int32_t i = 0; i < o->n; i++) o->first[i] = -1;
+    link_edges(o, 0);
+    sort_by_order(o, by_order, count, max_order);
+    EST_TRY(trace_variables(o, by_order));
+    EST_TRY(order_hazards(o, by_order));
+    return sort(o, missing, heap);
+}
+
+est_status est_plan_order(est_plan *plan)
+{
+    orderer    o = { .plan = plan, .g = plan->graph, .n = est_graph_size(plan->graph) };
+    size_t     n = (size_t)o.n + 1;
+    est_status status;
+
+    o.live      = est_zalloc(sizeof *o.live * n);
+    o.var       = est_zalloc(sizeof *o.var * n);
+    o.after     = est_zalloc(sizeof *o.after * n);
+    o.stack     = est_zalloc(sizeof *o.stack * n);
+    o.first     = est_zalloc(sizeof *o.first * n);
+    plan->order = est_arena_alloc(plan->arena, sizeof *plan->order * n);
+    if (o.live == NULL || o.var == NULL || o.after == NULL || o.stack == NULL || o.first == NULL ||
+        plan->order == NULL) {
+        status = no_memory();
+    } else {
+        status = run_order(&o);
+    }
+    est_free(o.live);
+    est_free(o.var);
+    est_free(o.after);
+    est_free(o.stack);
+    est_free(o.first);
+    est_free(o.next);
+    plan->edge_from = o.edges.from;
+    plan->edge_to   = o.edges.to;
+    plan->n_edges   = o.edges.n;
+    return status;
+}

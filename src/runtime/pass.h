@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graph passes: a private copy of the part of a graph that a step needs, and rewrites of it.
+ *
+ * A pass never touches the user's graph. In a private copy ids are no longer a topological order once a pass has added
+ * nodes; est_node_def.order keeps the place in the program that a node stands for, and the planner sorts. */
+#ifndef EST_RUNTIME_PASS_H
+#define EST_RUNTIME_PASS_H
+
+#include "graph/op.h"
+
+/* What a step feeds, fetches and runs, in terms of one graph. Arrays are owned by whoever made the struct. */
+typedef struct est_io {
+    est_node *feeds;
+    est_node *fetches;
+    est_node *targets;
+    int       n_feeds, n_fetches, n_targets;
+} est_io;
+
+/* Copies what `io` needs of `graph` into a new graph, where fed outputs have become Placeholders, and rewrites io to
+ * name the copies. The original must outlive the copy. A placeholder that is needed but not fed is an error. */
+EST_MUST_CHECK est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out);
+
+/* Replaces every use of node `from`'s output (and every mention in io) by `to`. */
+void est_pass_replace(est_graph *graph, est_io *io, est_edge from, est_edge to);
+
+/* Merges equal operations on equal inputs. */
+EST_MUST_CHECK est_status est_pass_merge(est_graph *graph, est_io *io);
+
+/* Makes one operation of chains that would cross memory more often than they need (runtime/fuse.c). */
+EST_MUST_CHECK est_status est_pass_fuse(est_graph *graph, est_io *io);
+
+/* Users of every output: a table built when a pass needs it. */
+typedef struct est_uses {
+    int32_t *n;     /* per node: how many edges of live nodes leave it (data and control), fetches, targets included */
+    int32_t *first; /* per node: where its users start in `user` */
+    int32_t *user;  /* node ids, one per edge; -1: a fetch or a target */
+} est_uses;
+
+EST_MUST_CHECK est_status est_uses_create(const est_graph *graph, const est_io *io, est_uses *out);
+void                      est_uses_clear(est_uses *uses);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From an ordered private graph to items: views, kernels, what must run and what only has a shape. */
+#include "runtime/plan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "runtime/trace.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan a step");
+}
+
+est_status est_item_failed(const est_item *item, est_status status)
+{
+    char text[EST_NODE_TEXT_MAX];
+
+    return est_fail_context(status, "%s", est_node_text(item->call.node, text));
+}
+
+/* --- building -------------------------------------------------------------------------------------------------- */
+
+static est_status make_arrays(est_plan *plan)
+{
+    size_t n_nodes = (size_t)est_graph_size(plan->graph) + 1, n_items = (size_t)plan->n_items + 1, n_views;
+
+    plan->n_views = 0;
+    for (int32_t k = 0; k < plan->n_items; k++) plan->n_views += est_graph_node(plan->graph, plan->order[k])->n_out;
+    n_views       = (size_t)plan->n_views + 1;
+    plan->items   = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
+    plan->steps   = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
+    plan->item_of = est_arena_alloc(plan->arena, sizeof *plan->item_of * n_nodes);
+    plan->views   = est_arena_alloc(plan->arena, sizeof *plan->views * n_views);
+    plan->slots   = est_arena_alloc(plan->arena, sizeof *plan->slots * n_views);
+    plan->buffers = est_arena_alloc(plan->arena, sizeof *plan->buffers * n_views);
+    plan->followers = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
+    plan->fed     = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
+    plan->vars    = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
+        plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL || plan->vars == NULL) {
+        return no_memory();
+    }
+    for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
+    for (int i = 0; i < plan->io.n_feeds; i++) plan->fed[i].rank = -2;
+    return EST_OK;
+}
+
+static est_view *view_of(const est_plan *plan, est_edge edge)
+{
+    return &plan->views[plan->items[plan->item_of[edge.node]].first_view + edge.output];
+}
+
+static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
+{
+    const est_node_def *def  = est_graph_node(plan->graph, plan->order[k]);
+    est_item           *item = &plan->items[k];
+    size_t              n_in = (size_t)def->n_in + 1, n_out = (size_t)def->n_out + 1;
+    est_view          **in   = est_arena_alloc(plan->arena, sizeof(est_view *) * n_in);
+
+    item->in_shape = est_arena_alloc(plan->arena, sizeof *item->in_shape * n_in);
+    item->in_dtype = est_arena_alloc(plan->arena, sizeof *item->in_dtype * n_in);
+    item->in_value = est_arena_alloc(plan->arena, sizeof *item->in_value * n_in);
+    item->in_read  = est_arena_alloc(plan->arena, sizeof *item->in_read * n_in);
+    item->out_shape = est_arena_alloc(plan->arena, sizeof *item->out_shape * n_out);
+    item->out_value = est_arena_alloc(plan->arena, sizeof *item->out_value * n_out);
+    item->prepared = est_arena_alloc(plan->arena, sizeof *item->prepared * (n_in + n_out));
+    if (in == NULL || item->in_shape == NULL || item->in_dtype == NULL || item->in_value == NULL ||
+        item->in_read == NULL || item->out_shape == NULL || item->out_value == NULL || item->prepared == NULL) {
+        return no_memory();
+    }
+    plan->item_of[def->id] = k;
+    item->first_view       = first_view;
+    item->prepared[0].rank = -2;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        in[i]             = view_of(plan, def->in[i]);
+        item->in_dtype[i] = in[i]->dtype;
+    }
+    item->call = (est_call){ .node     = def,
+                             .n_in     = def->n_in,
+                             .n_out    = def->n_out,
+                             .in       = in,
+                             .out      = &plan->views[first_view],
+                             .pool     = plan->pool,
+                             .run_seed = &plan->run_seed };
+    for (int32_t o = 0; o < def->n_out; o++) {
+        est_slot *slot = &plan->slots[first_view + o];
+        plan->views[first_view + o].dtype = def->dtype[o];
+        *slot = (est_slot){ .maker = k, .root = first_view + o, .buffer = -1, .inplace = -1, .output = o };
+    }
+    return EST_OK;
+}
+
+/* --- where sources come from ------------------------------------------------------------------------------------- */
+
+static est_status bind_variable(est_plan *plan, est_item *item, est_store *store)
+{
+    const est_node_def *def = item->call.node;
+    est_var            *var;
+
+    EST_TRY(est_store_get(store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0], &var));
+    plan->views[item->first_view].data  = var;
+    plan->views[item->first_view].shape = var->value.shape;
+    return EST_OK;
+}
+
+static void bind_const(est_plan *plan, const est_item *item)
+{
+    const est_tensor *tensor = est_node_attr(item->call.node, "value")->tensor;
+
+    plan->views[item->first_view].data = est_tensor_data(tensor);
+}
+
+static est_status bind_sources(est_plan *plan, est_store *store)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item = &plan->items[k];
+        if (item->call.node->op->source == EST_SOURCE_VARIABLE) EST_TRY(bind_variable(plan, item, store));
+        if (item->call.node->op->source == EST_SOURCE_CONST) bind_const(plan, item);
+    }
+    return EST_OK;
+}
+
+/* --- aliases ----------------------------------------------------------------------------------------------------- */
+
+static est_status copy_input(est_call *c)
+{
+    const est_view *from = c->in[0]->dtype == EST_RESOURCE ? &est_call_variable(c, 0)->value : c->in[0];
+
+    memcpy(c->out[0].data, from->data, (size_t)from->count * est_dtype_size(from->dtype));
+    return EST_OK;
+}
+
+static const est_kernel copy_kernel = { .run = copy_input };
+
+/* The variable whose memory a view is, or NULL. */
+static const est_var *variable_of(const est_plan *plan, int32_t view)
+{
+    const est_item *maker = &plan->items[plan->slots[plan->slots[view].root].maker];
+
+    if (maker->call.node->op->source == EST_SOURCE_VARIABLE) return maker->call.out[0].data;
+    return NULL;
+}
+
+/* Whether some item after `k` writes the variable, and whether one that reads the view comes after such a write. */
+static bool read_after_write(const est_plan *plan, int32_t view, const est_var *var)
+{
+    bool written = false;
+
+    for (int32_t k = plan->slots[view].maker + 1; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        for (int i = 0; i < item->call.n_in; i++) {
+            int32_t in = est_view_index(plan, item->call.in[i]);
+            if (written && plan->slots[in].root == plan->slots[view].root && in == view) return true;
+        }
+        for (int i = 0; i < item->call.n_in && i < 32; i++) {
+            if ((item->call.node->op->writes & 1u << i) != 0 && item->call.in[i]->data == var) written = true;
+        }
+    }
+    return written && plan->slots[view].kept;
+}
+
+/* Alias ops share the root of their first input, unless the value must survive a write (P2) or the feed (P4). */
+static void link_aliases(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item = &plan->items[k];
+        int32_t   out  = item->first_view;
+        if (!item->call.node->op->alias) continue;
+        plan->slots[out].root = plan->slots[est_view_index(plan, item->call.in[0])].root;
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item      *item = &plan->items[k];
+        int32_t        out  = item->first_view;
+        const est_var *var;
+        if (!item->call.node->op->alias || item->copied) continue;
+        var          = variable_of(plan, out);
+        item->copied = var != NULL && read_after_write(plan, out, var);
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) { /* again, with the copies known */
+        est_item *item = &plan->items[k];
+        int32_t   out  = item->first_view;
+        if (!item->call.node->op->alias) continue;
+        plan->slots[out].root =
+            item->copied ? out : plan->slots[est_view_index(plan, item->call.in[0])].root;
+    }
+}
+
+static void list_followers(est_plan *plan)
+{
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        const est_item *maker = &plan->items[plan->slots[plan->slots[v].root].maker];
+        if (plan->slots[v].root != v && maker->call.node->op->source == EST_SOURCE_FEED) {
+            plan->followers[plan->n_followers++] = v;
+        }
+    }
+}
+
+/* --- what must run ----------------------------------------------------------------------------------------------- */
+
+static void need_inputs(est_plan *plan, const est_item *item)
+{
+    for (int i = 0; i < item->call.n_in; i++) {
+        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
+        if (!shape_only) plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
+    }
+}
+
+static bool value_is_known(const est_plan *plan, est_edge edge)
+{
+    const est_value *value = &est_graph_node(plan->graph, edge.node)->value[edge.output];
+
+    for (int32_t i = 0; i < value->n; i++) {
+        if (value->v[i] == EST_VALUE_UNKNOWN) return false;
+    }
+    return value->n >= 0;
+}
+
+/* An item of which only the shape is asked for may still have to read integers to know it. */
+static void need_integers(est_plan *plan, const est_item *item)
+{
+    for (int i = 0; i < item->call.n_in; i++) {
+        est_dtype dtype = item->call.in[i]->dtype;
+        if ((dtype == EST_I32 || dtype == EST_I64) && !value_is_known(plan, item->call.node->in[i])) {
+            plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
+        }
+    }
+}
+
+static void mark_needed(est_plan *plan)
+{
+    for (int i = 0; i < plan->io.n_fetches; i++) {
+        int32_t view = est_view_index(plan, view_of(plan, (est_edge){ plan->io.fetches[i].id, plan->io.fetches[i].output }));
+        plan->slots[view].needed = plan->slots[view].kept = true;
+    }
+    for (int i = 0; i < plan->io.n_targets; i++) plan->items[plan->item_of[plan->io.targets[i].id]].runs = true;
+    for (int32_t k = plan->n_items - 1; k >= 0; k--) {
+        est_item           *item = &plan->items[k];
+        const est_node_def *def  = item->call.node;
+        item->runs               = item->runs || def->op->writes != 0 || def->op->shrinks; /* only it knows its size */
+        for (int o = 0; o < item->call.n_out; o++) item->runs = item->runs || plan->slots[item->first_view + o].needed;
+        for (int32_t c = 0; c < def->n_control; c++) plan->items[plan->item_of[def->control[c]]].runs = true;
+        if (item->runs) {
+            need_inputs(plan, item);
+        } else {
+            need_integers(plan, item);
+        }
+    }
+}
+
+static void list_variables(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        est_var        *var  = item->call.out != NULL ? item->call.out[0].data : NULL;
+        bool            read = false;
+        if (item->call.node->op->source != EST_SOURCE_VARIABLE) continue;
+        for (int32_t j = k + 1; j < plan->n_items; j++) {
+            const est_item *user = &plan->items[j];
+            for (int i = 0; i < user->call.n_in; i++) {
+                if (user->call.in[i]->data != var) continue;
+                if (user->call.node->op->fills_var && user->call.node->op->writes == 0) continue; /* only asks */
+                if (user->call.node->op->fills_var) goto decided; /* filled before anything reads it */
+                if (user->runs) read = true;
+            }
+        }
+    decided:
+        if (read) plan->vars[plan->n_vars++] = var;
+    }
+}
+
+est_status est_plan_choose_kernels(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item         *item = &plan->items[k];
+        const est_kernel *list = item->call.node->op->cpu;
+
+        if (item->copied) {
+            item->kernel = &copy_kernel;
+        } else if (item->runs && list != NULL && !item->call.node->op->alias) {
+            while (list->run != NULL && list->accepts != NULL && !list->accepts(&item->call)) list++;
+            if (list->run == NULL) {
+                return est_item_failed(item, est_fail(EST_UNIMPLEMENTED, "no kernel takes these types and shapes"));
+            }
+            item->kernel = list;
+        }
+    }
+    return EST_OK;
+}
+
+/* --- the plan's life --------------------------------------------------------------------------------------------- */
+
+static est_status copy_io(est_arena *arena, const est_io *from, est_io *to)
+{
+    *to         = *from;
+    to->feeds   = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_feeds + 1));
+    to->fetches = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_fetches + 1));
+    to->targets = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_targets + 1));
+    if (to->feeds == NULL || to->fetches == NULL || to->targets == NULL) return no_memory();
+    if (from->n_feeds > 0) memcpy(to->feeds, from->feeds, sizeof(est_node) * (size_t)from->n_feeds);
+    if (from->n_fetches > 0) memcpy(to->fetches, from->fetches, sizeof(est_node) * (size_t)from->n_fetches);
+    if (from->n_targets > 0) memcpy(to->targets, from->targets, sizeof(est_node) * (size_t)from->n_targets);
+    return EST_OK;
+}
+
+static est_status build(est_plan *plan, const est_graph *graph, const est_io *io, est_store *store,
+                        const est_plan_options *options)
+{
+    int32_t view = 0;
+
+    EST_TRY(copy_io(plan->arena, io, &plan->io));
+    EST_TRY(est_pass_extract(graph, &plan->io, &plan->graph));
+    if (options->passes) {
+        EST_TRY(est_pass_merge(plan->graph, &plan->io));
+        EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
+        EST_TRY(est_pass_fuse(plan->graph, &plan->io));
+    }
+    EST_TRY(est_plan_order(plan));
+    EST_TRY(make_arrays(plan));
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        EST_TRY(make_item(plan, k, view));
+        view += plan->items[k].call.n_out;
+    }
+    EST_TRY(bind_sources(plan, store));
+    mark_needed(plan);
+    link_aliases(plan);
+    list_followers(plan);
+    list_variables(plan);
+    return EST_OK;
+}
+
+est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store, const est_plan_options *options,
+                           est_plan **out)
+{
+    est_plan  *plan = est_zalloc(sizeof *plan);
+    est_status status;
+
+    if (plan == NULL) return no_memory();
+    plan->arena          = est_arena_create();
+    plan->device         = options->device;
+    plan->pool           = options->pool;
+    plan->check_numerics = options->check_numerics;
+    status               = plan->arena != NULL ? build(plan, graph, io, store, options) : no_memory();
+    if (status != EST_OK) {
+        est_plan_free(plan);
+        return status;
+    }
+    *out = plan;
+    return EST_OK;
+}
+
+void est_plan_free(est_plan *plan)
+{
+    if (plan == NULL) return;
+    for (int32_t k = 0; k < plan->n_items && plan->items != NULL; k++) {
+        est_item *item = &plan->items[k];
+        if (item->kernel != NULL && item->kernel->release != NULL && item->call.state != NULL) {
+            item->kernel->release(&item->call);
+        }
+    }
+    est_plan_free_buffers(plan);
+    est_trace_free(plan->trace);
+    est_free(plan->edge_from);
+    est_free(plan->edge_to);
+    est_graph_free(plan->graph);
+    est_arena_free(plan->arena);
+    est_free(plan);
+}
+
+const est_view *est_plan_fetch(const est_plan *plan, int i)
+{
+    return view_of(plan, (est_edge){ plan->io.fetches[i].id, plan->io.fetches[i].output });
+}

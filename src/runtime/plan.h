@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan: everything about a step that can be decided before it runs.
+ *
+ * Built from a private graph (runtime/pass.h) in these moves, one file each:
+ *   order.c    in which order nodes run, variables' hazards included
+ *   plan.c     one item per node: its kernel, its views, where its inputs come from
+ *   stage.c    which small items that do not depend on each other share the threads
+ *   layout.c   sizes, lifetimes, one slab for all intermediate results
+ *   execute.c  a step: check feeds, follow changed shapes, call kernels in order
+ *
+ * Invariants, cited as P1.. in the code:
+ *   P1  Memory of a slab buffer is used by one value at a time: the buffers of two values overlap only if the last use
+ *       of one comes before the other is made.
+ *   P2  A read of a variable that does not come after a write to it by a data or control edge comes before that write,
+ *       and sees the value from before.
+ *   P3  Sizes in the slab are those of the largest shapes seen so far. A step with shapes that fit changes no memory;
+ *       one that does not fit lays the slab out again, once.
+ *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
+ *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes. */
+#ifndef EST_RUNTIME_PLAN_H
+#define EST_RUNTIME_PLAN_H
+
+#include "graph/variable.h"
+#include "runtime/pass.h"
+#include "runtime/store.h"
+
+/* A block of memory that one or several views share. */
+typedef struct est_buffer {
+    enum {
+        EST_BUFFER_NONE = 0, /* the value is never needed, only its shape */
+        EST_BUFFER_SLAB,
+        EST_BUFFER_CONST,
+        EST_BUFFER_FEED,
+        EST_BUFFER_VARIABLE,
+        EST_BUFFER_HEAP /* size is not known before the step: grows on demand */
+    } kind;
+    size_t  bytes;       /* SLAB, HEAP: capacity */
+    size_t  offset;      /* SLAB */
+    void   *data;        /* all others */
+    int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
+    int32_t last_use;    /* the item that looks at it last */
+} est_buffer;
+
+typedef struct est_item {
+    est_call          call;
+    const est_kernel *kernel; /* NULL: nothing to run, only shapes to follow */
+    est_shape        *in_shape; /* what infer sees, and what prepare() last saw */
+    est_dtype        *in_dtype;
+    const est_value **in_value;
+    est_value        *in_read;   /* integers read from memory while running */
+    est_shape        *out_shape; /* what infer says */
+    est_value        *out_value;
+    est_shape        *prepared; /* output shapes prepare() last saw; rank -2: never called */
+    int32_t           first_view;    /* its outputs are views [first_view, first_view + n_out) */
+    size_t            scratch_bytes; /* for the largest shapes seen */
+    size_t            scratch_offset;
+    bool              copied;  /* an alias op that must copy (P2, P4) */
+    bool              runs;    /* its data is needed, or it has an effect */
+    bool              dynamic; /* shapes depend on data of this step: inferred just before it runs */
+    bool              late;    /* dynamic, and not even bounded before: its memory is on the heap */
+} est_item;
+
+/* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
+typedef struct est_stage {
+    int32_t  first, end; /* in est_plan.steps; lanes lie one after the other there */
+    int32_t  n_lanes;    /* 1: run here and now */
+    int32_t *lane_end;   /* [n_lanes], in est_plan.steps */
+} est_stage;
+
+/* Facts about one output of one node. */
+typedef struct est_slot {
+    size_t    capacity; /* bytes of the largest shape seen */
+    int32_t   maker;    /* item */
+    int32_t   root;     /* the view whose memory it shares: itself unless made by an alias op */
+    int32_t   output; /* of its maker */
+    int32_t   buffer;
+    int32_t   inplace;  /* the input view it was written over, or -1 */
+    bool      dynamic;
+    bool      needed; /* somebody looks at the data */
+    bool      kept;   /* fetched */
+} est_slot;
+
+typedef struct est_trace est_trace;
+
+typedef struct est_plan {
+    est_graph  *graph; /* private copy */
+    est_io      io;
+    const est_device *device; /* whose memory the slab is */
+    est_pool   *pool;
+    est_arena  *arena;
+    int32_t    *order; /* node ids in the order they run */
+    int32_t    *edge_from, *edge_to; /* what comes before what: data, control and hazards of variables */
+    int32_t     n_edges;
+    int32_t     n_items;
+    est_item   *items;   /* in that order */
+    int32_t    *item_of; /* node id -> item, -1: not in the plan */
+    int32_t     n_views;
+    est_view   *views;
+    est_slot   *slots; /* one per view */
+    int32_t    *steps; /* items that a run must visit: those that run or are dynamic */
+    int32_t     n_steps;
+    int32_t    *step_of; /* item -> its place in steps, -1: none */
+    est_stage  *stages;
+    int32_t     n_stages;
+    int32_t    *stage_of; /* item -> stage, -1: none */
+    est_error  *lane_errors; /* as many as a stage has lanes at most */
+    int32_t    *followers; /* views that alias a feed: their address changes with it */
+    int32_t     n_followers;
+    int32_t     n_buffers;
+    est_buffer *buffers;
+    char       *slab;
+    size_t      slab_bytes;
+    int         n_layouts;
+    est_shape  *fed;  /* shapes of the last feeds; rank -2: never fed */
+    est_var   **vars; /* that must be initialised before a run */
+    int         n_vars;
+    bool        check_numerics;
+    uint64_t    run_seed;
+    est_trace  *trace; /* NULL: never recorded */
+} est_plan;
+
+/* Plans `io` of `graph` over the variables in `store`. */
+typedef struct est_plan_options {
+    const est_device *device;
+    est_pool *pool;
+    bool      passes;
+    bool      check_numerics;
+} est_plan_options;
+
+/* Computes what depends on constants alone (runtime/fold.c). */
+EST_MUST_CHECK est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store,
+                                        const est_plan_options *options);
+
+EST_MUST_CHECK est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store,
+                                          const est_plan_options *options, est_plan **out);
+void                      est_plan_free(est_plan *plan);
+
+/* One step. Feeds in the order of io.feeds; borrowed until the next run for fetches that alias them. */
+EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed);
+
+/* Result i of the last run. */
+const est_view *est_plan_fetch(const est_plan *plan, int i);
+
+/* --- between the files of the plan --- */
+
+EST_MUST_CHECK est_status est_plan_order(est_plan *plan);
+
+/* Follows the fed shapes through the plan and lays memory out anew if something no longer fits. */
+EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);
+
+/* Gathers small items that do not depend on each other into lanes (P5). After kernels are chosen, before layout. */
+EST_MUST_CHECK est_status est_plan_stages(est_plan *plan);
+
+/* Picks the first kernel of each op that accepts the shapes of the first step. */
+EST_MUST_CHECK est_status est_plan_choose_kernels(est_plan *plan);
+
+/* Gives every needed view its memory (P1, P3). */
+EST_MUST_CHECK est_status est_plan_layout(est_plan *plan);
+void                      est_plan_free_buffers(est_plan *plan);
+
+/* Infers the output shapes of an item from its input views; `running`: integer inputs may be read from memory, and
+ * every dimension must come out known. */
+EST_MUST_CHECK est_status est_item_infer(est_plan *plan, est_item *item, bool running);
+
+/* Calls the kernel's prepare() when shapes have changed since it was last called. */
+EST_MUST_CHECK est_status est_item_prepare(est_item *item);
+
+/* Puts the node's name and source line in front of a failure of it. */
+est_status est_item_failed(const est_item *item, est_status status);
+
+static inline int32_t est_view_index(const est_plan *plan, const est_view *view)
+{
+    return (int32_t)(view - plan->views);
+}
+
+#endif

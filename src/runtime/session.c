@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions: a graph, a store of variables, a pool of threads, and the plans made so far. */
+#include "runtime/session.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "ops/ops.h"
+#include "runtime/plan.h"
+#include "runtime/trace.h"
+#include "tensor/shape.h"
+
+struct est_step {
+    est_session *session;
+    est_io       key; /* what the user asked for, in the user's graph */
+    est_plan    *plan;
+    est_step    *next;
+};
+
+struct est_session {
+    est_graph          *graph;
+    est_session_options options;
+    est_pool           *pool;
+    est_store          *store;
+    est_step           *steps;
+    uint64_t            seed;
+    uint64_t            n_runs;
+    int32_t             n_nodes_seen; /* variables of nodes below this are in the store */
+};
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+static est_status take_options(est_session *s, const est_session_options *options)
+{
+    if (options == NULL) return EST_OK;
+    if (options->struct_size == 0 || options->struct_size > sizeof s->options) {
+        return est_fail(EST_INVALID_ARGUMENT, "session options have struct_size %zu: make them with EST_SESSION(...)",
+                        options->struct_size);
+    }
+    memcpy(&s->options, options, options->struct_size);
+    return EST_OK;
+}
+
+/* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
+static void choose_seed(est_session *s)
+{
+    s->seed = est_graph_seed(s->graph) != 0 ? est_graph_seed(s->graph) : s->options.seed;
+    if (s->seed != 0) return;
+    if (getrandom(&s->seed, sizeof s->seed, 0) != (ssize_t)sizeof s->seed) s->seed = (uint64_t)est_wall_ns();
+    s->seed |= 1;
+    est_log_info("random seed %" PRIu64, s->seed);
+}
+
+/* Makes variables of nodes added since the last look known to the store. */
+static est_status find_variables(est_session *s)
+{
+    for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
+        const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
+        est_var            *var;
+        if (def->op->source != EST_SOURCE_VARIABLE) continue;
+        EST_TRY(est_store_get(s->store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0],
+                              &var));
+    }
+    return EST_OK;
+}
+
+est_status est_session_create(est_graph *graph, const est_session_options *options, est_session **out)
+{
+    est_session *s = est_zalloc(sizeof *s);
+    est_status   status;
+
+    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a session");
+    s->graph = graph;
+    status   = est_graph_status(graph);
+    if (status == EST_OK) status = take_options(s, options);
+    if (status == EST_OK) status = est_pool_create(s->options.threads, &s->pool);
+    if (status == EST_OK) status = est_store_create(&est_device_cpu, &s->store);
+    if (status == EST_OK) status = find_variables(s);
+    if (status != EST_OK) {
+        est_session_free(s);
+        return status;
+    }
+    choose_seed(s);
+    *out = s;
+    return EST_OK;
+}
+
+static void free_step(est_step *step)
+{
+    est_plan_free(step->plan);
+    est_free(step->key.feeds);
+    est_free(step);
+}
+
+void est_session_free(est_session *session)
+{
+    if (session == NULL) return;
+    while (session->steps != NULL) {
+        est_step *step = session->steps;
+        session->steps = step->next;
+        free_step(step);
+    }
+    est_store_free(session->store);
+    est_pool_free(session->pool);
+    est_free(session);
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------- */
+
+static bool same_nodes(const est_node *a, int n, est_nodes b)
+{
+    return n == b.n && (n == 0 || memcmp(a, b.data, sizeof *a * (size_t)n) == 0);
+}
+
+/* One array for all three lists. */
+static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, est_nodes targets)
+{
+    est_node *all = est_zalloc(sizeof *all * ((size_t)feeds.n + (size_t)fetches.n + (size_t)targets.n + 1));
+
+    if (all == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+    step->key = (est_io){ all, all + feeds.n, all + feeds.n + fetches.n, feeds.n, fetches.n, targets.n };
+    if (feeds.n > 0) memcpy(step->key.feeds, feeds.data, sizeof *all * (size_t)feeds.n);
+    if (fetches.n > 0) memcpy(step->key.fetches, fetches.data, sizeof *all * (size_t)fetches.n);
+    if (targets.n > 0) memcpy(step->key.targets, targets.data, sizeof *all * (size_t)targets.n);
+    return EST_OK;
+}
+
+est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
+                               est_step **out)
+{
+    est_plan_options options = { &est_device_cpu, session->pool, !session->options.no_passes, session->options.check_numerics };
+    est_step        *step;
+    est_status       status;
+
+    EST_TRY(est_graph_status(session->graph));
+    for (step = session->steps; step != NULL; step = step->next) {
+        if (same_nodes(step->key.feeds, step->key.n_feeds, feeds) &&
+            same_nodes(step->key.fetches, step->key.n_fetches, fetches) &&
+            same_nodes(step->key.targets, step->key.n_targets, targets)) {
+            *out = step;
+            return EST_OK;
+        }
+    }
+    EST_TRY(find_variables(session));
+    step = est_zalloc(sizeof *step);
+    if (step == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+    step->session = session;
+    status        = copy_key(step, feeds, fetches, targets);
+    if (status == EST_OK) status = est_plan_create(session->graph, &step->key, session->store, &options, &step->plan);
+    if (status != EST_OK) {
+        free_step(step);
+        return status;
+    }
+    step->next     = session->steps;
+    session->steps = step;
+    *out           = step;
+    return EST_OK;
+}
+
+/* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. */
+static uint64_t next_run_seed(est_session *s)
+{
+    return s->seed + 0x9e3779b97f4a7c15u * ++s->n_runs;
+}
+
+est_status est_step_run(est_step *step, const est_tensor *const *feeds)
+{
+    return est_plan_run(step->plan, feeds, next_run_seed(step->session));
+}
+
+est_plan *est_step_plan(est_step *step)
+{
+    return step->plan;
+}
+
+const void *est_step_data(const est_step *step, int i)
+{
+    return est_plan_fetch(step->plan, i)->data;
+}
+
+const est_shape *est_step_shape(const est_step *step, int i)
+{
+    return &est_plan_fetch(step->plan, i)->shape;
+}
+
+double est_step_scalar(const est_step *step, int i)
+{
+    const est_view *view = est_plan_fetch(step->plan, i);
+
+    switch (view->dtype) {
+    case EST_F32: return (double)*(const float *)view->data;
+    case EST_F64: return *(const double *)view->data;
+    case EST_I32: return *(const int32_t *)view->data;
+    case EST_I64: return (double)*(const int64_t *)view->data;
+    case EST_U8:
+    case EST_BOOL: return *(const uint8_t *)view->data;
+    default: return 0;
+    }
+}
+
+static est_status copy_fetches(const est_step *step, est_tensor **out)
+{
+    for (int i = 0; i < step->key.n_fetches; i++) {
+        const est_view *view   = est_plan_fetch(step->plan, i);
+        est_status      status = est_tensor_create_from(view->dtype, view->shape, view->data, &out[i]);
+        if (status != EST_OK) {
+            while (i-- > 0) est_tensor_free(out[i]);
+            return status;
+        }
+    }
+    return EST_OK;
+}
+
+est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches, est_nodes targets, est_tensor **out)
+{
+    est_node          *nodes  = est_alloc(sizeof *nodes * (size_t)(feeds.n + 1));
+    const est_tensor **values = est_alloc(sizeof *values * (size_t)(feeds.n + 1));
+    est_step          *step;
+    est_status         status;
+
+    if (nodes == NULL || values == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to run a step");
+    } else {
+        for (int i = 0; i < feeds.n; i++) {
+            nodes[i]  = feeds.data[i].node;
+            values[i] = feeds.data[i].value;
+        }
+        status = est_session_prepare(session, (est_nodes){ nodes, feeds.n }, fetches, targets, &step);
+        if (status == EST_OK) status = est_step_run(step, values);
+        if (status == EST_OK) status = copy_fetches(step, out);
+    }
+    est_free(nodes);
+    est_free(values);
+    return status;
+}
+
+/* --- variables --------------------------------------------------------------------------------------------------- */
+
+/* Whether everything that node `id` depends on can be computed: every variable it reads has a value. */
+static bool can_initialize(const est_session *s, int32_t id, int32_t assigned, bool *seen)
+{
+    const est_node_def *def = est_graph_node(s->graph, id);
+
+    if (seen[id]) return true;
+    seen[id] = true;
+    if (def->op->source == EST_SOURCE_VARIABLE && id != assigned) {
+        return est_store_find(s->store, est_node_string(def, "shared_name"))->initialized;
+    }
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (!can_initialize(s, def->in[i].node, assigned, seen)) return false;
+    }
+    return true;
+}
+
+/* Variables without a value whose initializers can run now; *missing counts all without a value. */
+static est_status list_initializers(est_session *s, est_node *targets, int *n, int *missing, bool *seen)
+{
+    *n = *missing = 0;
+    for (int32_t id = 0; id < est_graph_size(s->graph); id++) {
+        const est_node_def *def = est_graph_node(s->graph, id);
+        est_node            init;
+        est_var            *var;
+        if (def->op->source != EST_SOURCE_VARIABLE) continue;
+        var  = est_store_find(s->store, est_node_string(def, "shared_name"));
+        init = est_graph_initializer(s->graph, id);
+        if (var->initialized) continue;
+        if (init.graph == NULL) {
+            return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
+        }
+        (*missing)++;
+        memset(seen, 0, (size_t)est_graph_size(s->graph));
+        if (can_initialize(s, init.id, id, seen)) targets[(*n)++] = init;
+    }
+    return EST_OK;
+}
+
+/* All variables that can be in one run; those whose initializers read them in the next. */
+est_status est_session_init(est_session *session)
+{
+    size_t     size    = (size_t)est_graph_size(session->graph) + 1;
+    est_node  *targets = est_alloc(sizeof *targets * size);
+    bool      *seen    = est_alloc(size);
+    int        n       = 0, missing = 1;
+    est_status status  = targets != NULL && seen != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
+
+    if (status == EST_OK) status = est_graph_status(session->graph);
+    if (status == EST_OK) status = find_variables(session);
+    while (status == EST_OK && missing > 0) {
+        status = list_initializers(session, targets, &n, &missing, seen);
+        if (status == EST_OK && missing > 0 && n == 0) {
+            status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", missing);
+        }
+        if (status == EST_OK && n > 0) {
+            status = est_session_run(session, EST_NO_FEEDS, (est_nodes){ 0 }, (est_nodes){ targets, n }, NULL);
+        }
+    }
+    est_free(targets);
+    est_free(seen);
+    return status;
+}
+
+static est_status find_variable(est_session *s, const char *name, est_var **out)
+{
+    EST_TRY(find_variables(s));
+    *out = est_store_find(s->store, name);
+    return *out != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "there is no variable '%s'", name);
+}
+
+est_status est_session_read(est_session *session, const char *variable, est_tensor **out)
+{
+    est_var *var;
+
+    EST_TRY(find_variable(session, variable, &var));
+    if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
+    return est_tensor_create_from(var->value.dtype, var->value.shape, var->value.data, out);
+}
+
+est_status est_session_write(est_session *session, const char *variable, const est_tensor *value)
+{
+    est_var *var;
+    char     want[EST_SHAPE_TEXT_MAX], got[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(find_variable(session, variable, &var));
+    if (var->value.dtype != est_tensor_dtype(value) || !est_shape_equal(&var->value.shape, est_tensor_shape(value))) {
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s %s, the value is %s %s", variable,
+                        est_dtype_name(var->value.dtype), est_shape_text(&var->value.shape, want),
+                        est_dtype_name(est_tensor_dtype(value)), est_shape_text(est_tensor_shape(value), got));
+    }
+    est_device_cpu.copy_in(var->value.data, est_tensor_data(value), est_tensor_bytes(value));
+    var->initialized = true;
+    return EST_OK;
+}
+
+int est_session_variables(const est_session *session)
+{
+    return est_store_size(session->store);
+}
+
+const char *est_session_variable(const est_session *session, int i)
+{
+    return est_store_at(session->store, i)->name;
+}
+
+/* --- counters, traces -------------------------------------------------------------------------------------------- */
+
+uint64_t est_session_run_count(const est_session *session)
+{
+    return session->n_runs;
+}
+
+void est_session_set_run_count(est_session *session, uint64_t count)
+{
+    session->n_runs = count;
+}
+
+est_status est_step_trace(est_step *step, int runs)
+{
+    return est_trace_start(step->plan, runs);
+}
+
+est_status est_step_write_timeline(est_step *step, const char *path)
+{
+    return est_trace_write_timeline(step->plan, path);
+}
+
+void est_step_report(est_step *step, FILE *out)
+{
+    est_trace_report(step->plan, out);
+}
+
+size_t est_step_slab_bytes(const est_step *step)
+{
+    return step->plan->slab_bytes;
+}
+
+int est_step_layouts(const est_step *step)
+{
+    return step->plan->n_layouts;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small items that do not depend on each other share the threads.
+ *
+ * A model over many features has hundreds of lookups and updates of a few microseconds each: too short to be cut up, but
+ * independent. Walking the steps in order, small items gather into a window of lanes: an item that depends on the last
+ * item of one lane extends it, one that depends on nothing in the window starts a new lane, and any other closes the
+ * window. A window of two lanes or more that holds enough work becomes a stage whose lanes run in parallel (P5). Which
+ * items go together depends on shapes alone, and each item computes what it always computes: results do not depend on
+ * the number of threads. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/plan.h"
+
+#define SMALL_BYTES  (512 << 10) /* items that move more are cut up by their own kernels */
+#define WORTH_BYTES  (64 << 10)  /* a window that moves less is not worth waking anybody for */
+#define LANES_MAX    256
+
+/* Edges into each node, from plan->edges. */
+typedef struct incoming {
+    int32_t *first; /* per node, one more at the end */
+    int32_t *from;
+} incoming;
+
+typedef struct stager {
+    est_plan *plan;
+    incoming  in;
+    int32_t  *lane;             /* per item: its lane in the open window, or -1 */
+    int32_t   tail[LANES_MAX];  /* last item of each lane */
+    int32_t   n_lanes;
+    int32_t   begin;            /* step the window starts at */
+    size_t    bytes;            /* moved by the window */
+    int32_t  *sorted;           /* scratch for putting steps into lanes */
+    int32_t  *lane_ends;        /* where stages keep theirs; filled from the front */
+} stager;
+
+static size_t view_bytes(const est_view *view)
+{
+    return view->dtype == EST_RESOURCE ? 0 : (size_t)view->count * est_dtype_size(view->dtype);
+}
+
+/* Bytes an item moves, about. An update of rows also reads and writes the rows. */
+static size_t item_bytes(const est_item *item)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < item->call.n_in; i++) {
+        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
+        if (!shape_only) bytes += view_bytes(item->call.in[i]);
+    }
+    for (int o = 0; o < item->call.n_out; o++) bytes += view_bytes(&item->call.out[o]);
+    return item->call.node->op->writes != 0 ? 4 * bytes : bytes;
+}
+
+static bool is_small(const est_item *item)
+{
+    return !item->call.node->op->heavy && !item->late && item_bytes(item) <= SMALL_BYTES;
+}
+
+/* --- what an item waits for inside the window ------------------------------------------------------------------------- */
+
+enum { NOTHING = -1, CLASHES = -2 };
+
+/* The lane whose last item `item` waits for; NOTHING; or CLASHES when it waits for more than that. Items that only have
+ * a shape stand for what they wait for themselves. */
+static int32_t waits_for(const stager *w, int32_t item)
+{
+    const est_node_def *def   = w->plan->items[item].call.node;
+    int32_t             found = NOTHING;
+
+    for (int32_t e = w->in.first[def->id]; e < w->in.first[def->id + 1]; e++) {
+        int32_t from = w->plan->item_of[w->in.from[e]];
+        int32_t lane;
+        if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
+        if (w->plan->step_of[from] < 0) {
+            lane = waits_for(w, from);
+        } else {
+            lane = w->lane[from];
+            if (lane >= 0 && w->tail[lane] != from) return CLASHES;
+        }
+        if (lane == NOTHING) continue;
+        if (lane == CLASHES || (found != NOTHING && found != lane)) return CLASHES;
+        found = lane;
+    }
+    return found;
+}
+
+/* --- windows ---------------------------------------------------------------------------------------------------------- */
+
+static void add_stage(stager *w, int32_t first, int32_t end, int32_t n_lanes, int32_t *lane_end)
+{
+    if (first < end) w->plan->stages[w->plan->n_stages++] = (est_stage){ first, end, n_lanes, lane_end };
+}
+
+/* Puts the steps of the window lane by lane. */
+static void sort_lanes(stager *w, int32_t end)
+{
+    est_plan *plan = w->plan;
+    int32_t   n    = 0;
+
+    for (int32_t l = 0; l < w->n_lanes; l++) {
+        for (int32_t s = w->begin; s < end; s++) {
+            if (w->lane[plan->steps[s]] == l) w->sorted[n++] = plan->steps[s];
+        }
+        w->lane_ends[l] = w->begin + n;
+    }
+    memcpy(plan->steps + w->begin, w->sorted, sizeof *w->sorted * (size_t)n);
+}
+
+static void close_window(stager *w, int32_t end)
+{
+    if (w->n_lanes >= 2 && w->bytes >= WORTH_BYTES) {
+        sort_lanes(w, end);
+        add_stage(w, w->begin, end, w->n_lanes, w->lane_ends);
+        w->lane_ends += w->n_lanes;
+    } else {
+        add_stage(w, w->begin, end, 1, NULL);
+    }
+    for (int32_t s = w->begin; s < end; s++) w->lane[w->plan->steps[s]] = -1;
+    w->begin   = end;
+    w->n_lanes = 0;
+    w->bytes   = 0;
+}
+
+static void add_to_window(stager *w, int32_t step)
+{
+    int32_t item = w->plan->steps[step];
+    int32_t lane = waits_for(w, item);
+
+    if (lane == CLASHES || (lane == NOTHING && w->n_lanes == LANES_MAX)) {
+        close_window(w, step);
+        lane = NOTHING;
+    }
+    if (lane == NOTHING) lane = w->n_lanes++;
+    w->lane[item] = lane;
+    w->tail[lane] = item;
+    w->bytes += item_bytes(&w->plan->items[item]);
+}
+
+static void walk(stager *w)
+{
+    est_plan *plan = w->plan;
+
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        if (is_small(&plan->items[plan->steps[s]])) {
+            add_to_window(w, s);
+        } else {
+            close_window(w, s);
+            add_stage(w, s, s + 1, 1, NULL);
+            w->begin = s + 1;
+        }
+    }
+    close_window(w, plan->n_steps);
+}
+
+/* --- set-up ------------------------------------------------------------------------------------------------------------- */
+
+static est_status find_incoming(est_plan *plan, incoming *in)
+{
+    int32_t n = est_graph_size(plan->graph);
+
+    in->first = est_arena_alloc(plan->arena, sizeof *in->first * (size_t)(n + 2));
+    in->from  = est_arena_alloc(plan->arena, sizeof *in->from * (size_t)(plan->n_edges + 1));
+    if (in->first == NULL || in->from == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
+    for (int32_t e = 0; e < plan->n_edges; e++) in->first[plan->edge_to[e] + 2]++;
+    for (int32_t i = 1; i < n + 2; i++) in->first[i] += in->first[i - 1];
+    for (int32_t e = 0; e < plan->n_edges; e++) in->from[in->first[plan->edge_to[e] + 1]++] = plan->edge_from[e];
+    return EST_OK;
+}
+
+static void find_stages_of_items(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) plan->stage_of[k] = -1;
+    for (int32_t g = 0; g < plan->n_stages; g++) {
+        for (int32_t s = plan->stages[g].first; s < plan->stages[g].end; s++) plan->stage_of[plan->steps[s]] = g;
+    }
+    for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;
+}
+
+est_status est_plan_stages(est_plan *plan)
+{
+    stager w = { .plan = plan };
+    size_t  n = (size_t)plan->n_items + 1;
+
+    plan->n_stages    = 0;
+    plan->stages      = est_arena_alloc(plan->arena, sizeof *plan->stages * n * 2);
+    plan->stage_of    = est_arena_alloc(plan->arena, sizeof *plan->stage_of * n);
+    plan->step_of     = est_arena_alloc(plan->arena, sizeof *plan->step_of * n);
+    plan->lane_errors = est_arena_alloc(plan->arena, sizeof *plan->lane_errors * LANES_MAX);
+    w.lane            = est_arena_alloc(plan->arena, sizeof *w.lane * n);
+    w.sorted          = est_arena_alloc(plan->arena, sizeof *w.sorted * n);
+    w.lane_ends       = est_arena_alloc(plan->arena, sizeof *w.lane_ends * n);
+    if (plan->stages == NULL || plan->stage_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
+        w.lane == NULL || w.sorted == NULL || w.lane_ends == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;
+    for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;
+    EST_TRY(find_incoming(plan, &w.in));
+    walk(&w);
+    find_stages_of_items(plan);
+    return EST_OK;
+}

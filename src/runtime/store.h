@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The variables of a process, by name. Memory of a variable is allocated once and then stays where it is, so that plans
+ * may keep pointers into it. One thread at a time. */
+#ifndef EST_RUNTIME_STORE_H
+#define EST_RUNTIME_STORE_H
+
+#include "device/device.h"
+#include "graph/op.h"
+
+typedef struct est_store est_store;
+
+EST_MUST_CHECK est_status est_store_create(const est_device *device, est_store **out);
+void                      est_store_free(est_store *store);
+
+/* The variable called `name`, made (uninitialised) if it is not there; another dtype or shape is an error. */
+EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_dtype dtype, est_shape shape,
+                                        est_var **out);
+est_var             *est_store_find(const est_store *store, const char *name); /* NULL: none */
+int                       est_store_size(const est_store *store);
+est_var             *est_store_at(const est_store *store, int i); /* in order of creation */
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocation: alignment, counting, and failing on demand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+
+static void test_plain(void **state)
+{
+    char *p = est_alloc(10);
+    char *z = est_zalloc(100);
+
+    (void)state;
+    assert_non_null(p);
+    memcpy(p, "123456789", 10);
+    p = est_realloc(p, 5000);
+    assert_non_null(p);
+    assert_string_equal(p, "123456789");
+    for (int i = 0; i < 100; i++) assert_int_equal(z[i], 0);
+    est_free(p);
+    est_free(z);
+    est_free(NULL);
+}
+
+static void test_zero_bytes_is_a_block(void **state)
+{
+    void *p = est_alloc(0), *z = est_zalloc(0), *a = est_alloc_aligned(0);
+
+    (void)state;
+    assert_non_null(p);
+    assert_non_null(z);
+    assert_non_null(a);
+    p = est_realloc(p, 0);
+    assert_non_null(p);
+    est_free(p);
+    est_free(z);
+    est_free_aligned(a);
+    est_free_aligned(NULL);
+}
+
+static void test_aligned(void **state)
+{
+    const size_t sizes[] = { 1, 63, 64, 65, 1000, 4096, ((size_t)4 << 20) - 1, (size_t)4 << 20, ((size_t)9 << 20) + 5 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t room = (sizes[i] + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT; /* for the last whole vector */
+        char  *p    = est_alloc_aligned(sizes[i]);
+
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % EST_ALIGNMENT, 0);
+        memset(p, 0x5a, room);
+        est_free_aligned(p);
+    }
+}
+
+static void test_absurd_sizes_fail(void **state)
+{
+    void *p = est_alloc(8);
+
+    (void)state;
+    assert_null(est_alloc(SIZE_MAX));
+    assert_null(est_zalloc(SIZE_MAX - 10));
+    assert_null(est_alloc_aligned(SIZE_MAX - 62));
+    assert_null(est_realloc(p, SIZE_MAX));
+    est_free(p);
+}
+
+static void test_count(void **state)
+{
+    uint64_t before = est_alloc_count();
+    void    *p      = est_alloc(1);
+    char    *s      = est_strdup("text");
+
+    (void)state;
+    p = est_realloc(p, 2);
+    assert_string_equal(s, "text");
+    assert_int_equal(est_alloc_count() - before, 3);
+    est_free(p);
+    est_free(s);
+    assert_int_equal(est_alloc_count() - before, 3);
+}
+
+static void test_nth_allocation_fails(void **state)
+{
+    void *p[4];
+
+    (void)state;
+    est_fault_arm_alloc(3);
+    for (int i = 0; i < 4; i++) p[i] = est_alloc(1);
+    assert_true(est_fault_fired());
+    assert_non_null(p[0]);
+    assert_non_null(p[1]);
+    assert_null(p[2]);
+    assert_non_null(p[3]);
+    for (int i = 0; i < 4; i++) est_free(p[i]);
+
+    est_fault_arm_alloc(1);
+    assert_null(est_strdup("x"));
+    est_fault_arm_alloc(1);
+    assert_null(est_alloc_aligned(64));
+    est_fault_arm_alloc(0);
+    assert_false(est_fault_fired());
+    p[0] = est_zalloc(1);
+    assert_non_null(p[0]);
+    est_free(p[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),   cmocka_unit_test(test_zero_bytes_is_a_block),
+        cmocka_unit_test(test_aligned), cmocka_unit_test(test_absurd_sizes_fail),
+        cmocka_unit_test(test_count),   cmocka_unit_test(test_nth_allocation_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

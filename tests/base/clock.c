@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clocks: the system's goes forward, the manual one only when told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+static void test_system_clock(void **state)
+{
+    int64_t before = est_now_ns(), wall = est_wall_ns();
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        int64_t now = est_now_ns();
+
+        assert_true(now >= before);
+        before = now;
+    }
+    assert_true(wall / EST_NS_PER_SEC - (int64_t)time(NULL) <= 1);
+    assert_true((int64_t)time(NULL) - wall / EST_NS_PER_SEC <= 60);
+    est_sleep_ns(2000000);
+    assert_true(est_now_ns() - before >= 2000000);
+    est_sleep_ns(0);
+    est_sleep_ns(-5);
+}
+
+static void test_manual_clock(void **state)
+{
+    est_manual_clock manual;
+
+    (void)state;
+    est_manual_clock_init(&manual, 100, 5000);
+    est_clock_set(&manual.clock);
+    assert_int_equal(est_now_ns(), 100);
+    assert_int_equal(est_wall_ns(), 5000);
+    est_manual_clock_advance(&manual, 50);
+    assert_int_equal(est_now_ns(), 150);
+    est_sleep_ns(3600 * EST_NS_PER_SEC); /* returns at once, an hour later */
+    assert_int_equal(est_now_ns(), 150 + 3600 * EST_NS_PER_SEC);
+    assert_int_equal(est_wall_ns(), 5050 + 3600 * EST_NS_PER_SEC);
+    est_sleep_ns(-1);
+    assert_int_equal(est_now_ns(), 150 + 3600 * EST_NS_PER_SEC);
+    est_clock_set(NULL);
+    assert_true(est_wall_ns() > 1600000000 * EST_NS_PER_SEC);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_system_clock),
+        cmocka_unit_test(test_manual_clock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CRC-32C: published vectors, both implementations against each other at every length, extending, combining. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/random.h"
+
+#define ROOM 20000
+
+static uint8_t data[ROOM + 16];
+
+static int fill_data(void **state)
+{
+    est_random random = { .key = 3 };
+
+    (void)state;
+    est_random_fill_u32(&random, 0, sizeof data / 4, (uint32_t *)(void *)data);
+    return 0;
+}
+
+static void test_vectors(void **state)
+{
+    uint8_t bytes[32];
+
+    (void)state;
+    assert_int_equal(est_crc32c("", 0), 0);
+    assert_int_equal(est_crc32c("123456789", 9), 0xe3069283);
+    assert_int_equal(est_crc32c("foo", 3), 0xcfc4ae1d);
+    assert_int_equal(est_crc32c("\3\0\0\0\0\0\0\0", 8), 0x576c35e3);
+    memset(bytes, 0, sizeof bytes);
+    assert_int_equal(est_crc32c(bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(est_crc32c(bytes, 32), 0x62a8ab43);
+    for (int i = 0; i < 32; i++) bytes[i] = (uint8_t)i;
+    assert_int_equal(est_crc32c(bytes, 32), 0x46dd794e);
+    assert_int_equal(est_crc32c_extend_portable(0, "123456789", 9), 0xe3069283);
+}
+
+static void test_mask(void **state)
+{
+    (void)state;
+    assert_int_equal(est_crc32c_mask(0), 0xa282ead8);
+    assert_int_equal(est_crc32c_mask(0xcfc4ae1d), 0xfebe8a61);
+    assert_int_equal(est_crc32c_mask(0x576c35e3), 0x0e4999b0);
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t crc = i * 2654435761u;
+
+        assert_int_equal(est_crc32c_unmask(est_crc32c_mask(crc)), crc);
+        assert_int_not_equal(est_crc32c_mask(crc), crc);
+    }
+}
+
+/* One bit at a time: the definition. */
+static uint32_t plain_crc(const uint8_t *p, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    return ~crc;
+}
+
+static void test_all_lengths_and_alignments(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 400; size++) {
+        for (size_t at = 0; at < 9; at += 3) {
+            uint32_t want = plain_crc(data + at, size);
+
+            assert_int_equal(est_crc32c(data + at, size), want);
+            assert_int_equal(est_crc32c_extend_portable(0, data + at, size), want);
+        }
+    }
+    for (size_t size = 3000; size < ROOM; size += 211) { /* long enough for interleaved streams */
+        uint32_t want = plain_crc(data + size % 8, size);
+
+        assert_int_equal(est_crc32c(data + size % 8, size), want);
+        assert_int_equal(est_crc32c_extend_portable(0, data + size % 8, size), want);
+    }
+}
+
+static void test_extend_and_combine(void **state)
+{
+    uint32_t whole = est_crc32c(data, ROOM);
+
+    (void)state;
+    for (size_t cut = 0; cut <= ROOM; cut += cut < 100 ? 1 : 997) {
+        uint32_t a = est_crc32c(data, cut), b = est_crc32c(data + cut, ROOM - cut);
+
+        assert_int_equal(est_crc32c_extend(a, data + cut, ROOM - cut), whole);
+        assert_int_equal(est_crc32c_extend_portable(a, data + cut, ROOM - cut), whole);
+        assert_int_equal(est_crc32c_combine(a, b, ROOM - cut), whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_all_lengths_and_alignments),
+        cmocka_unit_test(test_extend_and_combine),
+    };
+
+    return cmocka_run_group_tests(tests, fill_data, NULL);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files: whole reads, replacement that keeps the old file when anything fails, directories, error texts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+
+static char root[64];
+
+static int make_root(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/est-file-XXXXXX");
+    return mkdtemp(root) == NULL;
+}
+
+static int remove_root(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+/* A path under the test's directory; good until the next but one call. */
+static const char *at(const char *name)
+{
+    static char paths[2][256];
+    static int  turn;
+
+    turn = !turn;
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", root, name);
+    return paths[turn];
+}
+
+static int entries_in(const char *path)
+{
+    DIR *dir = opendir(path);
+    int  n   = 0;
+
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void expect_contents(const char *path, const void *want, size_t want_size)
+{
+    char  *bytes = NULL;
+    size_t size  = 0;
+
+    assert_int_equal(est_file_read(path, &bytes, &size), EST_OK);
+    assert_int_equal(size, want_size);
+    assert_memory_equal(bytes, want, want_size);
+    assert_int_equal(bytes[size], 0);
+    est_free(bytes);
+}
+
+static void test_write_and_read(void **state)
+{
+    const size_t sizes[] = { 0, 1, 4095, 4096, 65536, 1000003 };
+    char        *data    = malloc(1000003);
+
+    (void)state;
+    for (size_t i = 0; i < 1000003; i++) data[i] = (char)(i * 31 >> 3);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(est_file_replace(at("data"), data, sizes[i]), EST_OK);
+        expect_contents(at("data"), data, sizes[i]);
+    }
+    free(data);
+    assert_int_equal(est_file_remove(at("data")), EST_OK);
+    assert_int_equal(est_file_remove(at("data")), EST_OK); /* not there is fine */
+    assert_false(est_file_exists(at("data")));
+}
+
+/* Files of the kernel say they are empty and are not. */
+static void test_files_without_a_size(void **state)
+{
+    char  *bytes;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(est_file_read("/proc/self/status", &bytes, &size), EST_OK);
+    assert_true(size > 100);
+    assert_int_equal(strlen(bytes), size);
+    est_free(bytes);
+}
+
+static void test_errors_name_the_path(void **state)
+{
+    char  *bytes = NULL;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(est_file_read(at("missing"), &bytes, &size), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), at("missing")));
+    assert_non_null(strstr(est_error_message(), strerror(ENOENT)));
+    assert_int_equal(est_file_read(root, &bytes, &size), EST_FAILED_PRECONDITION);
+    assert_null(bytes);
+    assert_int_equal(est_file_replace(at("no/such/dir"), "x", 1), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), "no/such/dir"));
+    assert_int_equal(est_file_replace("/proc/nothing", "x", 1), EST_NOT_FOUND);
+    assert_int_equal(est_file_commit(at("missing"), at("x")), EST_NOT_FOUND);
+}
+
+static void test_full_disk(void **state)
+{
+    int fd = open("/dev/full", O_WRONLY);
+
+    (void)state;
+    if (fd < 0) skip();
+    assert_int_equal(est_file_write_all(fd, "/dev/full", "x", 1), EST_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(est_error_message(), "/dev/full"));
+    close(fd);
+}
+
+static void test_directories(void **state)
+{
+    (void)state;
+    assert_int_equal(est_dir_create(at("a/b//c/d/")), EST_OK);
+    assert_true(est_dir_exists(at("a/b/c/d")));
+    assert_int_equal(est_dir_create(at("a/b/c")), EST_OK);
+    assert_int_equal(est_dir_create("/"), EST_OK);
+    assert_int_equal(est_dir_create(""), EST_INVALID_ARGUMENT);
+
+    assert_int_equal(est_file_replace(at("a/file"), "x", 1), EST_OK);
+    assert_true(est_file_exists(at("a/file")));
+    assert_true(est_file_exists(at("a")));
+    assert_false(est_dir_exists(at("a/file")));
+    assert_int_not_equal(est_dir_create(at("a/file")), EST_OK);
+    assert_int_not_equal(est_dir_create(at("a/file/below")), EST_OK);
+}
+
+static void test_relative_paths(void **state)
+{
+    char *before = getcwd(NULL, 0);
+
+    (void)state;
+    assert_int_equal(chdir(root), 0);
+    assert_int_equal(est_dir_create("rel/dir"), EST_OK);
+    assert_int_equal(est_file_replace("plain", "1", 1), EST_OK);
+    assert_int_equal(est_file_replace("rel/dir/file", "22", 2), EST_OK);
+    expect_contents("plain", "1", 1);
+    expect_contents("./rel/dir/file", "22", 2);
+    assert_int_equal(chdir(before), 0);
+    free(before);
+}
+
+static void test_temp_names_differ(void **state)
+{
+    char *a, *b;
+
+    (void)state;
+    assert_int_equal(est_file_temp_name("/x/model", &a), EST_OK);
+    assert_int_equal(est_file_temp_name("/x/model", &b), EST_OK);
+    assert_memory_equal(a, "/x/model.tmp-", 13);
+    assert_string_not_equal(a, b);
+    est_free(a);
+    est_free(b);
+}
+
+/* Arms the n-th fault of one kind. */
+static void arm(bool allocations, int n)
+{
+    est_fault_arm(allocations ? 0 : n);
+    est_fault_arm_alloc(allocations ? n : 0);
+}
+
+/* Whatever fails, the file holds the old bytes or the new ones, and no temporary file stays behind. */
+static void replace_under_faults(bool allocations)
+{
+    const char *dir = at("faults");
+
+    assert_int_equal(est_dir_create(dir), EST_OK);
+    for (int n = 1;; n++) {
+        est_status status;
+        char      *bytes;
+        size_t     size;
+
+        arm(false, 0);
+        assert_int_equal(est_file_replace(at("faults/ckpt"), "old", 3), EST_OK);
+        arm(allocations, n);
+        status = est_file_replace(at("faults/ckpt"), "newer", 5);
+        if (!est_fault_fired()) {
+            assert_int_equal(status, EST_OK);
+            break;
+        }
+        assert_int_not_equal(status, EST_OK);
+        arm(false, 0);
+        assert_int_equal(est_file_read(at("faults/ckpt"), &bytes, &size), EST_OK);
+        assert_true((size == 3 && memcmp(bytes, "old", 3) == 0) || (size == 5 && memcmp(bytes, "newer", 5) == 0));
+        assert_int_equal(entries_in(at("faults")), 1);
+        est_free(bytes);
+    }
+    arm(false, 0);
+    expect_contents(at("faults/ckpt"), "newer", 5);
+}
+
+static void test_replace_under_faults(void **state)
+{
+    (void)state;
+    replace_under_faults(true);
+    replace_under_faults(false); /* one round in builds without fault points */
+}
+
+static void test_read_and_create_under_faults(void **state)
+{
+    (void)state;
+    assert_int_equal(est_file_replace(at("read"), "bytes", 5), EST_OK);
+    for (int kind = 0; kind < 2; kind++) {
+        for (int n = 1;; n++) {
+            char       name[64];
+            char      *bytes = NULL;
+            size_t     size;
+            est_status status;
+
+            snprintf(name, sizeof name, "deep-%d-%d/x/y", kind, n);
+            arm(kind == 1, n);
+            status = est_file_read(at("read"), &bytes, &size);
+            if (status == EST_OK) status = est_dir_create(at(name));
+            est_free(bytes);
+            if (!est_fault_fired()) {
+                assert_int_equal(status, EST_OK);
+                break;
+            }
+            assert_int_not_equal(status, EST_OK);
+        }
+    }
+    arm(false, 0);
+}
+
+static void test_errno_codes(void **state)
+{
+    (void)state;
+    assert_int_equal(est_status_from_errno(0), EST_OK);
+    assert_int_equal(est_status_from_errno(EACCES), EST_PERMISSION_DENIED);
+    assert_int_equal(est_status_from_errno(ENOSPC), EST_RESOURCE_EXHAUSTED);
+    assert_int_equal(est_status_from_errno(EEXIST), EST_ALREADY_EXISTS);
+    assert_int_equal(est_status_from_errno(EIO), EST_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_files_without_a_size),
+        cmocka_unit_test(test_errors_name_the_path),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_relative_paths),
+        cmocka_unit_test(test_temp_names_differ),
+        cmocka_unit_test(test_replace_under_faults),
+        cmocka_unit_test(test_read_and_create_under_faults),
+        cmocka_unit_test(test_errno_codes),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

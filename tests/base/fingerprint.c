@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fingerprints: vectors from TensorFlow's tests and from libfarmhash, and one number that depends on libfarmhash's
+ * answer for every length from 0 to 300. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/fingerprint.h"
+
+static uint64_t of_text(const char *text)
+{
+    return est_fingerprint64(text, strlen(text));
+}
+
+static void test_texts(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t    want;
+    } vectors[] = {
+        { "", 0x9ae16a3b2f90404f },
+        { "a", 0xb3454265b6df75e3 },
+        { "b", 11795596070477164822u },
+        { "ab", 0xaa8d6e5242ada51e },
+        { "abc", 0x24a5b3a074e7f369 },
+        { "Hello", 15404698994557526151u },
+        { "World", 18308117990299812472u },
+        { "12345678", 3430003927990384362u },
+        { "estimator", 0x257b235f7fbf74d9 },
+        { "tensorflow", 16610604992579745506u },
+        { "feature column", 0xebae1e63dd8c923f },
+        { "sixteen bytes ok", 0x25a88db6363ac32f },
+        { "0123456789abcdefg", 12024047538191061578u },
+        { "this string has thirty-two bytes", 0x4d6c207a6cf1ebe4 },
+        { "The quick brown fox jumps over the lazy dog", 12375473906752639284u },
+        { "a string that is longer than thirty-two bytes", 0x02184a7ba43821e3 },
+        { "-3", 0x03686f56ee858a33 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        assert_int_equal(of_text(vectors[i].text), vectors[i].want);
+    }
+}
+
+static void test_lengths(void **state)
+{
+    static const struct {
+        size_t   size;
+        uint64_t want;
+    } vectors[] = {
+        { 7, 2291355453870284375u },   { 8, 478508900107774634u },    { 16, 11685267102876055588u },
+        { 17, 6617207863763178933u },  { 32, 2297799934672592922u },  { 33, 7493719516629604641u },
+        { 64, 14667671575308476582u }, { 65, 6749979819404335071u },  { 96, 12059236862993002540u },
+        { 128, 9793221212041136111u }, { 256, 9457600951099946141u }, { 1000, 14137946525006212945u },
+    };
+    uint8_t  bytes[1000];
+    uint64_t chain = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(7 * i + 13);
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        assert_int_equal(est_fingerprint64(bytes, vectors[i].size), vectors[i].want);
+    }
+    for (size_t size = 0; size <= 300; size++) chain = est_fingerprint_cat64(chain, est_fingerprint64(bytes, size));
+    assert_int_equal(chain, 0x3ac0e3a4146bfd54); /* the same chain over libfarmhash's numbers */
+}
+
+static void test_alignment_does_not_matter(void **state)
+{
+    uint8_t bytes[208];
+
+    (void)state;
+    for (size_t at = 0; at < 8; at++) {
+        memset(bytes + at, 'y', 200);
+        assert_int_equal(est_fingerprint64(bytes + at, 200), 0x0804e01e145d93b4);
+    }
+}
+
+static void test_cat(void **state)
+{
+    (void)state;
+    assert_int_equal(est_fingerprint_cat64(of_text("Hello"), of_text("World")), 16877292868973613377u);
+    assert_int_equal(est_fingerprint_cat64(of_text("World"), of_text("Hello")), 7158413233176775252u);
+    assert_int_equal(est_fingerprint_cat64(1, 2), 0xc89a2574412ac8e4);
+    assert_int_equal(est_fingerprint_cat64(2, 1), 0xe974d3af90f91b83);
+    assert_int_equal(est_fingerprint_cat64(0, 0), 0x5825f5f3bd962979);
+}
+
+/* What a crossed column makes of them. */
+static void test_crosses(void **state)
+{
+    const uint64_t key = 0xDECAFCAFFE;
+    uint64_t       h   = est_fingerprint_cat64(key, of_text("batch1-FC1-F1"));
+
+    (void)state;
+    h = est_fingerprint_cat64(h, of_text("batch1-FC2-F1"));
+    h = est_fingerprint_cat64(h, of_text("batch1-FC3-F1"));
+    assert_int_equal(h % 100, 83);
+    assert_int_equal(h % INT64_MAX, 1971693436396284976);
+    assert_int_equal(est_fingerprint_cat64(est_fingerprint_cat64(key, 3), of_text("red")), 0x1dd7ed12c1b96c59);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_lengths), cmocka_unit_test(test_alignment_does_not_matter),
+        cmocka_unit_test(test_cat),   cmocka_unit_test(test_crosses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

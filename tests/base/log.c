@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The log: levels, the environment, sinks, and lines on standard error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+typedef struct heard {
+    pthread_mutex_t lock; /* guards the rest */
+    int             n;
+    est_log_level   level;
+    int64_t         wall_ns;
+    char            line[4096];
+} heard;
+
+static void hear(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    heard *h = user;
+
+    pthread_mutex_lock(&h->lock);
+    h->n++;
+    h->level   = level;
+    h->wall_ns = wall_ns;
+    snprintf(h->line, sizeof h->line, "%s", line);
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* First of all: the level is not set yet and comes from the environment. */
+static void test_environment(void **state)
+{
+    (void)state;
+    setenv("EST_LOG", "debug", 1);
+    assert_int_equal(est_log_get_level(), EST_LOG_DEBUG);
+    assert_true(est_log_on(EST_LOG_DEBUG));
+    assert_false(est_log_on(EST_LOG_TRACE));
+    setenv("EST_LOG", "error", 1);
+    assert_int_equal(est_log_get_level(), EST_LOG_DEBUG); /* read once */
+}
+
+static void test_bad_environment_means_info(void **state)
+{
+    (void)state;
+    atomic_store(&est_log_limit, EST_LOG_TRACE + 1); /* as in a new process */
+    setenv("EST_LOG", "loud", 1);
+    assert_int_equal(est_log_get_level(), EST_LOG_INFO);
+    unsetenv("EST_LOG");
+    atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
+    assert_int_equal(est_log_get_level(), EST_LOG_INFO);
+    atomic_store(&est_log_limit, EST_LOG_TRACE + 1);
+    setenv("EST_LOG", "OFF", 1);
+    est_log_error("nobody hears this");
+    assert_int_equal(est_log_get_level(), EST_LOG_OFF);
+    unsetenv("EST_LOG");
+}
+
+static int count_call(int *calls)
+{
+    return ++*calls;
+}
+
+static void test_levels_filter(void **state)
+{
+    heard h     = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    int   calls = 0;
+
+    (void)state;
+    est_log_set_sink(hear, &h);
+    est_log_set_level(EST_LOG_INFO);
+    est_log_error("e");
+    est_log_warn("w");
+    est_log_info("step %d loss %.3f", 500, 0.231);
+    assert_int_equal(h.n, 3);
+    assert_int_equal(h.level, EST_LOG_INFO);
+    assert_string_equal(h.line, "step 500 loss 0.231");
+    est_log_debug("%d", count_call(&calls));
+    est_log_trace("%d", count_call(&calls));
+    assert_int_equal(h.n, 3);
+    assert_int_equal(calls, 0); /* arguments of a level that is off are not evaluated */
+
+    est_log_set_level(EST_LOG_TRACE);
+    est_log_trace("%d", count_call(&calls));
+    assert_int_equal(h.level, EST_LOG_TRACE);
+    assert_int_equal(calls, 1);
+    est_log_set_level(EST_LOG_OFF);
+    est_log_error("e");
+    assert_int_equal(h.n, 4);
+    est_log_set_level((est_log_level)77);
+    assert_int_equal(est_log_get_level(), EST_LOG_TRACE);
+    est_log_set_sink(NULL, NULL);
+}
+
+static void test_long_lines_are_cut(void **state)
+{
+    heard h = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char  text[5000];
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(hear, &h);
+    est_log_info("%s", text);
+    est_log_set_sink(NULL, NULL);
+    assert_true(strlen(h.line) > 1000 && strlen(h.line) < sizeof text - 1);
+}
+
+/* What reaches standard error, caught in a file. */
+static void test_standard_error(void **state)
+{
+    est_manual_clock manual;
+    FILE            *file      = tmpfile();
+    int              saved     = dup(STDERR_FILENO);
+    char             line[200] = "";
+
+    (void)state;
+    assert_non_null(file);
+    setenv("TZ", "UTC", 1);
+    tzset();
+    est_manual_clock_init(&manual, 0, 86400 * EST_NS_PER_SEC + 7000000);
+    est_clock_set(&manual.clock);
+    est_log_set_level(EST_LOG_WARN);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    est_log_warn("worker %d is late", 2);
+    est_log_info("unheard");
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    est_clock_set(NULL);
+
+    rewind(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_string_equal(line, "1970-01-02 00:00:00.007 warn worker 2 is late\n");
+    assert_null(fgets(line, sizeof line, file));
+    fclose(file);
+}
+
+static void *log_many(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++) est_log_info("line %d", i);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    heard     h = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    pthread_t threads[4];
+
+    (void)state;
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(hear, &h);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, log_many, NULL), 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    est_log_set_sink(NULL, NULL);
+    assert_int_equal(h.n, 4000);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(est_log_level_name(EST_LOG_ERROR), "error");
+    assert_string_equal(est_log_level_name(EST_LOG_TRACE), "trace");
+    assert_string_equal(est_log_level_name((est_log_level)9), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_environment),    cmocka_unit_test(test_bad_environment_means_info),
+        cmocka_unit_test(test_levels_filter),  cmocka_unit_test(test_long_lines_are_cut),
+        cmocka_unit_test(test_standard_error), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The growing string: appending, JSON escapes, and memory running out at every point. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/random.h"
+#include "base/strbuf.h"
+
+static void test_append(void **state)
+{
+    est_strbuf buf = { 0 };
+    char      *text;
+
+    (void)state;
+    assert_string_equal(est_strbuf_text(&buf), "");
+    est_strbuf_append(&buf, "loss");
+    est_strbuf_append_bytes(&buf, " = ???", 3);
+    est_strbuf_printf(&buf, "%.2f at %s", 0.5, "step 3");
+    assert_string_equal(est_strbuf_text(&buf), "loss = 0.50 at step 3");
+    assert_int_equal(buf.size, strlen("loss = 0.50 at step 3"));
+    assert_int_equal(est_strbuf_status(&buf), EST_OK);
+
+    est_strbuf_reset(&buf);
+    assert_string_equal(est_strbuf_text(&buf), "");
+    est_strbuf_append(&buf, "again");
+    assert_int_equal(est_strbuf_take(&buf, &text), EST_OK);
+    assert_string_equal(text, "again");
+    assert_null(buf.data);
+    est_free(text);
+
+    assert_int_equal(est_strbuf_take(&buf, &text), EST_OK); /* an empty buffer gives an empty text */
+    assert_string_equal(text, "");
+    est_free(text);
+    est_strbuf_clear(&buf);
+}
+
+static void test_growth(void **state)
+{
+    est_strbuf buf    = { 0 };
+    uint64_t   before = est_alloc_count();
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) est_strbuf_append_bytes(&buf, &"0123456789"[i % 10], 1);
+    assert_int_equal(buf.size, 100000);
+    for (int i = 0; i < 100000; i++) assert_int_equal(buf.data[i], '0' + i % 10);
+    assert_true(est_alloc_count() - before < 20);
+    est_strbuf_append_bytes(&buf, "a\0b", 3); /* bytes, not text */
+    assert_memory_equal(buf.data + 100000, "a\0b", 4);
+    est_strbuf_clear(&buf);
+    assert_int_equal(buf.capacity, 0);
+}
+
+static void test_json_escapes(void **state)
+{
+    est_strbuf buf = { 0 };
+
+    (void)state;
+    est_strbuf_append_json(&buf, "a\"b\\c\n\r\t\b\f\x01\x1f/\x7f", 14);
+    assert_string_equal(est_strbuf_text(&buf), "\"a\\\"b\\\\c\\n\\r\\t\\b\\f\\u0001\\u001f/\x7f\"");
+    est_strbuf_reset(&buf);
+    est_strbuf_append_json(&buf, "\0", 1);
+    est_strbuf_append_json(&buf, NULL, 0);
+    assert_string_equal(est_strbuf_text(&buf), "\"\\u0000\"\"\"");
+    est_strbuf_clear(&buf);
+}
+
+static void test_json_utf8(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        { "\xc3\xa9", "\xc3\xa9" },                                 /* e acute */
+        { "\xe2\x82\xac", "\xe2\x82\xac" },                         /* euro */
+        { "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },                 /* beyond 16 bits */
+        { "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },                 /* the last one */
+        { "\xff", "\xef\xbf\xbd" },                                 /* never a byte of UTF-8 */
+        { "\x80y", "\xef\xbf\xbdy" },                               /* continuation without a start */
+        { "\xc3", "\xef\xbf\xbd" },                                 /* cut off */
+        { "\xc3(", "\xef\xbf\xbd(" },                               /* wrong continuation */
+        { "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },                 /* longer than needed */
+        { "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* half of a pair */
+        { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        est_strbuf buf = { 0 };
+
+        est_strbuf_append_json(&buf, cases[i].in, strlen(cases[i].in));
+        assert_int_equal(buf.size, strlen(cases[i].out) + 2);
+        assert_memory_equal(buf.data + 1, cases[i].out, strlen(cases[i].out));
+        est_strbuf_clear(&buf);
+    }
+}
+
+/* Any bytes become something that a JSON parser takes. */
+static void test_json_of_any_bytes(void **state)
+{
+    est_random random = { .key = 8 };
+    est_strbuf buf    = { 0 };
+    uint32_t   words[16];
+
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        json_t *value;
+
+        est_random_fill_u32(&random, round * 16, 16, words);
+        for (int i = 0; i < 16; i += 2) words[i] &= 0x7f7f7f7f; /* some of it plain */
+        est_strbuf_reset(&buf);
+        est_strbuf_append_json(&buf, words, sizeof words);
+        value = json_loadb(buf.data, buf.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        assert_non_null(value);
+        json_decref(value);
+    }
+    est_strbuf_clear(&buf);
+}
+
+static void test_memory_out(void **state)
+{
+    (void)state;
+    for (int n = 1;; n++) {
+        est_strbuf buf  = { 0 };
+        char      *text = NULL;
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        for (int i = 0; i < 50; i++) {
+            est_strbuf_append(&buf, "some text ");
+            est_strbuf_printf(&buf, "%d ", i);
+            est_strbuf_append_json(&buf, "x\n", 2);
+        }
+        status = est_strbuf_take(&buf, &text);
+        if (!est_fault_fired()) {
+            assert_int_equal(status, EST_OK);
+            est_free(text);
+            break;
+        }
+        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        assert_null(text);
+        assert_null(buf.data);
+    }
+    est_fault_arm_alloc(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_json_escapes),
+        cmocka_unit_test(test_json_utf8),
+        cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_memory_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

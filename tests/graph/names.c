@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a graph remembers beside its nodes: names and scopes, devices, collections, initializers, seeds. */
+#include "graph/graph.h"
+
+#include "support/nn_test.h"
+
+static est_node constant(est_graph *g)
+{
+    return est_scalar(g, EST_F32, 1);
+}
+
+static void names_are_made_unique(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node a = constant(t.graph), b = constant(t.graph), c = constant(t.graph);
+
+    (void)state;
+    assert_string_equal(est_node_name(a), "Const");
+    assert_string_equal(est_node_name(b), "Const_1");
+    assert_string_equal(est_node_name(c), "Const_2");
+    assert_string_equal(est_node_name(est_named(a, "x")), "x");
+    assert_string_equal(est_node_name(est_named(b, "x")), "x_1");
+    assert_string_equal(est_node_name(est_named(c, "x_1")), "x_1_1");
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "x")), "x_2");
+    assert_int_equal(est_graph_find(t.graph, "x_1").id, b.id);
+    assert_null(est_graph_find(t.graph, "y").graph);
+    assert_string_equal(est_node_name(EST_NO_NODE), "");
+    assert_ok(est_graph_status(t.graph));
+    nn_end(&t);
+}
+
+/* A name that somebody chose may be the one that a suffix would have made. */
+static void suffixes_step_over_names_in_use(void **state)
+{
+    nn_test t = nn_begin(1);
+
+    (void)state;
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "w_1")), "w_1");
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "w")), "w");
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "w")), "w_2");
+    for (int i = 3; i < 300; i++) {
+        char want[16];
+        (void)snprintf(want, sizeof want, "w_%d", i);
+        assert_string_equal(est_node_name(est_named(constant(t.graph), "w")), want);
+    }
+    nn_end(&t);
+}
+
+static void scopes_nest_and_are_made_unique(void **state)
+{
+    nn_test t = nn_begin(1);
+
+    (void)state;
+    est_scope_push(t.graph, "a");
+    est_scope_push(t.graph, "b");
+    assert_string_equal(est_node_name(constant(t.graph)), "a/b/Const");
+    assert_string_equal(est_node_name(est_named(constant(t.graph), "k")), "a/b/k");
+    est_scope_pop(t.graph);
+    assert_string_equal(est_node_name(constant(t.graph)), "a/Const");
+    est_scope_pop(t.graph);
+    est_scope_push(t.graph, "a");
+    assert_string_equal(est_node_name(constant(t.graph)), "a_1/Const");
+    est_scope_push(t.graph, "b");
+    assert_string_equal(est_node_name(constant(t.graph)), "a_1/b/Const");
+    est_scope_pop(t.graph);
+    est_scope_pop(t.graph);
+    assert_string_equal(est_node_name(constant(t.graph)), "Const");
+    assert_ok(est_graph_status(t.graph));
+    est_scope_pop(t.graph); /* one too many */
+    assert_int_equal(est_graph_status(t.graph), EST_FAILED_PRECONDITION);
+    nn_end(&t);
+}
+
+static void variables_go_by_their_full_unique_name(void **state)
+{
+    nn_test t = nn_begin(1);
+
+    (void)state;
+    est_scope_push(t.graph, "layer");
+    est_node v = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2));
+    est_scope_pop(t.graph);
+    est_node u = est_variable(t.graph, "layer/w", EST_F32, EST_SHAPE(2));
+    assert_string_equal(est_node_name(v), "layer/w");
+    assert_string_equal(est_node_name(u), "layer/w_1");
+    assert_string_equal(est_node_string(est_def(v), "shared_name"), "layer/w");
+    assert_string_equal(est_node_string(est_def(u), "shared_name"), "layer/w_1");
+    nn_end(&t);
+}
+
+static void devices_hold_until_changed(void **state)
+{
+    nn_test t       = nn_begin(1);
+    char    where[] = "/job:ps/task:1";
+
+    (void)state;
+    est_node a = constant(t.graph);
+    est_graph_device(t.graph, where);
+    where[1]   = 'x'; /* it was copied */
+    est_node b = constant(t.graph);
+    est_graph_device(t.graph, NULL);
+    est_node c = constant(t.graph);
+    assert_string_equal(est_def(a)->device, "");
+    assert_string_equal(est_def(b)->device, "/job:ps/task:1");
+    assert_string_equal(est_def(c)->device, "");
+    nn_end(&t);
+}
+
+static void collections_keep_order_and_are_apart(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node n[40];
+
+    (void)state;
+    assert_int_equal(est_graph_collection(t.graph, "ups").n, 0);
+    for (int i = 0; i < 40; i++) {
+        n[i] = constant(t.graph);
+        est_graph_collect(t.graph, i % 2 == 0 ? "even" : "odd", n[i]);
+    }
+    assert_int_equal(est_graph_collection(t.graph, "even").n, 20);
+    assert_int_equal(est_graph_collection(t.graph, "odd").n, 20);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(est_graph_collection(t.graph, i % 2 == 0 ? "even" : "odd").data[i / 2].id, n[i].id);
+    }
+    nn_end(&t);
+}
+
+static void the_last_initializer_counts(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node v = est_variable(t.graph, "v", EST_F32, EST_SHAPE_SCALAR);
+    double   got;
+
+    (void)state;
+    assert_null(est_graph_initializer(t.graph, v.id).graph);
+    est_variable_initializer(v, est_scalar(t.graph, EST_F32, 1));
+    est_variable_initializer(v, est_scalar(t.graph, EST_F32, 2));
+    nn_ready(&t);
+    assert_int_equal(nn_read(&t, "v", &got, 1), 1);
+    assert_true(got == 2);
+    nn_end(&t);
+}
+
+static void facts_about_no_node_are_harmless(void **state)
+{
+    nn_test  t    = nn_begin(1);
+    est_node gone = { t.graph, -1, 0 }, beyond;
+
+    (void)state;
+    assert_int_equal(est_node_dtype(EST_NO_NODE), EST_DTYPE_NONE);
+    assert_int_equal(est_node_shape(EST_NO_NODE)->rank, -1);
+    assert_int_equal(est_node_dim(gone, 0), -1);
+    assert_null(est_def(gone));
+    beyond = est_placeholder(t.graph, "x", EST_I32, EST_SHAPE(3, -1, 5));
+    assert_int_equal(est_node_dim(beyond, -1), 5);
+    assert_int_equal(est_node_dim(beyond, 1), -1);
+    assert_int_equal(est_node_dim(beyond, 3), -1);
+    assert_int_equal(est_node_dim(beyond, -4), -1);
+    beyond.output = 7;
+    assert_int_equal(est_node_dtype(beyond), EST_DTYPE_NONE);
+    nn_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_made_unique),
+        cmocka_unit_test(suffixes_step_over_names_in_use),
+        cmocka_unit_test(scopes_nest_and_are_made_unique),
+        cmocka_unit_test(variables_go_by_their_full_unique_name),
+        cmocka_unit_test(devices_hold_until_changed),
+        cmocka_unit_test(collections_keep_order_and_are_apart),
+        cmocka_unit_test(the_last_initializer_counts),
+        cmocka_unit_test(facts_about_no_node_are_harmless),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

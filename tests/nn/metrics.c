@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streaming metrics over two batches, with reset, and the areas under curves of a worked example. */
+#include "support/nn_test.h"
+
+#define BATCHES 2
+#define SIZE    4
+
+static const double labels[BATCHES][SIZE]      = { { 1, 0, 2, 1 }, { 2, 2, 0, 1 } };
+static const double predictions[BATCHES][SIZE] = { { 1, 2, 2, 0 }, { 2, 1, 0, 1 } };
+static const double weights[BATCHES][SIZE]     = { { 1, 2, 0.5, 1 }, { 1, 0, 3, 1 } };
+
+typedef struct fed {
+    nn_test  t;
+    est_node label, prediction, weight;
+} fed;
+
+static fed fed_begin(void)
+{
+    fed f = { .t = nn_begin(1) };
+
+    f.label      = est_placeholder(f.t.graph, "label", EST_F32, EST_SHAPE(-1));
+    f.prediction = est_placeholder(f.t.graph, "prediction", EST_F32, EST_SHAPE(-1));
+    f.weight     = est_placeholder(f.t.graph, "weight", EST_F32, EST_SHAPE(-1));
+    return f;
+}
+
+static est_tensor *batch_of(const double *values)
+{
+    est_tensor *tensor;
+    float       few[SIZE];
+
+    for (int i = 0; i < SIZE; i++) few[i] = (float)values[i];
+    assert_ok(est_tensor_f32(EST_SHAPE(SIZE), few, &tensor));
+    return tensor;
+}
+
+/* Both batches through the update, twice with a reset between: the value must be the same. */
+static void check_metric(fed *f, const char *label, est_metric metric, double expected)
+{
+    for (int round = 0; round < 2; round++) {
+        double got;
+
+        nn_run(&f->t, metric.reset);
+        for (int b = 0; b < BATCHES; b++) {
+            est_tensor *l = batch_of(labels[b]), *p = batch_of(predictions[b]), *w = batch_of(weights[b]);
+            assert_ok(est_session_run(f->t.session, EST_FEEDS({ f->label, l }, { f->prediction, p }, { f->weight, w }),
+                                      (est_nodes){ 0 }, EST_NODES(metric.update), NULL));
+            est_tensor_free(l);
+            est_tensor_free(p);
+            est_tensor_free(w);
+        }
+        got = nn_scalar(&f->t, metric.value);
+        if (fabs(got - expected) > 1e-5) fail_msg("%s is %.9g, expected %.9g", label, got, expected);
+    }
+}
+
+/* sum(w x) / sum(w) over both batches. */
+static double mean_over(double (*x)(double label, double prediction), bool weighted)
+{
+    double total = 0, count = 0;
+
+    for (int b = 0; b < BATCHES; b++) {
+        for (int i = 0; i < SIZE; i++) {
+            double w = weighted ? weights[b][i] : 1;
+            total += w * x(labels[b][i], predictions[b][i]);
+            count += w;
+        }
+    }
+    return total / count;
+}
+
+static double equal(double l, double p)
+{
+    return l == p;
+}
+
+static double absolute(double l, double p)
+{
+    return fabs(l - p);
+}
+
+static double square(double l, double p)
+{
+    return (l - p) * (l - p);
+}
+
+static double prediction_of(double l, double p)
+{
+    (void)l;
+    return p;
+}
+
+static double relative(double l, double p)
+{
+    return l == 0 ? 0 : fabs(l - p) / l;
+}
+
+static void test_means(void **state)
+{
+    fed        f                 = fed_begin();
+    est_metric mean              = est_metric_mean(f.prediction, NULL);
+    est_metric weighted          = est_metric_mean(f.prediction, EST_METRIC(.weights = f.weight, .name = "weighted"));
+    est_metric accuracy          = est_accuracy(f.label, f.prediction);
+    est_metric weighted_accuracy = est_metric_accuracy(f.label, f.prediction, EST_METRIC(.weights = f.weight));
+    est_metric mae               = est_metric_mean_absolute_error(f.label, f.prediction, NULL);
+    est_metric mse    = est_metric_mean_squared_error(f.label, f.prediction, EST_METRIC(.weights = f.weight));
+    est_metric rmse   = est_metric_root_mean_squared_error(f.label, f.prediction, NULL);
+    est_metric rel    = est_metric_mean_relative_error(f.label, f.prediction, f.label, NULL);
+    est_metric cosine = est_metric_mean_cosine_distance(f.label, f.prediction, 0, NULL);
+    double     few;
+
+    (void)state;
+    assert_int_equal(est_global_variables(f.t.graph).n, 0); /* nothing of this goes into a checkpoint */
+    assert_int_equal(est_local_variables(f.t.graph).n, 18);
+    nn_ready(&f.t);
+    assert_int_equal(nn_read(&f.t, "accuracy/total", &few, 1), 1);
+    assert_int_equal(nn_read(&f.t, "accuracy_1/count", &few, 1), 1);
+    assert_near(nn_scalar(&f.t, mean.value), 0, 0); /* nothing seen yet */
+    check_metric(&f, "mean", mean, mean_over(prediction_of, false));
+    check_metric(&f, "weighted mean", weighted, mean_over(prediction_of, true));
+    check_metric(&f, "accuracy", accuracy, mean_over(equal, false));
+    check_metric(&f, "weighted accuracy", weighted_accuracy, mean_over(equal, true));
+    check_metric(&f, "mae", mae, mean_over(absolute, false));
+    check_metric(&f, "mse", mse, mean_over(square, true));
+    check_metric(&f, "rmse", rmse, sqrt(mean_over(square, false)));
+    check_metric(&f, "relative error", rel, mean_over(relative, false));
+    check_metric(&f, "cosine distance", cosine, 1 - (5.0 + 7.0) / 2);
+    nn_end(&f.t);
+}
+
+/* Labels and predictions above 0.5 are true: weights of (label, prediction) pairs summed by hand. */
+static void test_precision_and_recall(void **state)
+{
+    fed        f               = fed_begin();
+    est_metric precision       = est_metric_precision(f.label, f.prediction, NULL);
+    est_metric weighted        = est_metric_precision(f.label, f.prediction, EST_METRIC(.weights = f.weight));
+    est_metric recall          = est_metric_recall(f.label, f.prediction, NULL);
+    est_metric weighted_recall = est_metric_recall(f.label, f.prediction, EST_METRIC(.weights = f.weight));
+    double     few;
+
+    (void)state;
+    nn_ready(&f.t);
+    assert_int_equal(nn_read(&f.t, "precision/true_positives/count", &few, 1), 1);
+    assert_int_equal(nn_read(&f.t, "recall/false_negatives/count", &few, 1), 1);
+    check_metric(&f, "precision", precision, 5.0 / 6);
+    check_metric(&f, "weighted precision", weighted, 3.5 / 5.5);
+    check_metric(&f, "recall", recall, 5.0 / 6);
+    check_metric(&f, "weighted recall", weighted_recall, 3.5 / 4.5);
+    nn_end(&f.t);
+}
+
+static void test_classes(void **state)
+{
+    fed        f        = fed_begin();
+    est_metric each     = est_metric_mean_per_class_accuracy(f.label, f.prediction, 4, NULL);
+    est_metric iou      = est_metric_mean_iou(f.label, f.prediction, 4, NULL);
+    est_metric weighted = est_metric_mean_iou(f.label, f.prediction, 4, EST_METRIC(.weights = f.weight));
+
+    (void)state;
+    nn_ready(&f.t);
+    check_metric(&f, "per class", each, (1.0 / 2 + 2.0 / 3 + 2.0 / 3 + 0) / 4); /* class 3 never occurs */
+    check_metric(&f, "iou", iou, (1.0 / 3 + 2.0 / 4 + 2.0 / 4) / 3);
+    check_metric(&f, "weighted iou", weighted, (3.0 / 6 + 2.0 / 3 + 1.5 / 3.5) / 3);
+    nn_end(&f.t);
+}
+
+static void test_thresholds(void **state)
+{
+    nn_test    t         = nn_begin(1);
+    est_node   l         = nn_const(t.graph, EST_SHAPE(4, 1), NN_VALUES(1, 1, 1, 0));
+    est_node   p         = nn_const(t.graph, EST_SHAPE(4), NN_VALUES(0.5, 0.5, 0.9, 0.3)); /* one axis fewer */
+    est_metric v1        = est_metric_accuracy_at_threshold(l, p, 0.5, EST_METRIC(.v1 = true));
+    est_metric v2        = est_metric_accuracy_at_threshold(l, p, 0.5, NULL);
+    est_metric precision = est_metric_precision_at_threshold(l, p, 0.25, NULL);
+    est_metric recall    = est_metric_recall_at_threshold(l, p, 0.5, EST_METRIC(.v1 = true));
+
+    (void)state;
+    nn_ready(&t);
+    nn_run(&t, v1.update);
+    nn_run(&t, v2.update);
+    nn_run(&t, precision.update);
+    nn_run(&t, recall.update);
+    assert_near(nn_scalar(&t, v1.value), 1, 1e-6);   /* 0.5 >= 0.5 */
+    assert_near(nn_scalar(&t, v2.value), 0.5, 1e-6); /* 0.5 > 0.5 is not */
+    assert_near(nn_scalar(&t, precision.value), 3.0 / 4, 1e-6);
+    assert_near(nn_scalar(&t, recall.value), 1.0 / 3, 1e-6);
+    nn_end(&t);
+}
+
+/* --- areas under curves ---------------------------------------------------------------------------------------------- */
+
+static double auc_of(const double *l, const double *p, const double *w, int n, est_metric_options o)
+{
+    nn_test    t = nn_begin(1);
+    est_metric m;
+    double     value;
+
+    if (w != NULL) o.weights = nn_const(t.graph, EST_SHAPE(n), w);
+    m = est_metric_auc(nn_const(t.graph, EST_SHAPE(n), l), nn_const(t.graph, EST_SHAPE(n), p), &o);
+    nn_ready(&t);
+    nn_run(&t, m.update);
+    value = nn_scalar(&t, m.value);
+    nn_end(&t);
+    return value;
+}
+
+static void test_auc(void **state)
+{
+    static const double l[5] = { 1, 0, 1, 0, 1 }, p[5] = { 0.92, 0.61, 0.4, 0.13, 0.3 }, w[5] = { 1, 2, 1, 1, 0.5 };
+    static const double ones[5] = { 1, 1, 1, 1, 1 }, zeros[5] = { 0 };
+
+    (void)state;
+    assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_ROC)), 0.6, 1e-5);
+    assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_ROC, .summation = EST_SUM_TRAPEZOID)), 0.6, 1e-5);
+    assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_PR)), 0.675628, 1e-6);
+    assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_PR, .summation = EST_SUM_CAREFUL_INTERPOLATION)), 0.675628,
+                1e-6);
+    assert_near(auc_of(l, p, w, 5, *EST_METRIC(.curve = EST_PR, .summation = EST_SUM_TRAPEZOID)), 0.672222, 1e-5);
+    assert_near(auc_of(ones, p, NULL, 5, *EST_METRIC(.curve = EST_ROC)), 0, 1e-6); /* one class only */
+    assert_near(auc_of(zeros, p, NULL, 5, *EST_METRIC(.curve = EST_ROC)), 0, 1e-6);
+    assert_near(auc_of(ones, p, NULL, 5, *EST_METRIC(.curve = EST_PR)), 1, 1e-6);
+    assert_near(auc_of(l, l, NULL, 5, *EST_METRIC(.curve = EST_ROC)), 1, 1e-6); /* a perfect model */
+}
+
+/* Minoring and majoring enclose the trapezoid; thresholds of one's own are taken. */
+static void test_auc_options(void **state)
+{
+    static const double l[5] = { 1, 0, 1, 0, 1 }, p[5] = { 0.92, 0.61, 0.4, 0.13, 0.3 }, half[1] = { 0.5 };
+    double              low  = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_MINORING));
+    double              mid  = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_TRAPEZOID));
+    double              high = auc_of(l, p, NULL, 5, *EST_METRIC(.num_thresholds = 3, .summation = EST_SUM_MAJORING));
+    double              own  = auc_of(l, p, NULL, 5,
+                                      *EST_METRIC(.thresholds = half, .n_thresholds = 1, .summation = EST_SUM_TRAPEZOID));
+
+    (void)state;
+    assert_near(low, 0.5 * 1.0 / 3, 1e-5); /* points (0,0), (1/2, 1/3), (1, 1) */
+    assert_near(mid, 0.5 * (1.0 / 6) + 0.5 * (2.0 / 3), 1e-5);
+    assert_near(high, 0.5 * (1.0 / 3) + 0.5, 1e-5);
+    assert_near(own, mid, 1e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_means),   cmocka_unit_test(test_precision_and_recall),
+        cmocka_unit_test(test_classes), cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_auc),     cmocka_unit_test(test_auc_options),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

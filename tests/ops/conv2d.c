@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conv2D and its gradients: paddings, strides, dilations, channels that fit no vector, shapes for each of the kernels.
+ * The harness tries every kernel that accepts a case. */
+#include "ops/conv_ref.h"
+
+/* Adds x * w into y, w * y into x or x * y into w, whichever is the one to be made. */
+static void convolve(const est_node_def *node, const est_shape *xs, const est_shape *ws, const est_shape *ys,
+                     const double *x, const double *w, const double *y, double *dx, double *dw, double *dy)
+{
+    ref_window win = ref_window_of(node, xs->dim + 1, ws->dim[0], ws->dim[1]);
+    int64_t    n_c = ws->dim[2], n_k = ws->dim[3];
+    ref_walk   at = { 0 };
+
+    for (int64_t step = 0; ref_walk_at(step, ys, &win, &at); step++) {
+        for (int64_t c = 0; c < n_c; c++) {
+            int64_t xi = ref_at(&win, xs, at.n, at.i, at.j, at.a, at.b, c);
+            for (int64_t k = 0; k < n_k && xi >= 0; k++) {
+                int64_t wi = (at.tap * n_c + c) * n_k + k, yi = at.pixel * n_k + k;
+                if (dy != NULL) dy[yi] += x[xi] * w[wi];
+                if (dx != NULL) dx[xi] += w[wi] * y[yi];
+                if (dw != NULL) dw[wi] += x[xi] * y[yi];
+            }
+        }
+    }
+}
+
+static void clear(est_ref *r)
+{
+    for (int64_t i = 0; i < est_shape_count(&r->out_shape[0]); i++) r->out[0][i] = 0;
+}
+
+static void conv_ref(est_ref *r)
+{
+    clear(r);
+    convolve(r->node, &r->in_shape[0], &r->in_shape[1], &r->out_shape[0], r->in[0], r->in[1], NULL, NULL, NULL,
+             r->out[0]);
+}
+
+static void input_ref(est_ref *r)
+{
+    clear(r);
+    convolve(r->node, &r->out_shape[0], &r->in_shape[1], &r->in_shape[2], NULL, r->in[1], r->in[2], r->out[0], NULL,
+             NULL);
+}
+
+static void filter_ref(est_ref *r)
+{
+    clear(r);
+    convolve(r->node, &r->in_shape[0], &r->out_shape[0], &r->in_shape[2], r->in[0], NULL, r->in[2], NULL, r->out[0],
+             NULL);
+}
+
+#define CONV   "Conv2D"
+#define INPUT  "Conv2DBackpropInput"
+#define FILTER "Conv2DBackpropFilter"
+#define A(...) .attrs = EST_ATTRS(__VA_ARGS__)
+
+int main(int argc, char **argv)
+{
+    const est_op_case cases[] = {
+        /* forward, small enough to check every element of the gradients */
+        { CONV, { IN(1, 3, 3, 1), IN(2, 2, 1, 1) }, A(VALID(1, 1)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(2, 5, 4, 3), IN(3, 2, 3, 5) }, A(SAME(1, 1)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(2, 5, 4, 3), IN(3, 2, 3, 5) }, A(SAME(2, 2)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(1, 7, 6, 2), IN(3, 3, 2, 9) }, A(VALID(2, 3)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(2, 5, 5, 3), IN(1, 1, 3, 4) }, A(SAME(1, 1)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(2, 5, 5, 3), IN(1, 1, 3, 8) }, A(SAME(2, 2)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(1, 9, 8, 2), IN(3, 2, 2, 7) }, A(VALID(1, 1), DILATED(2, 3)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(1, 9, 8, 2), IN(3, 2, 2, 7) }, A(SAME(1, 1), DILATED(3, 2)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(1, 5, 4, 2), IN(3, 3, 2, 6) }, A(EXPLICIT(1, 1, 2, 1, 0, 3)), .tol = 1e-6, .ref = conv_ref },
+        { CONV, { IN(1, 5, 4, 2), IN(2, 2, 2, 6) }, A(EXPLICIT(2, 1, 3, 0, 2, 2)), .tol = 1e-6, .ref = conv_ref },
+        { CONV,
+          { IN(1, 2, 2, 1), IN(5, 5, 1, 8) },
+          A(SAME(1, 1)),
+          .tol = 1e-6,
+          .ref = conv_ref }, /* window beyond image */
+        { CONV,
+          { IN(1, 7, 7, 1), IN(2, 2, 1, 8) },
+          A(SAME(4, 4)),
+          .tol = 1e-6,
+          .ref = conv_ref }, /* steps over pixels */
+        { CONV, { IN(0, 5, 5, 2), IN(3, 3, 2, 8) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
+        { CONV, { IN(2, 5, 5, 0), IN(3, 3, 0, 8) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
+        { CONV, { IN(2, 5, 5, 2), IN(3, 3, 2, 0) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
+        /* forward, the sizes kernels are made for */
+        { CONV, { IN(9, 28, 28, 1), IN(3, 3, 1, 32) }, A(VALID(1, 1)), .tol = 1e-5, .ref = conv_ref },
+        { CONV, { IN(3, 28, 28, 1), IN(5, 5, 1, 32) }, A(SAME(1, 1)), .tol = 1e-5, .ref = conv_ref },
+        { CONV, { IN(3, 13, 13, 32), IN(3, 3, 32, 64) }, A(VALID(1, 1)), .tol = 2e-5, .ref = conv_ref },
+        { CONV, { IN(2, 17, 15, 24), IN(3, 3, 24, 40) }, A(SAME(1, 1)), .tol = 2e-5, .ref = conv_ref },
+        { CONV, { IN(2, 23, 23, 3), IN(7, 7, 3, 20) }, A(SAME(2, 2)), .tol = 2e-5, .ref = conv_ref },
+        { CONV, { IN(2, 14, 14, 32), IN(1, 1, 32, 48) }, A(VALID(1, 1)), .tol = 2e-5, .ref = conv_ref },
+        { CONV, { IN(2, 12, 12, 100), IN(3, 3, 100, 17) }, A(SAME(1, 1)), .tol = 5e-5, .ref = conv_ref },
+        { CONV,
+          { IN(1, 40, 41, 70), IN(3, 3, 70, 8) },
+          A(SAME(1, 1)),
+          .tol = 5e-5,
+          .ref = conv_ref }, /* several bands */
+        /* refused */
+        { CONV,
+          { IN(1, 5, 5, 2), IN(3, 3, 3, 8) },
+          A(SAME(1, 1)),
+          .fails = EST_INVALID_ARGUMENT,
+          .says  = "2 channels" },
+        { CONV, { IN(1, 5, 5), IN(3, 3, 3, 8) }, A(SAME(1, 1)), .fails = EST_INVALID_ARGUMENT, .says = "rank 4" },
+        { CONV,
+          { IN(1, 2, 5, 1), IN(3, 3, 1, 8) },
+          A(VALID(1, 1)),
+          .fails = EST_INVALID_ARGUMENT,
+          .says  = "height of 2" },
+        { CONV, { IN(1, 5, 5, 1), IN(3, 3, 1, 8) }, A(VALID(0, 1)), .fails = EST_INVALID_ARGUMENT, .says = "strides" },
+        { CONV,
+          { IN(1, 5, 5, 1), IN(3, 3, 1, 8) },
+          A(SAME(1, 1), est_attr_string("data_format", "NCHW")),
+          .fails = EST_UNIMPLEMENTED,
+          .says  = "NCHW" },
+
+        { INPUT, { SIZES(2, 5, 4, 3), IN(3, 2, 3, 5), IN(2, 5, 4, 5) }, A(SAME(1, 1)), .tol = 1e-6, .ref = input_ref },
+        { INPUT, { SIZES(2, 5, 4, 3), IN(3, 2, 3, 5), IN(2, 3, 2, 5) }, A(SAME(2, 2)), .tol = 1e-6, .ref = input_ref },
+        { INPUT, { SIZES(1, 6, 7, 9), IN(3, 3, 9, 4), IN(1, 4, 5, 4) }, A(VALID(1, 1)), .tol = 1e-6, .ref = input_ref },
+        { INPUT,
+          { SIZES(1, 9, 8, 8), IN(3, 2, 8, 7), IN(1, 5, 5, 7) },
+          A(VALID(1, 1), DILATED(2, 3)),
+          .tol = 1e-6,
+          .ref = input_ref },
+        { INPUT,
+          { SIZES(1, 5, 4, 8), IN(2, 2, 8, 6), IN(1, 4, 7, 6) },
+          A(EXPLICIT(2, 1, 3, 0, 2, 2)),
+          .tol = 1e-6,
+          .ref = input_ref },
+        { INPUT,
+          { SIZES(1, 4, 4, 8), IN(2, 2, 8, 3), IN(1, 7, 6, 3) },
+          A(EXPLICIT(1, 1, 3, 1, 2, 1)),
+          .tol = 1e-6,
+          .ref = input_ref }, /* padding beyond the window: the mirrored convolution would cut the image */
+        { INPUT, { SIZES(1, 8, 8, 7), IN(2, 2, 7, 3), IN(1, 3, 3, 3) }, A(VALID(3, 3)), .tol = 1e-6, .ref = input_ref },
+        { INPUT, { SIZES(2, 4, 4, 3), IN(1, 1, 3, 5), IN(2, 4, 4, 5) }, A(SAME(1, 1)), .tol = 1e-6, .ref = input_ref },
+        { INPUT, { SIZES(0, 5, 4, 3), IN(3, 2, 3, 5), IN(0, 5, 4, 5) }, A(SAME(1, 1)), .tol = 0, .ref = input_ref },
+        { INPUT, { SIZES(1, 4, 4, 8), IN(3, 3, 8, 0), IN(1, 4, 4, 0) }, A(SAME(1, 1)), .tol = 0, .ref = input_ref },
+        { INPUT,
+          { SIZES(3, 13, 13, 32), IN(3, 3, 32, 64), IN(3, 11, 11, 64) },
+          A(VALID(1, 1)),
+          .tol = 5e-5,
+          .ref = input_ref },
+        { INPUT,
+          { SIZES(3, 28, 28, 1), IN(5, 5, 1, 32), IN(3, 28, 28, 32) },
+          A(SAME(1, 1)),
+          .tol = 5e-5,
+          .ref = input_ref },
+        { INPUT,
+          { SIZES(1, 5, 4, 3), IN(3, 2, 3, 5), IN(1, 4, 4, 5) },
+          A(SAME(1, 1)),
+          .fails = EST_INVALID_ARGUMENT,
+          .says  = "[1,5,4,5]" },
+
+        { FILTER,
+          { IN(2, 5, 4, 3), SIZES(3, 2, 3, 5), IN(2, 5, 4, 5) },
+          A(SAME(1, 1)),
+          .tol = 2e-6,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(2, 5, 4, 3), SIZES(3, 2, 3, 8), IN(2, 3, 2, 8) },
+          A(SAME(2, 2)),
+          .tol = 1e-6,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(1, 6, 7, 1), SIZES(3, 3, 1, 33), IN(1, 4, 5, 33) },
+          A(VALID(1, 1)),
+          .tol = 1e-6,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(1, 9, 8, 8), SIZES(3, 2, 8, 7), IN(1, 5, 5, 7) },
+          A(VALID(1, 1), DILATED(2, 3)),
+          .tol = 2e-6,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(1, 5, 4, 2), SIZES(2, 2, 2, 6), IN(1, 4, 7, 6) },
+          A(EXPLICIT(2, 1, 3, 0, 2, 2)),
+          .tol = 1e-6,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(2, 4, 4, 3), SIZES(1, 1, 3, 5), IN(2, 4, 4, 5) },
+          A(SAME(1, 1)),
+          .tol = 1e-6,
+          .ref = filter_ref },
+        { FILTER, { IN(0, 5, 4, 3), SIZES(3, 2, 3, 8), IN(0, 5, 4, 8) }, A(SAME(1, 1)), .tol = 0, .ref = filter_ref },
+        { FILTER,
+          { IN(9, 28, 28, 1), SIZES(3, 3, 1, 32), IN(9, 26, 26, 32) },
+          A(VALID(1, 1)),
+          .tol = 1e-4,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(4, 13, 13, 32), SIZES(3, 3, 32, 50), IN(4, 13, 13, 50) },
+          A(SAME(1, 1)),
+          .tol = 1e-4,
+          .ref = filter_ref },
+        { FILTER,
+          { IN(2, 12, 12, 100), SIZES(3, 3, 100, 17), IN(2, 12, 12, 17) },
+          A(SAME(1, 1)),
+          .tol = 1e-4,
+          .ref = filter_ref },
+    };
+
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}

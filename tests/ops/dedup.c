@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "apply.h"
+
+static void dedup(est_ref *r)
+{
+    int64_t n = est_shape_count(&r->in_shape[1]), cols = 1, n_unique = 0;
+
+    for (int i = 1; i < r->in_shape[0].rank; i++) cols *= r->in_shape[0].dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0;
+        while (at < n_unique && r->out[1][at] != r->in[1][i]) at++;
+        if (at == n_unique) {
+            n_unique++;
+            r->out[1][at] = r->in[1][i];
+            for (int64_t j = 0; j < cols; j++) r->out[0][at * cols + j] = 0;
+        }
+        for (int64_t j = 0; j < cols; j++) r->out[0][at * cols + j] += r->in[0][i * cols + j];
+    }
+}
+
+#define DEDUP .op = "EstDedup", .tol = 1e-3, .ref = dedup
+#define ROWS(type, last, ...)                                                                                          \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(__VA_ARGS__), .dtype = type, .lo = -1, .hi = last                                           \
+    }
+
+int main(int argc, char **argv)
+{
+    apply_indices();
+    const est_op_case cases[] = {
+        { DEDUP, .in = { IN(7, 3), ROWS(EST_I64, 2, 7) } },
+        { DEDUP, .in = { IN(512), ROWS(EST_I32, 90, 512) } },
+        { DEDUP, .in = { IN(512, 16), ROWS(EST_I64, 90, 512) } },
+        { DEDUP, .in = { IN(30, 2, 2), ROWS(EST_I64, 5, 30) } },
+        { DEDUP, .in = { IN(1, 3), ROWS(EST_I64, 2, 1) } },
+        { DEDUP, .in = { IN(0, 3), ROWS(EST_I64, 2, 0) } },
+        { DEDUP, .in = { IN(6, 0), ROWS(EST_I64, 2, 6) } },
+        { DEDUP, .in = { IN(N_MANY, 16), INDICES(EST_I64, N_MANY, many) } }, /* no duplicates */
+        { DEDUP, .in = { IN(20001, 16), ROWS(EST_I64, 1500, 20001) } },      /* cut into lanes */
+        { DEDUP, .in = { IN(20001), ROWS(EST_I32, 3, 20001) } },             /* long sums */
+        { DEDUP, .in = { IN(6, 3), ROWS(EST_I64, 2, 5) }, .fails = EST_INVALID_ARGUMENT, .says = "[6,3]" },
+    };
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}

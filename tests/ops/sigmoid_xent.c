@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstSigmoidCrossEntropy. The derivative towards a logit of exactly 0 is fine, so no case avoids it. */
+#include <math.h>
+
+#include "support/op_check.h"
+
+static void sigmoid_xent_ref(est_ref *r)
+{
+    for (int64_t i = 0; i < est_shape_count(&r->in_shape[0]); i++) {
+        double x = r->in[0][i], z = r->in[1][i];
+        r->out[0][i] = fmax(x, 0) - x * z + log1p(exp(-fabs(x)));
+    }
+}
+
+#define OP "EstSigmoidCrossEntropy"
+#define LABELS(...)                                                                                                    \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(__VA_ARGS__), .lo = 0, .hi = 1                                                              \
+    }
+
+static const est_op_case cases[] = {
+    { OP,
+      { { .shape = EST_SHAPE_SCALAR }, { .shape = EST_SHAPE_SCALAR, .lo = 0, .hi = 1 } },
+      .tol = 1e-6,
+      .ref = sigmoid_xent_ref },
+    { OP, { IN(7, 5), LABELS(7, 5) }, .tol = 1e-6, .ref = sigmoid_xent_ref },
+    { OP, { { .shape = EST_SHAPE(4, 9), .lo = -120, .hi = 120 }, LABELS(4, 9) }, .tol = 1e-6, .ref = sigmoid_xent_ref },
+    { OP, { IN(0, 5), LABELS(0, 5) }, .tol = 0, .ref = sigmoid_xent_ref },
+    { OP,
+      { { .shape = EST_SHAPE(301, 211), .lo = -9, .hi = 9 }, LABELS(301, 211) },
+      .tol = 1e-6,
+      .ref = sigmoid_xent_ref },
+    { OP, { IN(3, 2), LABELS(2, 3) }, .fails = EST_INVALID_ARGUMENT, .says = "[2,3]" },
+};
+
+EST_OP_CHECK_MAIN(cases)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ops: every name is found, none twice, and every signature can be read. */
+#include "graph/signature.h"
+#include "ops/ops.h"
+#include "support/graph_test.h"
+
+int main(void)
+{
+    int n = 0;
+
+    for (const est_op *const *op = est_op_table(); *op != NULL; op++, n++) {
+        est_signature signature;
+
+        CHECK(est_op_find((*op)->name) == *op, "%s", (*op)->name);
+        CHECK(est_signature_parse(*op, &signature) == EST_OK, "%s", est_error_message());
+        CHECK((*op)->infer != NULL, "%s has no shape function", (*op)->name);
+        CHECK((*op)->cpu != NULL || (*op)->alias || (*op)->source != EST_SOURCE_NONE || signature.n_out == 0,
+              "%s can neither run nor be left out", (*op)->name);
+    }
+    CHECK(n > 20);
+    CHECK(est_op_find("NoSuchOp") == NULL && est_op_find("") == NULL);
+    return graph_test_failures != 0;
+}

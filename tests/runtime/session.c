@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing allocated
+ * in a step, passes that change nothing but speed, and errors that say where to look. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "estoc/estoc.h"
+#include "graph/graph.h"
+
+#define ok(expr) assert_int_equal_msg((expr), EST_OK, est_error_message())
+
+static void assert_int_equal_msg(est_status got, est_status want, const char *message)
+{
+    if (got != want) print_error("%s: %s\n", est_status_name(got), message);
+    assert_int_equal(got, want);
+}
+
+/* A model with most kinds of memory in it: convolution, dense layers, an embedding with sparse updates, dropout. */
+typedef struct tiny {
+    est_graph *g;
+    est_node   image, id, label, loss, train;
+} tiny;
+
+static tiny build_tiny(uint64_t seed)
+{
+    tiny     m = { 0 };
+    est_node x, e;
+
+    ok(est_graph_create(seed, &m.g));
+    m.image = est_placeholder(m.g, "image", EST_F32, EST_SHAPE(-1, 12, 12, 1));
+    m.id    = est_placeholder(m.g, "id", EST_I64, EST_SHAPE(-1));
+    m.label = est_placeholder(m.g, "label", EST_I32, EST_SHAPE(-1));
+    x       = est_conv2d_layer(m.image, 8, 3, EST_CONV2D(.activation = est_relu));
+    x       = est_flatten(est_max_pool2d(x, 2, NULL));
+    e       = est_embedding(m.id, 50, 6, NULL);
+    x       = est_concat(EST_NODES(x, e), 1);
+    x       = est_dropout_layer(est_dense(x, 33, EST_DENSE(.activation = est_relu)), 0.25, true);
+    x       = est_dense(x, 5, NULL);
+    m.loss  = est_mean(est_sparse_softmax_xent(x, m.label));
+    m.train = est_minimize(est_adagrad(0.1, NULL), m.loss, NULL);
+    ok(est_graph_status(m.g));
+    return m;
+}
+
+static void fill_tiny(int64_t batch, uint64_t key, est_tensor *feeds[3])
+{
+    ok(est_tensor_create(EST_F32, EST_SHAPE(batch, 12, 12, 1), &feeds[0]));
+    ok(est_tensor_create(EST_I64, EST_SHAPE(batch), &feeds[1]));
+    ok(est_tensor_create(EST_I32, EST_SHAPE(batch), &feeds[2]));
+    est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, batch * 144, est_tensor_data(feeds[0]));
+    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 50, est_tensor_data(feeds[1]));
+    est_random_fill_int_i32(&(est_random){ key, 2, 0 }, 0, batch, 0, 5, est_tensor_data(feeds[2]));
+}
+
+static void free_feeds(est_tensor *feeds[3])
+{
+    for (int i = 0; i < 3; i++) est_tensor_free(feeds[i]);
+}
+
+#define STEPS 12
+
+/* Losses of a few steps with batches of changing size, and a sum over all variables at the end. */
+static void train_tiny(const est_session_options *options, float losses[STEPS], double *checksum)
+{
+    static const int64_t batches[] = { 32, 7, 32, 1, 19 };
+    tiny                 m         = build_tiny(11);
+    est_session         *s         = NULL;
+    est_step            *step      = NULL;
+
+    ok(est_session_create(m.g, options, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    for (int i = 0; i < STEPS; i++) {
+        est_tensor *feeds[3];
+        fill_tiny(batches[i % 5], (uint64_t)i, feeds);
+        ok(est_step_run(step, (const est_tensor *const *)feeds));
+        losses[i] = *(const float *)est_step_data(step, 0);
+        free_feeds(feeds);
+    }
+    *checksum = 0;
+    for (int v = 0; v < est_session_variables(s); v++) {
+        est_tensor *t = NULL;
+        ok(est_session_read(s, est_session_variable(s, v), &t));
+        for (int64_t i = 0; est_tensor_dtype(t) == EST_F32 && i < est_tensor_count(t); i++) {
+            *checksum += (double)((float *)est_tensor_data(t))[i] * (double)(i % 7 + 1);
+        }
+        est_tensor_free(t);
+    }
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
+static void same_bits_with_any_number_of_threads(void **state)
+{
+    float  one[STEPS], many[STEPS];
+    double sum_one, sum_many;
+
+    (void)state;
+    train_tiny(EST_SESSION(.threads = 1), one, &sum_one);
+    for (int threads = 2; threads <= 4; threads++) {
+        train_tiny(EST_SESSION(.threads = threads), many, &sum_many);
+        assert_memory_equal(one, many, sizeof one);
+        assert_true(sum_one == sum_many);
+    }
+    assert_true(one[0] != one[1]);
+}
+
+static void same_seed_same_losses_other_seed_others(void **state)
+{
+    float  a[STEPS], b[STEPS];
+    double sum_a, sum_b;
+
+    (void)state;
+    train_tiny(NULL, a, &sum_a);
+    train_tiny(NULL, b, &sum_b);
+    assert_memory_equal(a, b, sizeof a);
+    assert_true(sum_a == sum_b);
+}
+
+/* Fused kernels add in another order, so values may differ by rounding: a few float32 ulps grown over STEPS steps. */
+static void passes_change_nothing_but_rounding(void **state)
+{
+    float  with[STEPS], without[STEPS];
+    double sum_with, sum_without;
+
+    (void)state;
+    train_tiny(NULL, with, &sum_with);
+    train_tiny(EST_SESSION(.no_passes = true), without, &sum_without);
+    for (int i = 0; i < STEPS; i++) assert_float_equal(with[i], without[i], 2e-5f * (1 + with[i]));
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    tiny         m    = build_tiny(3);
+    est_session *s    = NULL;
+    est_step    *step = NULL;
+    est_tensor  *feeds[4][3];
+    uint64_t     before;
+    int          layouts;
+
+    (void)state;
+    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    for (int i = 0; i < 4; i++) fill_tiny(i == 0 ? 40 : 40 - 11 * i, (uint64_t)i, feeds[i]);
+    for (int i = 0; i < 4; i++) ok(est_step_run(step, (const est_tensor *const *)feeds[i]));
+    before  = est_alloc_count();
+    layouts = est_step_layouts(step);
+    for (int i = 0; i < 1000; i++) ok(est_step_run(step, (const est_tensor *const *)feeds[i % 4]));
+    assert_int_equal(est_alloc_count(), before);
+    assert_int_equal(est_step_layouts(step), layouts);
+    assert_true(layouts <= 2); /* smaller batches fit into what the largest needed, but for a kernel's scratch */
+    for (int i = 0; i < 4; i++) free_feeds(feeds[i]);
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
+static void larger_batches_grow_the_plan_once(void **state)
+{
+    tiny         m    = build_tiny(3);
+    est_session *s    = NULL;
+    est_step    *step = NULL;
+    est_tensor  *small[3], *large[3];
+
+    (void)state;
+    fill_tiny(5, 1, small);
+    fill_tiny(64, 2, large);
+    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    for (int i = 0; i < 3; i++) {
+        ok(est_step_run(step, (const est_tensor *const *)small));
+        ok(est_step_run(step, (const est_tensor *const *)large));
+    }
+    assert_int_equal(est_step_layouts(step), 2);
+    free_feeds(small);
+    free_feeds(large);
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
+/* --- variables ------------------------------------------------------------------------------------------------------ */
+
+static void reads_see_the_value_before_unordered_writes(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_node     v, old, twice, update, fresh;
+    est_tensor  *out[3];
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    v = est_variable(g, "v", EST_F32, EST_SHAPE(3));
+    est_variable_initializer(v, est_const_f32(g, EST_SHAPE(3), (const float[]){ 1, 2, 3 }));
+    old    = est_read_variable(v);
+    update = est_assign_add(v, est_const_f32(g, EST_SHAPE(3), (const float[]){ 10, 10, 10 }));
+    twice  = est_scale(old, 2); /* built after the write, but does not depend on it */
+    fresh  = est_after(est_read_variable(v), update);
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(old, twice, fresh), EST_NODES(update), out));
+    assert_memory_equal(est_tensor_data(out[0]), ((float[]){ 1, 2, 3 }), 12);
+    assert_memory_equal(est_tensor_data(out[1]), ((float[]){ 2, 4, 6 }), 12);
+    assert_memory_equal(est_tensor_data(out[2]), ((float[]){ 11, 12, 13 }), 12);
+    for (int i = 0; i < 3; i++) est_tensor_free(out[i]);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void initializers_may_read_other_variables(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *t = NULL;
+    est_node     v[4];
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    for (int i = 3; i >= 0; i--) {
+        v[i] = est_variable(g, (const char *[]){ "a", "b", "c", "d" }[i], EST_F32, EST_SHAPE(1));
+    }
+    est_variable_initializer(v[0], est_const_f32(g, EST_SHAPE(1), (const float[]){ 1 }));
+    for (int i = 1; i < 4; i++) est_variable_initializer(v[i], est_scale(est_read_variable(v[i - 1]), 3));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_read(s, "d", &t));
+    assert_float_equal(*(float *)est_tensor_data(t), 27, 0);
+    est_tensor_free(t);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void initializers_in_a_circle_are_refused(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node a = est_variable(g, "a", EST_F32, EST_SHAPE(1));
+    est_node b = est_variable(g, "b", EST_F32, EST_SHAPE(1));
+    est_variable_initializer(a, est_neg(est_read_variable(b)));
+    est_variable_initializer(b, est_neg(est_read_variable(a)));
+    ok(est_session_create(g, NULL, &s));
+    assert_int_equal(est_session_init(s), EST_FAILED_PRECONDITION);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void variables_are_read_and_written_by_name(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *t = NULL, *wrong = NULL;
+    est_node     v;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    v = est_variable(g, "a/b", EST_F32, EST_SHAPE(2));
+    ok(est_session_create(g, NULL, &s));
+    assert_int_equal(est_session_read(s, "a/b", &t), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_session_read(s, "nobody", &t), EST_NOT_FOUND);
+    assert_int_equal(est_session_init(s), EST_FAILED_PRECONDITION); /* no initializer */
+    ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 4, 5 }, &t));
+    ok(est_tensor_f32(EST_SHAPE(1), (const float[]){ 4 }, &wrong));
+    assert_int_equal(est_session_write(s, "a/b", wrong), EST_INVALID_ARGUMENT);
+    ok(est_session_write(s, "a/b", t));
+    est_tensor_free(t);
+    ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(est_read_variable(v)), (est_nodes){ 0 }, &t));
+    assert_memory_equal(est_tensor_data(t), ((float[]){ 4, 5 }), 8);
+    est_tensor_free(t);
+    est_tensor_free(wrong);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void uninitialised_variables_are_named(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node read = est_read_variable(est_variable(g, "lonely", EST_F32, EST_SHAPE(2)));
+    ok(est_session_create(g, NULL, &s));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(est_neg(read)), (est_nodes){ 0 }, &t),
+                     EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "'lonely'"));
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+/* --- errors --------------------------------------------------------------------------------------------------------- */
+
+static void wrong_feeds_are_refused_and_named(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *ids = NULL, *wide = NULL, *fine = NULL, *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node x = est_placeholder(g, "x", EST_F32, EST_SHAPE(-1, 3));
+    est_node y = est_neg(x);
+    ok(est_tensor_i64(EST_SHAPE(2, 3), (const int64_t[6]){ 0 }, &ids));
+    ok(est_tensor_f32(EST_SHAPE(2, 4), (const float[8]){ 0 }, &wide));
+    ok(est_tensor_f32(EST_SHAPE(2, 3), (const float[6]){ 0 }, &fine));
+    ok(est_session_create(g, NULL, &s));
+    assert_int_equal(est_session_run(s, EST_FEEDS({ x, ids }), EST_NODES(y), (est_nodes){ 0 }, &t), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'x'"));
+    assert_non_null(strstr(est_error_message(), "int64"));
+    assert_int_equal(est_session_run(s, EST_FEEDS({ x, wide }), EST_NODES(y), (est_nodes){ 0 }, &t), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "[2,4]"));
+    ok(est_session_run(s, EST_FEEDS({ x, fine }), EST_NODES(y), (est_nodes){ 0 }, &t)); /* still usable */
+    est_tensor_free(t);
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(y), (est_nodes){ 0 }, &t), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "must be fed"));
+    est_tensor_free(ids);
+    est_tensor_free(wide);
+    est_tensor_free(fine);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void shapes_that_do_not_fit_name_node_shapes_and_line(void **state)
+{
+    est_graph *g = NULL;
+    char       here[64];
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node a = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1, 3));
+    est_node b = est_placeholder(g, "b", EST_F32, EST_SHAPE(4, 5));
+    est_node c = est_matmul(a, b);
+    (void)snprintf(here, sizeof here, "session.c:%d", __LINE__ - 1);
+    (void)est_relu(c); /* poison passes through */
+    assert_int_equal(est_graph_status(g), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), here));
+    assert_non_null(strstr(est_error_message(), "[?,3]"));
+    assert_non_null(strstr(est_error_message(), "[4,5]"));
+    assert_non_null(strstr(est_error_message(), "MatMul"));
+    est_graph_free(g);
+}
+
+static void a_nan_is_traced_to_the_node_that_made_it(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *x = NULL, *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
+    est_node root = est_named(est_sqrt(in), "root");
+    est_node out  = est_sum(est_neg(root));
+    ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 4, -1 }, &x));
+    ok(est_session_create(g, EST_SESSION(.check_numerics = true), &s));
+    assert_int_equal(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(out), (est_nodes){ 0 }, &t),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'root'"));
+    assert_non_null(strstr(est_error_message(), "session.c:"));
+    est_tensor_free(x);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+/* --- shapes that only a running step knows ----------------------------------------------------------------------------- */
+
+static void sizes_decided_by_data_flow_on(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *x = NULL, *out[2];
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node in       = est_placeholder(g, "in", EST_I64, EST_SHAPE(-1));
+    est_node distinct = est_unique(in, NULL);
+    est_node doubled  = est_add(distinct, distinct);
+    est_node tall     = est_reshape(doubled, EST_I64S(-1, 1));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_tensor_i64(EST_SHAPE(6), (const int64_t[]){ 7, 7, 3, 7, 3, 9 }, &x));
+    ok(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(tall, est_size(distinct)), (est_nodes){ 0 }, out));
+    assert_true(est_shape_equal(est_tensor_shape(out[0]), &EST_SHAPE(3, 1)));
+    assert_memory_equal(est_tensor_data(out[0]), ((int64_t[]){ 14, 6, 18 }), 24);
+    assert_int_equal(*(int32_t *)est_tensor_data(out[1]), 3);
+    est_tensor_free(out[0]);
+    est_tensor_free(out[1]);
+
+    /* Another count of distinct values uses the same plan and the same memory. */
+    ok(est_session_prepare(s, EST_NODES(in), EST_NODES(tall), (est_nodes){ 0 }, &step));
+    ok(est_step_run(step, (const est_tensor *[]){ x }));
+    uint64_t before = est_alloc_count();
+    for (int64_t n = 1; n <= 6; n++) {
+        int64_t *ids = est_tensor_data(x);
+        for (int64_t i = 0; i < 6; i++) ids[i] = i % n;
+        ok(est_step_run(step, (const est_tensor *[]){ x }));
+        assert_int_equal(est_step_shape(step, 0)->dim[0], n);
+        for (int64_t i = 0; i < n; i++) assert_int_equal(((const int64_t *)est_step_data(step, 0))[i], 2 * i);
+    }
+    assert_int_equal(est_alloc_count(), before);
+    est_tensor_free(x);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void shapes_fed_as_numbers_work(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *dims = NULL, *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node shape = est_placeholder(g, "shape", EST_I64, EST_SHAPE(2));
+    est_node ones  = est_fill(shape, est_scalar(g, EST_F32, 2));
+    est_node sum   = est_sum(est_neg(ones));
+    ok(est_session_create(g, NULL, &s));
+    for (int64_t n = 3; n > 0; n--) {
+        ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ n, 5 * n }, &dims));
+        ok(est_session_run(s, EST_FEEDS({ shape, dims }), EST_NODES(sum), (est_nodes){ 0 }, &t));
+        assert_float_equal(*(float *)est_tensor_data(t), -10.0f * (float)(n * n), 0);
+        est_tensor_free(t);
+        est_tensor_free(dims);
+    }
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void a_batch_of_one_may_broadcast(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *one = NULL, *four = NULL, *t = NULL;
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node a   = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1, 2));
+    est_node b   = est_placeholder(g, "b", EST_F32, EST_SHAPE(-1, 2));
+    est_node sum = est_add(est_neg(a), est_neg(b)); /* either could be written over when sizes are equal */
+    ok(est_tensor_f32(EST_SHAPE(1, 2), (const float[]){ 1, 2 }, &one));
+    ok(est_tensor_f32(EST_SHAPE(4, 2), (const float[]){ 1, 2, 3, 4, 5, 6, 7, 8 }, &four));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_prepare(s, EST_NODES(a, b), EST_NODES(sum), (est_nodes){ 0 }, &step));
+    ok(est_step_run(step, (const est_tensor *[]){ four, four }));
+    assert_memory_equal(est_step_data(step, 0), ((float[]){ -2, -4, -6, -8, -10, -12, -14, -16 }), 32);
+    ok(est_step_run(step, (const est_tensor *[]){ one, four }));
+    assert_memory_equal(est_step_data(step, 0), ((float[]){ -2, -4, -4, -6, -6, -8, -8, -10 }), 32);
+    ok(est_step_run(step, (const est_tensor *[]){ four, one }));
+    assert_memory_equal(est_step_data(step, 0), ((float[]){ -2, -4, -4, -6, -6, -8, -8, -10 }), 32);
+    est_tensor_free(one);
+    est_tensor_free(four);
+    est_tensor_free(t);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void timeline_and_report_show_every_kernel(void **state)
+{
+    tiny         m    = build_tiny(3);
+    est_session *s    = NULL;
+    est_step    *step = NULL;
+    est_tensor  *feeds[3];
+    char         path[] = "/tmp/estoc-timeline-XXXXXX";
+    char        *text = NULL, *report = NULL;
+    size_t       size = 0;
+    FILE        *f;
+
+    (void)state;
+    fill_tiny(8, 1, feeds);
+    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    assert_int_equal(est_step_write_timeline(step, path), EST_FAILED_PRECONDITION);
+    ok(est_step_trace(step, 2));
+    for (int i = 0; i < 3; i++) ok(est_step_run(step, (const est_tensor *const *)feeds));
+    assert_true(mkstemp(path) >= 0);
+    ok(est_step_write_timeline(step, path));
+    f = fopen(path, "r");
+    assert_non_null(f);
+    text = calloc(1, 1 << 20);
+    size = fread(text, 1, (1 << 20) - 1, f);
+    (void)fclose(f);
+    (void)remove(path);
+    assert_true(size > 100);
+    assert_non_null(strstr(text, "\"traceEvents\""));
+    assert_non_null(strstr(text, "EstConvPool\""));
+    assert_non_null(strstr(text, "ResourceSparseApplyAdagrad"));
+    f = open_memstream(&report, &size);
+    est_step_report(step, f);
+    (void)fclose(f);
+    assert_non_null(strstr(report, "EstMatMulBias"));
+    assert_non_null(strstr(report, "memory:"));
+    free(text);
+    free(report);
+    free_feeds(feeds);
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits_with_any_number_of_threads),
+        cmocka_unit_test(same_seed_same_losses_other_seed_others),
+        cmocka_unit_test(passes_change_nothing_but_rounding),
+        cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(larger_batches_grow_the_plan_once),
+        cmocka_unit_test(reads_see_the_value_before_unordered_writes),
+        cmocka_unit_test(initializers_may_read_other_variables),
+        cmocka_unit_test(initializers_in_a_circle_are_refused),
+        cmocka_unit_test(variables_are_read_and_written_by_name),
+        cmocka_unit_test(uninitialised_variables_are_named),
+        cmocka_unit_test(wrong_feeds_are_refused_and_named),
+        cmocka_unit_test(shapes_that_do_not_fit_name_node_shapes_and_line),
+        cmocka_unit_test(a_nan_is_traced_to_the_node_that_made_it),
+        cmocka_unit_test(sizes_decided_by_data_flow_on),
+        cmocka_unit_test(shapes_fed_as_numbers_work),
+        cmocka_unit_test(a_batch_of_one_may_broadcast),
+        cmocka_unit_test(timeline_and_report_show_every_kernel),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

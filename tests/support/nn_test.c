@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See nn_test.h. */
+#include "support/nn_test.h"
+
+nn_test nn_begin(uint64_t seed)
+{
+    nn_test t = { 0 };
+
+    assert_ok(est_graph_create(seed, &t.graph));
+    return t;
+}
+
+void nn_ready(nn_test *t)
+{
+    assert_ok(est_graph_status(t->graph));
+    assert_ok(est_session_create(t->graph, EST_SESSION(.threads = 1), &t->session));
+    assert_ok(est_session_init(t->session));
+}
+
+void nn_end(nn_test *t)
+{
+    est_session_free(t->session);
+    est_graph_free(t->graph);
+}
+
+double nn_element(const est_tensor *tensor, int64_t i)
+{
+    const void *data = est_tensor_data(tensor);
+
+    switch (est_tensor_dtype(tensor)) {
+    case EST_F32: return ((const float *)data)[i];
+    case EST_F64: return ((const double *)data)[i];
+    case EST_I32: return ((const int32_t *)data)[i];
+    case EST_I64: return (double)((const int64_t *)data)[i];
+    case EST_BOOL: return ((const uint8_t *)data)[i];
+    default: fail_msg("no number"); return 0;
+    }
+}
+
+int64_t nn_fetch(nn_test *t, est_node node, double *out, int64_t n)
+{
+    est_tensor *value = NULL;
+    int64_t     count;
+
+    assert_ok(est_session_run(t->session, EST_NO_FEEDS, EST_NODES(node), (est_nodes){ 0 }, &value));
+    count = est_tensor_count(value);
+    for (int64_t i = 0; i < count && i < n; i++) out[i] = nn_element(value, i);
+    est_tensor_free(value);
+    return count;
+}
+
+double nn_scalar(nn_test *t, est_node node)
+{
+    double value = NAN;
+
+    assert_int_equal(nn_fetch(t, node, &value, 1), 1);
+    return value;
+}
+
+void nn_run(nn_test *t, est_node target)
+{
+    assert_ok(est_session_run(t->session, EST_NO_FEEDS, (est_nodes){ 0 }, EST_NODES(target), NULL));
+}
+
+int64_t nn_read(nn_test *t, const char *name, double *out, int64_t n)
+{
+    est_tensor *value = NULL;
+    int64_t     count;
+
+    assert_ok(est_session_read(t->session, name, &value));
+    count = est_tensor_count(value);
+    for (int64_t i = 0; i < count && i < n; i++) out[i] = nn_element(value, i);
+    est_tensor_free(value);
+    return count;
+}
+
+est_node nn_const(est_graph *graph, est_shape shape, const double *values)
+{
+    float   few[256];
+    int64_t n = est_shape_count(&shape);
+
+    assert_true(n <= 256);
+    for (int64_t i = 0; i < n; i++) few[i] = (float)values[i];
+    return est_const_f32(graph, shape, few);
+}

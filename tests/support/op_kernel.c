@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The op harness: kernels run by hand. Outputs, variables and scratch lie between guard bands and are filled with a
+ * pattern before; running with two patterns must give the same bits, which shows that every element is written and
+ * nothing unwritten is read, and the guards must stay as they were. Ops that may write over an input do so here. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/variable.h"
+#include "support/op_run.h"
+#include "tensor/shape.h"
+
+#define GUARD_BYTES 64
+#define GUARD_FILL  0x5C
+
+/* Memory between two guards. */
+typedef struct guarded {
+    unsigned char *base;
+    size_t         bytes;
+} guarded;
+
+static void *guarded_create(guarded *g, size_t bytes, int pattern)
+{
+    size_t whole = (bytes + 2 * GUARD_BYTES + 63) / 64 * 64;
+
+    g->bytes = bytes;
+    g->base  = aligned_alloc(64, whole);
+    if (g->base == NULL) abort();
+    memset(g->base, GUARD_FILL, whole);
+    memset(g->base + GUARD_BYTES, pattern, bytes);
+    return g->base + GUARD_BYTES;
+}
+
+static bool guarded_intact(const guarded *g)
+{
+    for (size_t i = 0; i < GUARD_BYTES; i++) {
+        if (g->base[i] != GUARD_FILL || g->base[GUARD_BYTES + g->bytes + i] != GUARD_FILL) return false;
+    }
+    return true;
+}
+
+/* One call of one kernel, with all its memory. */
+typedef struct hand_call {
+    est_call  call;
+    est_view  in[EST_CASE_IN_MAX];
+    est_view *in_ptr[EST_CASE_IN_MAX];
+    est_view  out[EST_CASE_OUT_MAX];
+    est_var   variable[EST_CASE_IN_MAX];
+    guarded   in_memory[EST_CASE_IN_MAX], out_memory[EST_CASE_OUT_MAX], scratch;
+    est_value value[EST_CASE_IN_MAX];
+    uint64_t  seed;
+} hand_call;
+
+static void hand_call_clear(hand_call *h)
+{
+    for (int i = 0; i < EST_CASE_IN_MAX; i++) free(h->in_memory[i].base);
+    for (int i = 0; i < EST_CASE_OUT_MAX; i++) free(h->out_memory[i].base);
+    free(h->scratch.base);
+}
+
+static void hand_inputs(const est_case_run *run, const est_node *in, hand_call *h)
+{
+    for (int k = 0; k < run->n_in; k++) {
+        size_t   bytes = est_tensor_bytes(run->in[k]);
+        void    *data  = guarded_create(&h->in_memory[k], bytes, 0);
+        est_view view  = { data, est_tensor_dtype(run->in[k]), *est_tensor_shape(run->in[k]),
+                           est_tensor_count(run->in[k]) };
+
+        if (bytes > 0) memcpy(data, est_tensor_data(run->in[k]), bytes);
+        h->value[k].n = -1;
+        if (run->test->in[k].variable) {
+            h->variable[k] = (est_var){ .name = "v", .value = view, .initialized = true };
+            h->in[k]       = (est_view){ &h->variable[k], EST_RESOURCE, *est_node_shape(in[k]), 1 };
+        } else {
+            h->in[k] = view;
+            if ((view.dtype == EST_I32 || view.dtype == EST_I64) && view.count <= EST_VALUE_MAX) {
+                h->value[k].n = (int32_t)view.count;
+                for (int64_t i = 0; i < view.count; i++) h->value[k].v[i] = (int64_t)case_element(data, view.dtype, i);
+            }
+        }
+        h->in_ptr[k] = &h->in[k];
+    }
+}
+
+/* Shapes as the planner gets them: everything known. */
+static est_status hand_infer(const est_case_run *run, const est_node_def *node, hand_call *h)
+{
+    est_shape        in[EST_CASE_IN_MAX], out[EST_CASE_OUT_MAX];
+    est_dtype        in_dtype[EST_CASE_IN_MAX];
+    const est_value *in_value[EST_CASE_IN_MAX];
+    est_value        out_value[EST_CASE_OUT_MAX];
+    est_infer        c = { .node      = node,
+                           .n_in      = run->n_in,
+                           .n_out     = node->n_out,
+                           .in        = in,
+                           .in_dtype  = in_dtype,
+                           .in_value  = in_value,
+                           .out       = out,
+                           .out_value = out_value };
+
+    for (int k = 0; k < run->n_in; k++) {
+        in[k]       = h->in[k].shape;
+        in_dtype[k] = h->in[k].dtype;
+        in_value[k] = h->value[k].n >= 0 ? &h->value[k] : NULL;
+    }
+    for (int i = 0; i < node->n_out; i++) {
+        out[i]         = EST_SHAPE_UNKNOWN;
+        out_value[i].n = -1;
+    }
+    EST_TRY(run->op->infer(&c));
+    for (int i = 0; i < node->n_out; i++) {
+        char text[EST_SHAPE_TEXT_MAX];
+
+        if (!est_shape_is_known(&out[i]) && node->dtype[i] != EST_RESOURCE) {
+            return est_fail(EST_INTERNAL, "infer leaves output %d as %s though all inputs are known", i,
+                            est_shape_text(&out[i], text));
+        }
+        h->out[i] = (est_view){ NULL, node->dtype[i], out[i], est_shape_count(&out[i]) };
+    }
+    return EST_OK;
+}
+
+/* Runs the kernel with outputs and scratch filled with `pattern`; inplace >= 0: output 0 is written over that input. */
+static est_status hand_run(const est_kernel *kernel, hand_call *h, int pattern, int inplace)
+{
+    est_call  *c = &h->call;
+    est_status status;
+
+    for (int i = 0; i < c->n_out; i++) {
+        size_t bytes   = (size_t)h->out[i].count * est_dtype_size(h->out[i].dtype);
+        h->out[i].data = i == 0 && inplace >= 0 ? h->in[inplace].data
+                                                : guarded_create(&h->out_memory[i], bytes, pattern);
+    }
+    if (kernel->scratch != NULL) c->scratch = guarded_create(&h->scratch, kernel->scratch(c), pattern);
+    if (kernel->prepare != NULL) EST_TRY(kernel->prepare(c));
+    status = kernel->run(c);
+    if (kernel->release != NULL) kernel->release(c);
+    return status;
+}
+
+static void check_guards(est_case_run *run, const hand_call *h, const char *how)
+{
+    for (int k = 0; k < h->call.n_in; k++) {
+        case_check(run, guarded_intact(&h->in_memory[k]), "%s: wrote beside input %d", how, k);
+    }
+    for (int i = 0; i < h->call.n_out; i++) {
+        case_check(run, h->out_memory[i].base == NULL || guarded_intact(&h->out_memory[i]),
+                   "%s: wrote beside output %d", how, i);
+    }
+    case_check(run, h->scratch.base == NULL || guarded_intact(&h->scratch), "%s: wrote beside its scratch", how);
+}
+
+/* Inputs that are not variables and not written over must be as before. */
+static void check_inputs_untouched(est_case_run *run, const hand_call *h, int inplace, const char *how)
+{
+    for (int k = 0; k < h->call.n_in; k++) {
+        size_t bytes = est_tensor_bytes(run->in[k]);
+
+        if ((run->op->writes >> k & 1u) != 0 || k == inplace) continue;
+        case_check(run,
+                   bytes == 0 || memcmp(h->in_memory[k].base + GUARD_BYTES, est_tensor_data(run->in[k]), bytes) == 0,
+                   "%s: changed its input %d", how, k);
+    }
+}
+
+static est_status take_view(const est_view *view, est_case_out *out)
+{
+    if (view->dtype == EST_RESOURCE) {
+        out->tensor[out->n++] = NULL;
+        return EST_OK;
+    }
+    EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &out->tensor[out->n]));
+    out->n++;
+    return EST_OK;
+}
+
+/* One kernel once, from inputs to results. */
+static est_status run_kernel(est_case_run *run, const est_node_def *node, const est_node *in, const est_kernel *kernel,
+                             est_pool *pool, int pattern, int inplace, const char *how, est_case_out *out)
+{
+    hand_call  h = { .seed = 0 };
+    est_status status;
+
+    h.call = (est_call){ .node     = node,
+                         .n_in     = run->n_in,
+                         .n_out    = node->n_out,
+                         .in       = h.in_ptr,
+                         .out      = h.out,
+                         .pool     = pool,
+                         .run_seed = &h.seed };
+    hand_inputs(run, in, &h);
+    status = hand_infer(run, node, &h);
+    if (status == EST_OK && kernel->accepts != NULL && !kernel->accepts(&h.call)) status = EST_UNIMPLEMENTED;
+    if (status == EST_OK) {
+        status = hand_run(kernel, &h, pattern, inplace);
+        check_guards(run, &h, how);
+        check_inputs_untouched(run, &h, inplace, how);
+    }
+    for (int i = 0; i < node->n_out && status == EST_OK; i++) status = take_view(&h.out[i], out);
+    for (int k = 0; k < run->n_in && status == EST_OK && run->op->writes != 0; k++) {
+        if (run->test->in[k].variable && out->n < EST_CASE_OUT_MAX) status = take_view(&h.variable[k].value, out);
+    }
+    hand_call_clear(&h);
+    return status;
+}
+
+/* Whether output 0 can lie over input k in this case. */
+static bool may_write_over(const est_case_run *run, const est_node_def *node, const est_case_out *expected, int k)
+{
+    return (run->op->inplace >> k & 1u) != 0 && !run->test->in[k].variable && node->n_out > 0 &&
+           expected->tensor[0] != NULL && est_tensor_bytes(expected->tensor[0]) == est_tensor_bytes(run->in[k]) &&
+           est_tensor_count(expected->tensor[0]) == est_tensor_count(run->in[k]);
+}
+
+static void check_kernel(est_case_run *run, const est_node_def *node, const est_node *in, int index, est_pool *pool,
+                         const est_case_out *expected)
+{
+    const est_kernel *kernel = &run->op->cpu[index];
+    est_case_out      a = { 0 }, b = { 0 };
+    char              how[64];
+    est_status        status;
+
+    snprintf(how, sizeof how, "kernel %d by hand", index);
+    status = run_kernel(run, node, in, kernel, NULL, 0xA5, -1, how, &a);
+    if (status == EST_UNIMPLEMENTED) return; /* it does not take this call */
+    if (case_check(run, status == EST_OK, "%s: %s", how, est_error_message())) {
+        if (!run->op->stateful || run->op->writes != 0) case_check_values(run, node, &a, how);
+        snprintf(how, sizeof how, "kernel %d, threads, NaN poison", index);
+        status = run_kernel(run, node, in, kernel, pool, 0xFF, -1, how, &b);
+        if (case_check(run, status == EST_OK, "%s: %s", how, est_error_message()))
+            case_check_same_bits(run, &a, &b, how);
+        for (int k = 0; k < run->n_in; k++) {
+            if (!may_write_over(run, node, expected, k)) continue;
+            case_out_clear(&b);
+            snprintf(how, sizeof how, "kernel %d over input %d", index, k);
+            status = run_kernel(run, node, in, kernel, NULL, 0xA5, k, how, &b);
+            if (case_check(run, status == EST_OK, "%s: %s", how, est_error_message())) {
+                case_check_same_bits(run, &a, &b, how);
+            }
+        }
+    }
+    case_out_clear(&a);
+    case_out_clear(&b);
+}
+
+void case_check_kernels(est_case_run *run, const est_node_def *node, const est_node *in, const est_case_out *expected)
+{
+    est_pool *pool = NULL;
+
+    if (run->op->alias || run->op->cpu == NULL || node->n_out > EST_CASE_OUT_MAX) return;
+    for (int i = 0; i < node->n_out; i++) {
+        if (node->dtype[i] == EST_STRING || node->dtype[i] == EST_RESOURCE)
+            return; /* memory only the runtime can give */
+    }
+    if (!case_check(run, est_pool_create(3, &pool) == EST_OK, "no pool: %s", est_error_message())) return;
+    for (int i = 0; run->op->cpu[i].run != NULL; i++) check_kernel(run, node, in, i, pool, expected);
+    est_pool_free(pool);
+}
