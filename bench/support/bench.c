@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Between two windows: threads of other libraries go on polling for some milliseconds after their last work, and must
+ * not do so on the next contestant's time. */
+#define REST_NS 6000000
+
 double bench_now_secs(void)
 {
     struct timespec t;
@@ -56,6 +60,7 @@ void bench_run(bench_contestant *contestants, int n_contestants, int n_rounds, d
             bench_contestant *c = &contestants[i];
 
             if (c->fn == NULL) continue;
+            nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL);
             if (round < 0) {
                 bench_window(c->fn, c->arg, window_secs);
             } else {

@@ -26,7 +26,8 @@ double bench_window(bench_fn fn, void *arg, double window_secs);
 /* Sorts the samples. */
 bench_stats bench_summary(double *samples, int n_samples);
 
-/* Times all contestants in n_rounds turns of window_secs each, after one unmeasured window. */
+/* Times all contestants in n_rounds turns of window_secs each, after one unmeasured window, with a short rest
+ * before each. */
 void bench_run(bench_contestant *contestants, int n_contestants, int n_rounds, double window_secs);
 
 #endif

@@ -36,7 +36,8 @@ typedef struct est_nodes {
 
 /* EST_NODES(a, b, c): a list of nodes as one argument. */
 #define EST_NODES(...)                                                                                                 \
-    ((est_nodes){ (const est_node[]){ __VA_ARGS__ }, (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
+    ((est_nodes){ (const est_node[]){ __VA_ARGS__ },                                                                   \
+                  (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
 
 /* A new empty graph. `seed` 0 leaves random operations without a seed of their own to draw one per session. */
 EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);

@@ -99,21 +99,59 @@ EST_API est_node est_in_top_k(est_node predictions, est_node targets, int64_t k)
 
 /* --- elementwise ------------------------------------------------------------------------------------------------ */
 
-#define EST_UNARY_BUILDERS(X)                                                                                          \
-    X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos)      \
-    X(tanh) X(sigmoid) X(erf) X(floor) X(ceil) X(rint) X(relu) X(relu6) X(elu) X(selu) X(softplus) X(softsign)        \
-    X(logical_not) X(is_nan) X(is_inf) X(is_finite)
-#define EST_BINARY_BUILDERS(X)                                                                                         \
-    X(add) X(sub) X(mul) X(div) X(div_no_nan) X(floor_div) X(floor_mod) X(maximum) X(minimum) X(pow)                  \
-    X(squared_difference) X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and)      \
-    X(logical_or)
-#define EST_DECLARE_UNARY(name) EST_API est_node est_##name(est_node x);
-#define EST_DECLARE_BINARY(name) EST_API est_node est_##name(est_node a, est_node b);
-EST_UNARY_BUILDERS(EST_DECLARE_UNARY)
-EST_BINARY_BUILDERS(EST_DECLARE_BINARY)
-#undef EST_DECLARE_UNARY
-#undef EST_DECLARE_BINARY
+/* Of one tensor. */
+EST_API est_node est_neg(est_node x);    /* -x */
+EST_API est_node est_abs(est_node x);    /* |x| */
+EST_API est_node est_sign(est_node x);   /* -1, 0 or 1 */
+EST_API est_node est_square(est_node x); /* x^2 */
+EST_API est_node est_sqrt(est_node x);
+EST_API est_node est_rsqrt(est_node x);      /* 1 / sqrt(x) */
+EST_API est_node est_reciprocal(est_node x); /* 1 / x */
+EST_API est_node est_exp(est_node x);
+EST_API est_node est_expm1(est_node x); /* exp(x) - 1 */
+EST_API est_node est_log(est_node x);   /* natural */
+EST_API est_node est_log1p(est_node x); /* log(1 + x) */
+EST_API est_node est_sin(est_node x);
+EST_API est_node est_cos(est_node x);
+EST_API est_node est_tanh(est_node x);
+EST_API est_node est_sigmoid(est_node x); /* 1 / (1 + exp(-x)) */
+EST_API est_node est_erf(est_node x);
+EST_API est_node est_floor(est_node x);
+EST_API est_node est_ceil(est_node x);
+EST_API est_node est_rint(est_node x);        /* to the nearest, ties to even */
+EST_API est_node est_relu(est_node x);        /* max(x, 0) */
+EST_API est_node est_relu6(est_node x);       /* min(max(x, 0), 6) */
+EST_API est_node est_elu(est_node x);         /* x, or exp(x) - 1 below 0 */
+EST_API est_node est_selu(est_node x);        /* scaled elu */
+EST_API est_node est_softplus(est_node x);    /* log(1 + exp(x)) */
+EST_API est_node est_softsign(est_node x);    /* x / (1 + |x|) */
+EST_API est_node est_logical_not(est_node x); /* of booleans */
+EST_API est_node est_is_nan(est_node x);      /* boolean, as the next two */
+EST_API est_node est_is_inf(est_node x);
+EST_API est_node est_is_finite(est_node x);
 
+/* Of two, broadcast. */
+EST_API est_node est_add(est_node a, est_node b);        /* a + b */
+EST_API est_node est_sub(est_node a, est_node b);        /* a - b */
+EST_API est_node est_mul(est_node a, est_node b);        /* a b */
+EST_API est_node est_div(est_node a, est_node b);        /* a / b; integers: towards zero */
+EST_API est_node est_div_no_nan(est_node a, est_node b); /* 0 where b is 0 */
+EST_API est_node est_floor_div(est_node a, est_node b);  /* floor(a / b) */
+EST_API est_node est_floor_mod(est_node a, est_node b);  /* a - b floor(a / b) */
+EST_API est_node est_maximum(est_node a, est_node b);
+EST_API est_node est_minimum(est_node a, est_node b);
+EST_API est_node est_pow(est_node a, est_node b);                /* a^b */
+EST_API est_node est_squared_difference(est_node a, est_node b); /* (a - b)^2 */
+EST_API est_node est_equal(est_node a, est_node b);              /* boolean, as all below */
+EST_API est_node est_not_equal(est_node a, est_node b);
+EST_API est_node est_less(est_node a, est_node b);
+EST_API est_node est_less_equal(est_node a, est_node b);
+EST_API est_node est_greater(est_node a, est_node b);
+EST_API est_node est_greater_equal(est_node a, est_node b);
+EST_API est_node est_logical_and(est_node a, est_node b);
+EST_API est_node est_logical_or(est_node a, est_node b);
+
+/* x where it is positive, alpha x elsewhere. */
 EST_API est_node est_leaky_relu(est_node x, double alpha);
 /* x * factor and x + term with a number. */
 EST_API est_node est_scale(est_node x, double factor);
@@ -132,6 +170,8 @@ EST_API est_node est_l2_loss(est_node x);
 
 /* --- reductions ------------------------------------------------------------------------------------------------- */
 
+/* Over the named axes, which are dropped or, with keep_dims, kept as 1. Largest and smallest pass NaN on; the last two
+ * are of booleans. */
 EST_API est_node est_reduce_sum(est_node x, est_i64s axes, bool keep_dims);
 EST_API est_node est_reduce_mean(est_node x, est_i64s axes, bool keep_dims);
 EST_API est_node est_reduce_max(est_node x, est_i64s axes, bool keep_dims);
@@ -169,6 +209,7 @@ EST_API est_node est_avg_pool(est_node x, int size_h, int size_w, int stride_h, 
 EST_API void est_fused_batch_norm(est_node x, est_node scale, est_node offset, est_node mean, est_node variance,
                                   double epsilon, bool training, est_node out[3]);
 
+/* exp(x) / sum(exp(x)) along the axis, and its logarithm. */
 EST_API est_node est_softmax(est_node logits, int axis);
 EST_API est_node est_log_softmax(est_node logits, int axis);
 /* Cross entropy of each row against a distribution, against a class number (int32 or int64), and of each element
@@ -225,8 +266,8 @@ EST_API est_node est_apply_rms_prop(est_node var, est_node ms, est_node mom, est
                                     est_node momentum, est_node epsilon, est_gradient g);
 EST_API est_node est_apply_centered_rms_prop(est_node var, est_node mg, est_node ms, est_node mom, est_node lr,
                                              est_node rho, est_node momentum, est_node epsilon, est_gradient g);
-EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, est_gradient g, est_node lr,
-                                est_node l1, est_node l2, est_node l2_shrinkage, est_node lr_power);
+EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, est_gradient g, est_node lr, est_node l1,
+                                est_node l2, est_node l2_shrinkage, est_node lr_power);
 EST_API est_node est_apply_adadelta(est_node var, est_node accum, est_node accum_update, est_node lr, est_node rho,
                                     est_node epsilon, est_gradient g);
 

@@ -35,14 +35,14 @@ typedef struct est_session_options {
  * defaults. */
 EST_API EST_MUST_CHECK est_status est_session_create(est_graph *graph, const est_session_options *options,
                                                      est_session **out);
+
+/* Frees the session with its variables and steps. NULL is fine. */
 EST_API void est_session_free(est_session *session);
 
 /* Runs the initializer of every variable that has no value yet. */
 EST_API EST_MUST_CHECK est_status est_session_init(est_session *session);
 
-/* Runs what `fetches` and `targets` need with feeds[i] given value[i], and puts one new tensor per fetch into out
- * (owned by the caller). Feeds are borrowed during the call. Plans are kept, so calling it again with the same nodes is
- * cheap; the prepared form below is cheaper still. */
+/* A value for a node of the graph, and a list of them as one argument: EST_FEEDS({ x, batch }, { y, labels }). */
 typedef struct est_feed {
     est_node          node;
     const est_tensor *value;
@@ -54,9 +54,13 @@ typedef struct est_feeds {
 } est_feeds;
 
 #define EST_FEEDS(...)                                                                                                 \
-    ((est_feeds){ (const est_feed[]){ __VA_ARGS__ }, (int)(sizeof((const est_feed[]){ __VA_ARGS__ }) / sizeof(est_feed)) })
+    ((est_feeds){ (const est_feed[]){ __VA_ARGS__ },                                                                   \
+                  (int)(sizeof((const est_feed[]){ __VA_ARGS__ }) / sizeof(est_feed)) })
 #define EST_NO_FEEDS ((est_feeds){ 0 })
 
+/* Runs what `fetches` and `targets` need with feeds[i] given value[i], and puts one new tensor per fetch into out
+ * (owned by the caller). Feeds are borrowed during the call. Plans are kept, so calling it again with the same nodes is
+ * cheap; the prepared form below is cheaper still. */
 EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches,
                                                   est_nodes targets, est_tensor **out);
 

@@ -18,17 +18,17 @@
 extern "C" {
 #endif
 
-#define EST_API __attribute__((visibility("default")))
-#define EST_MUST_CHECK __attribute__((warn_unused_result))
+#define EST_API               __attribute__((visibility("default")))
+#define EST_MUST_CHECK        __attribute__((warn_unused_result))
 #define EST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* Values an option takes where 0 would be a real and different setting. */
-#define EST_AUTO (-1)
-#define EST_OFF (-2)
+#define EST_AUTO    (-1)
+#define EST_OFF     (-2)
 #define EST_FOREVER (-3)
 
 /* The struct that a member is embedded in, as a hook embeds est_hook. */
-#define EST_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define EST_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* name, number, text */
 #define EST_STATUS_LIST(X)                                                                                             \

@@ -24,7 +24,8 @@ typedef struct job {
     double                   flops;
     const char              *x, *filter, *y; /* y is dy for the gradients */
     char                    *out, *partial, *threads;
-    size_t                   thread_bytes;
+    size_t                   matrix_bytes, gemm_bytes; /* of a thread: a block's windows, and scratch of its product */
+    size_t                   thread_bytes;             /* of both */
     est_gemm_done_fn         done;
     void                    *done_arg;
 } job;
@@ -45,7 +46,39 @@ static bool is_plain_product(const est_conv_geometry *g)
     return g->kh == 1 && g->kw == 1 && g->sh == 1 && g->sw == 1 && g->oh == g->h && g->ow == g->w;
 }
 
-static job make_job(const est_conv_geometry *g, est_dtype dtype)
+/* The product that makes up a part, for that many output pixels; pointers are set by the caller. With a plain product
+ * it holds for all pixels of all images. */
+static est_gemm product_of(const job *j, est_conv_part part, int64_t pixels)
+{
+    int64_t taps = j->taps, k = j->g->k;
+
+    switch (part) {
+    case EST_CONV_FORWARD:
+        return (est_gemm){ .m = pixels, .n = k, .k = taps, .lda = taps, .ldb = k, .ldc = k };
+    case EST_CONV_INPUT_GRAD:
+        return (est_gemm){ .trans_b = true, .m = pixels, .n = taps, .k = k, .lda = k, .ldb = k, .ldc = taps };
+    default:
+        return (est_gemm){ .trans_a = true, .m = taps, .n = k, .k = pixels, .lda = taps, .ldb = k, .ldc = k };
+    }
+}
+
+/* Scratch of the largest product of a block: a whole block, the last one of an image, adding to a sum or not. */
+static size_t block_gemm_bytes(const job *j, est_conv_part part)
+{
+    int64_t last = j->pixels - (j->blocks - 1) * j->block;
+    size_t  most = 0;
+
+    if (j->dtype != EST_F32 || j->blocks == 0) return 0;
+    for (int i = 0; i < 4; i++) {
+        est_gemm m     = product_of(j, part, i % 2 == 0 ? j->block : last);
+        m.accumulate   = i / 2 == 1;
+        size_t needed = est_gemm_scratch(NULL, &m);
+        if (needed > most) most = needed;
+    }
+    return most;
+}
+
+static job make_job(const est_conv_geometry *g, est_dtype dtype, est_conv_part part)
 {
     job j = { .g = g, .dtype = dtype, .size = est_dtype_size(dtype) };
 
@@ -59,7 +92,9 @@ static job make_job(const est_conv_geometry *g, est_dtype dtype)
 
     j.n_slices     = min64((int64_t)(j.flops / SLICE_FLOPS), min64(SLICES_MAX, g->n * j.blocks));
     j.n_slices     = j.n_slices < 1 ? 1 : j.n_slices;
-    j.thread_bytes = round64((size_t)(j.block * j.taps) * j.size);
+    j.matrix_bytes = round64((size_t)(j.block * j.taps) * j.size);
+    j.gemm_bytes   = round64(block_gemm_bytes(&j, part));
+    j.thread_bytes = j.matrix_bytes + j.gemm_bytes;
     return j;
 }
 
@@ -70,6 +105,13 @@ static void multiply(est_pool *pool, est_dtype dtype, const est_gemm *m)
     } else {
         est_gemm_f64(pool, m);
     }
+}
+
+/* All of a plain product at once, packing into `scratch`. */
+static void multiply_all(const job *j, est_pool *pool, est_gemm m, void *scratch)
+{
+    m.scratch = scratch;
+    multiply(pool, j->dtype, &m);
 }
 
 /* --- images to windows and back --------------------------------------------------------------------------------- */
@@ -139,6 +181,13 @@ static char *thread_matrix(const job *j, int thread)
     return j->threads + (size_t)thread * j->thread_bytes;
 }
 
+/* One block's product, by the thread that owns `matrix`. */
+static void multiply_block(const job *j, char *matrix, est_gemm m)
+{
+    m.scratch = j->gemm_bytes > 0 ? matrix + j->matrix_bytes : NULL;
+    multiply(NULL, j->dtype, &m);
+}
+
 /* --- forward ---------------------------------------------------------------------------------------------------- */
 
 static void forward_block(void *arg, int64_t task, int thread)
@@ -148,39 +197,29 @@ static void forward_block(void *arg, int64_t task, int thread)
     int64_t    n      = min64(j->block, j->pixels - first);
     int64_t    row    = image * j->pixels + first;
     char      *matrix = thread_matrix(j, thread);
-    est_gemm   m      = { .m   = n,
-                          .n   = j->g->k,
-                          .k   = j->taps,
-                          .a   = matrix,
-                          .lda = j->taps,
-                          .b   = j->filter,
-                          .ldb = j->g->k,
-                          .c   = j->out + row * j->g->k * (int64_t)j->size,
-                          .ldc = j->g->k };
+    est_gemm   m      = product_of(j, EST_CONV_FORWARD, n);
 
+    m.a = matrix;
+    m.b = j->filter;
+    m.c = j->out + row * j->g->k * (int64_t)j->size;
     write_windows(j, j->x + image * image_bytes(j), first, n, matrix);
-    multiply(NULL, j->dtype, &m);
+    multiply_block(j, matrix, m);
     if (j->done != NULL) j->done(j->done_arg, row, n, 0, j->g->k);
 }
 
 void est_conv_im2col(est_pool *pool, const est_conv_geometry *g, est_dtype dtype, const void *x, const void *filter,
                      void *y, void *scratch, est_gemm_done_fn done, void *done_arg)
 {
-    job      j       = make_job(g, dtype);
-    est_gemm product = { .m        = g->n * j.pixels,
-                         .n        = g->k,
-                         .k        = j.taps,
-                         .a        = x,
-                         .lda      = g->c,
-                         .b        = filter,
-                         .ldb      = g->k,
-                         .c        = y,
-                         .ldc      = g->k,
-                         .done     = done,
-                         .done_arg = done_arg };
+    job      j       = make_job(g, dtype, EST_CONV_FORWARD);
+    est_gemm product = product_of(&j, EST_CONV_FORWARD, g->n * j.pixels);
 
+    product.a        = x;
+    product.b        = filter;
+    product.c        = y;
+    product.done     = done;
+    product.done_arg = done_arg;
     if (is_plain_product(g) || j.taps == 0) {
-        multiply(pool, dtype, &product);
+        multiply_all(&j, pool, product, scratch);
         return;
     }
     j.x        = x;
@@ -204,18 +243,12 @@ static void input_image(void *arg, int64_t image, int thread)
     memset(dx, 0, (size_t)image_bytes(j));
     for (int64_t first = 0; first < j->pixels; first += j->block) {
         int64_t  n = min64(j->block, j->pixels - first);
-        est_gemm m = { .trans_b = true,
-                       .m       = n,
-                       .n       = j->taps,
-                       .k       = j->g->k,
-                       .a       = j->y + (image * j->pixels + first) * j->g->k * (int64_t)j->size,
-                       .lda     = j->g->k,
-                       .b       = j->filter,
-                       .ldb     = j->g->k,
-                       .c       = matrix,
-                       .ldc     = j->taps };
+        est_gemm m = product_of(j, EST_CONV_INPUT_GRAD, n);
 
-        multiply(NULL, j->dtype, &m);
+        m.a = j->y + (image * j->pixels + first) * j->g->k * (int64_t)j->size;
+        m.b = j->filter;
+        m.c = matrix;
+        multiply_block(j, matrix, m);
         if (j->dtype == EST_F32) {
             add_windows_f32(j->g, (const float *)(void *)matrix, first, n, dx);
         } else {
@@ -227,21 +260,15 @@ static void input_image(void *arg, int64_t image, int thread)
 void est_conv_im2col_input(est_pool *pool, const est_conv_geometry *g, est_dtype dtype, const void *dy,
                            const void *filter, void *dx, void *scratch)
 {
-    job      j       = make_job(g, dtype);
-    est_gemm product = { .trans_b = true,
-                         .m       = g->n * j.pixels,
-                         .n       = j.taps,
-                         .k       = g->k,
-                         .a       = dy,
-                         .lda     = g->k,
-                         .b       = filter,
-                         .ldb     = g->k,
-                         .c       = dx,
-                         .ldc     = g->c };
+    job      j       = make_job(g, dtype, EST_CONV_INPUT_GRAD);
+    est_gemm product = product_of(&j, EST_CONV_INPUT_GRAD, g->n * j.pixels);
 
+    product.a = dy;
+    product.b = filter;
+    product.c = dx;
     if (g->c == 0) return;
     if (is_plain_product(g)) {
-        multiply(pool, dtype, &product);
+        multiply_all(&j, pool, product, scratch);
         return;
     }
     j.y       = dy;
@@ -264,22 +291,17 @@ static void filter_slice(void *arg, int64_t slice, int thread)
     int64_t    n_all  = j->g->n * j->blocks;
     char      *matrix = thread_matrix(j, thread);
     char      *sum    = slice == 0 ? j->out : j->partial + (size_t)(slice - 1) * round64(filter_bytes(j));
-    est_gemm   m      = { .trans_a = true,
-                          .m       = j->taps,
-                          .n       = j->g->k,
-                          .a       = matrix,
-                          .lda     = j->taps,
-                          .ldb     = j->g->k,
-                          .c       = sum,
-                          .ldc     = j->g->k };
+    est_gemm   m      = product_of(j, EST_CONV_FILTER_GRAD, 0);
 
+    m.a = matrix;
+    m.c = sum;
     for (int64_t b = slice * n_all / j->n_slices; b < (slice + 1) * n_all / j->n_slices; b++) {
         int64_t image = b / j->blocks, first = b % j->blocks * j->block;
 
         m.k = min64(j->block, j->pixels - first);
         m.b = j->y + (image * j->pixels + first) * j->g->k * (int64_t)j->size;
         write_windows(j, j->x + image * image_bytes(j), first, m.k, matrix);
-        multiply(NULL, j->dtype, &m);
+        multiply_block(j, matrix, m);
         m.accumulate = true;
     }
 }
@@ -302,21 +324,15 @@ ADD_SLICES(double, f64)
 void est_conv_im2col_filter(est_pool *pool, const est_conv_geometry *g, est_dtype dtype, const void *x, const void *dy,
                             void *dfilter, void *scratch)
 {
-    job      j       = make_job(g, dtype);
-    est_gemm product = { .trans_a = true,
-                         .m       = j.taps,
-                         .n       = g->k,
-                         .k       = g->n * j.pixels,
-                         .a       = x,
-                         .lda     = g->c,
-                         .b       = dy,
-                         .ldb     = g->k,
-                         .c       = dfilter,
-                         .ldc     = g->k };
+    job      j       = make_job(g, dtype, EST_CONV_FILTER_GRAD);
+    est_gemm product = product_of(&j, EST_CONV_FILTER_GRAD, g->n * j.pixels);
 
+    product.a = x;
+    product.b = dy;
+    product.c = dfilter;
     if (j.taps * g->k == 0) return;
     if (is_plain_product(g)) {
-        multiply(pool, dtype, &product);
+        multiply_all(&j, pool, product, scratch);
         return;
     }
     if (g->n * j.pixels == 0) {
@@ -335,12 +351,13 @@ void est_conv_im2col_filter(est_pool *pool, const est_conv_geometry *g, est_dtyp
     }
 }
 
-size_t est_conv_im2col_scratch(const est_conv_geometry *g, est_dtype dtype, est_conv_part part, int threads)
+size_t est_conv_im2col_scratch(const est_pool *pool, const est_conv_geometry *g, est_dtype dtype, est_conv_part part)
 {
-    job    j     = make_job(g, dtype);
-    size_t bytes = (size_t)threads * j.thread_bytes;
+    job      j       = make_job(g, dtype, part);
+    est_gemm product = product_of(&j, part, g->n * j.pixels);
+    size_t   bytes   = (size_t)est_pool_threads(pool) * j.thread_bytes;
 
-    if (is_plain_product(g)) return 0;
+    if (is_plain_product(g)) return dtype == EST_F32 ? est_gemm_scratch(pool, &product) : 0;
     if (part == EST_CONV_FILTER_GRAD) bytes += (size_t)(j.n_slices - 1) * round64(filter_bytes(&j));
     return bytes;
 }

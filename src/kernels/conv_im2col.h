@@ -9,9 +9,9 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/gemm.h"
 
-/* What each of the three needs as scratch, for as many threads as the pool has. */
+/* What each of the three needs as scratch, with the pool it will run on. */
 typedef enum est_conv_part { EST_CONV_FORWARD, EST_CONV_INPUT_GRAD, EST_CONV_FILTER_GRAD } est_conv_part;
-size_t est_conv_im2col_scratch(const est_conv_geometry *g, est_dtype dtype, est_conv_part part, int threads);
+size_t est_conv_im2col_scratch(const est_pool *pool, const est_conv_geometry *g, est_dtype dtype, est_conv_part part);
 
 /* `done` is called for finished rows of y seen as [n * oh * ow, k]; NULL: nothing more to do. */
 void est_conv_im2col(est_pool *pool, const est_conv_geometry *g, est_dtype dtype, const void *x, const void *filter,

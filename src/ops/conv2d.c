@@ -195,7 +195,7 @@ static size_t forward_scratch(const est_call *c)
 {
     est_conv_geometry g = forward_geometry(c);
 
-    return est_conv_im2col_scratch(&g, c->out[0].dtype, EST_CONV_FORWARD, est_pool_threads(c->pool));
+    return est_conv_im2col_scratch(c->pool, &g, c->out[0].dtype, EST_CONV_FORWARD);
 }
 
 static est_status forward_im2col(est_call *c)
@@ -235,7 +235,7 @@ static size_t input_scratch(const est_call *c)
 {
     est_conv_geometry g = input_geometry(c);
 
-    return est_conv_im2col_scratch(&g, c->out[0].dtype, EST_CONV_INPUT_GRAD, est_pool_threads(c->pool));
+    return est_conv_im2col_scratch(c->pool, &g, c->out[0].dtype, EST_CONV_INPUT_GRAD);
 }
 
 static est_status input_im2col(est_call *c)
@@ -272,7 +272,7 @@ static size_t filter_scratch(const est_call *c)
 {
     est_conv_geometry g = filter_geometry(c);
 
-    return est_conv_im2col_scratch(&g, c->out[0].dtype, EST_CONV_FILTER_GRAD, est_pool_threads(c->pool));
+    return est_conv_im2col_scratch(c->pool, &g, c->out[0].dtype, EST_CONV_FILTER_GRAD);
 }
 
 static est_status filter_im2col(est_call *c)

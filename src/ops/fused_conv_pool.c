@@ -18,6 +18,7 @@
 #define LANES 8
 typedef float   lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 typedef int32_t masks __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
+typedef uint8_t bytes __attribute__((vector_size(LANES), aligned(1)));
 
 #define DEAD 4 /* `which` of a window that relu closed */
 
@@ -74,22 +75,25 @@ static inline void pool_lanes(const lanes y[4], lanes bias, float *pooled, unsig
     dead             = best <= 0; /* not so for NaN, which passes as it does through relu */
     *(lanes *)pooled = (lanes)((masks)best & ~dead);
     place            = (place & ~dead) | (dead & DEAD);
-    for (int i = 0; i < LANES; i++) which[i] = (unsigned char)place[i];
+    *(bytes *)which  = __builtin_convertvector(place, bytes);
 }
 
 /* One place, n_vectors * LANES channels: the four windows share their filter loads, and two vectors keep enough sums in
- * flight to hide the latency of a multiply-add. n_vectors must be a constant. */
-static inline __attribute__((always_inline)) void pool_one(const forward *f, const float *x, int64_t channel,
-                                                           int n_vectors, float *pooled, unsigned char *which)
+ * flight to hide the latency of a multiply-add. n_vectors must be a constant; kh and kwc (taps of a row, channels and
+ * all) are where the usual window is worth unrolling. */
+static inline __attribute__((always_inline)) void pool_one(const forward *f, const float *x, int64_t kh, int64_t kwc,
+                                                           int64_t channel, int n_vectors, float *pooled,
+                                                           unsigned char *which)
 {
     const sizes *s       = &f->s;
     int64_t      row     = s->w * s->c;
     lanes        y[2][4] = { 0 };
     const float *taps    = f->filter + channel;
 
-    for (int64_t i = 0; i < s->kh; i++) {
+    for (int64_t i = 0; i < kh; i++) {
         const float *at = x + i * row;
-        for (int64_t j = 0; j < s->kw * s->c; j++, taps += s->k) {
+#pragma GCC unroll 3
+        for (int64_t j = 0; j < kwc; j++, taps += s->k) {
 #pragma GCC unroll 2
             for (int v = 0; v < n_vectors; v++) {
                 lanes w = ((const lanes *)taps)[v];
@@ -106,7 +110,21 @@ static inline __attribute__((always_inline)) void pool_one(const forward *f, con
     }
 }
 
-static void forward_images(void *arg, int64_t begin, int64_t end, int64_t block)
+static inline __attribute__((always_inline)) void pool_row(const forward *f, const float *x, int64_t out, int64_t kh,
+                                                           int64_t kwc)
+{
+    const sizes *s = &f->s;
+
+    for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2 * s->c) {
+        int64_t k = 0;
+        for (; k + 2 * LANES <= s->k; k += 2 * LANES) {
+            pool_one(f, x, kh, kwc, k, 2, f->pooled + out + k, f->which + out + k);
+        }
+        if (k < s->k) pool_one(f, x, kh, kwc, k, 1, f->pooled + out + k, f->which + out + k);
+    }
+}
+
+static void forward_rows(void *arg, int64_t begin, int64_t end, int64_t block)
 {
     const forward *f = arg;
     const sizes   *s = &f->s;
@@ -115,13 +133,10 @@ static void forward_images(void *arg, int64_t begin, int64_t end, int64_t block)
     for (int64_t r = begin; r < end; r++) { /* one pooled row of one image */
         int64_t      n = r / s->ph, py = r % s->ph;
         const float *x = f->x + (n * s->h + 2 * py) * s->w * s->c;
-        for (int64_t px = 0; px < s->pw; px++) {
-            int64_t out = (r * s->pw + px) * s->k;
-            int64_t k   = 0;
-            for (; k + 2 * LANES <= s->k; k += 2 * LANES) {
-                pool_one(f, x + 2 * px * s->c, k, 2, f->pooled + out + k, f->which + out + k);
-            }
-            if (k < s->k) pool_one(f, x + 2 * px * s->c, k, 1, f->pooled + out + k, f->which + out + k);
+        if (s->kh == 3 && s->kw * s->c == 3) {
+            pool_row(f, x, r * s->pw * s->k, 3, 3);
+        } else {
+            pool_row(f, x, r * s->pw * s->k, s->kh, s->kw * s->c);
         }
     }
 }
@@ -137,7 +152,7 @@ static est_status conv_pool_cpu(est_call *c)
                             .which  = c->out[1].data };
     double           ns = (double)(f.s.pw * f.s.k * f.s.kh * f.s.kw * f.s.c) * 4 / 40;
 
-    est_parallel_for(c->pool, f.s.n * f.s.ph, f.s.ph, ns, forward_images, &f);
+    est_parallel_for(c->pool, f.s.n * f.s.ph, f.s.ph, ns, forward_rows, &f);
     return EST_OK;
 }
 
@@ -180,14 +195,40 @@ static inline __attribute__((always_inline)) void back_row(const backward *b, co
 
     for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2 * s->c) {
         lanes dy = *(const lanes *)(b->dpooled + out + channel), part[4];
-        masks place;
-        for (int i = 0; i < LANES; i++) place[i] = b->which[out + channel + i];
+        masks place = __builtin_convertvector(*(const bytes *)(b->which + out + channel), masks);
         for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
         *bias += (lanes)((masks)dy & (place != DEAD));
 #pragma GCC unroll 9
         for (int t = 0; t < n_taps; t++) {
             const float *at = x + offset[t];
             sum[t] += at[0] * part[0] + at[s->c] * part[1] + (at[row] * part[2] + at[row + s->c] * part[3]);
+        }
+    }
+}
+
+/* The same for a 3x3 window over one channel: each of the 16 pixels that a pooled value saw is loaded once and added to
+ * the taps through which it was seen. Nine sums, four parts and a pixel just fit the registers. */
+static inline void back_row_3x3(const backward *b, const float *x, int64_t out, int64_t channel, lanes sum[9],
+                                lanes *bias)
+{
+    const sizes *s = &b->s;
+
+    for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2) {
+        lanes dy    = *(const lanes *)(b->dpooled + out + channel), part[4];
+        masks place = __builtin_convertvector(*(const bytes *)(b->which + out + channel), masks);
+        for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
+        *bias += (lanes)((masks)dy & (place != DEAD));
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+#pragma GCC unroll 4
+            for (int c = 0; c < 4; c++) {
+                lanes pixel = x[r * s->w + c] - (lanes){ 0 };
+#pragma GCC unroll 4
+                for (int q = 0; q < 4; q++) {
+                    int i = r - q / 2, j = c - q % 2; /* the tap that put this pixel into window q */
+                    if (i >= 0 && i < 3 && j >= 0 && j < 3) sum[3 * i + j] += pixel * part[q];
+                }
+            }
         }
     }
 }
@@ -211,7 +252,9 @@ static void backward_block(void *arg, int64_t begin, int64_t end, int64_t block)
             for (int64_t r = begin; r < end; r++) {
                 int64_t      n = r / s->ph, py = r % s->ph;
                 const float *x = b->x + (n * s->h + 2 * py) * s->w * s->c;
-                if (n_taps == TAPS_MAX) { /* a constant here keeps the sums in registers */
+                if (s->c == 1 && s->kh == 3 && s->kw == 3) {
+                    back_row_3x3(b, x, r * s->pw * s->k, k, sum, &bias);
+                } else if (n_taps == TAPS_MAX) { /* a constant here keeps the sums in registers */
                     back_row(b, x, r * s->pw * s->k, k, offset, TAPS_MAX, sum, &bias);
                 } else {
                     back_row(b, x, r * s->pw * s->k, k, offset, n_taps, sum, &bias);

@@ -144,19 +144,25 @@ static const est_var *variable_of(const est_plan *plan, int32_t view)
     return NULL;
 }
 
-/* Whether some item after `k` writes the variable, and whether one that reads the view comes after such a write. */
+static bool writes_variable(const est_item *item, const est_var *var)
+{
+    for (int i = 0; i < item->call.n_in && i < 32; i++) {
+        if ((item->call.node->op->writes & 1u << i) != 0 && item->call.in[i]->data == var) return true;
+    }
+    return false;
+}
+
+/* Whether something looks at the view after the variable has been written, or while it is: an update may read its
+ * operands in any order. */
 static bool read_after_write(const est_plan *plan, int32_t view, const est_var *var)
 {
     bool written = false;
 
     for (int32_t k = plan->slots[view].maker + 1; k < plan->n_items; k++) {
         const est_item *item = &plan->items[k];
-        for (int i = 0; i < item->call.n_in; i++) {
-            int32_t in = est_view_index(plan, item->call.in[i]);
-            if (written && plan->slots[in].root == plan->slots[view].root && in == view) return true;
-        }
-        for (int i = 0; i < item->call.n_in && i < 32; i++) {
-            if ((item->call.node->op->writes & 1u << i) != 0 && item->call.in[i]->data == var) written = true;
+        written              = written || writes_variable(item, var);
+        for (int i = 0; i < item->call.n_in && written; i++) {
+            if (est_view_index(plan, item->call.in[i]) == view) return true;
         }
     }
     return written && plan->slots[view].kept;

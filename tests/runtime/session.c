@@ -139,25 +139,29 @@ static void passes_change_nothing_but_rounding(void **state)
     for (int i = 0; i < STEPS; i++) assert_float_equal(with[i], without[i], 2e-5f * (1 + with[i]));
 }
 
-static void steps_allocate_nothing(void **state)
+/* With one thread, so that all that a step looks up is looked up in this one. */
+static void steps_allocate_and_look_up_nothing(void **state)
 {
     tiny         m    = build_tiny(3);
     est_session *s    = NULL;
     est_step    *step = NULL;
     est_tensor  *feeds[4][3];
-    uint64_t     before;
+    uint64_t     allocated, looked_up;
     int          layouts;
 
     (void)state;
-    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_create(m.g, EST_SESSION(.threads = 1), &s));
     ok(est_session_init(s));
     ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
     for (int i = 0; i < 4; i++) fill_tiny(i == 0 ? 40 : 40 - 11 * i, (uint64_t)i, feeds[i]);
     for (int i = 0; i < 4; i++) ok(est_step_run(step, (const est_tensor *const *)feeds[i]));
-    before  = est_alloc_count();
-    layouts = est_step_layouts(step);
+    allocated = est_alloc_count();
+    layouts   = est_step_layouts(step);
     for (int i = 0; i < 1000; i++) ok(est_step_run(step, (const est_tensor *const *)feeds[i % 4]));
-    assert_int_equal(est_alloc_count(), before);
+    assert_int_equal(est_alloc_count(), allocated);
+    looked_up = est_node_attr_count();
+    for (int i = 0; i < 1000; i++) ok(est_step_run(step, (const est_tensor *const *)feeds[3]));
+    assert_int_equal(est_node_attr_count(), looked_up);
     assert_int_equal(est_step_layouts(step), layouts);
     assert_true(layouts <= 2); /* smaller batches fit into what the largest needed, but for a kernel's scratch */
     for (int i = 0; i < 4; i++) free_feeds(feeds[i]);
@@ -517,7 +521,7 @@ int main(void)
         cmocka_unit_test(same_bits_with_any_number_of_threads),
         cmocka_unit_test(same_seed_same_losses_other_seed_others),
         cmocka_unit_test(passes_change_nothing_but_rounding),
-        cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(steps_allocate_and_look_up_nothing),
         cmocka_unit_test(larger_batches_grow_the_plan_once),
         cmocka_unit_test(reads_see_the_value_before_unordered_writes),
         cmocka_unit_test(initializers_may_read_other_variables),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "graph/variable.h"
 #include "support/op_run.h"
 #include "tensor/shape.h"
@@ -121,10 +122,13 @@ static est_status hand_infer(const est_case_run *run, const est_node_def *node, 
     return EST_OK;
 }
 
-/* Runs the kernel with outputs and scratch filled with `pattern`; inplace >= 0: output 0 is written over that input. */
-static est_status hand_run(const est_kernel *kernel, hand_call *h, int pattern, int inplace)
+/* Runs the kernel with outputs and scratch filled with `pattern`; inplace >= 0: output 0 is written over that input.
+ * What it looks up is seen where it uses no other thread, what it allocates always. */
+static est_status hand_run(est_case_run *run, const est_kernel *kernel, hand_call *h, int pattern, int inplace,
+                           const char *how)
 {
     est_call  *c = &h->call;
+    uint64_t   allocated, looked_up;
     est_status status;
 
     for (int i = 0; i < c->n_out; i++) {
@@ -134,7 +138,13 @@ static est_status hand_run(const est_kernel *kernel, hand_call *h, int pattern, 
     }
     if (kernel->scratch != NULL) c->scratch = guarded_create(&h->scratch, kernel->scratch(c), pattern);
     if (kernel->prepare != NULL) EST_TRY(kernel->prepare(c));
-    status = kernel->run(c);
+    allocated = est_alloc_count();
+    looked_up = est_node_attr_count();
+    status    = kernel->run(c);
+    if (status == EST_OK) {
+        case_check(run, est_alloc_count() == allocated, "%s: run() allocates", how);
+        case_check(run, est_node_attr_count() == looked_up, "%s: run() looks up attributes", how);
+    }
     if (kernel->release != NULL) kernel->release(c);
     return status;
 }
@@ -193,7 +203,7 @@ static est_status run_kernel(est_case_run *run, const est_node_def *node, const 
     status = hand_infer(run, node, &h);
     if (status == EST_OK && kernel->accepts != NULL && !kernel->accepts(&h.call)) status = EST_UNIMPLEMENTED;
     if (status == EST_OK) {
-        status = hand_run(kernel, &h, pattern, inplace);
+        status = hand_run(run, kernel, &h, pattern, inplace, how);
         check_guards(run, &h, how);
         check_inputs_untouched(run, &h, inplace, how);
     }
