@@ -92,10 +92,11 @@ static void find_function(void *library, const char *name, void *out)
 
 static void find_others(void)
 {
-    void *blas = dlopen("libopenblas.so.0", RTLD_NOW); /* the serial one, if this program was linked with it */
+    void *blas = dlopen("/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0",
+                        RTLD_NOW); /* Debian's serial one */
     void *dnnl = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_GLOBAL);
 
-    if (blas == NULL) blas = dlopen("/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0", RTLD_NOW);
+    if (blas == NULL) blas = dlopen("libopenblas.so.0", RTLD_NOW);
     find_function(blas, "cblas_sgemm", &cblas_sgemm);
     find_function(dnnl, "dnnl_sgemm", &dnnl_sgemm);
     find_function(dnnl, "omp_set_num_threads", &omp_set_num_threads);

@@ -130,7 +130,7 @@ EST_API EST_MUST_CHECK est_status est_example_parser_create(const est_feature_sp
                                                             est_example_parser **out);
 
 /* Parses n serialized Examples into batch[n_specs], which the caller clears. The bytes of strings are copied, so the
- * examples may go. An error names the example (from 0) and the feature, and leaves `batch` untouched. */
+ * examples may go. An error names the example (from 0) and the feature, and leaves `batch` all zero. */
 EST_API EST_MUST_CHECK est_status est_example_parse(est_example_parser *parser, const est_str *examples, size_t n,
                                                     est_feature_batch *batch);
 

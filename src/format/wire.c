@@ -281,7 +281,7 @@ bool est_wire_list_next(est_wire_list *list, uint64_t *value)
 static uint8_t *room(est_wire_writer *w, size_t n)
 {
     if (w->failed) return NULL;
-    if (n > w->capacity - w->size) {
+    if (n > w->capacity - w->size || w->data == NULL) {
         size_t   capacity = w->capacity > 0 ? w->capacity : 256;
         uint8_t *data;
 

@@ -53,12 +53,10 @@ static est_gemm product_of(const job *j, est_conv_part part, int64_t pixels)
     int64_t taps = j->taps, k = j->g->k;
 
     switch (part) {
-    case EST_CONV_FORWARD:
-        return (est_gemm){ .m = pixels, .n = k, .k = taps, .lda = taps, .ldb = k, .ldc = k };
+    case EST_CONV_FORWARD: return (est_gemm){ .m = pixels, .n = k, .k = taps, .lda = taps, .ldb = k, .ldc = k };
     case EST_CONV_INPUT_GRAD:
         return (est_gemm){ .trans_b = true, .m = pixels, .n = taps, .k = k, .lda = k, .ldb = k, .ldc = taps };
-    default:
-        return (est_gemm){ .trans_a = true, .m = taps, .n = k, .k = pixels, .lda = taps, .ldb = k, .ldc = k };
+    default: return (est_gemm){ .trans_a = true, .m = taps, .n = k, .k = pixels, .lda = taps, .ldb = k, .ldc = k };
     }
 }
 
@@ -70,8 +68,8 @@ static size_t block_gemm_bytes(const job *j, est_conv_part part)
 
     if (j->dtype != EST_F32 || j->blocks == 0) return 0;
     for (int i = 0; i < 4; i++) {
-        est_gemm m     = product_of(j, part, i % 2 == 0 ? j->block : last);
-        m.accumulate   = i / 2 == 1;
+        est_gemm m    = product_of(j, part, i % 2 == 0 ? j->block : last);
+        m.accumulate  = i / 2 == 1;
         size_t needed = est_gemm_scratch(NULL, &m);
         if (needed > most) most = needed;
     }

@@ -30,7 +30,8 @@ typedef struct est_gemm {
 } est_gemm;
 
 /* Bytes est_gemm_f32 packs operands into, for these shapes, flags and strides (pointers are not looked at): what a
- * kernel adds to its own scratch, with the pool it will run on. Often 0. est_gemm_f64 needs none. */
+ * kernel adds to its own scratch, with the pool it will run on. Often 0. est_gemm_f64 needs none. Two calls at once, such
+ * as from tasks of the pool, need scratch of their own each. */
 size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g);
 
 /* k = 0 gives zeros (or leaves C when accumulating). */

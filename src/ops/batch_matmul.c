@@ -196,8 +196,8 @@ const est_op est_op_batch_matmul = {
                  "T: {float32, float64, int32, int64}",
     .infer     = batch_matmul_infer,
     .grad      = batch_matmul_grad,
-    .cpu       = EST_KERNELS({ .run = batch_matmul_cpu, .prepare = batch_matmul_prepare, .scratch = batch_matmul_scratch }),
-    .heavy     = true,
+    .cpu   = EST_KERNELS({ .run = batch_matmul_cpu, .prepare = batch_matmul_prepare, .scratch = batch_matmul_scratch }),
+    .heavy = true,
 };
 
 est_node est_batch_matmul(est_node a, est_node b, bool transpose_a, bool transpose_b)

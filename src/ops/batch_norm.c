@@ -313,10 +313,9 @@ const est_op est_op_fused_batch_norm_grad = {
     .signature =
         "y_backprop: T, x: T, scale: U, reserve_space_1: U, reserve_space_2: U, reserve_space_3: U -> "
         "x_backprop: T, scale_backprop: U, offset_backprop: U, reserve_space_4: U, reserve_space_5: U; " NORM_ATTRIBUTES,
-    .infer   = batch_norm_grad_infer,
-    .cpu     = EST_KERNELS({ .run     = batch_norm_grad_cpu,
-                             .scratch = batch_norm_grad_scratch,
-                             .prepare = batch_norm_grad_prepare }),
+    .infer = batch_norm_grad_infer,
+    .cpu   = EST_KERNELS(
+          { .run = batch_norm_grad_cpu, .scratch = batch_norm_grad_scratch, .prepare = batch_norm_grad_prepare }),
     .inplace = 1u << 0 | 1u << 1,
 };
 

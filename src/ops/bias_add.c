@@ -124,6 +124,7 @@ static est_status bias_add_grad_cpu(est_call *c)
         .dtype = c->in[0]->dtype, .term = EST_COLUMN_VALUE, .rows = rows_of(c), .cols = cols, .a = c->in[0]->data
     };
 
+    if (cols == 0) return EST_OK;
     est_columns_sum(c->pool, &columns, sum, sum + cols);
     for (int64_t j = 0; j < cols; j++) {
         if (c->out[0].dtype == EST_F32) {

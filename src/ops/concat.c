@@ -201,12 +201,32 @@ static est_status concat_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* Slices from where ConcatOffset says that the parts begin, as large as the parts. */
+static void concat_grad_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    int       n       = node->n_out;
+    est_node *offsets = est_alloc(sizeof *offsets * ((size_t)n + 1)), first;
+
+    if (offsets == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d parts", n));
+        return;
+    }
+    offsets[0] = est_node_dtype(in[1]) == EST_I32 ? in[1] : est_cast(in[1], EST_I32);
+    for (int i = 0; i < n; i++) offsets[i + 1] = est_shape_as(in[i + 2], EST_I32);
+    first = est_build(graph, &est_op_concat_offset, (est_nodes){ offsets, n + 1 }, EST_NO_ATTRS);
+    for (int i = 0; i < n; i++) {
+        out[i] = est_build3(&est_op_slice, in[0], est_output(first, i), offsets[i + 1], EST_NO_ATTRS);
+    }
+    est_free(offsets);
+}
+
 const est_op est_op_concat_grad = {
     .name       = "EstConcatGrad",
     .signature  = "dy: T, axis: Tidx, like: N*T -> output: N*T; N: int; T: type; Tidx: {int32, int64} = int32",
     .infer      = concat_grad_infer,
     .grad       = concat_grad_grad,
     .cpu        = EST_KERNELS({ .run = concat_grad_cpu }),
+    .lower      = concat_grad_lower,
     .shape_only = ~3u, /* all of `like` */
 };
 

@@ -303,12 +303,10 @@ const est_op est_op_conv2d_backprop_input = {
     .signature = "input_sizes: int32, filter: T, out_backprop: T -> output: T; " CONV_ATTRIBUTES,
     .infer     = conv2d_input_infer,
     .grad      = conv2d_input_grad,
-    .cpu       = EST_KERNELS({ .run     = input_direct,
-                               .accepts = input_accepts,
-                               .scratch = input_direct_scratch,
-                               .prepare = input_prepare },
-                             { .run = input_im2col, .scratch = input_scratch, .prepare = input_prepare }),
-    .heavy     = true,
+    .cpu       = EST_KERNELS(
+              { .run = input_direct, .accepts = input_accepts, .scratch = input_direct_scratch, .prepare = input_prepare },
+              { .run = input_im2col, .scratch = input_scratch, .prepare = input_prepare }),
+    .heavy = true,
 };
 
 const est_op est_op_conv2d_backprop_filter = {

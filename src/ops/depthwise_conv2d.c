@@ -119,11 +119,9 @@ static est_status depthwise_filter_prepare(est_call *c)
 
 static depthwise make_job(const est_call *c, const est_view *x, const est_view *filter)
 {
-    return (depthwise){ .g   = est_conv_kept(c),
-                        .m   = filter->shape.dim[3],
-                        .x   = x->data,
-                        .w   = filter->data,
-                        .out = c->out[0].data };
+    return (depthwise){
+        .g = est_conv_kept(c), .m = filter->shape.dim[3], .x = x->data, .w = filter->data, .out = c->out[0].data
+    };
 }
 
 /* What is done with one tap of one window, along the channels. Offsets are in elements: of a pixel of x, of a tap of
@@ -307,10 +305,9 @@ const est_op est_op_depthwise_conv2d_backprop_filter = {
     .signature = "input: T, filter_sizes: int32, out_backprop: T -> output: T; " DEPTHWISE_ATTRIBUTES,
     .infer     = depthwise_filter_infer,
     .grad      = depthwise_filter_grad,
-    .cpu       = EST_KERNELS({ .run     = depthwise_filter_cpu,
-                               .scratch = depthwise_filter_scratch,
-                               .prepare = depthwise_filter_prepare }),
-    .heavy     = true,
+    .cpu       = EST_KERNELS(
+              { .run = depthwise_filter_cpu, .scratch = depthwise_filter_scratch, .prepare = depthwise_filter_prepare }),
+    .heavy = true,
 };
 
 est_node est_depthwise_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding)

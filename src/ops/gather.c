@@ -324,6 +324,43 @@ static est_status gather_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* The product of entries [begin, end) of a shape that is a vector. */
+static est_node entries_product(est_node shape, int begin, int end)
+{
+    return est_reduce_prod(
+        est_strided_slice(shape, EST_I64S(begin), EST_I64S(end), EST_I64S(1), (est_strided_slice_options){ 0 }),
+        EST_I64S(0), false);
+}
+
+/* A segment sum: with params as [batch, outer, rows, inner], slice (b, o, i) of dy goes to row
+ * (b * outer + o) * rows + indices[b, i]. */
+static void gather_grad_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node         params = in[0], indices = in[1], dy = in[2];
+    const est_shape *s     = est_node_shape(params);
+    const est_value *given = est_node_value(in[3]);
+    est_dtype        dtype = est_node_dtype(indices);
+    int              rank  = est_node_shape(indices)->rank, axis, batch_dims;
+
+    if (s->rank < 0 || rank < 0 || given == NULL || given->v[0] == EST_VALUE_UNKNOWN) return;
+    if (resolve_batch_dims(node, est_node_shape(indices), &batch_dims) != EST_OK) return;
+    axis = (int)(given->v[0] < 0 ? given->v[0] + s->rank : given->v[0]);
+
+    est_node shape = est_shape_as(params, dtype), one = est_scalar(graph, dtype, 1);
+    est_node batch = entries_product(shape, 0, batch_dims), outer = entries_product(shape, batch_dims, axis);
+    est_node rows   = entries_product(shape, axis, axis + 1);
+    est_node picks  = entries_product(est_shape_as(indices, dtype), batch_dims, rank);
+    est_node inner  = est_strided_slice(shape, EST_I64S(axis + 1), EST_I64S(s->rank), EST_I64S(1),
+                                        (est_strided_slice_options){ 0 });
+    est_node places = est_mul(batch, outer);
+    est_node first  = est_mul(est_range(est_scalar(graph, dtype, 0), places, one), rows); /* row of each (b, o) */
+    est_node ids    = est_add(est_reshape_to(first, est_pack(EST_NODES(batch, outer, one), 0)),
+                              est_reshape_to(indices, est_pack(EST_NODES(batch, one, picks), 0)));
+    est_node slices = est_reshape_to(dy, est_concat(EST_NODES(est_pack(EST_NODES(batch, outer, picks), 0), inner), 0));
+
+    out[0] = est_reshape_to(est_unsorted_segment_sum(slices, ids, est_mul(places, rows)), shape);
+}
+
 const est_op est_op_gather_grad = {
     .name       = "EstGatherGrad",
     .signature  = "params: T, indices: Tindices, dy: T, axis: Taxis -> output: T; batch_dims: int = 0; "
@@ -331,6 +368,7 @@ const est_op est_op_gather_grad = {
     .infer      = gather_grad_infer,
     .grad       = gather_grad_grad,
     .cpu        = EST_KERNELS({ .run = gather_grad_cpu, .prepare = prepare_batch_dims }),
+    .lower      = gather_grad_lower,
     .shape_only = 1u << 0,
 };
 
@@ -365,6 +403,20 @@ static est_status gather_or_zero_cpu(est_call *c)
     return run_gather(c, &job);
 }
 
+/* Row 0 in place of the negative ones, then zeros over it. */
+static void gather_or_zero_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node zero  = est_scalar(graph, est_node_dtype(in[1]), 0);
+    est_node slice = est_strided_slice(est_shape_of(in[0]), EST_I64S(1), EST_I64S(0), EST_I64S(1),
+                                       (est_strided_slice_options){ .end_mask = 1 });
+    est_node shape = est_concat(EST_NODES(est_shape_of(in[1]), est_ones_like(slice)), 0); /* broadcasts over a slice */
+    est_node valid = est_reshape_to(est_greater_equal(in[1], zero), shape);
+
+    (void)node;
+    out[0] = est_select(valid, est_gather(in[0], est_maximum(in[1], zero), 0),
+                        est_scalar(graph, est_node_dtype(in[0]), 0));
+}
+
 const est_op est_op_gather_or_zero = {
     .name      = "EstGatherOrZero",
     .signature = "params: T, indices: Tindices -> output: T; T: {float32, float64, int32, int64}; "
@@ -372,4 +424,5 @@ const est_op est_op_gather_or_zero = {
     .infer     = gather_or_zero_infer,
     .grad      = gather_or_zero_grad,
     .cpu       = EST_KERNELS({ .run = gather_or_zero_cpu }),
+    .lower     = gather_or_zero_lower,
 };

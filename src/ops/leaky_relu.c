@@ -22,7 +22,7 @@ static void leaky_relu_grad_fn(est_grad *g)
         const est_call *c     = arg;                                                                                   \
         const T        *value = c->in[0]->data, *sign = c->in[c->n_in - 1]->data;                                      \
         T              *z     = c->out[0].data;                                                                        \
-        const T         alpha = (T)c->param[0].f;                                                                       \
+        const T         alpha = (T)c->param[0].f;                                                                      \
                                                                                                                        \
         (void)block;                                                                                                   \
         EST_INDEPENDENT                                                                                                \

@@ -146,11 +146,9 @@ static est_status max_pool_cpu(est_call *c)
 
 static est_status max_pool_grad_cpu(est_call *c)
 {
-    max_pool m = { .g   = est_conv_kept(c),
-                   .x   = c->in[0]->data,
-                   .y   = c->in[1]->data,
-                   .dy  = c->in[2]->data,
-                   .out = c->out[0].data };
+    max_pool m = {
+        .g = est_conv_kept(c), .x = c->in[0]->data, .y = c->in[1]->data, .dy = c->in[2]->data, .out = c->out[0].data
+    };
 
     est_parallel_for(c->pool, m.g.n, 1, est_pool_image_ns(&m.g, GRAD_TAP_NS),
                      c->out[0].dtype == EST_F32 ? grad_images_f32 : grad_images_f64, &m);

@@ -58,5 +58,17 @@ const est_op est_op_range = {
 
 est_node est_range(est_node start, est_node limit, est_node delta)
 {
+    est_node  in[3] = { start, limit, delta };
+    est_dtype dtype;
+
+    for (int i = 0; i < 3; i++) {
+        dtype = est_node_dtype(in[i]);
+        if (dtype == EST_F32 || dtype == EST_F64) {
+            return est_graph_poison(in[i].graph, est_fail(EST_INVALID_ARGUMENT,
+                                                          "est_range counts in int32 or int64, not in %s: make a range "
+                                                          "of integers, then est_cast and est_scale it",
+                                                          est_dtype_name(dtype)));
+        }
+    }
     return est_build3(&est_op_range, start, limit, delta, EST_NO_ATTRS);
 }

@@ -177,7 +177,6 @@ static void reduce_grad_lower(const est_node_def *node, est_graph *graph, const 
     const est_shape *s    = est_node_shape(x);
     uint32_t         mask;
 
-    (void)graph;
     if (s->rank < 0 || !all_known(axes) || axes_from_value(axes, s->rank, &mask) != EST_OK) return;
     for (int a = 0; a < s->rank && !est_node_bool(node, "keep_dims"); a++) {
         if (mask >> a & 1) dx = est_expand_dims(dx, a);
@@ -185,7 +184,8 @@ static void reduce_grad_lower(const est_node_def *node, est_graph *graph, const 
     dx     = est_broadcast_to(dx, est_shape_of(x));
     out[0] = dx;
     if (est_node_bool(node, "mean")) {
-        out[0] = est_div(dx, est_cast(est_floor_div(est_size(x), est_size(in[0])), est_node_dtype(dx)));
+        est_node n = est_maximum(est_size(in[0]), est_scalar(graph, EST_I32, 1)); /* 0 when x is empty too */
+        out[0]     = est_div(dx, est_cast(est_floor_div(est_size(x), n), est_node_dtype(dx)));
     }
 }
 

@@ -94,10 +94,28 @@ static est_status reduce_prod_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* The same in ops: products of x with ones for zeros, and the number of zeros. */
+static void reduce_prod_grad_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_dtype dtype   = est_node_dtype(in[1]);
+    est_attrs keep    = EST_ATTRS(est_attr_bool("keep_dims", true));
+    est_node  zero    = est_scalar(graph, dtype, 0);
+    est_node  is_zero = est_equal(in[1], zero);
+    est_node  count   = est_cast(is_zero, dtype);
+    est_node  x       = est_select(is_zero, est_scalar(graph, dtype, 1), in[1]);
+    est_node  product = est_build2(&est_op_reduce_prod, x, in[2], keep);
+    est_node  others  = est_sub(est_build2(&est_op_reduce_sum, count, in[2], keep), count); /* zeros but itself */
+
+    (void)node;
+    others = est_select(est_greater(others, zero), zero, est_div(product, x));
+    out[0] = est_mul(est_reshape_like(in[0], product), others);
+}
+
 const est_op est_op_reduce_prod_grad = {
     .name      = "EstProdGrad",
     .signature = "dy: T, x: T, reduction_indices: Tidx -> dx: T; keep_dims: bool = false; T: {float32, float64}; "
                  "Tidx: {int32, int64} = int32",
     .infer     = reduce_prod_grad_infer,
     .cpu       = EST_KERNELS({ .run = reduce_prod_grad_cpu, .scratch = reduce_prod_grad_scratch }),
+    .lower     = reduce_prod_grad_lower,
 };

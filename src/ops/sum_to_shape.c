@@ -80,21 +80,36 @@ static void sum_to_shape_grad(est_grad *g)
     g->din[0].values = est_broadcast_to(g->dout[0], est_shape_of(g->in[0]));
 }
 
-/* Sum over the axes that are known to be repeated, then Reshape. Unknown dimensions count as not repeated. */
+/* Whether x's shape tells which axes to sum: summing one where both have 1 does no harm. */
+static bool axes_are_known(const est_shape *dy, const est_shape *x)
+{
+    bool known = dy->rank >= 0 && x->rank >= 0;
+
+    for (int a = 0; known && a < x->rank; a++) known = x->dim[a] >= 0 || dy->dim[a + dy->rank - x->rank] == 1;
+    return known;
+}
+
+/* As TensorFlow does it, with constant axes where they are known. */
 static void sum_to_shape_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
     const est_shape *dy = est_node_shape(in[0]), *x = est_node_shape(in[1]);
     int64_t          axes[EST_RANK_MAX];
-    uint32_t         mask;
-    int              n = 0;
+    est_node         sum = in[0];
+    int              n   = 0;
 
     (void)node, (void)graph;
-    if (dy->rank < 0 || x->rank < 0) return;
-    mask = repeated_axes(dy, x);
-    for (int a = 0; a < dy->rank; a++) {
-        if (mask >> a & 1) axes[n++] = a;
+    if (!axes_are_known(dy, x)) {
+        est_node args = est_build2(&est_op_broadcast_gradient_args, est_shape_of(in[1]), est_shape_of(in[0]),
+                                   EST_NO_ATTRS);
+        sum           = est_build2(&est_op_reduce_sum, in[0], args, EST_NO_ATTRS);
+    } else {
+        uint32_t mask = repeated_axes(dy, x);
+        for (int a = 0; a < dy->rank; a++) {
+            if (mask >> a & 1) axes[n++] = a;
+        }
+        if (n > 0) sum = est_reduce_sum(in[0], (est_i64s){ axes, n }, false);
     }
-    out[0] = est_reshape_like(n == 0 ? in[0] : est_reduce_sum(in[0], (est_i64s){ axes, n }, false), in[1]);
+    out[0] = est_reshape_like(sum, in[1]);
 }
 
 const est_op est_op_sum_to_shape = {

@@ -116,13 +116,23 @@ est_status est_item_prepare(est_item *item)
             changed = true;
         }
     }
-    return changed && item->kernel->prepare != NULL ? item->kernel->prepare(&item->call) : EST_OK;
+    if (changed && item->kernel->prepare != NULL) {
+        est_status status = item->kernel->prepare(&item->call);
+        if (status != EST_OK) seen[0].rank = -2; /* not prepared: to be tried again */
+        return status;
+    }
+    return EST_OK;
+}
+
+static size_t scratch_bytes(const est_item *item)
+{
+    return item->kernel != NULL && item->kernel->scratch != NULL ? item->kernel->scratch(&item->call) : 0;
 }
 
 /* Whether memory laid out before still does: capacities, scratch, and every "written over its input". */
 static bool still_fits(est_plan *plan)
 {
-    bool fits = plan->n_layouts > 0;
+    bool fits = plan->laid_out;
 
     for (int32_t v = 0; v < plan->n_views; v++) {
         est_slot *slot  = &plan->slots[v];
@@ -135,7 +145,7 @@ static bool still_fits(est_plan *plan)
     }
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item *item  = &plan->items[k];
-        size_t    bytes = item->kernel != NULL && item->kernel->scratch != NULL ? item->kernel->scratch(&item->call) : 0;
+        size_t    bytes = item->late ? 0 : scratch_bytes(item);
         if (bytes > item->scratch_bytes) {
             item->scratch_bytes = bytes;
             fits                = false;
@@ -159,6 +169,7 @@ est_status est_plan_resolve(est_plan *plan)
 {
     est_status status;
 
+    plan->resolved = false;
     for (int32_t k = 0; k < plan->n_items; k++) {
         status = est_item_infer(plan, &plan->items[k], false);
         if (status != EST_OK) return est_item_failed(&plan->items[k], status);
@@ -169,13 +180,15 @@ est_status est_plan_resolve(est_plan *plan)
         list_steps(plan);
         EST_TRY(est_plan_stages(plan));
     }
-    if (!still_fits(plan)) EST_TRY(est_plan_layout(plan));
+    plan->laid_out = still_fits(plan);
+    if (!plan->laid_out) EST_TRY(est_plan_layout(plan));
     for (int32_t i = 0; i < plan->n_steps; i++) {
         est_item *item = &plan->items[plan->steps[i]];
         if (item->kernel == NULL || item->late) continue;
         status = est_item_prepare(item);
         if (status != EST_OK) return est_item_failed(item, status);
     }
+    plan->resolved = true;
     return EST_OK;
 }
 
@@ -194,10 +207,9 @@ static est_status check_feed(const est_node_def *def, const est_tensor *feed)
                     est_dtype_name(est_tensor_dtype(feed)), est_shape_text(est_tensor_shape(feed), got));
 }
 
-/* Points views of fed tensors at their memory; true in *changed when a shape differs from the last run's. */
-static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds, bool *changed)
+/* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last run's. */
+static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
 {
-    *changed = plan->n_layouts == 0;
     for (int i = 0; i < plan->io.n_feeds; i++) {
         const est_shape *shape = feeds[i] != NULL ? est_tensor_shape(feeds[i]) : NULL;
         est_item        *item  = &plan->items[plan->item_of[plan->io.feeds[i].id]];
@@ -210,7 +222,7 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds, boo
             view->count          = est_tensor_count(feeds[i]);
             item->out_shape[0]   = *shape;
             item->out_value[0].n = -1;
-            *changed             = true;
+            plan->resolved       = false;
         }
         view->data = est_tensor_data(feeds[i]);
     }
@@ -260,10 +272,26 @@ static est_status grow_heap(est_plan *plan, est_item *item)
     return EST_OK;
 }
 
+static est_status grow_scratch(est_plan *plan, est_item *item)
+{
+    size_t bytes = scratch_bytes(item);
+
+    if (bytes <= item->scratch_bytes) return EST_OK;
+    plan->device->free(item->call.scratch);
+    item->scratch_bytes = bytes + bytes / 2;
+    item->call.scratch  = plan->device->alloc(item->scratch_bytes);
+    if (item->call.scratch != NULL) return EST_OK;
+    item->scratch_bytes = 0;
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of scratch", bytes);
+}
+
 static est_status follow_shapes(est_plan *plan, est_item *item)
 {
     EST_TRY(est_item_infer(plan, item, true));
-    if (item->late && item->kernel != NULL) EST_TRY(grow_heap(plan, item));
+    if (item->late && item->kernel != NULL) {
+        EST_TRY(grow_heap(plan, item));
+        EST_TRY(grow_scratch(plan, item));
+    }
     return item->kernel != NULL ? est_item_prepare(item) : EST_OK;
 }
 
@@ -332,11 +360,9 @@ static est_status run_lanes(est_plan *plan, const est_stage *stage)
 
 est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed)
 {
-    bool changed;
-
     plan->run_seed = run_seed;
-    EST_TRY(take_feeds(plan, feeds, &changed));
-    if (changed) EST_TRY(est_plan_resolve(plan));
+    EST_TRY(take_feeds(plan, feeds));
+    if (!plan->resolved) EST_TRY(est_plan_resolve(plan));
     EST_TRY(check_variables(plan));
     follow_feeds(plan);
     est_trace_begin(plan->trace);

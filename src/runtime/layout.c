@@ -225,7 +225,7 @@ static int32_t list_places(est_plan *plan, place *places)
     }
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item *item = &plan->items[k];
-        if (item->scratch_bytes == 0) continue;
+        if (item->scratch_bytes == 0 || item->late) continue;
         places[n++] = (place){ round_up(item->scratch_bytes), &item->scratch_offset, moment_begin(plan, k),
                                moment_end(plan, k) };
     }
@@ -260,7 +260,8 @@ static void set_pointers(est_plan *plan)
         }
     }
     for (int32_t k = 0; k < plan->n_items; k++) {
-        est_item *item     = &plan->items[k];
+        est_item *item = &plan->items[k];
+        if (item->late) continue; /* its own, grown when it runs */
         item->call.scratch = item->scratch_bytes > 0 ? plan->slab + item->scratch_offset : NULL;
     }
 }
@@ -276,6 +277,9 @@ static void drop_heap(est_plan *plan)
 void est_plan_free_buffers(est_plan *plan)
 {
     drop_heap(plan);
+    for (int32_t k = 0; k < plan->n_items && plan->items != NULL; k++) {
+        if (plan->items[k].late) plan->device->free(plan->items[k].call.scratch);
+    }
     plan->device->free(plan->slab);
     plan->slab = NULL;
 }
@@ -296,8 +300,11 @@ est_status est_plan_layout(est_plan *plan)
         find_last_uses(plan, last);
         assign_buffers(plan, last);
         status = grow_slab(plan, place_all(places, list_places(plan, places), busy));
-        if (status == EST_OK) set_pointers(plan);
-        plan->n_layouts++;
+        if (status == EST_OK) {
+            set_pointers(plan);
+            plan->n_layouts++;
+            plan->laid_out = true;
+        }
     }
     est_free(last);
     est_free(places);

@@ -145,33 +145,56 @@ static bool touches(const orderer *o, const est_node_def *def, int32_t var, bool
     return touched;
 }
 
-/* P2 for one writer of one variable: everything that touches the variable and does not come after the writer comes
- * before it. Writers that neither order nor program puts apart run in the order of the program. */
-static est_status order_writer(orderer *o, const est_node_def *writer, int32_t var)
+static est_status add_hazard(orderer *o, int32_t from, int32_t to)
 {
-    mark_after(o, writer->id);
+    int32_t  begin = o->edges.n;
+    int32_t *next;
+
+    EST_TRY(add_edge(&o->edges, from, to));
+    next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
+    if (next == NULL) return no_memory();
+    o->next = next;
+    link_edges(o, begin);
+    return EST_OK;
+}
+
+/* Writers of one variable run in the order of the program: nothing made earlier can wait for one made later. */
+static est_status order_after_earlier_writers(orderer *o, const est_node_def *writer, int32_t var)
+{
     for (int32_t id = 0; id < o->n; id++) {
-        const est_node_def *def   = o->live[id] ? est_graph_node(o->g, id) : NULL;
-        int32_t             begin = o->edges.n;
+        const est_node_def *def = o->live[id] ? est_graph_node(o->g, id) : NULL;
         bool                also_writes;
 
-        if (def == NULL || id == writer->id || o->after[id] || !touches(o, def, var, &also_writes)) continue;
-        if (also_writes && def->order > writer->order) continue; /* gets its edge when its own turn comes */
-        EST_TRY(add_edge(&o->edges, id, writer->id));
-        int32_t *next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
-        if (next == NULL) return no_memory();
-        o->next = next;
-        link_edges(o, begin);
+        if (def == NULL || def->order >= writer->order || def->op->writes == 0) continue;
+        if (touches(o, def, var, &also_writes) && also_writes) EST_TRY(add_hazard(o, id, writer->id));
     }
     return EST_OK;
 }
 
+/* P2 for one writer of one variable: what reads the variable and does not come after the writer comes before it. */
+static est_status order_after_readers(orderer *o, const est_node_def *writer, int32_t var)
+{
+    mark_after(o, writer->id);
+    for (int32_t id = 0; id < o->n; id++) {
+        const est_node_def *def = o->live[id] ? est_graph_node(o->g, id) : NULL;
+        bool                also_writes;
+
+        if (def == NULL || o->after[id] || !touches(o, def, var, &also_writes) || also_writes) continue;
+        EST_TRY(add_hazard(o, id, writer->id));
+    }
+    return EST_OK;
+}
+
+/* Writers first: whether a reader comes after a writer may depend on which writers that one comes after. */
 static est_status order_hazards(orderer *o, const int32_t *by_order)
 {
-    for (int32_t k = 0; k < o->n; k++) {
-        const est_node_def *def = est_graph_node(o->g, by_order[k]);
+    static est_status (*const rule[2])(orderer *, const est_node_def *, int32_t) = { order_after_earlier_writers,
+                                                                                     order_after_readers };
+
+    for (int32_t k = 0; k < 2 * o->n; k++) {
+        const est_node_def *def = est_graph_node(o->g, by_order[k % o->n]);
         for (int32_t i = 0; o->live[def->id] && i < def->n_in; i++) {
-            if (writes(def, i)) EST_TRY(order_writer(o, def, o->var[def->in[i].node]));
+            if (writes(def, i)) EST_TRY(rule[k / o->n](o, def, o->var[def->in[i].node]));
         }
     }
     return EST_OK;

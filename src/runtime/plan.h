@@ -58,7 +58,7 @@ typedef struct est_item {
     bool              copied;  /* an alias op that must copy (P2, P4) */
     bool              runs;    /* its data is needed, or it has an effect */
     bool              dynamic; /* shapes depend on data of this step: inferred just before it runs */
-    bool              late;    /* dynamic, and not even bounded before: its memory is on the heap */
+    bool              late;    /* dynamic, and not even bounded before: its memory and scratch are on the heap */
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
@@ -112,7 +112,9 @@ typedef struct est_plan {
     char       *slab;
     size_t      slab_bytes;
     int         n_layouts;
+    bool        laid_out; /* memory suits the largest shapes seen; false while a layout is due */
     est_shape  *fed;  /* shapes of the last feeds; rank -2: never fed */
+    bool        resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
     est_var   **vars; /* that must be initialised before a run */
     int         n_vars;
     bool        check_numerics;

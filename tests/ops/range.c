@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 — Range. */
+#include <string.h>
+
 #include "support/coords.h"
+#include "support/graph_test.h"
 #include "support/op_check.h"
 
 static void range_ref(est_ref *r)
@@ -37,4 +40,20 @@ static const est_op_case cases[] = {
     { "Range", { INTS(0, 1), INT(5), INT(1) }, .fails = EST_INVALID_ARGUMENT, .says = "rank 0" },
 };
 
-EST_OP_CHECK_MAIN(cases)
+/* Floats are refused in words, not by the list of dtypes. */
+static void test_floats(void)
+{
+    est_graph *graph = test_graph();
+    est_node   x     = est_scalar(graph, EST_F32, 1);
+
+    est_range(est_scalar(graph, EST_F32, 0), x, x);
+    CHECK(est_graph_status(graph) == EST_INVALID_ARGUMENT);
+    CHECK(strstr(est_error_message(), "int32 or int64, not in float32") != NULL, "%s", est_error_message());
+    est_graph_free(graph);
+}
+
+int main(int argc, char **argv)
+{
+    test_floats();
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
+}

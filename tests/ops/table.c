@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops: every name is found, none twice, and every signature can be read. */
+ * The table of ops: every name is found, none twice, every signature can be read, and what TensorFlow does not have can
+ * be written in its ops. */
 #include "graph/signature.h"
 #include "ops/ops.h"
 #include "support/graph_test.h"
@@ -17,6 +18,12 @@ int main(void)
         CHECK((*op)->infer != NULL, "%s has no shape function", (*op)->name);
         CHECK((*op)->cpu != NULL || (*op)->alias || (*op)->source != EST_SOURCE_NONE || signature.n_out == 0,
               "%s can neither run nor be left out", (*op)->name);
+    }
+    for (const est_op *const *op = est_op_table(); *op != NULL; op++) { /* op_check.h runs what they lower to */
+        bool ours = strncmp((*op)->name, "Est", 3) == 0;
+
+        CHECK(ours || ((*op)->lower == NULL && !(*op)->planned), "%s is TensorFlow's own", (*op)->name);
+        CHECK(!ours || (*op)->planned == ((*op)->lower == NULL), "%s must lower to TensorFlow's ops", (*op)->name);
     }
     CHECK(n > 20);
     CHECK(est_op_find("NoSuchOp") == NULL && est_op_find("") == NULL);

@@ -472,6 +472,37 @@ static void a_batch_of_one_may_broadcast(void **state)
     est_graph_free(g);
 }
 
+static void after_a_failed_run_shapes_are_looked_at_again(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *t[3], *wrong = NULL;
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node a   = est_placeholder(g, "a", EST_F32, EST_SHAPE(-1));
+    est_node b   = est_placeholder(g, "b", EST_F32, EST_SHAPE(-1));
+    est_node sum = est_add(est_square(a), b);
+    for (int i = 0; i < 3; i++) ok(est_tensor_f32(EST_SHAPE(i + 2), (const float[]){ 1, 2, 3, 4 }, &t[i]));
+    ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 1, 2 }, &wrong));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_prepare(s, EST_NODES(a, b), EST_NODES(sum), (est_nodes){ 0 }, &step));
+    ok(est_step_run(step, (const est_tensor *[]){ t[0], t[0] }));
+    for (int i = 0; i < 2; i++) { /* the second time must fail too */
+        assert_int_equal(est_step_run(step, (const est_tensor *[]){ t[1], t[2] }), EST_INVALID_ARGUMENT);
+        assert_non_null(strstr(est_error_message(), "AddV2"));
+    }
+    assert_int_equal(est_step_run(step, (const est_tensor *[]){ t[2], wrong }), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_step_run(step, (const est_tensor *[]){ t[2], t[0] }), EST_INVALID_ARGUMENT);
+    ok(est_step_run(step, (const est_tensor *[]){ t[2], t[2] }));
+    assert_memory_equal(est_step_data(step, 0), ((float[]){ 2, 6, 12, 20 }), 16);
+    for (int i = 0; i < 3; i++) est_tensor_free(t[i]);
+    est_tensor_free(wrong);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
 static void timeline_and_report_show_every_kernel(void **state)
 {
     tiny         m    = build_tiny(3);
@@ -534,6 +565,7 @@ int main(void)
         cmocka_unit_test(sizes_decided_by_data_flow_on),
         cmocka_unit_test(shapes_fed_as_numbers_work),
         cmocka_unit_test(a_batch_of_one_may_broadcast),
+        cmocka_unit_test(after_a_failed_run_shapes_are_looked_at_again),
         cmocka_unit_test(timeline_and_report_show_every_kernel),
     };
 

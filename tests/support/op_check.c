@@ -178,31 +178,27 @@ est_status case_write_variables(const est_case_run *run, est_session *session)
 
 /* --- runs ------------------------------------------------------------------------------------------------------ */
 
-/* Runs the op once in `session` and takes its outputs and the variables' new contents. */
-static est_status run_once(const est_case_run *run, est_session *session, est_node node, const est_node *in,
-                           est_case_out *out)
+est_status case_run_nodes(const est_case_run *run, est_session *session, est_nodes outputs, est_node target,
+                          const est_node *in, est_case_out *out)
 {
-    const est_node_def *def = est_def(node);
-    est_feed            feeds[EST_CASE_IN_MAX];
-    est_node            fetches[EST_CASE_OUT_MAX];
-    est_tensor         *got[EST_CASE_OUT_MAX];
-    int                 n_feeds = 0, n_fetches = 0;
+    est_feed    feeds[EST_CASE_IN_MAX];
+    est_node    fetches[EST_CASE_OUT_MAX];
+    est_tensor *got[EST_CASE_OUT_MAX];
+    int         n_feeds = 0, n_fetches = 0;
 
     for (int k = 0; k < run->n_in; k++) {
         if (run->test->in[k].variable || run->test->in[k].constant) continue;
         feeds[n_feeds++] = (est_feed){ in[k], run->in[k] };
     }
-    if (def->n_out > EST_CASE_OUT_MAX)
-        return est_fail(EST_OUT_OF_RANGE, "the harness takes %d outputs", EST_CASE_OUT_MAX);
-    for (int i = 0; i < def->n_out; i++) {
-        if (def->dtype[i] != EST_RESOURCE) fetches[n_fetches++] = est_output(node, i);
+    for (int i = 0; i < outputs.n; i++) {
+        if (est_node_dtype(outputs.data[i]) != EST_RESOURCE) fetches[n_fetches++] = outputs.data[i];
     }
     EST_TRY(case_write_variables(run, session));
     EST_TRY(est_session_run(session, (est_feeds){ feeds, n_feeds }, (est_nodes){ fetches, n_fetches },
-                            n_fetches == 0 ? EST_NODES(node) : (est_nodes){ 0 }, got));
+                            n_fetches == 0 ? EST_NODES(target) : (est_nodes){ 0 }, got));
     *out = (est_case_out){ 0 };
-    for (int i = 0, f = 0; i < def->n_out; i++) {
-        out->tensor[out->n++] = def->dtype[i] != EST_RESOURCE ? got[f++] : NULL;
+    for (int i = 0, f = 0; i < outputs.n; i++) {
+        out->tensor[out->n++] = est_node_dtype(outputs.data[i]) != EST_RESOURCE ? got[f++] : NULL;
     }
     for (int k = 0; k < run->n_in && run->op->writes != 0; k++) {
         char name[16];
@@ -213,6 +209,18 @@ static est_status run_once(const est_case_run *run, est_session *session, est_no
         out->n++;
     }
     return EST_OK;
+}
+
+/* The same of all outputs of the case's op. */
+static est_status run_once(const est_case_run *run, est_session *session, est_node node, const est_node *in,
+                           est_case_out *out)
+{
+    est_node outputs[EST_CASE_OUT_MAX];
+    int      n = est_def(node)->n_out;
+
+    if (n > EST_CASE_OUT_MAX) return est_fail(EST_OUT_OF_RANGE, "the harness takes %d outputs", EST_CASE_OUT_MAX);
+    for (int i = 0; i < n; i++) outputs[i] = est_output(node, i);
+    return case_run_nodes(run, session, (est_nodes){ outputs, n }, node, in, out);
 }
 
 void case_check_same_bits(est_case_run *run, const est_case_out *a, const est_case_out *b, const char *how)
@@ -279,6 +287,22 @@ static double *as_doubles(const est_tensor *tensor)
         values[i] = case_element(est_tensor_data(tensor), est_tensor_dtype(tensor), i);
     }
     return values;
+}
+
+void case_check_close(est_case_run *run, const est_case_out *expected, const est_case_out *got, const char *how)
+{
+    for (int i = 0; i < expected->n; i++) {
+        double *values = as_doubles(expected->tensor[i]);
+        char    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+        if (values == NULL) continue;
+        const est_shape *x = est_tensor_shape(expected->tensor[i]), *y = est_tensor_shape(got->tensor[i]);
+        if (case_check(run, est_shape_equal(x, y), "%s: output %d has shape %s, not %s", how, i, est_shape_text(y, a),
+                       est_shape_text(x, b))) {
+            compare_output(run, i, got->tensor[i], values, how);
+        }
+        free(values);
+    }
 }
 
 static est_view tensor_view(const est_tensor *tensor)
@@ -454,6 +478,9 @@ static void run_in_dtype(est_case_run *run)
         if (run->n_failures == before) {
             check_unknown(run, CASE_UNKNOWN_DIMS, &expected);
             check_unknown(run, CASE_UNKNOWN_RANK, &expected);
+            for (int shapes = 0; shapes < CASE_SHAPES_N && run->op->lower != NULL; shapes++) {
+                case_check_lowered(run, (case_shapes)shapes, &expected);
+            }
         }
         if (run->dtype == EST_F64 && run->n_failures == before) case_check_gradient(run);
     }

@@ -39,6 +39,11 @@ est_node case_build(const est_case_run *run, est_graph *graph, case_shapes shape
 /* Writes the case's variables into the session. */
 est_status case_write_variables(const est_case_run *run, est_session *session);
 
+/* Runs `outputs`, or `target` when there are none, with the case's inputs in[], and takes what comes out and the
+ * variables' new contents. */
+est_status case_run_nodes(const est_case_run *run, est_session *session, est_nodes outputs, est_node target,
+                          const est_node *in, est_case_out *out);
+
 /* Element i as a double; the view or tensor must not be of strings. */
 double case_element(const void *data, est_dtype dtype, int64_t i);
 void   case_set_element(void *data, est_dtype dtype, int64_t i, double value);
@@ -48,6 +53,12 @@ void case_check_values(est_case_run *run, const est_node_def *node, const est_ca
 
 /* Whether two results are the same, bit for bit; prints the first element that is not. */
 void case_check_same_bits(est_case_run *run, const est_case_out *a, const est_case_out *b, const char *how);
+
+/* Whether two results have the same shapes and values within the case's tolerance. */
+void case_check_close(est_case_run *run, const est_case_out *expected, const est_case_out *got, const char *how);
+
+/* What the op lowers to gives the same and is made of TensorFlow's ops only. */
+void case_check_lowered(est_case_run *run, case_shapes shapes, const est_case_out *expected);
 
 /* The op's kernels run by hand over guarded, poisoned memory; `node` is of a graph built from the case with known
  * shapes, `expected` what the session made. */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints in TensorFlow's V2 format: named tensors in `<prefix>.data-00000-of-00001` (and more such files), found
+ * through `<prefix>.index`.
+ *
+ * Writing: B1 neither file has its final name before all its bytes are on disk; B2 the data gets its name before the
+ * index does. So a checkpoint whose index exists is whole, and the index is the commit mark. What checkpoints are
+ * called, how many are kept and which is the latest is not decided here.
+ *
+ * Reading: every byte that reaches a tensor has been checked against its CRC; a damaged file is an error that names the
+ * file, the offset and the tensor, never a wrong value.
+ *
+ * A partitioned tensor is written slice by slice, by one writer or by several whose bundles are merged; it is read whole
+ * or in any other partition.
+ *
+ * Threading: a writer belongs to one thread at a time; an open bundle may be read by any thread. */
+#ifndef EST_FORMAT_BUNDLE_H
+#define EST_FORMAT_BUNDLE_H
+
+#include "format/bundle_entry.h"
+
+/* EST_BUNDLE_SLICE(start, length, start, length ...): a box with one pair an axis; length -1 takes the whole axis. */
+#define EST_BUNDLE_SLICE(...) est_bundle_slice_of(EST_I64S(__VA_ARGS__))
+est_bundle_slice est_bundle_slice_of(est_i64s pairs);
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct est_bundle_writer est_bundle_writer;
+
+/* Starts a checkpoint of one data file. Every tensor begins at a multiple of `alignment` bytes; 0: packed, as
+ * TensorFlow does. The directory must exist. */
+EST_MUST_CHECK est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bundle_writer **out);
+
+/* Writes a tensor, or one slice (copied) of a partitioned tensor of shape `full`. The data is not copied: it goes from
+ * the tensor to the file. After a failed write the writer is good only for freeing. */
+EST_MUST_CHECK est_status est_bundle_add(est_bundle_writer *writer, const char *name, const est_tensor *tensor);
+EST_MUST_CHECK est_status est_bundle_add_slice(est_bundle_writer *writer, const char *name, const est_shape *full,
+                                               const est_bundle_slice *slice, const est_tensor *tensor);
+
+/* The same in pieces, for numbers that never lie in memory all at once: begin, append any number of times until all
+ * bytes of the tensor or slice are there, end. `slice` NULL: the whole tensor. */
+EST_MUST_CHECK est_status est_bundle_begin(est_bundle_writer *writer, const char *name, est_dtype dtype,
+                                           const est_shape *full, const est_bundle_slice *slice);
+EST_MUST_CHECK est_status est_bundle_append(est_bundle_writer *writer, const void *bytes, size_t size);
+EST_MUST_CHECK est_status est_bundle_end(est_bundle_writer *writer);
+
+/* Commits: both files are on disk under their names when it returns (B1, B2). */
+EST_MUST_CHECK est_status est_bundle_finish(est_bundle_writer *writer);
+
+/* Frees the writer; one that was not finished leaves no file behind. NULL is fine. */
+void est_bundle_writer_free(est_bundle_writer *writer);
+
+/* Makes one checkpoint of several: the data files of all are renamed to those of `prefix`, the slices of partitioned
+ * tensors are brought together, then the index is written (B2) and the partial indexes are removed. A tensor that is in
+ * two of them is an error and leaves everything as it was. */
+EST_MUST_CHECK est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix);
+
+/* --- reading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct est_bundle est_bundle;
+
+/* Reads the index; the data is read when it is asked for. */
+EST_MUST_CHECK est_status est_bundle_open(const char *prefix, est_bundle **out);
+void                      est_bundle_close(est_bundle *bundle); /* NULL is fine */
+
+/* The tensors by name in rising order; entries are borrowed until the bundle is closed. A partitioned tensor is one
+ * entry, with its full shape. find: NULL when there is none. */
+int                     est_bundle_count(const est_bundle *bundle);
+const est_bundle_entry *est_bundle_at(const est_bundle *bundle, int i);
+const est_bundle_entry *est_bundle_find(const est_bundle *bundle, const char *name);
+
+/* Reads a tensor, or a slice of it (NULL: all of it), however it is stored. */
+EST_MUST_CHECK est_status est_bundle_read(const est_bundle *bundle, const char *name, const est_bundle_slice *slice,
+                                          est_tensor **out);
+
+/* The same into memory that is there already, of exactly the dtype and shape in the checkpoint. After a failure the
+ * tensor holds no particular values. */
+EST_MUST_CHECK est_status est_bundle_read_into(const est_bundle *bundle, const char *name,
+                                               const est_bundle_slice *slice, est_tensor *into);
+
+/* "<prefix>.data-00001-of-00004" and "<prefix>.index", to be freed with est_free. */
+EST_MUST_CHECK est_status est_bundle_data_path(const char *prefix, int32_t shard, int32_t n_shards, char **out);
+EST_MUST_CHECK est_status est_bundle_index_path(const char *prefix, char **out);
+
+/* Data of a string tensor in a file: the lengths as varints, a masked CRC of the lengths, the strings. What both sides
+ * share: the CRC takes a length as 4 bytes, or as 8 when it does not fit. */
+uint32_t est_bundle_crc_length(uint32_t crc, uint64_t length);
+
+#endif

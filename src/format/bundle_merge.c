@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Merging checkpoints: how the tasks that hold a model's variables save it together. Each writes a bundle of its own
+ * beside the others; merging renames their data files and writes one index for all.
+ *
+ * The number of data files in the names and in the header is that of the files that hold anything: a bundle without
+ * tensors leaves no trace. */
+#include <string.h>
+
+#include "base/file.h"
+#include "format/bundle.h"
+#include "format/bundle_index.h"
+
+/* A data file of a part, renamed to the n-th of the result. */
+typedef struct shard_move {
+    const char *part; /* prefix */
+    int32_t     shard, n_shards;
+} shard_move;
+
+typedef struct merge {
+    const char *const *parts;
+    int                n_parts;
+    est_bundle_index   index;
+    shard_move        *moves;
+    int32_t            n_moves;
+} merge;
+
+/* The new number of a data file; given out in the order in which they are first seen. */
+static est_status new_shard(merge *m, const char *part, int32_t shard, int32_t n_shards, int32_t *out)
+{
+    shard_move *moves;
+
+    for (int32_t i = m->n_moves - 1; i >= 0 && m->moves[i].part == part; i--) {
+        if (m->moves[i].shard != shard) continue;
+        *out = i;
+        return EST_OK;
+    }
+    moves = est_realloc(m->moves, (size_t)(m->n_moves + 1) * sizeof *moves);
+    if (moves == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge checkpoints");
+    m->moves          = moves;
+    moves[m->n_moves] = (shard_move){ part, shard, n_shards };
+    *out              = m->n_moves++;
+    return EST_OK;
+}
+
+static est_status take_entry(merge *m, const char *part, const est_bundle_index *from, const est_map_entry *at)
+{
+    est_bundle_entry entry = *(const est_bundle_entry *)at->value;
+
+    if (entry.n_slices > 0) return est_bundle_index_add_slices(&m->index, &entry);
+    EST_TRY(new_shard(m, part, entry.shard, from->header.n_shards, &entry.shard));
+    return est_bundle_index_add(&m->index, (est_str){ at->key, at->key_size }, &entry, NULL);
+}
+
+static est_status take_part(merge *m, const char *part)
+{
+    est_bundle_index from = { 0 };
+    char            *path = NULL;
+    est_status       status;
+
+    EST_TRY(est_bundle_index_path(part, &path));
+    status = est_bundle_index_load(&from, path);
+    for (uint32_t i = 0; status == EST_OK && i < from.entries.n_entries; i++) {
+        status = take_entry(m, part, &from, &from.entries.entries[i]);
+        if (status != EST_OK) status = est_fail_context(status, "merging %s", path);
+    }
+    est_bundle_index_clear(&from);
+    est_free(path);
+    return status;
+}
+
+/* A checkpoint has at least one data file, be it empty. */
+static est_status need_one_shard(merge *m)
+{
+    int32_t ignored;
+
+    return m->n_moves > 0 ? EST_OK : new_shard(m, m->parts[0], 0, 1, &ignored);
+}
+
+static est_status move_data(const merge *m, int32_t i, const char *prefix)
+{
+    char      *from = NULL, *to = NULL;
+    est_status status = est_bundle_data_path(m->moves[i].part, m->moves[i].shard, m->moves[i].n_shards, &from);
+
+    if (status == EST_OK) status = est_bundle_data_path(prefix, i, m->n_moves, &to);
+    if (status == EST_OK) status = est_file_commit(from, to);
+    est_free(from);
+    est_free(to);
+    return status;
+}
+
+/* Removes what is left of the parts: their indexes, and the data files of those without tensors. */
+static est_status remove_part(const char *part)
+{
+    char      *index = NULL, *data = NULL;
+    est_status status = EST_OK;
+
+    status = est_bundle_index_path(part, &index);
+    if (status == EST_OK) status = est_bundle_data_path(part, 0, 1, &data);
+    if (status == EST_OK) status = est_file_remove(index);
+    if (status == EST_OK) status = est_file_remove(data);
+    est_free(index);
+    est_free(data);
+    return status;
+}
+
+/* The order keeps B2: no index of the result while its data moves. */
+static est_status commit(merge *m, const char *prefix)
+{
+    char      *index_path;
+    est_status status;
+
+    EST_TRY(est_bundle_index_path(prefix, &index_path));
+    status = est_file_remove(index_path);
+    for (int32_t i = 0; status == EST_OK && i < m->n_moves; i++) status = move_data(m, i, prefix);
+    if (status == EST_OK) status = est_bundle_index_save(&m->index, m->n_moves, index_path);
+    est_free(index_path);
+    for (int i = 0; status == EST_OK && i < m->n_parts; i++) status = remove_part(m->parts[i]);
+    return status;
+}
+
+static est_status check_parts(const char *const *parts, int n_parts, const char *prefix)
+{
+    if (n_parts < 1) return est_fail(EST_INVALID_ARGUMENT, "no checkpoints to merge into %s", prefix);
+    for (int i = 0; i < n_parts; i++) {
+        if (strcmp(parts[i], prefix) != 0) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "cannot merge the checkpoint %s into itself", prefix);
+    }
+    return EST_OK;
+}
+
+est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix)
+{
+    merge      m      = { .parts = parts, .n_parts = n_parts };
+    est_status status = EST_OK;
+
+    EST_TRY(check_parts(parts, n_parts, prefix));
+    for (int i = 0; status == EST_OK && i < n_parts; i++) status = take_part(&m, parts[i]);
+    if (status == EST_OK) status = need_one_shard(&m);
+    if (status == EST_OK) status = commit(&m, prefix);
+    est_bundle_index_clear(&m.index);
+    est_free(m.moves);
+    return status;
+}

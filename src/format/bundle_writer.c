@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing a checkpoint: tensors one after the other into a data file under a temporary name, their places into an index
+ * in memory; finishing names the data, then writes the index. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "format/bundle.h"
+#include "format/bundle_index.h"
+#include "tensor/shape.h"
+
+#define BUFFER_SIZE ((size_t)64 << 10) /* small tensors are gathered into writes of this size */
+#define CHUNK_SIZE  ((size_t)1 << 20)  /* large ones are summed and written while they are in the cache */
+
+struct est_bundle_writer {
+    char            *prefix;
+    char            *data_path; /* final name */
+    char            *temp_path; /* name until finished */
+    int              fd;        /* -1: closed */
+    size_t           alignment;
+    int64_t          offset; /* bytes written or buffered */
+    char            *buffer;
+    size_t           n_buffered;
+    est_bundle_index index;
+
+    /* the tensor between begin and end */
+    bool             open;
+    est_bundle_entry entry;
+    est_strbuf       name; /* of it */
+    est_strbuf       key;
+    est_bundle_slice slice;  /* when the key is that of a slice */
+    est_shape        full;   /* of the tensor then */
+    uint32_t         crc;    /* so far */
+    int64_t          wanted; /* bytes in all; -1: not known before */
+};
+
+/* --- paths ------------------------------------------------------------------------------------------------------ */
+
+est_status est_bundle_data_path(const char *prefix, int32_t shard, int32_t n_shards, char **out)
+{
+    est_strbuf path = { 0 };
+
+    est_strbuf_printf(&path, "%s.data-%05d-of-%05d", prefix, (int)shard, (int)n_shards);
+    return est_strbuf_take(&path, out);
+}
+
+est_status est_bundle_index_path(const char *prefix, char **out)
+{
+    est_strbuf path = { 0 };
+
+    est_strbuf_printf(&path, "%s.index", prefix);
+    return est_strbuf_take(&path, out);
+}
+
+/* --- the data file ---------------------------------------------------------------------------------------------- */
+
+static est_status flush(est_bundle_writer *writer)
+{
+    size_t n = writer->n_buffered;
+
+    writer->n_buffered = 0;
+    return est_file_write_all(writer->fd, writer->temp_path, writer->buffer, n);
+}
+
+static est_status write_bytes(est_bundle_writer *writer, const void *bytes, size_t size)
+{
+    writer->offset += (int64_t)size;
+    if (size > BUFFER_SIZE - writer->n_buffered) EST_TRY(flush(writer));
+    if (size >= BUFFER_SIZE) return est_file_write_all(writer->fd, writer->temp_path, bytes, size);
+    if (size > 0) memcpy(writer->buffer + writer->n_buffered, bytes, size);
+    writer->n_buffered += size;
+    return EST_OK;
+}
+
+static est_status pad_to_alignment(est_bundle_writer *writer)
+{
+    static const char zeros[64];
+    size_t            over = (size_t)writer->offset % writer->alignment;
+    size_t            left = over != 0 ? writer->alignment - over : 0;
+
+    while (left > 0) {
+        size_t n = left < sizeof zeros ? left : sizeof zeros;
+
+        EST_TRY(write_bytes(writer, zeros, n));
+        left -= n;
+    }
+    return EST_OK;
+}
+
+/* --- one tensor ------------------------------------------------------------------------------------------------- */
+
+static bool covers_all(const est_bundle_slice *resolved, const est_shape *full)
+{
+    for (int i = 0; i < full->rank; i++) {
+        if (resolved->length[i] != full->dim[i]) return false;
+    }
+    return true;
+}
+
+/* Decides key and shape of the entry. A slice that is all of the tensor is stored as the tensor. */
+static est_status set_place(est_bundle_writer *writer, const char *name, const est_shape *full,
+                            const est_bundle_slice *slice)
+{
+    est_bundle_slice resolved;
+
+    writer->entry.shape = *full;
+    writer->full        = *full;
+    writer->slice       = (est_bundle_slice){ .rank = -1 };
+    if (slice != NULL) EST_TRY(est_bundle_slice_resolve(slice, full, &resolved));
+    if (slice == NULL || covers_all(&resolved, full)) {
+        est_strbuf_append(&writer->key, name);
+    } else {
+        writer->slice       = *slice;
+        writer->entry.shape = est_bundle_slice_shape(&resolved);
+        est_bundle_slice_key(&writer->key, name, slice);
+    }
+    return est_strbuf_status(&writer->key);
+}
+
+static est_status check_name(const est_bundle_writer *writer, const char *name)
+{
+    if (writer->fd < 0) return est_fail(EST_FAILED_PRECONDITION, "the checkpoint %s is finished", writer->prefix);
+    if (writer->open) {
+        return est_fail(EST_FAILED_PRECONDITION, "\"%s\" is still being written to %s", est_strbuf_text(&writer->name),
+                        writer->prefix);
+    }
+    if (name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "a tensor in a checkpoint needs a name");
+    return EST_OK;
+}
+
+/* A name is stored whole or in slices, and each slice once. */
+static est_status check_new(const est_bundle_writer *writer, const char *name)
+{
+    const est_bundle_entry *have = est_bundle_index_find_name(&writer->index, name);
+    est_str                 key  = { writer->key.data, writer->key.size };
+
+    if (have != NULL && (writer->slice.rank < 0 || have->n_slices == 0)) {
+        return est_fail(EST_ALREADY_EXISTS, "\"%s\" is in the checkpoint %s already", name, writer->prefix);
+    }
+    if (est_bundle_index_find(&writer->index, key) != NULL) {
+        return est_fail(EST_ALREADY_EXISTS, "this slice of \"%s\" is in the checkpoint %s already", name,
+                        writer->prefix);
+    }
+    return EST_OK;
+}
+
+/* begin, for strings too: their size is not known before. */
+static est_status begin(est_bundle_writer *writer, const char *name, est_dtype dtype, const est_shape *full,
+                        const est_bundle_slice *slice)
+{
+    size_t     bytes;
+    est_status status;
+
+    EST_TRY(check_name(writer, name));
+    EST_TRY(est_shape_size(full, dtype, NULL, &bytes));
+    est_strbuf_reset(&writer->name);
+    est_strbuf_append(&writer->name, name);
+    EST_TRY(est_strbuf_status(&writer->name));
+    est_strbuf_reset(&writer->key);
+    writer->entry = (est_bundle_entry){ .name = writer->name.data, .dtype = dtype };
+    status        = set_place(writer, name, full, slice);
+    if (status != EST_OK) return est_fail_context(status, "saving \"%s\"", name);
+    EST_TRY(check_new(writer, name));
+    EST_TRY(est_shape_size(&writer->entry.shape, dtype, NULL, &bytes));
+    EST_TRY(pad_to_alignment(writer));
+    writer->entry.offset = writer->offset;
+    writer->wanted       = dtype == EST_STRING ? -1 : (int64_t)bytes;
+    writer->crc          = 0;
+    writer->open         = true;
+    return EST_OK;
+}
+
+est_status est_bundle_begin(est_bundle_writer *writer, const char *name, est_dtype dtype, const est_shape *full,
+                            const est_bundle_slice *slice)
+{
+    if (dtype == EST_STRING || est_dtype_size(dtype) == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": a %s tensor cannot be saved in pieces", name,
+                        est_dtype_name(dtype));
+    }
+    return begin(writer, name, dtype, full, slice);
+}
+
+est_status est_bundle_append(est_bundle_writer *writer, const void *bytes, size_t size)
+{
+    const char *p = bytes;
+
+    if (!writer->open) return est_fail(EST_FAILED_PRECONDITION, "no tensor of %s is being written", writer->prefix);
+    while (size > 0) {
+        size_t n = size < CHUNK_SIZE ? size : CHUNK_SIZE;
+
+        writer->crc = est_crc32c_extend(writer->crc, p, n);
+        EST_TRY(write_bytes(writer, p, n));
+        p += n;
+        size -= n;
+    }
+    return EST_OK;
+}
+
+static est_status enter(est_bundle_writer *writer)
+{
+    est_str          key  = { writer->key.data, writer->key.size };
+    est_bundle_entry full = writer->entry;
+
+    if (writer->slice.rank >= 0) {
+        full.shape    = writer->full;
+        full.slices   = &writer->slice;
+        full.n_slices = 1;
+        EST_TRY(est_bundle_index_add_slices(&writer->index, &full));
+    }
+    return est_bundle_index_add(&writer->index, key, &writer->entry, NULL);
+}
+
+est_status est_bundle_end(est_bundle_writer *writer)
+{
+    est_bundle_entry *entry = &writer->entry;
+
+    if (!writer->open) return est_fail(EST_FAILED_PRECONDITION, "no tensor of %s is being written", writer->prefix);
+    writer->open = false;
+    entry->size  = writer->offset - entry->offset;
+    entry->crc   = est_crc32c_mask(writer->crc);
+    if (writer->wanted >= 0 && entry->size != writer->wanted) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": %" PRId64 " bytes were written, its shape needs %" PRId64,
+                        entry->name, entry->size, writer->wanted);
+    }
+    return enter(writer);
+}
+
+/* --- whole tensors ---------------------------------------------------------------------------------------------- */
+
+uint32_t est_bundle_crc_length(uint32_t crc, uint64_t length)
+{
+    uint8_t bytes[8];
+
+    est_wire_store64(bytes, length);
+    return est_crc32c_extend(crc, bytes, length <= UINT32_MAX ? 4 : 8);
+}
+
+static est_status append_varint(est_bundle_writer *writer, uint64_t v)
+{
+    uint8_t bytes[EST_WIRE_VARINT_MAX];
+    size_t  n = 0;
+
+    for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
+    bytes[n++] = (uint8_t)v;
+    return write_bytes(writer, bytes, n);
+}
+
+/* The CRC of an entry of strings takes the lengths not as they are stored; hence write_bytes beside append. */
+static est_status append_strings(est_bundle_writer *writer, const est_str *strings, int64_t n)
+{
+    uint32_t crc = 0;
+    uint8_t  stored[4];
+
+    for (int64_t i = 0; i < n; i++) {
+        crc = est_bundle_crc_length(crc, strings[i].size);
+        EST_TRY(append_varint(writer, strings[i].size));
+    }
+    writer->crc = crc;
+    est_wire_store32(stored, est_crc32c_mask(crc));
+    EST_TRY(est_bundle_append(writer, stored, sizeof stored));
+    for (int64_t i = 0; i < n; i++) EST_TRY(est_bundle_append(writer, strings[i].data, strings[i].size));
+    return EST_OK;
+}
+
+static est_status add(est_bundle_writer *writer, const char *name, const est_shape *full, const est_bundle_slice *slice,
+                      const est_tensor *tensor)
+{
+    est_dtype dtype = est_tensor_dtype(tensor);
+
+    if (est_dtype_size(dtype) == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": a %s tensor cannot be saved", name, est_dtype_name(dtype));
+    }
+    EST_TRY(begin(writer, name, dtype, full, slice));
+    if (!est_shape_equal(&writer->entry.shape, est_tensor_shape(tensor))) {
+        char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+        writer->open = false;
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": the tensor has shape %s, its slice is %s", name,
+                        est_shape_text(est_tensor_shape(tensor), a), est_shape_text(&writer->entry.shape, b));
+    }
+    if (dtype == EST_STRING) {
+        EST_TRY(append_strings(writer, est_tensor_data(tensor), est_tensor_count(tensor)));
+    } else {
+        EST_TRY(est_bundle_append(writer, est_tensor_data(tensor), est_tensor_bytes(tensor)));
+    }
+    return est_bundle_end(writer);
+}
+
+est_status est_bundle_add(est_bundle_writer *writer, const char *name, const est_tensor *tensor)
+{
+    return add(writer, name, est_tensor_shape(tensor), NULL, tensor);
+}
+
+est_status est_bundle_add_slice(est_bundle_writer *writer, const char *name, const est_shape *full,
+                                const est_bundle_slice *slice, const est_tensor *tensor)
+{
+    return add(writer, name, full, slice, tensor);
+}
+
+/* --- the writer ------------------------------------------------------------------------------------------------- */
+
+static est_status open_data(est_bundle_writer *writer)
+{
+    EST_TRY(est_bundle_data_path(writer->prefix, 0, 1, &writer->data_path));
+    EST_TRY(est_file_temp_name(writer->data_path, &writer->temp_path));
+    writer->fd = EST_FAULT_POINT("bundle.create")
+                     ? (errno = EIO, -1)
+                     : open(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (writer->fd < 0) {
+        est_status status = est_status_from_errno(errno);
+
+        return est_fail(status, "cannot create %s: %s", writer->temp_path, strerror(errno));
+    }
+    return EST_OK;
+}
+
+est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bundle_writer **out)
+{
+    est_bundle_writer *writer = est_zalloc(sizeof *writer);
+    est_status         status;
+
+    if (writer == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write the checkpoint %s", prefix);
+    writer->fd        = -1;
+    writer->alignment = alignment != 0 ? alignment : 1;
+    writer->prefix    = est_strdup(prefix);
+    writer->buffer    = est_alloc(BUFFER_SIZE);
+    if (writer->prefix == NULL || writer->buffer == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write the checkpoint %s", prefix);
+    } else {
+        status = open_data(writer);
+    }
+    if (status != EST_OK) {
+        est_bundle_writer_free(writer);
+        return status;
+    }
+    *out = writer;
+    return EST_OK;
+}
+
+/* An index of the same name goes first: it must not be seen beside the new data (B2). */
+static est_status commit(est_bundle_writer *writer, const char *index_path)
+{
+    est_status status;
+
+    EST_TRY(flush(writer));
+    EST_TRY(est_file_remove(index_path));
+    EST_TRY(est_file_commit(writer->temp_path, writer->data_path)); /* B1 */
+    close(writer->fd);
+    writer->fd = -1;
+    status     = est_bundle_index_save(&writer->index, 1, index_path);
+    if (status != EST_OK) { /* the index may have its name already, when only syncing the directory failed */
+        unlink(index_path);
+        unlink(writer->data_path);
+    }
+    return status;
+}
+
+est_status est_bundle_finish(est_bundle_writer *writer)
+{
+    char      *index_path;
+    est_status status;
+
+    EST_TRY(check_name(writer, "a checkpoint"));
+    EST_TRY(est_bundle_index_path(writer->prefix, &index_path));
+    status = commit(writer, index_path);
+    est_free(index_path);
+    return status;
+}
+
+void est_bundle_writer_free(est_bundle_writer *writer)
+{
+    if (writer == NULL) return;
+    if (writer->fd >= 0) {
+        close(writer->fd);
+        unlink(writer->temp_path); /* never finished; nothing to be done when even that fails */
+    }
+    est_bundle_index_clear(&writer->index);
+    est_strbuf_clear(&writer->name);
+    est_strbuf_clear(&writer->key);
+    est_free(writer->prefix);
+    est_free(writer->data_path);
+    est_free(writer->temp_path);
+    est_free(writer->buffer);
+    est_free(writer);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One wanted feature over a batch: takes the bytes of one example after the other and ends as tensors. Rows whose size
+ * is known beforehand are decoded straight into their tensor; others collect in a buffer that is kept from batch to
+ * batch. Strings point into the examples until the end, where their bytes are copied together. One thread at a time. */
+#ifndef EST_FORMAT_FEATURE_OUTPUT_H
+#define EST_FORMAT_FEATURE_OUTPUT_H
+
+#include "format/feature_decode.h"
+
+typedef struct est_feature_buffer {
+    void  *data;
+    size_t capacity; /* bytes */
+} est_feature_buffer;
+
+typedef struct est_feature_output {
+    char            *name;
+    est_dtype        dtype;
+    est_feature_kind kind;
+    est_feature_rows rows;
+    est_shape        shape;
+    size_t           count;   /* elements of `shape` */
+    bool             is_list; /* of steps, in a SequenceExample */
+    bool             required;
+    est_tensor      *fill; /* the default: as many elements as `shape`, or one for padding; NULL: none */
+
+    est_feature_buffer values;      /* [n_values] of the rows so far, unless they go to `fixed` */
+    est_feature_buffer step_splits; /* int64 [n_steps + 1], in a ragged list */
+    size_t             n_values, n_steps;
+
+    est_tensor *fixed;  /* values of the batch, when every row is of `shape` */
+    est_tensor *splits; /* of the batch, in values or steps; made of all rows but fixed ones */
+} est_feature_output;
+
+/* Checks and copies the spec. On failure the output is to be cleared all the same. */
+EST_MUST_CHECK est_status est_feature_output_init(est_feature_output *o, const est_feature_spec *spec, bool is_list);
+void                      est_feature_output_clear(est_feature_output *o);
+
+/* Makes ready for a batch of n examples. */
+EST_MUST_CHECK est_status est_feature_output_begin(est_feature_output *o, size_t n);
+
+/* Takes the value that example `row` has for the feature, a Feature or a FeatureList message; NULL when it has none. The
+ * example starts at `outermost` and stays until the batch has ended. */
+EST_MUST_CHECK est_status est_feature_output_row(est_feature_output *o, size_t row, const est_str *value,
+                                                 const void *outermost);
+
+/* Turns the n rows into tensors. `scratch` is for copying strings. */
+EST_MUST_CHECK est_status est_feature_output_finish(est_feature_output *o, size_t n, est_feature_buffer *scratch,
+                                                    est_feature_batch *out);
+
+/* Gives up the batch; fine at any time. */
+void est_feature_output_abandon(est_feature_output *o);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matching the entries of a feature map with the wanted names. The canonical entry, key then value and nothing else, is
+ * taken apart here in a few steps; any other legal form goes through the general reader, which also words the errors. */
+#include "format/feature_table.h"
+
+#include "base/alloc.h"
+#include "base/fingerprint.h"
+#include "format/feature_set.h"
+
+#define HINTS_MAX 4096 /* positions remembered */
+
+static const uint8_t TAG_ENTRY = EST_FEATURES_FEATURE << 3 | EST_WIRE_BYTES;
+static const uint8_t TAG_KEY   = EST_ENTRY_KEY << 3 | EST_WIRE_BYTES;
+static const uint8_t TAG_VALUE = EST_ENTRY_VALUE << 3 | EST_WIRE_BYTES;
+
+/* --- the names -------------------------------------------------------------------------------------------------- */
+
+static bool same_name(const est_feature_slot *slot, est_str key)
+{
+    return slot->name_size == key.size && memcmp(slot->name, key.data, key.size) == 0;
+}
+
+/* The bucket of a name: where it is, or where it would go. */
+static size_t find_bucket(const est_feature_table *table, est_str key)
+{
+    size_t at = est_fingerprint64(key.data, key.size) & (table->n_buckets - 1);
+
+    while (table->buckets[at] != 0 && !same_name(&table->slots[table->buckets[at] - 1], key)) {
+        at = (at + 1) & (table->n_buckets - 1);
+    }
+    return at;
+}
+
+static est_status add_name(est_feature_table *table, const char *name)
+{
+    est_feature_slot *slot = &table->slots[table->n];
+    est_str           key  = { name, strlen(name) };
+    size_t            at   = find_bucket(table, key);
+
+    if (table->buckets[at] != 0) return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\" is asked for twice", name);
+    *slot = (est_feature_slot){ .name = est_strdup(name), .name_size = key.size };
+    if (slot->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", name);
+    table->buckets[at] = (uint32_t)++table->n;
+    return EST_OK;
+}
+
+est_status est_feature_table_init(est_feature_table *table, const char *const *names, size_t n)
+{
+    *table = (est_feature_table){ .n_buckets = 8 };
+    if (n > UINT32_MAX / 8) return est_fail(EST_INVALID_ARGUMENT, "%zu features are too many", n);
+    while (table->n_buckets < 4 * n) table->n_buckets *= 2; /* mostly empty: few names share a bucket */
+    table->n_hints = 2 * n < HINTS_MAX ? 2 * n : HINTS_MAX;
+    table->slots   = est_zalloc((n + 1) * sizeof *table->slots);
+    table->buckets = est_zalloc(table->n_buckets * sizeof *table->buckets);
+    table->hints   = est_zalloc((table->n_hints + 1) * sizeof *table->hints);
+    if (table->slots == NULL || table->buckets == NULL || table->hints == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a table of %zu features", n);
+    }
+    for (size_t i = 0; i < n; i++) EST_TRY(add_name(table, names[i]));
+    return EST_OK;
+}
+
+void est_feature_table_clear(est_feature_table *table)
+{
+    for (size_t i = 0; i < table->n; i++) est_free(table->slots[i].name);
+    est_free(table->slots);
+    est_free(table->buckets);
+    est_free(table->hints);
+    *table = (est_feature_table){ 0 };
+}
+
+void est_feature_table_begin(est_feature_table *table)
+{
+    table->generation++;
+    table->position = 0;
+}
+
+/* --- the entries ------------------------------------------------------------------------------------------------ */
+
+/* Gives the entry's value to the name it belongs to, if that is wanted. */
+static inline void take_entry(est_feature_table *table, est_str key, est_str value)
+{
+    size_t            position = table->position++;
+    bool              has_hint = position < table->n_hints;
+    est_feature_slot *slot     = has_hint ? &table->slots[table->hints[position]] : NULL;
+
+    if (slot == NULL || !same_name(slot, key)) {
+        uint32_t found = table->buckets[find_bucket(table, key)];
+
+        if (found == 0) return;
+        slot = &table->slots[found - 1];
+        if (has_hint) table->hints[position] = found - 1;
+    }
+    slot->value      = value;
+    slot->generation = table->generation;
+}
+
+/* Reads a tag and a length; false when the tag is another, or the bytes are not all there. */
+static inline bool take_bytes(const uint8_t **at, const uint8_t *end, uint8_t tag, est_str *bytes)
+{
+    const uint8_t *p = *at;
+    uint64_t       size;
+
+    if (p == end || *p++ != tag) return false;
+    if (!est_wire_varint(&p, end, &size) || size > (uint64_t)(end - p)) return false;
+    *bytes = (est_str){ (const char *)p, (size_t)size };
+    *at    = p + size;
+    return true;
+}
+
+/* Takes apart an entry in canonical form; false when it is not, and then *at has not moved. */
+static inline bool canonical_entry(const uint8_t **at, const uint8_t *end, est_str *key, est_str *value)
+{
+    const uint8_t *p = *at, *inside, *inside_end;
+    est_str        entry;
+
+    if (!take_bytes(&p, end, TAG_ENTRY, &entry)) return false;
+    inside     = (const uint8_t *)entry.data;
+    inside_end = inside + entry.size;
+    if (!take_bytes(&inside, inside_end, TAG_KEY, key) || !take_bytes(&inside, inside_end, TAG_VALUE, value)) {
+        return false;
+    }
+    if (inside != inside_end) return false;
+    *at = p;
+    return true;
+}
+
+/* Any field of the map message: an entry with its parts in any order or missing, or something to skip. */
+static void general_entry(est_feature_table *table, est_wire_reader *r)
+{
+    est_wire_reader inner;
+    est_wire_field  field;
+    est_str         key = { "", 0 }, value = { "", 0 };
+    bool            has_value = false;
+
+    if (!est_wire_next(r, &field) || field.number != EST_FEATURES_FEATURE) return;
+    est_wire_message(r, &field, r->message, &inner);
+    while (est_wire_next(&inner, &field)) {
+        if (field.number == EST_ENTRY_KEY) key = est_wire_bytes(&inner, &field);
+        if (field.number != EST_ENTRY_VALUE) continue;
+        if (has_value) est_wire_fail(&inner, field.start, "a map entry has two values");
+        value     = est_wire_bytes(&inner, &field);
+        has_value = true;
+    }
+    if (est_wire_finish(&inner) != EST_OK) {
+        r->status = inner.status;
+        return;
+    }
+    take_entry(table, key, value);
+}
+
+void est_feature_table_read(est_feature_table *table, est_wire_reader *r)
+{
+    while (r->at < r->end && r->status == EST_OK) {
+        est_str key, value;
+
+        if (canonical_entry(&r->at, r->end, &key, &value)) {
+            take_entry(table, key, value);
+        } else {
+            general_entry(table, r);
+        }
+    }
+}

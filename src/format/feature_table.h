@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The wanted names of a map from names to messages (Features, FeatureLists) and, for the example at hand, the bytes each
+ * of them has. Most examples of a file have the same names in the same order, so the k-th entry is first compared with
+ * the name found k-th last time; only a miss is looked up by hash. One thread at a time. */
+#ifndef EST_FORMAT_FEATURE_TABLE_H
+#define EST_FORMAT_FEATURE_TABLE_H
+
+#include "format/wire.h"
+
+typedef struct est_feature_slot {
+    char    *name;
+    size_t   name_size;
+    est_str  value; /* the entry's message, borrowed from the example; of use when generation is the table's */
+    uint64_t generation;
+} est_feature_slot;
+
+typedef struct est_feature_table {
+    est_feature_slot *slots; /* [n], in the order of the names given */
+    size_t            n;
+    uint32_t         *buckets; /* [n_buckets]: 1 + slot; 0: free */
+    size_t            n_buckets;
+    uint32_t         *hints; /* [n_hints]: the slot of the entry at this position last time */
+    size_t            n_hints;
+    uint64_t          generation; /* of the example at hand */
+    size_t            position;   /* entries of it seen so far */
+} est_feature_table;
+
+/* Makes the table of n different names. On failure it is to be cleared all the same. */
+EST_MUST_CHECK est_status est_feature_table_init(est_feature_table *table, const char *const *names, size_t n);
+void                      est_feature_table_clear(est_feature_table *table);
+
+/* Forgets the values of the example before. */
+void est_feature_table_begin(est_feature_table *table);
+
+/* Takes in all entries of a map message; a later one replaces an earlier one of the same name. Failures are kept in r. */
+void est_feature_table_read(est_feature_table *table, est_wire_reader *r);
+
+/* The value of name i in the example at hand; NULL when it has none. */
+static inline const est_str *est_feature_table_value(const est_feature_table *table, size_t i)
+{
+    return table->slots[i].generation == table->generation ? &table->slots[i].value : NULL;
+}
+
+#endif

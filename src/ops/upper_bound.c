@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * UpperBound: for every value, how many elements of a sorted row are not greater: where it would go behind its equals.
+ * Rows of values belong to rows of sorted_inputs. */
+#include "kernels/parallel.h"
+#include "ops/ops.h"
+
+static est_status upper_bound_infer(est_infer *c)
+{
+    int64_t rows, values;
+    char    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_infer_rank(c, 0, 2));
+    EST_TRY(est_infer_rank(c, 1, 2));
+    rows   = est_infer_dim(&c->in[0], 0);
+    values = est_infer_dim(&c->in[1], 0);
+    if (rows >= 0 && values >= 0 && rows != values) {
+        return est_fail(EST_INVALID_ARGUMENT, "sorted_inputs %s and values %s must have the same number of rows",
+                        est_shape_text(&c->in[0], a), est_shape_text(&c->in[1], b));
+    }
+    c->out[0] = EST_SHAPE(rows >= 0 ? rows : values, est_infer_dim(&c->in[1], 1));
+    return EST_OK;
+}
+
+#define BOUNDS(T, suffix)                                                                                              \
+    static int64_t bound_##suffix(const T *row, int64_t n, T value)                                                    \
+    {                                                                                                                  \
+        int64_t first = 0, last = n;                                                                                   \
+                                                                                                                       \
+        while (first < last) {                                                                                         \
+            int64_t middle = first + (last - first) / 2;                                                               \
+                                                                                                                       \
+            if (row[middle] <= value) {                                                                                \
+                first = middle + 1;                                                                                    \
+            } else {                                                                                                   \
+                last = middle;                                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        return first;                                                                                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void bounds_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                                  \
+    {                                                                                                                  \
+        const est_call *c      = arg;                                                                                  \
+        const T        *sorted = c->in[0]->data, *values = c->in[1]->data;                                             \
+        int64_t         n = c->in[0]->shape.dim[1], per_row = c->in[1]->shape.dim[1];                                  \
+                                                                                                                       \
+        (void)block;                                                                                                   \
+        for (int64_t i = begin; i < end; i++) {                                                                        \
+            int64_t at = bound_##suffix(sorted + i / per_row * n, n, values[i]);                                       \
+                                                                                                                       \
+            if (c->out[0].dtype == EST_I64) {                                                                          \
+                ((int64_t *)c->out[0].data)[i] = at;                                                                   \
+            } else {                                                                                                   \
+                ((int32_t *)c->out[0].data)[i] = (int32_t)at;                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+BOUNDS(float, f32)
+BOUNDS(double, f64)
+BOUNDS(int32_t, i32)
+BOUNDS(int64_t, i64)
+
+static est_status upper_bound_cpu(est_call *c)
+{
+    est_dtype    dtype  = c->in[0]->dtype;
+    est_range_fn bounds = dtype == EST_F32   ? bounds_f32
+                          : dtype == EST_F64 ? bounds_f64
+                          : dtype == EST_I32 ? bounds_i32
+                                             : bounds_i64;
+
+    est_parallel_for(c->pool, c->in[1]->count, 16, 50.0, bounds, c);
+    return EST_OK;
+}
+
+const est_op est_op_upper_bound = {
+    .name      = "UpperBound",
+    .signature = "sorted_inputs: T, values: T -> output: out_type; T: {float32, float64, int32, int64}; "
+                 "out_type: {int32, int64} = int32",
+    .infer     = upper_bound_infer,
+    .cpu       = EST_KERNELS({ .run = upper_bound_cpu }),
+};
