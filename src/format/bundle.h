@@ -69,6 +69,9 @@ int                     est_bundle_count(const est_bundle *bundle);
 const est_bundle_entry *est_bundle_at(const est_bundle *bundle, int i);
 const est_bundle_entry *est_bundle_find(const est_bundle *bundle, const char *name);
 
+/* Where slice i of a partitioned tensor is stored; NULL when the index lacks it. */
+const est_bundle_entry *est_bundle_find_slice(const est_bundle *bundle, const est_bundle_entry *entry, int i);
+
 /* Reads a tensor, or a slice of it (NULL: all of it), however it is stored. */
 EST_MUST_CHECK est_status est_bundle_read(const est_bundle *bundle, const char *name, const est_bundle_slice *slice,
                                           est_tensor **out);

@@ -99,6 +99,11 @@ const est_bundle_entry *est_bundle_find(const est_bundle *bundle, const char *na
     return name[0] != '\0' ? est_bundle_index_find_name(&bundle->index, name) : NULL;
 }
 
+const est_bundle_entry *est_bundle_find_slice(const est_bundle *bundle, const est_bundle_entry *entry, int i)
+{
+    return est_bundle_index_find_slice(&bundle->index, entry->name, &entry->slices[i]);
+}
+
 est_bundle_slice est_bundle_slice_of(est_i64s pairs)
 {
     est_bundle_slice slice = { .rank = pairs.n / 2 };

@@ -95,7 +95,9 @@ static void mark_dynamic(est_plan *plan, est_item *item)
     const est_op *op = item->call.node->op;
 
     for (int i = 0; i < item->call.n_in; i++) {
-        if (plan->slots[est_view_index(plan, item->call.in[i])].dynamic) item->dynamic = true;
+        const est_view *in = item->call.in[i];
+        if (plan->slots[est_view_index(plan, in)].dynamic) item->dynamic = true;
+        if (in->dtype != EST_RESOURCE && !est_shape_is_known(&in->shape)) item->late = true; /* nor is its scratch */
     }
     item->dynamic = item->dynamic || item->late;
     for (int o = 0; o < item->call.n_out; o++) {

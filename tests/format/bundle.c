@@ -488,6 +488,133 @@ static void test_merge(void **state)
     est_bundle_close(bundle);
 }
 
+/* --- files of TensorFlow ---------------------------------------------------------------------------------------- */
+
+#define GOLDEN EST_SOURCE_DIR "/tests/golden/format/"
+
+static void expect_read(const est_bundle *bundle, const char *name, est_tensor *want)
+{
+    est_tensor *got;
+
+    check(est_bundle_read(bundle, name, NULL, &got));
+    expect_equal(got, want);
+    est_tensor_free(got);
+    est_tensor_free(want);
+}
+
+static void test_read_tensorflow(void **state)
+{
+    est_bundle *bundle;
+    est_tensor *wide;
+    char        accents[200];
+    est_str     names[4] = { { "ab", 2 }, { "", 0 }, { "xyz", 3 }, { accents, 200 } };
+    float       w[6];
+
+    (void)state;
+    for (int i = 0; i < 200; i++) accents[i] = i % 2 == 0 ? '\xc3' : '\xa9';
+    for (int i = 0; i < 6; i++) w[i] = (float)i;
+    check(est_tensor_create(EST_F64, EST_SHAPE(7, 10), &wide));
+    for (int i = 0; i < 70; i++) ((double *)est_tensor_data(wide))[i] = i;
+
+    check(est_bundle_open(GOLDEN "tensorflow.ckpt", &bundle));
+    assert_int_equal(est_bundle_count(bundle), 11);
+    assert_int_equal(est_bundle_find(bundle, "emb")->n_slices, 3);
+    assert_int_equal(est_bundle_find(bundle, "wide")->n_slices, 4);
+    expect_read(bundle, "b", make(EST_F32, EST_SHAPE(3), (const float[]){ 1, 2, 3 }));
+    expect_read(bundle, "d", make(EST_F64, EST_SHAPE(1, 2), (const double[]){ 0.1, -1e300 }));
+    expect_read(bundle, "empty", count_up(EST_SHAPE(0, 4)));
+    expect_read(bundle, "flags", make(EST_BOOL, EST_SHAPE(3), (const uint8_t[]){ 1, 0, 1 }));
+    expect_read(bundle, "global_step", make(EST_I64, EST_SHAPE_SCALAR, (const int64_t[]){ 7 }));
+    expect_read(bundle, "i", make(EST_I32, EST_SHAPE(2, 1), (const int32_t[]){ -1, INT32_MAX }));
+    expect_read(bundle, "u", make(EST_U8, EST_SHAPE(3), (const uint8_t[]){ 0, 127, 255 }));
+    expect_read(bundle, "w", make(EST_F32, EST_SHAPE(2, 3), w));
+    expect_read(bundle, "names", make(EST_STRING, EST_SHAPE(4), names));
+    expect_read(bundle, "emb", count_up(EST_SHAPE(10, 4)));
+    expect_read(bundle, "wide", wide);
+    est_bundle_close(bundle);
+}
+
+static void test_unknown_dtype(void **state)
+{
+    est_bundle *bundle;
+    est_tensor *got;
+
+    (void)state;
+    check(est_bundle_open(GOLDEN "half.ckpt", &bundle));
+    assert_int_equal(est_bundle_count(bundle), 2);
+    assert_int_equal(est_bundle_at(bundle, 0)->dtype, 19);
+    assert_int_equal(est_bundle_read(bundle, "half", NULL, &got), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "\"half\" has a dtype that is not supported"));
+    expect_read(bundle, "plain", make(EST_F32, EST_SHAPE(2), (const float[]){ 1, 2 }));
+    est_bundle_close(bundle);
+}
+
+/* A stored piece of TensorFlow's checkpoint: a tensor, or a slice of one. */
+typedef struct stored {
+    const est_bundle_entry *entry;
+    const est_bundle_slice *slice; /* NULL: all of it */
+    int64_t                 offset;
+} stored;
+
+static int by_offset(const void *a, const void *b)
+{
+    const stored *x = a, *y = b;
+
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The same tensors written in the same order make the same bytes. */
+static void test_write_as_tensorflow(void **state)
+{
+    est_bundle        *bundle;
+    est_bundle_writer *writer;
+    stored             pieces[32];
+    int                n = 0;
+    char              *want;
+    size_t             size;
+    const char *const  suffix[2] = { ".index", ".data-00000-of-00001" };
+
+    (void)state;
+    check(est_bundle_open(GOLDEN "tensorflow.ckpt", &bundle));
+    for (int i = 0; i < est_bundle_count(bundle); i++) {
+        const est_bundle_entry *entry = est_bundle_at(bundle, i);
+
+        if (entry->n_slices == 0) pieces[n++] = (stored){ entry, NULL, entry->offset };
+        for (int s = 0; s < entry->n_slices; s++) {
+            const est_bundle_entry *piece = est_bundle_find_slice(bundle, entry, s);
+
+            assert_non_null(piece);
+            pieces[n++] = (stored){ entry, &entry->slices[s], piece->offset };
+        }
+    }
+    qsort(pieces, (size_t)n, sizeof *pieces, by_offset);
+    check(est_bundle_writer_create(at("same"), 0, &writer));
+    for (int i = 0; i < n; i++) {
+        est_tensor *tensor;
+
+        check(est_bundle_read(bundle, pieces[i].entry->name, pieces[i].slice, &tensor));
+        if (pieces[i].slice == NULL) {
+            check(est_bundle_add(writer, pieces[i].entry->name, tensor));
+        } else {
+            check(
+                est_bundle_add_slice(writer, pieces[i].entry->name, &pieces[i].entry->shape, pieces[i].slice, tensor));
+        }
+        est_tensor_free(tensor);
+    }
+    check(est_bundle_finish(writer));
+    est_bundle_writer_free(writer);
+    est_bundle_close(bundle);
+    for (int i = 0; i < 2; i++) {
+        char path[300], ours[300];
+
+        snprintf(path, sizeof path, GOLDEN "tensorflow.ckpt%s", suffix[i]);
+        snprintf(ours, sizeof ours, "%s/same%s", root, suffix[i]);
+        check(est_file_read(path, &want, &size));
+        expect_file(ours, want, size);
+        est_free(want);
+    }
+}
+
 /* --- errors and damage ------------------------------------------------------------------------------------------ */
 
 static void test_errors(void **state)
@@ -614,11 +741,19 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_bytes), cmocka_unit_test(test_slice_keys),
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_slices),      cmocka_unit_test(test_string_slices),
-        cmocka_unit_test(test_merge),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_failures),    cmocka_unit_test(test_every_cut_and_flip),
+        cmocka_unit_test(test_known_bytes),
+        cmocka_unit_test(test_slice_keys),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_string_slices),
+        cmocka_unit_test(test_read_tensorflow),
+        cmocka_unit_test(test_unknown_dtype),
+        cmocka_unit_test(test_write_as_tensorflow),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_every_cut_and_flip),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
