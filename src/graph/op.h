@@ -101,7 +101,7 @@ typedef struct est_call {
 typedef struct est_kernel {
     est_status (*run)(est_call *c);
     bool (*accepts)(const est_call *c);
-    size_t (*scratch)(const est_call *c);   /* bytes for the shapes in c */
+    size_t (*scratch)(const est_call *c); /* bytes for the shapes in c; never less when a dimension grows */
     est_status (*prepare)(est_call *c);     /* after every change of shapes, before run */
     void (*release)(est_call *c);           /* frees c->state */
 } est_kernel;

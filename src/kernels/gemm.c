@@ -456,13 +456,53 @@ void est_gemm_f32_isa(const est_gemm_isa *isa, est_pool *pool, const est_gemm *g
     est_free_aligned(scratch);
 }
 
-size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g)
+size_t est_gemm_scratch_exact(const est_pool *pool, const est_gemm *g)
 {
     plan p;
 
     if (is_trivial(g)) return 0;
     p = make_plan(best_isa(), g);
     return scratch_bytes(&p, pool);
+}
+
+/* Floats of an operand of n rows or columns when all of it is packed k deep: tiles are cut evenly, so there is at most
+ * one more than full ones would need, and each is at most `width` wide. */
+static int64_t packed_floats(int64_t n, int64_t tile, int64_t width, int64_t k)
+{
+    return (div_up(n, tile) + 1) * width * k;
+}
+
+/* The same, when it is shared: longer k come in rounds. */
+static int64_t shared_floats_most(int64_t n, int64_t tile, int64_t width, int64_t k)
+{
+    int64_t one_block = packed_floats(n, tile, width, min_of(k, K_BLOCK));
+
+    return min_of(packed_floats(n, tile, width, k), max_of(one_block, SHARED_FLOATS_MAX));
+}
+
+/* Floats of an operand that one task packs for itself: a task's side of it, or all of it when tasks are ranges of k. */
+static int64_t private_floats_most(int64_t n, int64_t tile, int64_t width, int64_t k)
+{
+    int64_t side = k >= LONG_K ? SMALL_C : 2 * (TASK_SIDE_MAX + TASK_SIDE_LARGE); /* even tiles may be half as large */
+
+    return packed_floats(min_of(n, side), tile, width, min_of(k, K_BLOCK));
+}
+
+/* What any product of at most this size may need. The plan of a smaller one may differ, so its exact need may be larger
+ * than that of the larger one; a bound that grows with every size is what a caller can plan for. */
+size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g)
+{
+    const est_gemm_isa *isa     = best_isa();
+    int64_t             shared  = max_of(shared_floats_most(g->m, isa->rows, isa->row_width, g->k),
+                                         shared_floats_most(g->n, isa->cols, isa->cols, g->k));
+    int64_t             private = private_floats_most(g->m, isa->rows, isa->row_width, g->k) +
+                      private_floats_most(g->n, isa->cols, isa->cols, g->k);
+
+    if (g->k >= LONG_K) {
+        int64_t chunks = min_of(TASKS_WANTED, g->k / K_CHUNK_MIN) + 1;
+        shared         = max_of(shared, chunks * min_of(g->m * g->n, SMALL_C));
+    }
+    return (size_t)(round_up(shared, LINE) + est_pool_threads(pool) * round_up(private, LINE)) * sizeof(float);
 }
 
 void est_gemm_f32(est_pool *pool, const est_gemm *g)

@@ -29,9 +29,8 @@ typedef struct est_gemm {
     void            *scratch; /* est_gemm_scratch() bytes, 64-byte aligned; NULL: allocated for the call */
 } est_gemm;
 
-/* Bytes est_gemm_f32 packs operands into, for these shapes, flags and strides (pointers are not looked at): what a
- * kernel adds to its own scratch, with the pool it will run on. Often 0. est_gemm_f64 needs none. Two calls at once, such
- * as from tasks of the pool, need scratch of their own each. */
+/* Bytes that est_gemm_f32 may pack operands into for a product of these sizes or any smaller one (pointers are not
+ * looked at): what a kernel asks for as its scratch. Never less for a larger product. */
 size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g);
 
 /* k = 0 gives zeros (or leaves C when accumulating). */

@@ -2,6 +2,7 @@
  *
  * A step: check the feeds, follow changed shapes, call the kernels in order. Nothing is allocated, hashed or compared by
  * name here unless shapes have grown. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -294,6 +295,9 @@ static est_status follow_shapes(est_plan *plan, est_item *item)
         EST_TRY(grow_heap(plan, item));
         EST_TRY(grow_scratch(plan, item));
     }
+#ifdef EST_FAULT_POINTS /* in builds with tests: kernels keep their word on scratch (graph/op.h) */
+    assert(scratch_bytes(item) <= item->scratch_bytes);
+#endif
     return item->kernel != NULL ? est_item_prepare(item) : EST_OK;
 }
 

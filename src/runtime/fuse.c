@@ -7,7 +7,7 @@
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
  *
- * A chain is fused only if nobody else looks at what is between. Whole chains are matched and then replaced; a chain
+ * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains are matched and then replaced; a chain
  * that does not fit stays as it is. */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static const est_node_def *made_by(const fuser *f, const est_node_def *n, int i,
 {
     const est_node_def *maker = node(f, n->in[i].node);
 
-    return maker->op == op && n->in[i].output == 0 ? maker : NULL;
+    return maker->op == op && n->in[i].output == 0 && maker->n_control == 0 ? maker : NULL;
 }
 
 /* How often the results of n are looked at, fetches and control edges included. */
@@ -56,7 +56,7 @@ static const est_node_def *user_that_is(const fuser *f, const est_node_def *n, c
         if (found != NULL && found->id != id) return NULL;
         found = node(f, id);
     }
-    return found;
+    return found != NULL && found->n_control == 0 ? found : NULL;
 }
 
 /* Puts a freshly built node where `old` stood. False when it could not be built. */
@@ -190,11 +190,12 @@ est_status est_pass_fuse(est_graph *graph, est_io *io)
     fuser f = { .g = graph, .io = io };
 
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
-        int32_t n  = est_graph_size(graph);
-        bool    ok = true;
+        int32_t size = est_graph_size(graph);
+        bool    ok   = true;
         EST_TRY(est_uses_create(graph, io, &f.uses));
-        for (int32_t id = 0; id < n && ok; id++) {
-            if (node(&f, id)->op == rules[r].at && f.uses.n[id] > 0) ok = rules[r].fuse(&f, node(&f, id));
+        for (int32_t id = 0; id < size && ok; id++) {
+            const est_node_def *n = node(&f, id);
+            if (n->op == rules[r].at && f.uses.n[id] > 0 && n->n_control == 0) ok = rules[r].fuse(&f, n);
         }
         est_uses_clear(&f.uses);
         if (!ok) return est_graph_status(graph);

@@ -319,9 +319,42 @@ static void double_precision(void **state)
     est_pool_free(pool);
 }
 
+/* Memory planned for the largest sizes seen must do for every smaller one. */
+static void scratch_for_a_product_suits_smaller_ones(void **state)
+{
+    est_pool *pool = NULL;
+    uint64_t  r    = 1;
+
+    (void)state;
+    assert_int_equal(est_pool_create(3, &pool), EST_OK);
+    for (int i = 0; i < 200000; i++) {
+        int64_t  size[6];
+        est_gemm large, small;
+        for (int d = 0; d < 3; d++) {
+            r           = r * 6364136223846793005u + 1442695040888963407u;
+            size[d]     = (int64_t)(r >> 33) % ((int64_t)2 << (r >> 60)) + 1; /* from 1 to 65536, small ones often */
+            r           = r * 6364136223846793005u + 1442695040888963407u;
+            size[d + 3] = (r >> 62) == 0 ? size[d] : (int64_t)(r >> 33) % size[d] + 1;
+        }
+        large         = (est_gemm){ .trans_a = r & 1u << 20, .trans_b = r & 1u << 21, .m = size[0], .n = size[1], .k = size[2] };
+        small         = large;
+        small.m       = size[3];
+        small.n       = size[4];
+        small.k       = size[5];
+        large.lda     = large.trans_a ? large.m : large.k;
+        large.ldb     = large.trans_b ? large.k : large.n;
+        small.lda     = small.trans_a ? small.m : small.k;
+        small.ldb     = small.trans_b ? small.k : small.n;
+        assert_true(est_gemm_scratch_exact(pool, &small) <= est_gemm_scratch(pool, &large));
+        assert_true(est_gemm_scratch(pool, &small) <= est_gemm_scratch(pool, &large));
+    }
+    est_pool_free(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scratch_for_a_product_suits_smaller_ones),
         cmocka_unit_test(each_instruction_set),
         cmocka_unit_test(without_memory),
         cmocka_unit_test(threads_do_not_matter),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the files of this folder with TensorFlow (2.15.1 was used): python3 make.py <folder>.
+"""Makes these files of this folder with TensorFlow (2.15.1 was used): python3 make_checkpoint.py <folder>.
 
 tensorflow.ckpt.*   a checkpoint of the v1 Saver: every dtype, strings, a scalar, an empty tensor, partitioned variables
 half.ckpt.*         a checkpoint with a dtype that Estoc does not know, float16

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Passes: what is folded, merged and fused, what must not be, and that numbers stay what they were. */
+#include "base/random.h"
+#include "estoc/estoc.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
+#include "support/nn_test.h"
+
+/* How many operations of that name (or with that beginning, when it ends in '*') the step runs. */
+static int count_ops(est_step *step, const char *name)
+{
+    const est_plan *plan = est_step_plan(step);
+    size_t          len  = strlen(name);
+    int             n    = 0;
+
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const char *op = plan->items[k].call.node->op->name;
+        n += name[len - 1] == '*' ? strncmp(op, name, len - 1) == 0 : strcmp(op, name) == 0;
+    }
+    return n;
+}
+
+static est_tensor *noise(est_shape shape, uint64_t key)
+{
+    est_tensor *t = NULL;
+
+    assert_ok(est_tensor_create(EST_F32, shape, &t));
+    est_random_fill_normal_f32(&(est_random){ key, 3, 0 }, 0, est_tensor_count(t), est_tensor_data(t));
+    return t;
+}
+
+static est_node noise_const(est_graph *g, est_shape shape, uint64_t key)
+{
+    est_tensor *t    = noise(shape, key);
+    est_node    node = est_const(g, t);
+
+    est_tensor_free(t);
+    return node;
+}
+
+/* Runs fetches with and without passes; values must agree to `tol` of the largest. Gives back the step with passes. */
+#define FETCHES_MAX 8
+typedef struct both {
+    est_session *with, *without;
+    est_step    *step;
+} both;
+
+static both run_both(est_graph *g, est_nodes feeds, const est_tensor *const *in, est_nodes fetches, double tol)
+{
+    both      b = { 0 };
+    est_step *plain;
+
+    assert_ok(est_session_create(g, EST_SESSION(.threads = 2), &b.with));
+    assert_ok(est_session_create(g, EST_SESSION(.threads = 1, .no_passes = true), &b.without));
+    assert_ok(est_session_init(b.with));
+    assert_ok(est_session_init(b.without));
+    assert_ok(est_session_prepare(b.with, feeds, fetches, (est_nodes){ 0 }, &b.step));
+    assert_ok(est_session_prepare(b.without, feeds, fetches, (est_nodes){ 0 }, &plain));
+    assert_ok(est_step_run(b.step, in));
+    assert_ok(est_step_run(plain, in));
+    for (int i = 0; i < fetches.n; i++) {
+        const float *x = est_step_data(b.step, i), *y = est_step_data(plain, i);
+        int64_t      n = est_shape_count(est_step_shape(plain, i));
+        double       largest = 0;
+        assert_true(est_shape_equal(est_step_shape(b.step, i), est_step_shape(plain, i)));
+        for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs((double)y[k]));
+        for (int64_t k = 0; k < n; k++) {
+            if (!(fabs((double)x[k] - (double)y[k]) <= tol * largest)) {
+                fail_msg("fetch %d element %d is %g with passes, %g without", i, (int)k, (double)x[k], (double)y[k]);
+            }
+        }
+    }
+    return b;
+}
+
+static void end_both(both *b)
+{
+    est_session_free(b->with);
+    est_session_free(b->without);
+}
+
+/* --- folding -------------------------------------------------------------------------------------------------------------- */
+
+static void constants_are_folded(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3)), c, y;
+    est_tensor *in = noise(EST_SHAPE(2, 3), 1);
+
+    (void)state;
+    c      = est_softmax(est_exp(noise_const(t.graph, EST_SHAPE(1, 3), 2)), -1);
+    y      = est_mul(est_add(x, c), est_reduce_sum(c, EST_I64S(1), true));
+    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(y, c), 0);
+    assert_int_equal(count_ops(b.step, "Exp") + count_ops(b.step, "Softmax") + count_ops(b.step, "Sum"), 0);
+    end_both(&b);
+    est_tensor_free(in);
+    nn_end(&t);
+}
+
+static void what_differs_between_runs_is_not_folded(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = est_random_uniform(est_const_list(t.graph, EST_I64S(8)), EST_F32, 5), y = est_neg(x);
+    double   a[8], b[8];
+
+    (void)state;
+    nn_ready(&t);
+    assert_int_equal(nn_fetch(&t, y, a, 8), 8);
+    assert_int_equal(nn_fetch(&t, y, b, 8), 8);
+    assert_memory_not_equal(a, b, sizeof a);
+    nn_end(&t);
+}
+
+static void large_and_failing_constants_are_left_alone(void **state)
+{
+    nn_test     t = nn_begin(1);
+    est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE_SCALAR), zeros, bad;
+    est_step   *step;
+    est_tensor *out = NULL;
+
+    (void)state;
+    zeros = est_fill(est_const_list(t.graph, EST_I64S(100, 1000)), est_scalar(t.graph, EST_F32, 0)); /* 400 KB */
+    nn_ready(&t);
+    assert_ok(est_session_prepare(t.session, EST_NODES(x), EST_NODES(est_sum(est_add(x, zeros))), (est_nodes){ 0 }, &step));
+    assert_int_equal(count_ops(step, "Fill"), 1);
+    bad = est_named(est_gather(noise_const(t.graph, EST_SHAPE(2, 2), 1),
+                               est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 7 }), 0), "bad");
+    assert_int_not_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(bad), (est_nodes){ 0 }, &out), EST_OK);
+    assert_non_null(strstr(est_error_message(), "'bad'"));
+    nn_end(&t);
+}
+
+/* --- merging -------------------------------------------------------------------------------------------------------------- */
+
+static void equal_operations_are_merged(void **state)
+{
+    nn_test     t  = nn_begin(1);
+    est_node    x  = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3));
+    est_node    a  = est_exp(est_neg(x)), b = est_exp(est_neg(x)), other = est_leaky_relu(x, 0.1), same = est_leaky_relu(x, 0.2);
+    est_tensor *in = noise(EST_SHAPE(2, 3), 1);
+
+    (void)state;
+    both r = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(a, b, est_add(a, b), other, same), 0);
+    assert_int_equal(count_ops(r.step, "Exp"), 1);
+    assert_int_equal(count_ops(r.step, "Neg"), 1);
+    assert_int_equal(count_ops(r.step, "LeakyRelu"), 2); /* attributes differ */
+    end_both(&r);
+    est_tensor_free(in);
+    nn_end(&t);
+}
+
+static void random_operations_and_placeholders_stay_apart(void **state)
+{
+    nn_test     t = nn_begin(1);
+    est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1)), y = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    est_node    d = est_sub(est_dropout(est_ones_like(x), 0.5, 3), est_dropout(est_ones_like(x), 0.5, 4));
+    est_tensor *one = noise(EST_SHAPE(64), 1), *two = noise(EST_SHAPE(64), 2), *out[2];
+    double      sum = 0;
+
+    (void)state;
+    nn_ready(&t);
+    assert_ok(est_session_run(t.session, EST_FEEDS({ x, one }, { y, two }), EST_NODES(est_sub(x, y), d), (est_nodes){ 0 }, out));
+    assert_near(nn_element(out[0], 5), nn_element(one, 5) - nn_element(two, 5), 1e-6);
+    for (int64_t i = 0; i < 64; i++) sum += fabs(nn_element(out[1], i));
+    assert_true(sum > 0);
+    for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    est_tensor_free(one);
+    est_tensor_free(two);
+    nn_end(&t);
+}
+
+static void reads_on_two_sides_of_a_write_stay_apart(void **state)
+{
+    nn_test     t = nn_begin(1);
+    est_node    v = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1)), fetches[8];
+    est_node    at = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 1 });
+    est_tensor *out[8];
+
+    (void)state;
+    est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(1, 2, 3)));
+    fetches[0]     = est_neg(est_read_variable(v));
+    fetches[1]     = est_resource_gather(v, at);
+    est_node first = est_assign_add(v, nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(10, 10, 10)));
+    fetches[2]     = est_neg(est_after(est_read_variable(v), first));
+    fetches[3]     = est_after(est_resource_gather(v, at), first);
+    fetches[4]     = est_neg(est_read_variable(v)); /* built later, waits for nothing: the old value */
+    est_node next  = est_after(est_assign(v, est_scale(est_after(est_read_variable(v), first), 2)), first);
+    fetches[5]     = est_neg(est_after(est_read_variable(v), next));
+    fetches[6]     = est_after(est_resource_gather(v, at), next);
+    fetches[7]     = est_identity(est_read_variable(v));
+    for (int passes = 0; passes < 2; passes++) {
+        static const double want[8] = { -2, 2, -12, 12, -2, -24, 24, 2 };
+        est_session        *s = NULL;
+        assert_ok(est_session_create(t.graph, EST_SESSION(.no_passes = passes == 0), &s));
+        assert_ok(est_session_init(s));
+        assert_ok(est_session_run(s, EST_NO_FEEDS, (est_nodes){ fetches, 8 }, (est_nodes){ 0 }, out));
+        for (int i = 0; i < 8; i++) {
+            assert_near(nn_element(out[i], est_tensor_count(out[i]) == 1 ? 0 : 1), want[i], 0);
+            est_tensor_free(out[i]);
+        }
+        est_session_free(s);
+    }
+    nn_end(&t);
+}
+
+/* Rows of a variable put back in another order: the update reads what it overwrites. */
+static void an_update_may_read_the_variable_it_changes(void **state)
+{
+    nn_test  t  = nn_begin(1);
+    est_node v  = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1));
+    est_node at = est_const_i64(t.graph, EST_SHAPE(3), (const int64_t[]){ 2, 1, 0 });
+    double   got[3];
+
+    (void)state;
+    est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(3, 1), NN_VALUES(1, 2, 3)));
+    est_node flip  = est_scatter_update(v, at, est_read_variable(v));
+    est_node twice = est_assign_add(v, est_read_variable(v));
+    nn_ready(&t);
+    nn_run(&t, flip);
+    assert_int_equal(nn_read(&t, "v", got, 3), 3);
+    assert_true(got[0] == 3 && got[1] == 2 && got[2] == 1);
+    nn_run(&t, twice);
+    assert_int_equal(nn_read(&t, "v", got, 3), 3);
+    assert_true(got[0] == 6 && got[1] == 4 && got[2] == 2);
+    nn_end(&t);
+}
+
+/* --- fusing: products ------------------------------------------------------------------------------------------------------- */
+
+/* Rounding of a sum of k products done in another order: about sqrt(k) units of 2^-24, here with room for k <= 300. */
+#define ROUNDING 4e-6
+
+static void products_with_bias_and_relu(void **state)
+{
+    static const int64_t sizes[][3] = { { 1, 1, 1 }, { 3, 5, 7 }, { 17, 33, 9 }, { 64, 300, 65 }, { 2, 8, 129 }, { 0, 3, 4 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int how = 0; how < 8; how++) {
+            bool        ta = how & 1, tb = how & 2, relu = how & 4;
+            int64_t     m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+            nn_test     t  = nn_begin(1);
+            est_node    a  = est_placeholder(t.graph, "a", EST_F32, ta ? EST_SHAPE(k, -1) : EST_SHAPE(-1, k));
+            est_node    y  = est_matmul_t(a, noise_const(t.graph, tb ? EST_SHAPE(n, k) : EST_SHAPE(k, n), 2), ta, tb);
+            est_tensor *in = noise(ta ? EST_SHAPE(k, m) : EST_SHAPE(m, k), 3);
+            y              = est_bias_add(y, noise_const(t.graph, EST_SHAPE(n), 4));
+            if (relu) y = est_relu(y);
+            both b = run_both(t.graph, EST_NODES(a), (const est_tensor *[]){ in }, EST_NODES(y), ROUNDING);
+            assert_int_equal(count_ops(b.step, "EstMatMulBias"), 1);
+            assert_int_equal(count_ops(b.step, "MatMul") + count_ops(b.step, "BiasAdd") + count_ops(b.step, "Relu"), 0);
+            end_both(&b);
+            est_tensor_free(in);
+            nn_end(&t);
+        }
+    }
+}
+
+typedef struct mlp {
+    nn_test     t;
+    est_node    x, product, biased, active, loss;
+    est_node    wrt[4];
+    est_tensor *in;
+} mlp;
+
+static mlp begin_mlp(void)
+{
+    mlp      m = { .t = nn_begin(1) };
+    est_node y;
+
+    m.x       = est_placeholder(m.t.graph, "x", EST_F32, EST_SHAPE(-1, 5));
+    m.wrt[0]  = noise_const(m.t.graph, EST_SHAPE(5, 9), 1);
+    m.wrt[1]  = noise_const(m.t.graph, EST_SHAPE(9), 2);
+    m.wrt[2]  = noise_const(m.t.graph, EST_SHAPE(9, 3), 3);
+    m.wrt[3]  = noise_const(m.t.graph, EST_SHAPE(3), 4);
+    m.product = est_matmul(m.x, m.wrt[0]);
+    m.biased  = est_bias_add(m.product, m.wrt[1]);
+    m.active  = est_relu(m.biased);
+    y         = est_bias_add(est_matmul(m.active, m.wrt[2]), m.wrt[3]);
+    m.loss    = est_sum(est_square(y));
+    m.in      = noise(EST_SHAPE(7, 5), 9);
+    return m;
+}
+
+static void end_mlp(mlp *m)
+{
+    est_tensor_free(m->in);
+    nn_end(&m->t);
+}
+
+static void gradients_through_relu(void **state)
+{
+    mlp          m = begin_mlp();
+    est_gradient g[4];
+
+    (void)state;
+    est_gradients(m.loss, m.wrt, 4, g);
+    both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in },
+                      EST_NODES(m.loss, g[0].values, g[1].values, g[2].values, g[3].values), 1e-5);
+    assert_int_equal(count_ops(b.step, "EstMatMulReluGrad"), 1);
+    assert_int_equal(count_ops(b.step, "EstMatMulBias"), 2);
+    end_both(&b);
+    end_mlp(&m);
+}
+
+static void what_is_fetched_is_not_fused_away(void **state)
+{
+    mlp m = begin_mlp();
+
+    (void)state;
+    both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(m.product, m.loss), 1e-5);
+    assert_int_equal(count_ops(b.step, "EstMatMulBias"), 1); /* only the other layer */
+    assert_int_equal(count_ops(b.step, "MatMul"), 1);
+    end_both(&b);
+    b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(m.biased, m.loss), 1e-5);
+    assert_int_equal(count_ops(b.step, "EstMatMulBias"), 2);
+    assert_int_equal(count_ops(b.step, "Relu"), 1); /* but not into the product */
+    end_both(&b);
+    b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(m.active, m.loss), 1e-5);
+    assert_int_equal(count_ops(b.step, "Relu"), 0);
+    end_both(&b);
+    end_mlp(&m);
+}
+
+static void what_others_look_at_is_not_fused_away(void **state)
+{
+    mlp      m     = begin_mlp();
+    est_node other = est_sum(est_exp(est_neg(est_square(m.product))));
+
+    (void)state;
+    both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(est_add(m.loss, other)), 1e-5);
+    assert_int_equal(count_ops(b.step, "MatMul"), 1);
+    end_both(&b);
+    end_mlp(&m);
+}
+
+/* A wait is part of an operation: whatever replaces it must wait too, or the write is never run. */
+static void fusing_keeps_waits(void **state)
+{
+    for (int which = 0; which < 3; which++) {
+        nn_test     t = nn_begin(1);
+        est_node    v = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1));
+        est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2)), chain[3];
+        est_tensor *in = noise(EST_SHAPE(3, 2), 1), *out = NULL;
+        double      got = 0;
+
+        est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)));
+        est_node write = est_assign_add(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)));
+        chain[0]       = est_matmul(x, noise_const(t.graph, EST_SHAPE(2, 2), 1));
+        chain[1]       = est_bias_add(chain[0], noise_const(t.graph, EST_SHAPE(2), 1));
+        chain[2]       = est_relu(chain[1]);
+        (void)est_after(chain[which], write);
+        nn_ready(&t);
+        assert_ok(est_session_run(t.session, EST_FEEDS({ x, in }), EST_NODES(chain[2]), (est_nodes){ 0 }, &out));
+        assert_int_equal(nn_read(&t, "v", &got, 1), 1);
+        if (got != 2) fail_msg("the write that operation %d waits for did not run", which);
+        est_tensor_free(in);
+        est_tensor_free(out);
+        nn_end(&t);
+    }
+    (void)state;
+}
+
+/* --- fusing: convolution and pooling ------------------------------------------------------------------------------------------ */
+
+typedef struct conv_case {
+    int64_t batch, height, width, in, out;
+    int     kernel;
+    bool    fused;
+} conv_case;
+
+static void conv_pool_once(const conv_case *c, bool train, bool peek)
+{
+    nn_test     t      = nn_begin(1);
+    est_node    x      = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, c->height, c->width, c->in)), wrt[2], y, act;
+    est_node    fetches[4];
+    est_tensor *image = noise(EST_SHAPE(c->batch, c->height, c->width, c->in), 1);
+    est_gradient g[2];
+    int          n = 0;
+
+    wrt[0]       = noise_const(t.graph, EST_SHAPE(c->kernel, c->kernel, c->in, c->out), 2);
+    wrt[1]       = noise_const(t.graph, EST_SHAPE(c->out), 3);
+    act          = est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1]));
+    y            = est_max_pool(act, 2, 2, 2, 2, EST_VALID);
+    fetches[n++] = y;
+    if (peek) fetches[n++] = act;
+    if (train) {
+        est_gradients(est_sum(est_square(y)), wrt, 2, g);
+        fetches[n++] = g[0].values;
+        fetches[n++] = g[1].values;
+    }
+    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, (est_nodes){ fetches, n }, 2e-5);
+    assert_int_equal(count_ops(b.step, "EstConvPool"), c->fused && !peek);
+    assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), c->fused && !peek && train);
+    end_both(&b);
+    est_tensor_free(image);
+    nn_end(&t);
+}
+
+static void convolutions_with_pooling(void **state)
+{
+    static const conv_case cases[] = {
+        { 2, 12, 12, 1, 8, 3, true },  { 3, 13, 9, 1, 16, 3, true },  { 1, 7, 6, 3, 8, 2, true },
+        { 5, 11, 15, 2, 24, 5, true }, { 2, 6, 6, 8, 32, 3, true },   { 1, 3, 3, 1, 8, 2, true },
+        { 9, 10, 10, 1, 5, 3, false }, { 33, 28, 28, 1, 32, 3, true }, { 4, 5, 5, 1, 40, 4, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        conv_pool_once(&cases[i], false, false);
+        conv_pool_once(&cases[i], true, false);
+        conv_pool_once(&cases[i], false, true);
+        conv_pool_once(&cases[i], true, true);
+    }
+}
+
+/* Several activations of one window may be equal, most often 0: the gradient goes to the same one either way. */
+static void ties_in_a_window_go_the_same_way(void **state)
+{
+    nn_test      t = nn_begin(1);
+    est_node     x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 6, 6, 1)), wrt[2];
+    est_tensor  *image = NULL;
+    est_gradient g[2];
+
+    (void)state;
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2, 6, 6, 1), &image));
+    for (int i = 0; i < 72; i++) ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
+    wrt[0]     = est_const_f32(t.graph, EST_SHAPE(1, 1, 1, 8), (const float[8]){ 1, -1, 2, 0, 0.5f, -2, 1, 1 });
+    wrt[1]     = est_const_f32(t.graph, EST_SHAPE(8), (const float[8]){ 0, 0, 1, 0, -1, 0.5f, 0, 0 });
+    est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2, EST_VALID);
+    est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), wrt, 2, g);
+    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, EST_NODES(y, g[0].values, g[1].values), 1e-6);
+    assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), 1);
+    end_both(&b);
+    est_tensor_free(image);
+    nn_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constants_are_folded),
+        cmocka_unit_test(what_differs_between_runs_is_not_folded),
+        cmocka_unit_test(large_and_failing_constants_are_left_alone),
+        cmocka_unit_test(equal_operations_are_merged),
+        cmocka_unit_test(random_operations_and_placeholders_stay_apart),
+        cmocka_unit_test(reads_on_two_sides_of_a_write_stay_apart),
+        cmocka_unit_test(an_update_may_read_the_variable_it_changes),
+        cmocka_unit_test(products_with_bias_and_relu),
+        cmocka_unit_test(gradients_through_relu),
+        cmocka_unit_test(what_is_fetched_is_not_fused_away),
+        cmocka_unit_test(what_others_look_at_is_not_fused_away),
+        cmocka_unit_test(fusing_keeps_waits),
+        cmocka_unit_test(convolutions_with_pooling),
+        cmocka_unit_test(ties_in_a_window_go_the_same_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
