@@ -22,4 +22,32 @@ const char      *est_feature_kind_name(est_feature_kind kind);
 EST_MUST_CHECK est_status est_feature_decode(est_str feature, const void *outermost, est_feature_kind want, void *to,
                                              size_t room, est_feature_kind *kind, size_t *n);
 
+/* est_feature_decode for the most common Feature of all, one value in the usual form and less than 128 bytes: false when
+ * it is another. Tag and length of the list, tag and length within it are compared as one word. */
+static inline bool est_feature_decode_one(est_str feature, est_feature_kind want, void *to)
+{
+    const uint8_t *p    = (const uint8_t *)feature.data, *end;
+    uint32_t       size = (uint32_t)feature.size, head;
+    uint64_t       value;
+
+    if (feature.size < 4 || feature.size >= 0x80) return false;
+    head = (uint32_t)want << 3 | EST_WIRE_BYTES | (size - 2) << 8 |
+           (uint32_t)(EST_LIST_VALUE << 3 | EST_WIRE_BYTES) << 16 | (size - 4) << 24;
+    if (est_wire_load32(p) != head) return false;
+    end = p + size;
+    p += 4;
+    switch (want) {
+    case EST_KIND_F32:
+        if (size != 8) return false;
+        *(float *)to = est_wire_bits_f32(est_wire_load32(p));
+        return true;
+    case EST_KIND_BYTES: *(est_str *)to = (est_str){ (const char *)p, size - 4 }; return true;
+    case EST_KIND_I64:
+        if (!est_wire_varint(&p, end, &value) || p != end) return false;
+        *(int64_t *)to = (int64_t)value;
+        return true;
+    default: return false;
+    }
+}
+
 #endif

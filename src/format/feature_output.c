@@ -17,7 +17,7 @@
 /* A default of as many elements as needed: the given ones, or the one given repeated. */
 static est_status copy_default(est_feature_output *o, const est_tensor *value, size_t count)
 {
-    size_t      given = (size_t)est_tensor_count(value), size = est_dtype_size(o->dtype);
+    size_t      given = (size_t)est_tensor_count(value), size = o->size;
     est_tensor *fill;
 
     if (est_tensor_dtype(value) != o->dtype) {
@@ -84,6 +84,7 @@ est_status est_feature_output_init(est_feature_output *o, const est_feature_spec
                                .required = spec->required };
     EST_TRY(check_spec(spec, is_list));
     o->count = (size_t)est_shape_count(&o->shape);
+    o->size  = est_dtype_size(o->dtype);
     o->name  = est_strdup(spec->name);
     if (o->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", spec->name);
     if (!is_list && spec->rows == EST_ROWS_FIXED && spec->default_value == NULL) o->required = true;
@@ -137,7 +138,11 @@ static est_shape shape_under(const est_feature_output *o, est_i64s outer)
 est_status est_feature_output_begin(est_feature_output *o, size_t n)
 {
     o->n_values = o->n_steps = 0;
-    if (is_fixed(o)) return est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n)), &o->fixed);
+    if (is_fixed(o)) {
+        EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n)), &o->fixed));
+        o->next = est_tensor_data(o->fixed);
+        return EST_OK;
+    }
     EST_TRY(reserve(&o->values, 1));
     EST_TRY(reserve(&o->step_splits, sizeof(int64_t)));
     *(int64_t *)o->step_splits.data = 0;
@@ -175,10 +180,12 @@ static est_status fail_missing(const est_feature_output *o, size_t row)
 /* Straight into the tensor. */
 static est_status fixed_row(est_feature_output *o, size_t row, const est_str *value, const void *outermost)
 {
-    size_t row_bytes = o->count * est_dtype_size(o->dtype), n = 0;
-    void  *to      = (char *)est_tensor_data(o->fixed) + row * row_bytes;
+    size_t row_bytes = o->count * o->size, n = 0;
+    char  *to      = o->next;
     bool   missing = true;
 
+    o->next += row_bytes;
+    if (value != NULL && o->count == 1 && est_feature_decode_one(*value, o->kind, to)) return EST_OK;
     if (value != NULL) EST_TRY(decode(o, row, *value, outermost, to, o->count, &n, &missing));
     if (missing) {
         if (o->fill == NULL) return fail_missing(o, row);
@@ -193,10 +200,19 @@ static est_status fixed_row(est_feature_output *o, size_t row, const est_str *va
 static est_status append(est_feature_output *o, size_t row, est_str feature, const void *outermost, size_t *n,
                          bool *missing)
 {
-    size_t size = est_dtype_size(o->dtype), most = est_feature_values_max(o->kind, feature.size);
+    size_t most = est_feature_values_max(o->kind, feature.size);
+    char  *to;
 
-    EST_TRY(reserve(&o->values, (o->n_values + most) * size));
-    EST_TRY(decode(o, row, feature, outermost, (char *)o->values.data + o->n_values * size, most, n, missing));
+    if ((o->n_values + most) * o->size > o->values.capacity) {
+        EST_TRY(reserve(&o->values, (o->n_values + most) * o->size));
+    }
+    to = (char *)o->values.data + o->n_values * o->size;
+    if (most > 0 && est_feature_decode_one(feature, o->kind, to)) {
+        *n       = 1;
+        *missing = false;
+    } else {
+        EST_TRY(decode(o, row, feature, outermost, to, most, n, missing));
+    }
     o->n_values += *n;
     return EST_OK;
 }
@@ -305,7 +321,7 @@ static est_status own_strings(est_tensor *tensor, est_feature_buffer *scratch)
 static est_status values_tensor(const est_feature_output *o, est_shape shape, est_tensor **out)
 {
     EST_TRY(est_tensor_create(o->dtype, shape, out));
-    if (o->n_values > 0) memcpy(est_tensor_data(*out), o->values.data, o->n_values * est_dtype_size(o->dtype));
+    if (o->n_values > 0) memcpy(est_tensor_data(*out), o->values.data, o->n_values * o->size);
     return EST_OK;
 }
 
@@ -313,7 +329,7 @@ static est_status values_tensor(const est_feature_output *o, est_shape shape, es
 static void put_padding(const est_feature_output *o, char *to, size_t n)
 {
     static const est_str empty = { "", 0 };
-    size_t               size  = est_dtype_size(o->dtype);
+    size_t               size  = o->size;
     const void          *fill  = o->fill != NULL ? est_tensor_data(o->fill) : o->dtype == EST_STRING ? &empty : NULL;
 
     if (fill == NULL) {
@@ -327,7 +343,7 @@ static void put_padding(const est_feature_output *o, char *to, size_t n)
 static est_status finish_padded(const est_feature_output *o, size_t n, est_feature_batch *out)
 {
     const int64_t *splits  = est_tensor_data(o->splits);
-    size_t         unit    = o->count * est_dtype_size(o->dtype);
+    size_t         unit    = o->count * o->size;
     int64_t        longest = 0, *lengths;
     const char    *from    = o->values.data;
     char          *to;

@@ -20,6 +20,7 @@ typedef struct est_feature_output {
     est_feature_rows rows;
     est_shape        shape;
     size_t           count;   /* elements of `shape` */
+    size_t           size;    /* bytes of an element */
     bool             is_list; /* of steps, in a SequenceExample */
     bool             required;
     est_tensor      *fill; /* the default: as many elements as `shape`, or one for padding; NULL: none */
@@ -29,6 +30,7 @@ typedef struct est_feature_output {
     size_t             n_values, n_steps;
 
     est_tensor *fixed;  /* values of the batch, when every row is of `shape` */
+    char       *next;   /* the row of it to fill next */
     est_tensor *splits; /* of the batch, in values or steps; made of all rows but fixed ones */
 } est_feature_output;
 

@@ -32,7 +32,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      sum_f64_##x
 #define T          double
@@ -42,7 +42,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      sum_i32_##x
 #define T          int32_t
@@ -52,7 +52,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      sum_i64_##x
 #define T          int64_t
@@ -62,7 +62,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      mean_f32_##x
 #define T          float
@@ -72,7 +72,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     OVER_COUNT
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      mean_f64_##x
 #define T          double
@@ -82,7 +82,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     OVER_COUNT
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      mean_i32_##x
 #define T          int32_t
@@ -92,7 +92,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     OVER_COUNT_INT
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      mean_i64_##x
 #define T          int64_t
@@ -102,7 +102,7 @@
 #define ADD        PLUS
 #define MERGE      PLUS
 #define FINISH     OVER_COUNT_INT
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      max_f32_##x
 #define T          float
@@ -112,7 +112,7 @@
 #define ADD        LARGER
 #define MERGE      LARGER
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      max_f64_##x
 #define T          double
@@ -122,7 +122,7 @@
 #define ADD        LARGER
 #define MERGE      LARGER
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      max_i32_##x
 #define T          int32_t
@@ -132,7 +132,7 @@
 #define ADD        LARGER_INT
 #define MERGE      LARGER_INT
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      max_i64_##x
 #define T          int64_t
@@ -142,7 +142,7 @@
 #define ADD        LARGER_INT
 #define MERGE      LARGER_INT
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      min_f32_##x
 #define T          float
@@ -152,7 +152,7 @@
 #define ADD        SMALLER
 #define MERGE      SMALLER
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      min_f64_##x
 #define T          double
@@ -162,7 +162,7 @@
 #define ADD        SMALLER
 #define MERGE      SMALLER
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      min_i32_##x
 #define T          int32_t
@@ -172,7 +172,7 @@
 #define ADD        SMALLER_INT
 #define MERGE      SMALLER_INT
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      min_i64_##x
 #define T          int64_t
@@ -182,7 +182,7 @@
 #define ADD        SMALLER_INT
 #define MERGE      SMALLER_INT
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      prod_f32_##x
 #define T          float
@@ -192,7 +192,7 @@
 #define ADD        TIMES
 #define MERGE      TIMES
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      prod_f64_##x
 #define T          double
@@ -202,7 +202,7 @@
 #define ADD        TIMES
 #define MERGE      TIMES
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      prod_i32_##x
 #define T          int32_t
@@ -212,7 +212,7 @@
 #define ADD        TIMES
 #define MERGE      TIMES
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      prod_i64_##x
 #define T          int64_t
@@ -222,7 +222,7 @@
 #define ADD        TIMES
 #define MERGE      TIMES
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      all_##x
 #define T          uint8_t
@@ -232,7 +232,7 @@
 #define ADD        BOTH
 #define MERGE      BOTH
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      any_##x
 #define T          uint8_t
@@ -242,7 +242,7 @@
 #define ADD        EITHER
 #define MERGE      EITHER
 #define FINISH     AS_IS
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      half_squares_f32_##x
 #define T          float
@@ -252,7 +252,7 @@
 #define ADD        PLUS_SQUARE
 #define MERGE      PLUS
 #define FINISH     HALF
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 #define FN(x)      half_squares_f64_##x
 #define T          double
@@ -262,7 +262,7 @@
 #define ADD        PLUS_SQUARE
 #define MERGE      PLUS
 #define FINISH     HALF
-#include "kernels/reduce_fn.h"
+#include "kernels/reduce_fn.def"
 
 const est_reducer *est_reducer_find(est_reduce_kind kind, est_dtype dtype)
 {

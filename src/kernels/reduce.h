@@ -4,7 +4,7 @@
  *
  * Whatever the axes are, neighbours of one kind are joined first, and what is left at the end of the shape is a block
  * of `rows` x `width` whose columns are reduced (width 1 when the last axis goes). All the arithmetic is in that block,
- * see reduce_fn.h; est_reduce_run walks blocks, cuts wide ones into tiles and long ones into parts.
+ * see reduce_fn.def; est_reduce_run walks blocks, cuts wide ones into tiles and long ones into parts.
  *
  * The cuts depend on the shape alone, and parts are joined in order: the same bits with any number of threads. Floats
  * are summed in runs of 32 whose results go into a double, so the error does not grow with the length. */

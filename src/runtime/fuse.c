@@ -7,8 +7,8 @@
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
  *
- * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains are matched and then replaced; a chain
- * that does not fit stays as it is. */
+ * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains
+ * are matched and then replaced; a chain that does not fit stays as it is. */
 #include <string.h>
 
 #include "base/alloc.h"

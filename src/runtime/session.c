@@ -161,15 +161,16 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     return EST_OK;
 }
 
-/* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. */
-static uint64_t next_run_seed(est_session *s)
-{
-    return s->seed + 0x9e3779b97f4a7c15u * ++s->n_runs;
-}
-
+/* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
+ * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 {
-    return est_plan_run(step->plan, feeds, next_run_seed(step->session));
+    est_session *s        = step->session;
+    uint64_t     run_seed = s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
+
+    EST_TRY(est_plan_run(step->plan, feeds, run_seed));
+    s->n_runs++;
+    return EST_OK;
 }
 
 est_plan *est_step_plan(est_step *step)
