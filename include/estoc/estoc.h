@@ -4,6 +4,7 @@
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 
+#include "estoc/example.h"
 #include "estoc/graph.h"
 #include "estoc/log.h"
 #include "estoc/nn.h"
@@ -11,6 +12,7 @@
 #include "estoc/session.h"
 #include "estoc/status.h"
 #include "estoc/tensor.h"
+#include "estoc/tfrecord.h"
 
 #ifndef ESTOC_BUILDING
 #include "estoc/locate.h" /* last: wraps the builders so that errors name your source line */

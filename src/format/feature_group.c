@@ -48,7 +48,10 @@ est_status est_feature_group_begin(est_feature_group *g, size_t n)
 est_status est_feature_group_row(est_feature_group *g, size_t row, const void *outermost)
 {
     for (size_t i = 0; i < g->n; i++) {
-        EST_TRY(est_feature_output_row(&g->outputs[i], row, est_feature_table_value(&g->table, i), outermost));
+        const est_str *value = est_feature_table_value(&g->table, i);
+
+        if (est_feature_output_one(&g->outputs[i], value)) continue;
+        EST_TRY(est_feature_output_row(&g->outputs[i], row, value, outermost));
     }
     return EST_OK;
 }

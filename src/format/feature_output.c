@@ -12,6 +12,12 @@
 #define fail_row(o, row, fmt, ...)                                                                                     \
     est_fail(EST_INVALID_ARGUMENT, "feature \"%s\" of example %zu: " fmt, (o)->name, (size_t)(row), __VA_ARGS__)
 
+/* Whether every example gives exactly one `shape` of values. */
+static bool is_fixed(const est_feature_output *o)
+{
+    return o->rows == EST_ROWS_FIXED && !o->is_list;
+}
+
 /* --- the spec --------------------------------------------------------------------------------------------------- */
 
 /* A default of as many elements as needed: the given ones, or the one given repeated. */
@@ -83,9 +89,10 @@ est_status est_feature_output_init(est_feature_output *o, const est_feature_spec
                                .is_list  = is_list,
                                .required = spec->required };
     EST_TRY(check_spec(spec, is_list));
-    o->count = (size_t)est_shape_count(&o->shape);
-    o->size  = est_dtype_size(o->dtype);
-    o->name  = est_strdup(spec->name);
+    o->count  = (size_t)est_shape_count(&o->shape);
+    o->size   = est_dtype_size(o->dtype);
+    o->is_one = is_fixed(o) && o->count == 1;
+    o->name   = est_strdup(spec->name);
     if (o->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", spec->name);
     if (!is_list && spec->rows == EST_ROWS_FIXED && spec->default_value == NULL) o->required = true;
     if (spec->default_value == NULL) return EST_OK;
@@ -117,12 +124,6 @@ static est_status reserve(est_feature_buffer *buffer, size_t bytes)
     buffer->data     = data;
     buffer->capacity = capacity;
     return EST_OK;
-}
-
-/* Whether every example gives exactly one `shape` of values. */
-static bool is_fixed(const est_feature_output *o)
-{
-    return o->rows == EST_ROWS_FIXED && !o->is_list;
 }
 
 /* [outer..., shape...] */
@@ -185,7 +186,6 @@ static est_status fixed_row(est_feature_output *o, size_t row, const est_str *va
     bool   missing = true;
 
     o->next += row_bytes;
-    if (value != NULL && o->count == 1 && est_feature_decode_one(*value, o->kind, to)) return EST_OK;
     if (value != NULL) EST_TRY(decode(o, row, *value, outermost, to, o->count, &n, &missing));
     if (missing) {
         if (o->fill == NULL) return fail_missing(o, row);
@@ -277,7 +277,7 @@ est_status est_feature_output_row(est_feature_output *o, size_t row, const est_s
         splits[row + 1] = (int64_t)o->n_steps;
     } else {
         EST_TRY(ragged_row(o, row, value, outermost));
-        splits[row + 1] = (int64_t)(o->n_values / o->count);
+        splits[row + 1] = (int64_t)(o->count == 1 ? o->n_values : o->n_values / o->count); /* divisions are slow */
     }
     return EST_OK;
 }

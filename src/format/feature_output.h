@@ -14,23 +14,26 @@ typedef struct est_feature_buffer {
 } est_feature_buffer;
 
 typedef struct est_feature_output {
-    char            *name;
-    est_dtype        dtype;
+    /* What every row looks at. */
     est_feature_kind kind;
     est_feature_rows rows;
-    est_shape        shape;
-    size_t           count;   /* elements of `shape` */
-    size_t           size;    /* bytes of an element */
     bool             is_list; /* of steps, in a SequenceExample */
+    bool             is_one;  /* every row has exactly one value */
     bool             required;
-    est_tensor      *fill; /* the default: as many elements as `shape`, or one for padding; NULL: none */
+    size_t           count; /* elements of `shape` */
+    size_t           size;  /* bytes of an element */
+    char            *next;  /* the row of `fixed` to fill next */
+    size_t           n_values, n_steps;
+
+    char       *name;
+    est_dtype   dtype;
+    est_shape   shape;
+    est_tensor *fill; /* the default: as many elements as `shape`, or one for padding; NULL: none */
 
     est_feature_buffer values;      /* [n_values] of the rows so far, unless they go to `fixed` */
     est_feature_buffer step_splits; /* int64 [n_steps + 1], in a ragged list */
-    size_t             n_values, n_steps;
 
     est_tensor *fixed;  /* values of the batch, when every row is of `shape` */
-    char       *next;   /* the row of it to fill next */
     est_tensor *splits; /* of the batch, in values or steps; made of all rows but fixed ones */
 } est_feature_output;
 
@@ -45,6 +48,14 @@ EST_MUST_CHECK est_status est_feature_output_begin(est_feature_output *o, size_t
  * example starts at `outermost` and stays until the batch has ended. */
 EST_MUST_CHECK est_status est_feature_output_row(est_feature_output *o, size_t row, const est_str *value,
                                                  const void *outermost);
+
+/* est_feature_output_row where it is easiest: one value in its usual form. False: not done, call the other. */
+static inline bool est_feature_output_one(est_feature_output *o, const est_str *value)
+{
+    if (!o->is_one || value == NULL || !est_feature_decode_one(*value, o->kind, o->next)) return false;
+    o->next += o->size;
+    return true;
+}
 
 /* Turns the n rows into tensors. `scratch` is for copying strings. */
 EST_MUST_CHECK est_status est_feature_output_finish(est_feature_output *o, size_t n, est_feature_buffer *scratch,
