@@ -10,8 +10,8 @@
  * Reading: every byte that reaches a tensor has been checked against its CRC; a damaged file is an error that names the
  * file, the offset and the tensor, never a wrong value.
  *
- * A partitioned tensor is written slice by slice, by one writer or by several whose bundles are merged; it is read whole
- * or in any other partition.
+ * A partitioned tensor is written slice by slice, by one writer or by several whose bundles are merged; it is read
+ * whole or in any other partition.
  *
  * Threading: a writer belongs to one thread at a time; an open bundle may be read by any thread. */
 #ifndef EST_FORMAT_BUNDLE_H
@@ -52,7 +52,8 @@ void est_bundle_writer_free(est_bundle_writer *writer);
 
 /* Makes one checkpoint of several: the data files of all are renamed to those of `prefix`, the slices of partitioned
  * tensors are brought together, then the index is written (B2) and the partial indexes are removed. A tensor that is in
- * two of them is an error and leaves everything as it was. */
+ * two of them is an error and leaves everything as it was. After a failure while files move there is no index of
+ * `prefix`, and the same call can be made again. */
 EST_MUST_CHECK est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix);
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The messages of a checkpoint's index: the header, one entry a tensor, slices of partitioned tensors and the keys under
- * which slices are stored. Bytes to structs and back, nothing else.
+ * The messages of a checkpoint's index: the header, one entry a tensor, slices of partitioned tensors and the keys
+ * under which slices are stored. Bytes to structs and back, nothing else.
  *
  * Threading: one thread at a time. */
 #ifndef EST_FORMAT_BUNDLE_ENTRY_H

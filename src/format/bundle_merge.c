@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "format/bundle.h"
 #include "format/bundle_index.h"
 
@@ -77,13 +78,14 @@ static est_status need_one_shard(merge *m)
     return m->n_moves > 0 ? EST_OK : new_shard(m, m->parts[0], 0, 1, &ignored);
 }
 
+/* A file that has been moved already is fine: a merge that failed half way can be tried again. */
 static est_status move_data(const merge *m, int32_t i, const char *prefix)
 {
     char      *from = NULL, *to = NULL;
     est_status status = est_bundle_data_path(m->moves[i].part, m->moves[i].shard, m->moves[i].n_shards, &from);
 
     if (status == EST_OK) status = est_bundle_data_path(prefix, i, m->n_moves, &to);
-    if (status == EST_OK) status = est_file_commit(from, to);
+    if (status == EST_OK && (est_file_exists(from) || !est_file_exists(to))) status = est_file_commit(from, to);
     est_free(from);
     est_free(to);
     return status;
@@ -104,6 +106,14 @@ static est_status remove_part(const char *part)
     return status;
 }
 
+/* The checkpoint is committed by now: what cannot be removed is only in the way. */
+static void remove_parts(const merge *m)
+{
+    for (int i = 0; i < m->n_parts; i++) {
+        if (remove_part(m->parts[i]) != EST_OK) est_log_warn("%s", est_error_message());
+    }
+}
+
 /* The order keeps B2: no index of the result while its data moves. */
 static est_status commit(merge *m, const char *prefix)
 {
@@ -115,7 +125,7 @@ static est_status commit(merge *m, const char *prefix)
     for (int32_t i = 0; status == EST_OK && i < m->n_moves; i++) status = move_data(m, i, prefix);
     if (status == EST_OK) status = est_bundle_index_save(&m->index, m->n_moves, index_path);
     est_free(index_path);
-    for (int i = 0; status == EST_OK && i < m->n_parts; i++) status = remove_part(m->parts[i]);
+    if (status == EST_OK) remove_parts(m);
     return status;
 }
 

@@ -190,8 +190,9 @@ static est_status piece_read(piece *p, char *to, int64_t size)
         size_t ready = p->n_buffered - p->buffer_at;
         size_t n     = (uint64_t)size < CHUNK_SIZE ? (size_t)size : CHUNK_SIZE;
         char  *from;
+        bool   last = (int64_t)n == p->entry->size - p->at; /* nothing would be left for the buffer */
 
-        if (ready == 0 && to != NULL && n >= BUFFER_SIZE) {
+        if (ready == 0 && to != NULL && (n >= BUFFER_SIZE || last)) {
             EST_TRY(read_file(p, to, n, p->at));
             from = to;
         } else {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file `checkpoint` of a model directory: which checkpoint is the latest and which others are kept, as the text form
- * of TensorFlow's CheckpointState. Paths are kept as they are written; a relative one is meant relative to the folder of
- * the file, which is for the caller to do.
+ * The file `checkpoint` of a model directory: which checkpoint is the latest and which others are kept, as the text
+ * form of TensorFlow's CheckpointState. Paths are kept as they are written; a relative one is meant relative to the
+ * folder of the file, which is for the caller to do.
  *
- * Written exactly as TensorFlow does, with no field of our own: TensorFlow ignores a file with a field it does not know.
- * Read with whatever the text format allows; unknown fields are skipped.
+ * Written exactly as TensorFlow does, with no field of our own: TensorFlow ignores a file with a field it does not
+ * know. Read with whatever the text format allows; unknown fields are skipped.
  *
  * Threading: one thread at a time. */
 #ifndef EST_FORMAT_CHECKPOINT_STATE_H

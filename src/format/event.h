@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Event files: what TensorBoard reads. A TFRecord file of Event messages; the first says "brain.Event:2". One process at
- * a time writes into a directory.
+ * Event files: what TensorBoard reads. A TFRecord file of Event messages; the first says "brain.Event:2". One process
+ * at a time writes into a directory.
  *
  * Threading: one thread at a time for each writer and reader. */
 #ifndef EST_FORMAT_EVENT_H

@@ -6,7 +6,8 @@
  *   Value            1 tag | 2 simple_value | 4 image | 5 histo | 6 audio | 8 tensor | 9 metadata
  *   Image            1 height | 2 width | 3 colorspace | 4 encoded_image_string
  *   SummaryMetadata  1 plugin_data { 1 plugin_name | 2 content } | 4 data_class
- *   TensorProto      1 dtype | 2 shape { 2 dim { 1 size } } | 4 tensor_content | 5 float_val | 6 double_val | 8 string_val */
+ *   TensorProto      1 dtype | 2 shape { 2 dim { 1 size } } | 4 tensor_content | 5 float_val | 6 double_val |
+ *                    7 int_val | 8 string_val | 10 int64_val */
 #include "format/summary.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: known bytes, round trips whole and in slices, merging, files written by TensorFlow (tests/golden/format),
- * and every cut and flipped byte noticed. */
+ * Checkpoints: known bytes, round trips whole and in slices, merging, files written by TensorFlow
+ * (tests/golden/format), and every cut and flipped byte noticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -462,7 +462,7 @@ static void test_merge(void **state)
     assert_true(est_file_exists(at("merged.data-00000-of-00002")));
     assert_true(est_file_exists(at("merged.data-00001-of-00002")));
     for (int i = 0; i < 3; i++) {
-        char path[300];
+        char path[1024];
 
         snprintf(path, sizeof path, "%s.index", parts[i]);
         assert_false(est_file_exists(path));
@@ -486,6 +486,30 @@ static void test_merge(void **state)
     check(est_bundle_read(bundle, "only_0", NULL, &got));
     est_tensor_free(got);
     est_bundle_close(bundle);
+}
+
+/* Any failing call leaves either the merged checkpoint or something that the same call completes. */
+static void test_merge_failures(void **state)
+{
+    char              parts[2][256];
+    const char *const list[2] = { parts[0], parts[1] };
+    est_bundle       *bundle;
+    bool              failed = true;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/again-%05d-of-00002", root, i);
+    for (int64_t n = 1; failed; n++) {
+        unlink(at("again.index"));
+        write_part(parts[0], 0, false);
+        write_part(parts[1], 1, false);
+        est_fault_arm(n);
+        failed = est_bundle_merge(list, 2, at("again")) != EST_OK;
+        est_fault_arm(0);
+        if (failed) check(est_bundle_merge(list, 2, at("again")));
+        check(est_bundle_open(at("again"), &bundle));
+        read_boxes(bundle, "shared");
+        est_bundle_close(bundle);
+    }
 }
 
 /* --- files of TensorFlow ---------------------------------------------------------------------------------------- */
@@ -605,7 +629,7 @@ static void test_write_as_tensorflow(void **state)
     est_bundle_writer_free(writer);
     est_bundle_close(bundle);
     for (int i = 0; i < 2; i++) {
-        char path[300], ours[300];
+        char path[1024], ours[1024];
 
         snprintf(path, sizeof path, GOLDEN "tensorflow.ckpt%s", suffix[i]);
         snprintf(ours, sizeof ours, "%s/same%s", root, suffix[i]);
@@ -668,7 +692,7 @@ static void test_every_cut_and_flip(void **state)
 {
     const char *const suffix[2] = { ".index", ".data-00000-of-00001" };
     est_tensor       *tensors[4];
-    char              prefix[256], path[300];
+    char              prefix[256], path[1024];
 
     (void)state;
     small_tensors(tensors);
@@ -751,6 +775,7 @@ int main(void)
         cmocka_unit_test(test_unknown_dtype),
         cmocka_unit_test(test_write_as_tensorflow),
         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_merge_failures),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_every_cut_and_flip),

@@ -30,7 +30,7 @@ static void the_first_error_wins_and_says_it_all(void **state)
     est_node sum = est_add(a, b);
     (void)snprintf(line, sizeof line, "build.c:%d", __LINE__ - 1);
     est_scope_pop(t.graph);
-    (void)est_matmul(b, b);                                  /* wrong too, but later */
+    (void)est_matmul(b, b);                                                        /* wrong too, but later */
     (void)est_cast(est_placeholder(t.graph, "c", EST_F32, EST_SHAPE(1)), EST_F64); /* right, but late */
     FAILED(t.graph, EST_INVALID_ARGUMENT, "Add", "'tower/Add", "'a' [2,3]", "'b' [4]", "float32", line);
     assert_null(est_def(sum));
@@ -141,7 +141,8 @@ static void wrong_dtypes_are_refused(void **state)
     nn_end(&t);
 
     t = nn_begin(1);
-    (void)est_assign(est_variable(t.graph, "v", EST_F32, EST_SHAPE(2)), est_const_i32(t.graph, EST_SHAPE(2), (int32_t[2]){ 0 }));
+    (void)est_assign(est_variable(t.graph, "v", EST_F32, EST_SHAPE(2)),
+                     est_const_i32(t.graph, EST_SHAPE(2), (int32_t[2]){ 0 }));
     FAILED(t.graph, EST_INVALID_ARGUMENT, "int32", "float32", "'v'");
     nn_end(&t);
 

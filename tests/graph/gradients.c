@@ -163,8 +163,9 @@ static void several_reads_of_one_variable_meet(void **state)
 
 static void no_path_leaves_the_gradient_unset(void **state)
 {
-    nn_test      t = nn_begin(1);
-    est_node     x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), other = nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1));
+    nn_test  t     = nn_begin(1);
+    est_node x     = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)),
+             other = nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1));
     est_node     wrt[5];
     est_gradient g[5];
     est_node     y     = est_sum(est_add(est_stop_gradient(est_mul(x, x)), x));
@@ -225,9 +226,9 @@ static void second_derivatives(void **state)
     EXPECT(&t, gradient(est_sum(g), x).values, 3, 6, -12);
     nn_end(&t);
 
-    t = nn_begin(1);
-    x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(0.3, -0.7));
-    g = gradient(est_sum(est_sigmoid(x)), x).values;
+    t         = nn_begin(1);
+    x         = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(0.3, -0.7));
+    g         = gradient(est_sum(est_sigmoid(x)), x).values;
     double s0 = 1 / (1 + exp(-0.3)), s1 = 1 / (1 + exp(0.7));
     EXPECT(&t, gradient(est_sum(g), x).values, s0 * (1 - s0) * (1 - 2 * s0), s1 * (1 - s1) * (1 - 2 * s1));
     nn_end(&t);
@@ -239,13 +240,13 @@ static void second_derivatives(void **state)
     double want[2], at[2] = { 0.3, -0.7 };
     for (int i = 0; i < 2; i++) {
         double e = exp(at[i]), h = tanh(e);
-        want[i]  = e * (1 - h * h) - 2 * h * (1 - h * h) * e * e;
+        want[i] = e * (1 - h * h) - 2 * h * (1 - h * h) * e * e;
     }
     EXPECT(&t, g, want[0], want[1]);
     nn_end(&t);
 
-    t          = nn_begin(1); /* |w|^2 of a product: d/dw sum((x w)^2) = 2 x' x w, and once more 2 x' x summed by columns */
-    x          = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(1, 2, 3, 4));
+    t = nn_begin(1); /* |w|^2 of a product: d/dw sum((x w)^2) = 2 x' x w, and once more 2 x' x summed by columns */
+    x = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(1, 2, 3, 4));
     est_node w = nn_const(t.graph, EST_SHAPE(2, 1), NN_VALUES(1, -1));
     g          = gradient(est_sum(est_square(est_matmul(x, w))), w).values;
     EXPECT(&t, gradient(est_sum(g), w).values, 2 * (10 + 14), 2 * (14 + 20));
@@ -291,10 +292,11 @@ static void parts_get_their_own_gradients(void **state)
 
 static void unknown_batches_have_gradients(void **state)
 {
-    nn_test     t = nn_begin(1);
-    est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2));
-    est_node    w = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2, 3)), b = est_variable(t.graph, "b", EST_F32, EST_SHAPE(3));
-    est_node    wrt[3] = { w, b, x };
+    nn_test  t          = nn_begin(1);
+    est_node x          = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2));
+    est_node w          = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2, 3)),
+             b          = est_variable(t.graph, "b", EST_F32, EST_SHAPE(3));
+    est_node     wrt[3] = { w, b, x };
     est_gradient g[3];
 
     (void)state;
@@ -304,7 +306,7 @@ static void unknown_batches_have_gradients(void **state)
     est_gradients(y, wrt, 3, g);
     nn_ready(&t);
     for (int64_t n = 1; n <= 3; n++) {
-        est_tensor *in = NULL, *out[3];
+        est_tensor *in     = NULL, *out[3];
         double      sum[2] = { 0, 0 };
         assert_ok(est_tensor_f32(EST_SHAPE(n, 2), (const float[]){ 1, 2, 3, 4, 5, 6 }, &in));
         assert_ok(est_session_run(t.session, EST_FEEDS({ x, in }), EST_NODES(g[0].values, g[1].values, g[2].values),

@@ -164,14 +164,10 @@ static void facts_about_no_node_are_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_made_unique),
-        cmocka_unit_test(suffixes_step_over_names_in_use),
-        cmocka_unit_test(scopes_nest_and_are_made_unique),
-        cmocka_unit_test(variables_go_by_their_full_unique_name),
-        cmocka_unit_test(devices_hold_until_changed),
-        cmocka_unit_test(collections_keep_order_and_are_apart),
-        cmocka_unit_test(the_last_initializer_counts),
-        cmocka_unit_test(facts_about_no_node_are_harmless),
+        cmocka_unit_test(names_are_made_unique),           cmocka_unit_test(suffixes_step_over_names_in_use),
+        cmocka_unit_test(scopes_nest_and_are_made_unique), cmocka_unit_test(variables_go_by_their_full_unique_name),
+        cmocka_unit_test(devices_hold_until_changed),      cmocka_unit_test(collections_keep_order_and_are_apart),
+        cmocka_unit_test(the_last_initializer_counts),     cmocka_unit_test(facts_about_no_node_are_harmless),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void bad_texts_are_refused(void **state)
         "a",
         "a: ",
         "a: T",
-        "a: T -> y: T",                                /* T is no attribute */
+        "a: T -> y: T", /* T is no attribute */
         "a: float32 -> ",
         "a: float32, -> y: float32",
         "a float32 -> y: float32",
@@ -86,9 +86,9 @@ static void bad_texts_are_refused(void **state)
         "a: float32 -> y: float32; k: tensor = 0",
         "a: float32 -> y: float32; k: type = float",
         "a: float32 -> y: float32 garbage",
-        "a: N*float32 -> y: float32",                  /* N is no attribute */
-        "a: T -> y: T; T: int",                        /* T is no type */
-        "a: N*T -> y: T; N: float; T: type",           /* N is no number */
+        "a: N*float32 -> y: float32",        /* N is no attribute */
+        "a: T -> y: T; T: int",              /* T is no type */
+        "a: N*T -> y: T; N: float; T: type", /* N is no number */
         "a: float32 -> y: float32; a_name_that_is_longer_than_any_name_should_be: int",
         "a:T,b:T,c:T,d:T,e:T,f:T,g:T,h:T,i:T,j:T,k:T,l:T,m:T -> (); T: type",
     };
@@ -135,9 +135,11 @@ static void every_op_keeps_its_promises(void **state)
         no_bits_beyond(op, "shape_only", op->shape_only, inputs_of(&sig));
         for (int k = 0; k < sig.n_in && inputs_of(&sig) < 32; k++) {
             bool handle = sig.in[k].dtype == EST_RESOURCE;
-            if ((op->writes >> k & 1) != 0 && !handle) fail_msg("%s writes input %d, which is no variable", op->name, k);
+            if ((op->writes >> k & 1) != 0 && !handle)
+                fail_msg("%s writes input %d, which is no variable", op->name, k);
         }
-        if (op->alias && (sig.n_out != 1 || op->inplace != 0)) fail_msg("%s: an alias with more than one result", op->name);
+        if (op->alias && (sig.n_out != 1 || op->inplace != 0))
+            fail_msg("%s: an alias with more than one result", op->name);
         if (op->source != EST_SOURCE_NONE && op->cpu != NULL) fail_msg("%s: a source with a kernel", op->name);
         if (op->writes != 0 && !op->stateful) fail_msg("%s changes a variable but is not stateful", op->name);
     }
@@ -222,7 +224,7 @@ static est_status build_blind(const est_op *op, est_shape shape, est_tensor *ten
 /* Nothing known must never be an error; a rank that does not suit the op may be one, but a clean one. */
 static void every_op_can_be_built_blindly(void **state)
 {
-    const est_op *const *table = est_op_table();
+    const est_op *const *table  = est_op_table();
     est_tensor          *tensor = NULL;
     est_shape            dims   = { 0, { -1, -1, -1, -1, -1, -1, -1, -1 } };
 

@@ -53,7 +53,8 @@ def save(prefix, seed, n_parts, axis):
                 v1.get_variable(f"scope/{np.dtype(dtype).name}_{i}", initializer=tf.constant(value))
         v1.get_variable("flags", initializer=tf.constant(random.integers(0, 2, (9,)).astype(bool)))
         v1.get_variable("large", initializer=tf.constant(random.standard_normal((1000, 300)).astype(np.float32)))
-        words = np.array([bytes(random.integers(0, 256, n).astype(np.uint8)) for n in (0, 1, 127, 128, 20000, 3)], object)
+        sizes = (0, 1, 127, 128, 20000, 3)
+        words = np.array([bytes(random.integers(0, 256, n).astype(np.uint8)) for n in sizes], object)
         v1.get_variable("words", initializer=tf.constant(words.reshape(2, 3)), use_resource=False)
         emb = random.standard_normal((50, 12)).astype(np.float32)
         v1.get_variable("emb", shape=emb.shape, initializer=part(emb),

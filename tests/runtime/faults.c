@@ -26,8 +26,8 @@ static est_node logits_of(const model *m, flavour kind)
 
     if (kind == SPARSE_ADAGRAD) {
         est_node distinct = est_unique(m->id, NULL); /* a size that only the step knows */
-        x = est_concat(EST_NODES(x, est_embedding(m->id, 11, 3, NULL)), 1);
-        x = est_add(x, est_cast(est_reduce_max(distinct, EST_ALL_AXES, false), EST_F32));
+        x                 = est_concat(EST_NODES(x, est_embedding(m->id, 11, 3, NULL)), 1);
+        x                 = est_add(x, est_cast(est_reduce_max(distinct, EST_ALL_AXES, false), EST_F32));
     }
     if (kind == CONV_MOMENTUM) {
         x = est_reshape(x, EST_I64S(-1, 4, 4, 1));
@@ -95,9 +95,12 @@ static void make_batches(batch batches[STEPS])
         assert_ok(est_tensor_create(EST_F32, EST_SHAPE(sizes[i], 16), &batches[i].feed[0]));
         assert_ok(est_tensor_create(EST_I32, EST_SHAPE(sizes[i]), &batches[i].feed[1]));
         assert_ok(est_tensor_create(EST_I64, EST_SHAPE(sizes[i]), &batches[i].feed[2]));
-        est_random_fill_normal_f32(&(est_random){ 1, (uint64_t)i, 0 }, 0, 16 * sizes[i], est_tensor_data(batches[i].feed[0]));
-        est_random_fill_int_i32(&(est_random){ 2, (uint64_t)i, 0 }, 0, sizes[i], 0, 3, est_tensor_data(batches[i].feed[1]));
-        est_random_fill_int_i64(&(est_random){ 3, (uint64_t)i, 0 }, 0, sizes[i], 0, 11, est_tensor_data(batches[i].feed[2]));
+        est_random_fill_normal_f32(&(est_random){ 1, (uint64_t)i, 0 }, 0, 16 * sizes[i],
+                                   est_tensor_data(batches[i].feed[0]));
+        est_random_fill_int_i32(&(est_random){ 2, (uint64_t)i, 0 }, 0, sizes[i], 0, 3,
+                                est_tensor_data(batches[i].feed[1]));
+        est_random_fill_int_i64(&(est_random){ 3, (uint64_t)i, 0 }, 0, sizes[i], 0, 11,
+                                est_tensor_data(batches[i].feed[2]));
     }
 }
 

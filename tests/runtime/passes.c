@@ -61,7 +61,7 @@ static both run_both(est_graph *g, est_nodes feeds, const est_tensor *const *in,
     assert_ok(est_step_run(plain, in));
     for (int i = 0; i < fetches.n; i++) {
         const float *x = est_step_data(b.step, i), *y = est_step_data(plain, i);
-        int64_t      n = est_shape_count(est_step_shape(plain, i));
+        int64_t      n       = est_shape_count(est_step_shape(plain, i));
         double       largest = 0;
         assert_true(est_shape_equal(est_step_shape(b.step, i), est_step_shape(plain, i)));
         for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs((double)y[k]));
@@ -84,8 +84,8 @@ static void end_both(both *b)
 
 static void constants_are_folded(void **state)
 {
-    nn_test  t = nn_begin(1);
-    est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3)), c, y;
+    nn_test     t  = nn_begin(1);
+    est_node    x  = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3)), c, y;
     est_tensor *in = noise(EST_SHAPE(2, 3), 1);
 
     (void)state;
@@ -122,10 +122,12 @@ static void large_and_failing_constants_are_left_alone(void **state)
     (void)state;
     zeros = est_fill(est_const_list(t.graph, EST_I64S(100, 1000)), est_scalar(t.graph, EST_F32, 0)); /* 400 KB */
     nn_ready(&t);
-    assert_ok(est_session_prepare(t.session, EST_NODES(x), EST_NODES(est_sum(est_add(x, zeros))), (est_nodes){ 0 }, &step));
+    assert_ok(
+        est_session_prepare(t.session, EST_NODES(x), EST_NODES(est_sum(est_add(x, zeros))), (est_nodes){ 0 }, &step));
     assert_int_equal(count_ops(step, "Fill"), 1);
     bad = est_named(est_gather(noise_const(t.graph, EST_SHAPE(2, 2), 1),
-                               est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 7 }), 0), "bad");
+                               est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 7 }), 0),
+                    "bad");
     assert_int_not_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(bad), (est_nodes){ 0 }, &out), EST_OK);
     assert_non_null(strstr(est_error_message(), "'bad'"));
     nn_end(&t);
@@ -135,13 +137,15 @@ static void large_and_failing_constants_are_left_alone(void **state)
 
 static void equal_operations_are_merged(void **state)
 {
-    nn_test     t  = nn_begin(1);
-    est_node    x  = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3));
-    est_node    a  = est_exp(est_neg(x)), b = est_exp(est_neg(x)), other = est_leaky_relu(x, 0.1), same = est_leaky_relu(x, 0.2);
+    nn_test  t = nn_begin(1);
+    est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 3));
+    est_node a = est_exp(est_neg(x)), b = est_exp(est_neg(x)), other = est_leaky_relu(x, 0.1),
+             same  = est_leaky_relu(x, 0.2);
     est_tensor *in = noise(EST_SHAPE(2, 3), 1);
 
     (void)state;
-    both r = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(a, b, est_add(a, b), other, same), 0);
+    both r = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ in }, EST_NODES(a, b, est_add(a, b), other, same),
+                      0);
     assert_int_equal(count_ops(r.step, "Exp"), 1);
     assert_int_equal(count_ops(r.step, "Neg"), 1);
     assert_int_equal(count_ops(r.step, "LeakyRelu"), 2); /* attributes differ */
@@ -152,15 +156,17 @@ static void equal_operations_are_merged(void **state)
 
 static void random_operations_and_placeholders_stay_apart(void **state)
 {
-    nn_test     t = nn_begin(1);
-    est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1)), y = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
-    est_node    d = est_sub(est_dropout(est_ones_like(x), 0.5, 3), est_dropout(est_ones_like(x), 0.5, 4));
+    nn_test  t      = nn_begin(1);
+    est_node x      = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1)),
+             y      = est_placeholder(t.graph, "y", EST_F32, EST_SHAPE(-1));
+    est_node    d   = est_sub(est_dropout(est_ones_like(x), 0.5, 3), est_dropout(est_ones_like(x), 0.5, 4));
     est_tensor *one = noise(EST_SHAPE(64), 1), *two = noise(EST_SHAPE(64), 2), *out[2];
     double      sum = 0;
 
     (void)state;
     nn_ready(&t);
-    assert_ok(est_session_run(t.session, EST_FEEDS({ x, one }, { y, two }), EST_NODES(est_sub(x, y), d), (est_nodes){ 0 }, out));
+    assert_ok(est_session_run(t.session, EST_FEEDS({ x, one }, { y, two }), EST_NODES(est_sub(x, y), d),
+                              (est_nodes){ 0 }, out));
     assert_near(nn_element(out[0], 5), nn_element(one, 5) - nn_element(two, 5), 1e-6);
     for (int64_t i = 0; i < 64; i++) sum += fabs(nn_element(out[1], i));
     assert_true(sum > 0);
@@ -172,8 +178,8 @@ static void random_operations_and_placeholders_stay_apart(void **state)
 
 static void reads_on_two_sides_of_a_write_stay_apart(void **state)
 {
-    nn_test     t = nn_begin(1);
-    est_node    v = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1)), fetches[8];
+    nn_test     t  = nn_begin(1);
+    est_node    v  = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 1)), fetches[8];
     est_node    at = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 1 });
     est_tensor *out[8];
 
@@ -191,7 +197,7 @@ static void reads_on_two_sides_of_a_write_stay_apart(void **state)
     fetches[7]     = est_identity(est_read_variable(v));
     for (int passes = 0; passes < 2; passes++) {
         static const double want[8] = { -2, 2, -12, 12, -2, -24, 24, 2 };
-        est_session        *s = NULL;
+        est_session        *s       = NULL;
         assert_ok(est_session_create(t.graph, EST_SESSION(.no_passes = passes == 0), &s));
         assert_ok(est_session_init(s));
         assert_ok(est_session_run(s, EST_NO_FEEDS, (est_nodes){ fetches, 8 }, (est_nodes){ 0 }, out));
@@ -233,7 +239,8 @@ static void an_update_may_read_the_variable_it_changes(void **state)
 
 static void products_with_bias_and_relu(void **state)
 {
-    static const int64_t sizes[][3] = { { 1, 1, 1 }, { 3, 5, 7 }, { 17, 33, 9 }, { 64, 300, 65 }, { 2, 8, 129 }, { 0, 3, 4 } };
+    static const int64_t sizes[][3] = { { 1, 1, 1 },     { 3, 5, 7 },   { 17, 33, 9 },
+                                        { 64, 300, 65 }, { 2, 8, 129 }, { 0, 3, 4 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -328,7 +335,8 @@ static void what_others_look_at_is_not_fused_away(void **state)
     est_node other = est_sum(est_exp(est_neg(est_square(m.product))));
 
     (void)state;
-    both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(est_add(m.loss, other)), 1e-5);
+    both b = run_both(m.t.graph, EST_NODES(m.x), (const est_tensor *[]){ m.in }, EST_NODES(est_add(m.loss, other)),
+                      1e-5);
     assert_int_equal(count_ops(b.step, "MatMul"), 1);
     end_both(&b);
     end_mlp(&m);
@@ -338,9 +346,9 @@ static void what_others_look_at_is_not_fused_away(void **state)
 static void fusing_keeps_waits(void **state)
 {
     for (int which = 0; which < 3; which++) {
-        nn_test     t = nn_begin(1);
-        est_node    v = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1));
-        est_node    x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2)), chain[3];
+        nn_test     t  = nn_begin(1);
+        est_node    v  = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1));
+        est_node    x  = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2)), chain[3];
         est_tensor *in = noise(EST_SHAPE(3, 2), 1), *out = NULL;
         double      got = 0;
 
@@ -371,10 +379,10 @@ typedef struct conv_case {
 
 static void conv_pool_once(const conv_case *c, bool train, bool peek)
 {
-    nn_test     t      = nn_begin(1);
-    est_node    x      = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, c->height, c->width, c->in)), wrt[2], y, act;
-    est_node    fetches[4];
-    est_tensor *image = noise(EST_SHAPE(c->batch, c->height, c->width, c->in), 1);
+    nn_test      t = nn_begin(1);
+    est_node     x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, c->height, c->width, c->in)), wrt[2], y, act;
+    est_node     fetches[4];
+    est_tensor  *image = noise(EST_SHAPE(c->batch, c->height, c->width, c->in), 1);
     est_gradient g[2];
     int          n = 0;
 
@@ -400,8 +408,8 @@ static void conv_pool_once(const conv_case *c, bool train, bool peek)
 static void convolutions_with_pooling(void **state)
 {
     static const conv_case cases[] = {
-        { 2, 12, 12, 1, 8, 3, true },  { 3, 13, 9, 1, 16, 3, true },  { 1, 7, 6, 3, 8, 2, true },
-        { 5, 11, 15, 2, 24, 5, true }, { 2, 6, 6, 8, 32, 3, true },   { 1, 3, 3, 1, 8, 2, true },
+        { 2, 12, 12, 1, 8, 3, true },  { 3, 13, 9, 1, 16, 3, true },   { 1, 7, 6, 3, 8, 2, true },
+        { 5, 11, 15, 2, 24, 5, true }, { 2, 6, 6, 8, 32, 3, true },    { 1, 3, 3, 1, 8, 2, true },
         { 9, 10, 10, 1, 5, 3, false }, { 33, 28, 28, 1, 32, 3, true }, { 4, 5, 5, 1, 40, 4, true },
     };
 
@@ -417,19 +425,22 @@ static void convolutions_with_pooling(void **state)
 /* Several activations of one window may be equal, most often 0: the gradient goes to the same one either way. */
 static void ties_in_a_window_go_the_same_way(void **state)
 {
-    nn_test      t = nn_begin(1);
-    est_node     x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 6, 6, 1)), wrt[2];
+    nn_test      t     = nn_begin(1);
+    est_node     x     = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 6, 6, 1)), wrt[2];
     est_tensor  *image = NULL;
     est_gradient g[2];
 
     (void)state;
     assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2, 6, 6, 1), &image));
-    for (int i = 0; i < 72; i++) ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
+    for (int i = 0; i < 72; i++)
+        ((float *)est_tensor_data(image))[i] = (float)(i / 4 % 3 - 1); /* few different values */
     wrt[0]     = est_const_f32(t.graph, EST_SHAPE(1, 1, 1, 8), (const float[8]){ 1, -1, 2, 0, 0.5f, -2, 1, 1 });
     wrt[1]     = est_const_f32(t.graph, EST_SHAPE(8), (const float[8]){ 0, 0, 1, 0, -1, 0.5f, 0, 0 });
-    est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2, EST_VALID);
+    est_node y = est_max_pool(est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1])), 2, 2, 2, 2,
+                              EST_VALID);
     est_gradients(est_sum(est_mul(y, noise_const(t.graph, EST_SHAPE(2, 3, 3, 8), 5))), wrt, 2, g);
-    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, EST_NODES(y, g[0].values, g[1].values), 1e-6);
+    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, EST_NODES(y, g[0].values, g[1].values),
+                      1e-6);
     assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), 1);
     end_both(&b);
     est_tensor_free(image);

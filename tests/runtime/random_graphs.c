@@ -8,7 +8,7 @@
  * batches that grow and shrink. The second has none: every version of a variable is a node of its own, and every single
  * result is fetched, so that nothing shares memory and there is nothing to order. Both must give the same numbers.
  *
- * Each plan is also inspected: no two results that live at the same time overlap (P1), nor do those of two lanes (P5). */
+ * Each plan is also inspected: see support/plan_check.h. */
 #include "runtime/session.h"
 
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "estoc/ops.h"
 #include "support/nn_test.h"
+#include "support/plan_check.h"
 
 #define VALUES_MAX 128
 #define VARS       3
@@ -116,7 +117,7 @@ static void op_lookup(program *p)
 {
     variable *v       = &p->var[0]; /* the one with ID_ROWS rows */
     int       version = pick(p, v->n_writes + 1), which = pick(p, p->n_distinct + 1);
-    est_node  at      = which == p->n_distinct ? p->ids : p->distinct[which], rows;
+    est_node  at = which == p->n_distinct ? p->ids : p->distinct[which], rows;
 
     if (p->functional) {
         rows = est_gather(v->version[version], at, 0);
@@ -129,9 +130,9 @@ static void op_lookup(program *p)
 
 static void keep_write(program *p, variable *v, est_node write, est_node version, bool rough)
 {
-    v->write[v->n_writes]       = write;
-    v->version[++v->n_writes]   = version;
-    v->rough                    = v->rough || rough;
+    v->write[v->n_writes]     = write;
+    v->version[++v->n_writes] = version;
+    v->rough                  = v->rough || rough;
     (void)p;
 }
 
@@ -179,8 +180,9 @@ static void op_scatter(program *p)
 
 static void op_unary(program *p)
 {
-    static est_node (*const unary[])(est_node) = { est_neg, est_tanh, est_relu, est_abs, est_sigmoid, est_sin, est_softplus };
-    value x = any_value(p);
+    static est_node (*const unary[])(est_node) = { est_neg,     est_tanh, est_relu,    est_abs,
+                                                   est_sigmoid, est_sin,  est_softplus };
+    value x                                    = any_value(p);
 
     add_value(p, unary[pick(p, 7)](x.node), x.rows, x.cols, x.rough);
 }
@@ -188,8 +190,8 @@ static void op_unary(program *p)
 /* The other operand is of the same shape, one row, one column, or (late) one element. */
 static void op_binary(program *p)
 {
-    static est_node (*const binary[])(est_node, est_node) = { est_add, est_sub, est_mul, est_maximum, est_minimum,
-                                                              est_squared_difference };
+    static est_node (*const binary[])(est_node, est_node) = { est_add,     est_sub,     est_mul,
+                                                              est_maximum, est_minimum, est_squared_difference };
     value x = any_value(p), y = { 0 };
     int   how = pick(p, 4);
 
@@ -290,7 +292,7 @@ static void op_rows(program *p)
     est_node rows = est_scalar(p->g, EST_I32, ID_ROWS);
 
     if (which >= p->n_distinct) {
-        est_node from            = p->n_distinct == 0 ? p->ids : est_floor_div(p->ids, est_scalar(p->g, EST_I64, 2));
+        est_node from              = p->n_distinct == 0 ? p->ids : est_floor_div(p->ids, est_scalar(p->g, EST_I64, 2));
         p->distinct[p->n_distinct] = est_unique(from, &p->place[p->n_distinct]);
         p->n_distinct++;
         return;
@@ -307,7 +309,8 @@ static void op_rows(program *p)
         break;
     default:
         x = value_like(p, ID_ROWS, 0);
-        if (x.node.graph != NULL) add_value(p, est_gather(x.node, p->distinct[which], 0), DISTINCT - which, x.cols, x.rough);
+        if (x.node.graph != NULL)
+            add_value(p, est_gather(x.node, p->distinct[which], 0), DISTINCT - which, x.cols, x.rough);
         break;
     }
 }
@@ -315,8 +318,8 @@ static void op_rows(program *p)
 /* As many rows as a number that is fed says: known to nobody before the step. */
 static void op_late(program *p)
 {
-    int      cols  = 1 + pick(p, 4);
-    value    x     = value_like(p, 1, cols), y = value_like(p, LATE, 0);
+    int      cols = 1 + pick(p, 4);
+    value    x = value_like(p, 1, cols), y = value_like(p, LATE, 0);
     est_node shape = est_concat(EST_NODES(p->late, est_const_i64(p->g, EST_SHAPE(1), (const int64_t[]){ cols })), 0);
 
     if (x.node.graph != NULL && pick(p, 2) == 0) {
@@ -346,7 +349,8 @@ static void op_twice(program *p)
     float    few[12];
     est_node c;
 
-    add_value(p, est_add(est_exp(est_neg(est_abs(x.node))), est_exp(est_neg(est_abs(x.node)))), x.rows, x.cols, x.rough);
+    add_value(p, est_add(est_exp(est_neg(est_abs(x.node))), est_exp(est_neg(est_abs(x.node)))), x.rows, x.cols,
+              x.rough);
     for (int i = 0; i < x.cols; i++) few[i] = (float)(pick(p, 9) - 4) / 8;
     c = est_const_f32(p->g, EST_SHAPE(1, x.cols), few);
     c = est_tanh(est_add(est_neg(c), est_scale(c, 3)));
@@ -408,10 +412,10 @@ static void begin_program(program *p, bool functional, uint64_t seed)
 
 static void write_program(program *p, bool functional, uint64_t seed)
 {
-    static void (*const ops[])(program *) = { op_read,   op_read,    op_lookup, op_write,  op_write,  op_scatter,
-                                              op_unary,  op_unary,   op_binary, op_binary, op_matmul, op_matmul,
+    static void (*const ops[])(program *) = { op_read,    op_read,   op_lookup,  op_write,  op_write,  op_scatter,
+                                              op_unary,   op_unary,  op_binary,  op_binary, op_matmul, op_matmul,
                                               op_reshape, op_concat, op_columns, op_reduce, op_select, op_rows,
-                                              op_rows,   op_late,    op_sum,    op_twice,  op_wait };
+                                              op_rows,    op_late,   op_sum,     op_twice,  op_wait };
     int n;
 
     begin_program(p, functional, seed);
@@ -437,7 +441,8 @@ static feeds make_feeds(uint64_t key, int64_t batch)
     assert_ok(est_tensor_create(EST_I64, EST_SHAPE(batch), &f.ids));
     assert_ok(est_tensor_i64(EST_SHAPE(1), &late, &f.late));
     est_random_fill_normal_f32(&(est_random){ key, 0, 0 }, 0, 3 * batch, est_tensor_data(f.x));
-    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 1 + (int64_t)(key % ID_ROWS), est_tensor_data(f.ids));
+    est_random_fill_int_i64(&(est_random){ key, 1, 0 }, 0, batch, 0, 1 + (int64_t)(key % ID_ROWS),
+                            est_tensor_data(f.ids));
     return f;
 }
 
@@ -448,8 +453,8 @@ static void free_feeds(feeds *f)
     est_tensor_free(f->late);
 }
 
-static void compare(const value *v, int index, const char *what, uint64_t seed, const est_tensor *want, const float *got,
-                    const est_shape *shape)
+static void compare(const value *v, int index, const char *what, uint64_t seed, const est_tensor *want,
+                    const float *got, const est_shape *shape)
 {
     const float *w = est_tensor_data(want);
 
@@ -465,172 +470,6 @@ static void compare(const value *v, int index, const char *what, uint64_t seed, 
                      est_node_name(v->node), (int)i, (double)got[i], (double)w[i]);
         }
     }
-}
-
-/* --- P1 and P5: who uses which bytes when ---------------------------------------------------------------------------------------- */
-
-typedef struct seen {
-    int lanes, inplace, heap, copies, folded, fused, dynamic; /* how often: a test of nothing proves nothing */
-} seen;
-
-static int lane_of(const est_plan *plan, int32_t item)
-{
-    const est_stage *g    = &plan->stages[plan->stage_of[item]];
-    int              lane = 0;
-
-    while (g->n_lanes > 1 && plan->step_of[item] >= g->lane_end[lane]) lane++;
-    return lane;
-}
-
-/* Whether item a is over before item b starts. */
-static bool comes_before(const est_plan *plan, int32_t a, int32_t b)
-{
-    if (plan->stage_of[a] != plan->stage_of[b]) return plan->stage_of[a] < plan->stage_of[b];
-    return lane_of(plan, a) == lane_of(plan, b) && plan->step_of[a] < plan->step_of[b];
-}
-
-static bool looks_at(const est_plan *plan, int32_t item, int32_t root)
-{
-    const est_item *k = &plan->items[item];
-
-    for (int i = 0; i < k->call.n_in; i++) {
-        bool shape_only = i < 32 && (k->call.node->op->shape_only >> i & 1) != 0;
-        if (!shape_only && plan->slots[est_view_index(plan, k->call.in[i])].root == root) return true;
-    }
-    return false;
-}
-
-static bool is_kept(const est_plan *plan, int32_t root)
-{
-    for (int32_t v = 0; v < plan->n_views; v++) {
-        if (plan->slots[v].root == root && plan->slots[v].kept) return true;
-    }
-    return false;
-}
-
-/* Whether the value behind `root` is made and dead before item k starts; k itself may look at it when it writes over it. */
-static bool dead_before(const est_plan *plan, int32_t root, int32_t k, bool k_may_look)
-{
-    if (is_kept(plan, root) || !comes_before(plan, plan->slots[root].maker, k)) return false;
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        int32_t item = plan->steps[s];
-        if (plan->items[item].kernel == NULL || !looks_at(plan, item, root)) continue;
-        if (item == k && k_may_look) continue;
-        if (!comes_before(plan, item, k)) return false;
-    }
-    return true;
-}
-
-static bool may_write_over(const est_plan *plan, int32_t out, int32_t in_root)
-{
-    const est_item *k = &plan->items[plan->slots[out].maker];
-
-    for (int i = 0; i < k->call.n_in && i < 32; i++) {
-        int32_t in = est_view_index(plan, k->call.in[i]);
-        if (plan->slots[in].root == in_root && (k->call.node->op->inplace >> i & 1) != 0 &&
-            plan->views[in].data == plan->views[out].data && plan->views[in].count == plan->views[out].count) {
-            return out == k->first_view;
-        }
-    }
-    return false;
-}
-
-/* A range of bytes in the slab, of a value or of scratch. */
-typedef struct range {
-    const char *begin, *end;
-    int32_t     root; /* -1: scratch */
-    int32_t     item; /* its maker */
-} range;
-
-static bool apart(const est_plan *plan, const range *a, const range *b)
-{
-    if (a->end <= b->begin || b->end <= a->begin) return true;
-    if (a->root < 0 && b->root < 0) return comes_before(plan, a->item, b->item) || comes_before(plan, b->item, a->item);
-    if (a->root < 0) return apart(plan, b, a);
-    if (dead_before(plan, a->root, b->item, b->root >= 0 && may_write_over(plan, b->root, a->root))) return true;
-    if (b->root < 0) return comes_before(plan, b->item, a->item);
-    return dead_before(plan, b->root, a->item, may_write_over(plan, a->root, b->root));
-}
-
-/* The variable an item reads or writes through input i, or NULL; reads go through aliases of its memory too. */
-static const void *variable_at(const est_plan *plan, const est_item *item, int i)
-{
-    int32_t         root  = plan->slots[est_view_index(plan, item->call.in[i])].root;
-    const est_item *maker = &plan->items[plan->slots[root].maker];
-
-    return maker->call.node->op->source == EST_SOURCE_VARIABLE ? maker->call.out[0].data : NULL;
-}
-
-static bool clash_over_variable(const est_plan *plan, const est_item *writer, const est_item *other)
-{
-    for (int i = 0; i < writer->call.n_in; i++) {
-        if ((writer->call.node->op->writes >> i & 1) == 0) continue;
-        for (int k = 0; k < other->call.n_in; k++) {
-            if (variable_at(plan, other, k) == variable_at(plan, writer, i)) return true;
-        }
-    }
-    return false;
-}
-
-/* Whatever an item needs is made before, and nothing touches a variable while it is written. */
-static void check_order(const est_plan *plan, uint64_t seed)
-{
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        int32_t         k    = plan->steps[s];
-        const est_item *item = &plan->items[k];
-        for (int i = 0; i < item->call.n_in && item->kernel != NULL; i++) {
-            int32_t maker = plan->slots[plan->slots[est_view_index(plan, item->call.in[i])].root].maker;
-            if (plan->items[maker].kernel != NULL && !comes_before(plan, maker, k)) {
-                fail_msg("seed %d: '%s' does not wait for '%s'", (int)seed, item->call.node->name,
-                         plan->items[maker].call.node->name);
-            }
-        }
-        for (int32_t r = 0; r < plan->n_steps && item->call.node->op->writes != 0; r++) {
-            int32_t other = plan->steps[r];
-            if (other == k || !clash_over_variable(plan, item, &plan->items[other])) continue;
-            if (!comes_before(plan, other, k) && !comes_before(plan, k, other)) {
-                fail_msg("seed %d: '%s' and '%s' meet over a variable", (int)seed, item->call.node->name,
-                         plan->items[other].call.node->name);
-            }
-        }
-    }
-}
-
-static void check_layout(const est_plan *plan, uint64_t seed, seen *s)
-{
-    range  *ranges = calloc((size_t)(plan->n_views + plan->n_items) + 1, sizeof *ranges);
-    int32_t n      = 0;
-
-    for (int32_t v = 0; v < plan->n_views; v++) {
-        const char *at = plan->views[v].data;
-        if (plan->slots[v].root != v || at < plan->slab || at >= plan->slab + plan->slab_bytes) continue;
-        if (plan->items[plan->slots[v].maker].kernel == NULL) continue;
-        assert_true(plan->slots[v].buffer >= 0);
-        if (plan->slots[v].capacity == 0) continue;
-        ranges[n++] = (range){ at, at + plan->slots[v].capacity, v, plan->slots[v].maker };
-        assert_true(ranges[n - 1].end <= plan->slab + plan->slab_bytes);
-        s->inplace += plan->slots[v].inplace >= 0;
-    }
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        const est_item *item = &plan->items[k];
-        if (item->scratch_bytes > 0 && item->kernel != NULL) {
-            ranges[n++] = (range){ item->call.scratch, (char *)item->call.scratch + item->scratch_bytes, -1, k };
-        }
-        s->copies += item->copied;
-        s->heap += item->late && item->kernel != NULL;
-        s->dynamic += item->dynamic;
-        s->fused += strncmp(item->call.node->op->name, "EstMatMul", 9) == 0;
-    }
-    for (int32_t a = 0; a < n; a++) {
-        for (int32_t b = 0; b < a; b++) {
-            if (!apart(plan, &ranges[a], &ranges[b])) {
-                fail_msg("seed %d: '%s' and '%s' share memory while both are needed", (int)seed,
-                         plan->items[ranges[a].item].call.node->name, plan->items[ranges[b].item].call.node->name);
-            }
-        }
-    }
-    for (int32_t g = 0; g < plan->n_stages; g++) s->lanes += plan->stages[g].n_lanes > 1;
-    free(ranges);
 }
 
 /* --- one seed ---------------------------------------------------------------------------------------------------------------- */
@@ -685,9 +524,9 @@ static void end_trial(trial *t)
 
 static void run_reference(trial *t, const feeds *f, est_tensor **out)
 {
-    est_feed  in[3 + VARS] = { { t->plain.x, f->x }, { t->plain.ids, f->ids }, { t->plain.late, f->late } };
-    est_node  all[VALUES_MAX + VARS];
-    int       n = 0;
+    est_feed in[3 + VARS] = { { t->plain.x, f->x }, { t->plain.ids, f->ids }, { t->plain.late, f->late } };
+    est_node all[VALUES_MAX + VARS];
+    int      n = 0;
 
     for (int v = 0; v < VARS; v++) in[3 + v] = (est_feed){ t->plain.var[v].version[0], t->vars[v] };
     for (int i = 0; i < t->plain.n; i++) all[n++] = t->plain.v[i].node;
@@ -719,28 +558,30 @@ static void run_trial(trial *t, uint64_t seed, int64_t batch, uint64_t key)
     assert_ok(est_step_run(t->step, (const est_tensor *[]){ f.x, f.ids, f.late }));
     for (int i = 0; i < t->n_fetched; i++) {
         const value *v = &t->live.v[t->fetched[i]];
-        compare(v, t->fetched[i], "value", seed, want[t->fetched[i]], est_step_data(t->step, i), est_step_shape(t->step, i));
+        compare(v, t->fetched[i], "value", seed, want[t->fetched[i]], est_step_data(t->step, i),
+                est_step_shape(t->step, i));
     }
     for (int i = 0; i < t->live.n; i++) est_tensor_free(want[i]);
     check_variables(t, want + t->live.n, seed);
     free_feeds(&f);
 }
 
-static void try_seed(uint64_t seed, const est_session_options *options, seen *s)
+static void try_seed(uint64_t seed, const est_session_options *options, plan_facts *s)
 {
     static const int64_t small[] = { 3, 8, 1, 5, 21, 2 }, large[] = { 700, 5, 1, 900, 64, 700 };
     trial                t;
+    char                 label[32];
 
+    (void)snprintf(label, sizeof label, "seed %d", (int)seed);
     begin_trial(&t, seed, options);
     for (int i = 0; i < 6; i++) {
         run_trial(&t, seed, is_wide(seed) ? large[i] : small[i], seed * 31 + (uint64_t)i);
-        check_order(est_step_plan(t.step), seed);
-        check_layout(est_step_plan(t.step), seed, s);
+        plan_check(est_step_plan(t.step), label, s);
     }
     end_trial(&t);
 }
 
-static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *options, seen *s)
+static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *options, plan_facts *s)
 {
     for (uint64_t seed = begin; seed < end; seed++) try_seed(seed, options, s);
 }
@@ -749,7 +590,7 @@ static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *o
 
 static void plans_compute_what_the_program_says(void **state)
 {
-    seen s = { 0 };
+    plan_facts s = { 0 };
 
     (void)state;
     try_seeds(1, 120, EST_SESSION(.threads = 1), &s);
@@ -758,7 +599,7 @@ static void plans_compute_what_the_program_says(void **state)
 
 static void with_threads_too(void **state)
 {
-    seen s = { 0 };
+    plan_facts s = { 0 };
 
     (void)state;
     try_seeds(1, 120, EST_SESSION(.threads = 3), &s);
@@ -767,7 +608,7 @@ static void with_threads_too(void **state)
 
 static void without_passes_too(void **state)
 {
-    seen s = { 0 };
+    plan_facts s = { 0 };
 
     (void)state;
     try_seeds(120, 200, EST_SESSION(.threads = 3, .no_passes = true), &s);
@@ -783,10 +624,10 @@ int main(int argc, char **argv)
     };
 
     if (argc == 3) { /* a range of seeds, for a long search */
-        seen s = { 0 };
+        plan_facts s = { 0 };
         try_seeds(strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10), EST_SESSION(.threads = 3), &s);
-        printf("lanes %d inplace %d heap %d copies %d fused %d dynamic %d\n", s.lanes, s.inplace, s.heap, s.copies, s.fused,
-               s.dynamic);
+        printf("lanes %d inplace %d heap %d copies %d fused %d dynamic %d\n", s.lanes, s.inplace, s.heap, s.copies,
+               s.fused, s.dynamic);
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

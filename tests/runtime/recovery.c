@@ -131,7 +131,8 @@ static void wrong_fetches_are_named(void **state)
                      EST_INVALID_ARGUMENT);
     assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(EST_NO_NODE), (est_nodes){ 0 }, &out),
                      EST_INVALID_ARGUMENT);
-    assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(v), (est_nodes){ 0 }, &out), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(v), (est_nodes){ 0 }, &out),
+                     EST_INVALID_ARGUMENT);
     assert_int_equal(est_session_run(t.session, EST_NO_FEEDS, EST_NODES(write), (est_nodes){ 0 }, &out),
                      EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "target"));
@@ -170,12 +171,13 @@ static void asking_whether_a_variable_has_a_value_is_not_filling_it(void **state
 /* Scratch of operations that cut up their work grows with what they get: from nothing to a lot, and back. */
 static void late_sizes_get_the_scratch_they_need(void **state)
 {
-    nn_test     t     = nn_begin(1);
-    est_node    n     = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
-    est_node    three = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 3 });
-    est_node    tall  = est_fill(est_concat(EST_NODES(n, three), 0), est_scalar(t.graph, EST_F32, 2));
-    est_node    count = est_range(est_scalar(t.graph, EST_I64, 0), est_reshape(n, (est_i64s){ 0 }), est_scalar(t.graph, EST_I64, 1));
-    est_node    fetches[6], square = est_matmul_t(tall, tall, true, false);
+    nn_test              t     = nn_begin(1);
+    est_node             n     = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
+    est_node             three = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 3 });
+    est_node             tall  = est_fill(est_concat(EST_NODES(n, three), 0), est_scalar(t.graph, EST_F32, 2));
+    est_node             count = est_range(est_scalar(t.graph, EST_I64, 0), est_reshape(n, (est_i64s){ 0 }),
+                                           est_scalar(t.graph, EST_I64, 1));
+    est_node             fetches[6], square = est_matmul_t(tall, tall, true, false);
     static const int64_t sizes[] = { 1, 100000, 7, 300000, 2 };
 
     (void)state;
@@ -204,11 +206,11 @@ static void late_sizes_get_the_scratch_they_need(void **state)
 /* Only the shape is asked for, but the shape depends on numbers that must be computed. */
 static void shapes_made_of_computed_numbers(void **state)
 {
-    nn_test     t    = nn_begin(1);
-    est_node    n    = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
-    est_node    more = est_add(est_mul(n, n), n); /* nobody fetches it */
-    est_node    big  = est_fill(more, est_scalar(t.graph, EST_F32, 1));
-    est_node    size = est_size(est_neg(big));
+    nn_test  t    = nn_begin(1);
+    est_node n    = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(1));
+    est_node more = est_add(est_mul(n, n), n); /* nobody fetches it */
+    est_node big  = est_fill(more, est_scalar(t.graph, EST_F32, 1));
+    est_node size = est_size(est_neg(big));
 
     (void)state;
     nn_ready(&t);
@@ -250,7 +252,8 @@ static void any_node_may_be_fed_and_feeds_fetched(void **state)
     assert_near(nn_element(out[0], 1), 20, 0);
     assert_near(nn_element(out[1], 1), 2, 0);
     for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
-    assert_ok(est_session_run(t.session, EST_FEEDS({ x, in }), EST_NODES(z, z), (est_nodes){ 0 }, out)); /* twice the same */
+    assert_ok(
+        est_session_run(t.session, EST_FEEDS({ x, in }), EST_NODES(z, z), (est_nodes){ 0 }, out)); /* twice the same */
     assert_near(nn_element(out[0], 1), -20, 0);
     assert_near(nn_element(out[1], 1), -20, 0);
     for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
