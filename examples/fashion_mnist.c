@@ -116,11 +116,11 @@ static model build_model(est_graph *g)
 static void shuffle(int32_t *order, int64_t n, uint64_t *state)
 {
     for (int64_t i = n - 1; i > 0; i--) {
-        *state     = *state * 6364136223846793005u + 1442695040888963407u;
-        int64_t j  = (int64_t)((*state >> 33) % (uint64_t)(i + 1));
-        int32_t t  = order[i];
-        order[i]   = order[j];
-        order[j]   = t;
+        *state    = *state * 6364136223846793005u + 1442695040888963407u;
+        int64_t j = (int64_t)((*state >> 33) % (uint64_t)(i + 1));
+        int32_t t = order[i];
+        order[i]  = order[j];
+        order[j]  = t;
     }
 }
 
@@ -135,7 +135,7 @@ static est_status train_epoch(est_step *step, const images *data, const int32_t 
         loss += est_step_scalar(step, 0);
         if ((s + 1) % 200 == 0 || s + 1 == steps) {
             printf("\r  step %4" PRId64 "/%" PRId64 "  loss %.4f  %.0f steps/s", s + 1, steps, loss / (double)(s + 1),
-                   (double)(s + 1) / (now() - start));
+                (double)(s + 1) / (now() - start));
             fflush(stdout);
         }
     }
@@ -178,12 +178,12 @@ static est_status run(est_graph *g, const images *train, const images *test, int
     if (status == EST_OK) status = est_tensor_create(EST_F32, EST_SHAPE(BATCH, 28, 28, 1), &x);
     if (status == EST_OK) status = est_tensor_create(EST_I32, EST_SHAPE(BATCH), &y);
     if (status == EST_OK) {
-        status = est_session_prepare(session, EST_NODES(m.image, m.label), EST_NODES(m.loss), EST_NODES(m.train),
-                                     &train_step);
+        status = est_session_prepare(
+            session, EST_NODES(m.image, m.label), EST_NODES(m.loss), EST_NODES(m.train), &train_step);
     }
     if (status == EST_OK) {
-        status = est_session_prepare(session, EST_NODES(m.image, m.label), EST_NODES(m.right), (est_nodes){ 0 },
-                                     &test_step);
+        status = est_session_prepare(
+            session, EST_NODES(m.image, m.label), EST_NODES(m.right), (est_nodes){ 0 }, &test_step);
     }
     for (int e = 0; e < epochs && status == EST_OK; e++) {
         printf("epoch %d/%d\n", e + 1, epochs);

@@ -27,7 +27,8 @@ int main(void)
     for (int step = 0; step < 500 && status == EST_OK; step++) {
         est_tensor_free(loss);
         loss   = NULL;
-        status = est_session_run(session, EST_FEEDS({ in, x }, { target, y }), EST_NODES(error), EST_NODES(train), &loss);
+        status = est_session_run(
+            session, EST_FEEDS({ in, x }, { target, y }), EST_NODES(error), EST_NODES(train), &loss);
     }
     if (status == EST_OK) printf("loss %g\n", (double)*(float *)est_tensor_data(loss));
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());

@@ -31,6 +31,8 @@ typedef struct stager {
     int32_t   n_lanes;
     int32_t   begin;            /* step the window starts at */
     size_t    bytes;            /* moved by the window */
+    int32_t  *asked;            /* per item without a step: the last step that asked what it waits for */
+    int32_t   question;         /* that step, plus one */
     int32_t  *sorted;           /* scratch for putting steps into lanes */
     int32_t  *lane_ends;        /* where stages keep theirs; filled from the front */
 } stager;
@@ -74,7 +76,9 @@ static int32_t waits_for(const stager *w, int32_t item)
         int32_t lane;
         if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
         if (w->plan->step_of[from] < 0) {
-            lane = waits_for(w, from);
+            if (w->asked[from] == w->question) continue; /* groups of groups meet again and again */
+            w->asked[from] = w->question;
+            lane           = waits_for(w, from);
         } else {
             lane = w->lane[from];
             if (lane >= 0 && w->tail[lane] != from) return CLASHES;
@@ -126,7 +130,10 @@ static void close_window(stager *w, int32_t end)
 static void add_to_window(stager *w, int32_t step)
 {
     int32_t item = w->plan->steps[step];
-    int32_t lane = waits_for(w, item);
+    int32_t lane;
+
+    w->question = step + 1;
+    lane        = waits_for(w, item);
 
     if (lane == CLASHES || (lane == NOTHING && w->n_lanes == LANES_MAX)) {
         close_window(w, step);
@@ -190,9 +197,10 @@ est_status est_plan_stages(est_plan *plan)
     plan->lane_errors = est_arena_alloc(plan->arena, sizeof *plan->lane_errors * LANES_MAX);
     w.lane            = est_arena_alloc(plan->arena, sizeof *w.lane * n);
     w.sorted          = est_arena_alloc(plan->arena, sizeof *w.sorted * n);
+    w.asked           = est_arena_alloc(plan->arena, sizeof *w.asked * n);
     w.lane_ends       = est_arena_alloc(plan->arena, sizeof *w.lane_ends * n);
     if (plan->stages == NULL || plan->stage_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
-        w.lane == NULL || w.sorted == NULL || w.lane_ends == NULL) {
+        w.lane == NULL || w.sorted == NULL || w.asked == NULL || w.lane_ends == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
     }
     for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;

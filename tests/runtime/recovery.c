@@ -261,6 +261,28 @@ static void any_node_may_be_fed_and_feeds_fetched(void **state)
     nn_end(&t);
 }
 
+/* Groups of groups: as many paths as rabbits, but not as much work. */
+static void nested_groups_are_planned_at_once(void **state)
+{
+    nn_test  t   = nn_begin(1);
+    est_node v   = est_variable(t.graph, "v", EST_F32, EST_SHAPE(1)), a, b;
+    double   got = 0;
+
+    (void)state;
+    est_variable_initializer(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(0)));
+    a = b = est_assign_add(v, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)));
+    for (int i = 0; i < 200; i++) {
+        est_node both = est_group(t.graph, EST_NODES(a, b));
+        a             = b;
+        b             = both;
+    }
+    est_node after = est_neg(est_after(est_read_variable(v), b));
+    nn_ready(&t);
+    assert_int_equal(nn_fetch(&t, after, &got, 1), 1);
+    assert_true(got == -1);
+    nn_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +295,7 @@ int main(void)
         cmocka_unit_test(shapes_made_of_computed_numbers),
         cmocka_unit_test(empty_batches_work),
         cmocka_unit_test(any_node_may_be_fed_and_feeds_fetched),
+        cmocka_unit_test(nested_groups_are_planned_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
