@@ -175,7 +175,8 @@ static void build_wide_deep(model *m, const options *o)
     for (int f = 0; f < N_CAT; f++) {
         (void)snprintf(name, sizeof name, "id_%d", f);
         m->feed[f] = est_placeholder(m->graph, name, EST_I64, EST_SHAPE(-1));
-        wide[f]    = est_embedding(m->feed[f], BUCKETS, 1, EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
+        wide[f]    = est_embedding(m->feed[f], BUCKETS, 1,
+                                   EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
     }
     m->feed[N_CAT] = num = est_placeholder(m->graph, "numeric", EST_F32, EST_SHAPE(-1, N_NUM));
     m->feed[N_CAT + 1]   = est_placeholder(m->graph, "click", EST_F32, EST_SHAPE(-1, 1));
@@ -184,7 +185,7 @@ static void build_wide_deep(model *m, const options *o)
     for (int f = 0; f < N_CAT; f++) deep[f] = est_embedding(m->feed[f], BUCKETS, DIM, NULL);
     deep[N_CAT] = num;
     x           = est_concat((est_nodes){ deep, N_CAT + 1 }, 1);
-    m->bytes    = 4.0 * (double)m->batch * N_CAT * (2 + 4 * DIM + 6); /* ids; rows with accumulator; rows with two slots */
+    m->bytes = 4.0 * (double)m->batch * N_CAT * (2 + 4 * DIM + 6); /* ids; rows with accumulator; rows with two slots */
     for (int i = 0; i < 4; i++) {
         x = est_dense(x, widths[i + 1], EST_DENSE(.activation = i < 3 ? est_relu : NULL));
         m->flops += dense_flops(m->batch, widths[i], widths[i + 1], false);
@@ -194,12 +195,11 @@ static void build_wide_deep(model *m, const options *o)
     m->loss = est_mean(est_sigmoid_xent(logits, m->feed[N_CAT + 1]));
     n_vars  = est_trainable_variables(m->graph).n;
     memcpy(vars, est_trainable_variables(m->graph).data, sizeof *vars * (size_t)n_vars);
-    m->train = est_group(
-        m->graph,
-        EST_NODES(est_minimize(est_ftrl(0.01, NULL), m->loss,
-                               EST_MINIMIZE(.variables = { vars, n_wide }, .no_global_step = true)),
-                  est_minimize(est_adagrad(0.01, NULL), m->loss,
-                               EST_MINIMIZE(.variables = { vars + n_wide, n_vars - n_wide }))));
+    m->train = est_group(m->graph,
+                         EST_NODES(est_minimize(est_ftrl(0.01, NULL), m->loss,
+                                                EST_MINIMIZE(.variables = { vars, n_wide }, .no_global_step = true)),
+                                   est_minimize(est_adagrad(0.01, NULL), m->loss,
+                                                EST_MINIMIZE(.variables = { vars + n_wide, n_vars - n_wide }))));
 }
 
 static const struct {
@@ -262,7 +262,8 @@ static double max_rss_mb(void)
 
 static void print_rate(const char *key, bench_stats secs)
 {
-    (void)printf("\"%s\":{\"median\":%.2f,\"min\":%.2f,\"max\":%.2f},", key, 1 / secs.median, 1 / secs.max, 1 / secs.min);
+    (void)printf("\"%s\":{\"median\":%.2f,\"min\":%.2f,\"max\":%.2f},", key, 1 / secs.median, 1 / secs.max,
+                 1 / secs.min);
 }
 
 static void measure(model *m, const options *o, est_session *session)
@@ -296,7 +297,7 @@ static void measure(model *m, const options *o, est_session *session)
     if (est_pool_create(o->threads, &pool) != EST_OK) die("pool");
     machine = bench_machine_measure(pool);
     floor   = m->flops / machine.flops > m->bytes / machine.bytes_per_sec ? m->flops / machine.flops
-                                                                           : m->bytes / machine.bytes_per_sec;
+                                                                          : m->bytes / machine.bytes_per_sec;
     (void)printf("{\"peer\":\"estoc\",\"model\":\"%s\",\"threads\":%d,\"mode\":\"session\",\"batch\":%" PRId64 ",",
                  m->name, est_pool_threads(pool), m->batch);
     print_rate("steps_per_sec", contest[0].secs);

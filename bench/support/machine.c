@@ -44,8 +44,8 @@ typedef struct arrays {
 
 static void add_stripe(void *arg, int64_t task, int thread)
 {
-    const arrays *m = arg;
-    float *restrict a = m->a + task * STRIPE;
+    const arrays *m         = arg;
+    float *restrict a       = m->a + task * STRIPE;
     const float *restrict b = m->b + task * STRIPE;
 
     (void)thread;

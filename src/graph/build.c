@@ -11,12 +11,12 @@
 
 /* What is being built. */
 typedef struct build {
-    est_graph          *g;
-    const est_op       *op;
-    est_nodes           in;
-    est_signature       sig;
-    est_node_def       *def;
-    bool                known[EST_ATTR_MAX]; /* attribute has a value */
+    est_graph    *g;
+    const est_op *op;
+    est_nodes     in;
+    est_signature sig;
+    est_node_def *def;
+    bool          known[EST_ATTR_MAX]; /* attribute has a value */
 } build;
 
 static est_status no_memory(const est_op *op)
@@ -75,11 +75,11 @@ static est_status set_type(build *b, const est_arg *arg, est_dtype dtype, int in
     attr = &b->def->attr[arg->type_attr];
     if (b->known[arg->type_attr]) {
         if (attr->type == dtype) return EST_OK;
-        return est_fail(EST_INVALID_ARGUMENT, "input %d ('%s') is %s where %s is needed: all inputs of type %s must agree",
-                        input, arg->name, est_dtype_name(dtype), est_dtype_name(attr->type),
-                        b->sig.attr[arg->type_attr].name);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "input %d ('%s') is %s where %s is needed: all inputs of type %s must agree", input, arg->name,
+                        est_dtype_name(dtype), est_dtype_name(attr->type), b->sig.attr[arg->type_attr].name);
     }
-    *attr                     = est_attr_type(b->sig.attr[arg->type_attr].name, dtype);
+    *attr                    = est_attr_type(b->sig.attr[arg->type_attr].name, dtype);
     b->known[arg->type_attr] = true;
     return EST_OK;
 }
@@ -202,7 +202,7 @@ static est_status infer_shapes(build *b)
                         .out       = b->def->shape,
                         .out_value = b->def->value,
                         .building  = true };
-        status = b->op->infer(&c);
+        status      = b->op->infer(&c);
     }
     est_free(in);
     est_free(in_dtype);
@@ -263,7 +263,7 @@ static void drop_tensors(est_node_def *def)
 static est_status input_shapes_text(const build *b, est_status status)
 {
     char text[512] = "", shape[EST_SHAPE_TEXT_MAX], node[EST_NODE_TEXT_MAX];
-    int  used = 0;
+    int  used      = 0;
 
     for (int i = 0; i < b->in.n && used < 400; i++) {
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%s '%s' %s", i > 0 ? ", " : "",
@@ -290,8 +290,8 @@ est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs a
             int         line;
             est_graph_where(&file, &line);
             return est_graph_poison(
-                b.g, est_fail(EST_INVALID_ARGUMENT, "%s (built at %s:%d): input %d is no tensor of this graph%s", op->name,
-                              file, line, i,
+                b.g, est_fail(EST_INVALID_ARGUMENT, "%s (built at %s:%d): input %d is no tensor of this graph%s",
+                              op->name, file, line, i,
                               in.data[i].graph != NULL && in.data[i].graph != b.g ? " but of another one" : ""));
         }
     }

@@ -50,8 +50,8 @@ static void add_flow(walk *w, est_edge to, est_gradient g)
         (void)est_graph_poison(w->g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
         return;
     }
-    f->g                        = g;
-    f->next                     = w->flows[to.node][to.output];
+    f->g                         = g;
+    f->next                      = w->flows[to.node][to.output];
     w->flows[to.node][to.output] = f;
 }
 
@@ -66,9 +66,9 @@ static est_node make_dense(est_gradient g, est_node like)
 
 static est_gradient concat_slices(const flow *flows, int n, est_arena *arena)
 {
-    est_node    *values  = est_arena_alloc(arena, sizeof *values * (size_t)n);
-    est_node    *indices = est_arena_alloc(arena, sizeof *indices * (size_t)n);
-    const flow  *f       = flows;
+    est_node   *values  = est_arena_alloc(arena, sizeof *values * (size_t)n);
+    est_node   *indices = est_arena_alloc(arena, sizeof *indices * (size_t)n);
+    const flow *f       = flows;
 
     if (values == NULL || indices == NULL) return (est_gradient){ 0 };
     for (int i = n - 1; i >= 0; i--, f = f->next) {

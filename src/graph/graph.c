@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "graph/op.h"
 #include "graph/internal.h"
+#include "graph/op.h"
 
 static _Thread_local const char *here_file = "";
 static _Thread_local int         here_line = 0;
@@ -105,10 +105,10 @@ const char *est_graph_scoped(est_graph *g, const char *name)
 
 void est_scope_push(est_graph *graph, const char *scope)
 {
-    const char *full   = est_graph_scoped(graph, scope);
-    const char *unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
-    scope_frame *frame = est_arena_alloc(graph->arena, sizeof *frame);
-    char        *path  = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
+    const char  *full   = est_graph_scoped(graph, scope);
+    const char  *unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
+    scope_frame *frame  = est_arena_alloc(graph->arena, sizeof *frame);
+    char        *path   = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
 
     if (frame == NULL || path == NULL) {
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for scope '%s'", scope));
@@ -300,7 +300,7 @@ void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assi
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an initializer"));
         return;
     }
-    graph->initializers = more;
+    graph->initializers           = more;
     more[graph->n_initializers++] = (initializer){ variable, assign };
 }
 
@@ -342,7 +342,7 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for collection '%s'", name));
         return;
     }
-    c->nodes      = more;
+    c->nodes     = more;
     more[c->n++] = node;
 }
 

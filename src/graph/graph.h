@@ -46,7 +46,8 @@ typedef struct est_attrs {
 
 /* EST_ATTRS(est_attr_int("axis", 1), est_attr_bool("keep_dims", true)) */
 #define EST_ATTRS(...)                                                                                                 \
-    ((est_attrs){ (const est_attr[]){ __VA_ARGS__ }, (int)(sizeof((const est_attr[]){ __VA_ARGS__ }) / sizeof(est_attr)) })
+    ((est_attrs){ (const est_attr[]){ __VA_ARGS__ },                                                                   \
+                  (int)(sizeof((const est_attr[]){ __VA_ARGS__ }) / sizeof(est_attr)) })
 #define EST_NO_ATTRS ((est_attrs){ 0 })
 
 static inline est_attr est_attr_int(const char *name, int64_t v)
@@ -84,7 +85,7 @@ static inline est_attr est_attr_tensor(const char *name, est_tensor *v)
 
 /* What is known of the contents of a small integer tensor before a step runs: how shapes computed by a graph (Shape ->
  * StridedSlice -> Pack -> Reshape) are followed. */
-#define EST_VALUE_MAX 16
+#define EST_VALUE_MAX     16
 #define EST_VALUE_UNKNOWN INT64_MIN
 typedef struct est_value {
     int32_t n; /* elements; -1: nothing is known */

@@ -34,13 +34,13 @@ static inline int64_t est_infer_at_most(const est_infer *c, int64_t most)
 }
 
 /* Ready-made shape functions and helpers (graph/infer.c). */
-est_status est_infer_same_as_input(est_infer *c);            /* out[0] = in[0] */
-est_status est_infer_scalar(est_infer *c);                   /* out[0] = [] */
-est_status est_infer_broadcast(est_infer *c);                /* out[0] = in[0] with in[1], numpy rules */
-est_status est_infer_none(est_infer *c);                     /* no outputs */
-est_status est_infer_rank(const est_infer *c, int input, int rank);          /* fails unless rank fits or is unknown */
+est_status est_infer_same_as_input(est_infer *c);                   /* out[0] = in[0] */
+est_status est_infer_scalar(est_infer *c);                          /* out[0] = [] */
+est_status est_infer_broadcast(est_infer *c);                       /* out[0] = in[0] with in[1], numpy rules */
+est_status est_infer_none(est_infer *c);                            /* no outputs */
+est_status est_infer_rank(const est_infer *c, int input, int rank); /* fails unless rank fits or is unknown */
 est_status est_infer_merge(const est_shape *a, const est_shape *b, est_shape *out); /* fails when they contradict */
-int64_t    est_infer_dim(const est_shape *s, int axis);      /* -1 when unknown; negative axis from the end */
+int64_t    est_infer_dim(const est_shape *s, int axis); /* -1 when unknown; negative axis from the end */
 bool       est_infer_shape_from_value(const est_infer *c, int input, est_shape *out); /* input's contents as a shape;
                                                                 unknown entries become -1; false: nothing known */
 
@@ -80,13 +80,13 @@ typedef union est_param {
 typedef struct est_call {
     const est_node_def *node;
     int                 n_in, n_out;
-    est_view *const    *in;       /* inputs; a resource input's data is its est_var */
-    est_view           *out;      /* outputs: shape set, memory ready */
-    void               *scratch;  /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
-    void               *state;    /* the kernel's own, made by prepare(), given back by release() */
+    est_view *const    *in;                   /* inputs; a resource input's data is its est_var */
+    est_view           *out;                  /* outputs: shape set, memory ready */
+    void               *scratch;              /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
+    void               *state;                /* the kernel's own, made by prepare(), given back by release() */
     est_param           param[EST_PARAM_MAX]; /* the kernel's own, set by prepare(): what it needs of the attributes */
-    est_pool           *pool;     /* for parallel loops; may be NULL */
-    const uint64_t     *run_seed; /* differs in every run of a session: the counter of random ops */
+    est_pool           *pool;                 /* for parallel loops; may be NULL */
+    const uint64_t     *run_seed;             /* differs in every run of a session: the counter of random ops */
 } est_call;
 
 /* A kernel. `run` is the only required member. An op lists its kernels best first; the first that accepts a call gets
@@ -102,8 +102,8 @@ typedef struct est_kernel {
     est_status (*run)(est_call *c);
     bool (*accepts)(const est_call *c);
     size_t (*scratch)(const est_call *c); /* bytes for the shapes in c; never less when a dimension grows */
-    est_status (*prepare)(est_call *c);     /* after every change of shapes, before run */
-    void (*release)(est_call *c);           /* frees c->state */
+    est_status (*prepare)(est_call *c);   /* after every change of shapes, before run */
+    void (*release)(est_call *c);         /* frees c->state */
 } est_kernel;
 
 #define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
@@ -137,16 +137,16 @@ struct est_op {
         EST_SOURCE_VARIABLE /* output 0 is the est_var named by "shared_name" */
     } source;               /* where an op without kernel has its output from */
 
-    bool     planned;       /* made only by the planner, in private copies of a graph: needs no lower() */
-    bool     elementwise;   /* out[i] depends only on element i of its (broadcast) inputs */
-    bool     heavy;         /* computes far more than its bytes tell, and uses all threads itself */
-    bool     stateful;      /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
-    bool     alias;         /* output 0 is input 0's memory under another shape; no kernel runs */
-    bool     shrinks;       /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
-    uint32_t writes;        /* bit i: changes the variable that is input i */
-    uint32_t inplace;       /* bit i: output 0 may be written over input i if the sizes are the same */
-    bool     fills_var;     /* writes input 0's variable without reading it: it may be uninitialised */
-    uint32_t shape_only;    /* bit i: only the shape of input i is looked at, never its data */
+    bool     planned;     /* made only by the planner, in private copies of a graph: needs no lower() */
+    bool     elementwise; /* out[i] depends only on element i of its (broadcast) inputs */
+    bool     heavy;       /* computes far more than its bytes tell, and uses all threads itself */
+    bool     stateful;    /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
+    bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
+    bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
+    uint32_t writes;      /* bit i: changes the variable that is input i */
+    uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
+    bool     fills_var;   /* writes input 0's variable without reading it: it may be uninitialised */
+    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
 };
 
 #endif

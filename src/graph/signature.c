@@ -103,9 +103,9 @@ static est_status kind(parser *p, est_attr_def *a)
     static const struct {
         const char   *name;
         est_attr_kind kind;
-    } kinds[] = { { "int", EST_ATTR_INT },       { "float", EST_ATTR_FLOAT },   { "bool", EST_ATTR_BOOL },
-                  { "type", EST_ATTR_TYPE },     { "shape", EST_ATTR_SHAPE },   { "string", EST_ATTR_STRING },
-                  { "ints", EST_ATTR_INTS },     { "tensor", EST_ATTR_TENSOR } };
+    } kinds[] = { { "int", EST_ATTR_INT },   { "float", EST_ATTR_FLOAT },  { "bool", EST_ATTR_BOOL },
+                  { "type", EST_ATTR_TYPE }, { "shape", EST_ATTR_SHAPE },  { "string", EST_ATTR_STRING },
+                  { "ints", EST_ATTR_INTS }, { "tensor", EST_ATTR_TENSOR } };
     char name[EST_NAME_MAX];
 
     if (accept(p, "{")) {
@@ -155,14 +155,12 @@ static est_status fallback(parser *p, est_attr_def *a)
     case EST_ATTR_INT: a->fallback.i = strtoll(p->at, &end, 10); break;
     case EST_ATTR_FLOAT: a->fallback.f = strtod(p->at, &end); break;
     case EST_ATTR_INTS: return int_list(p, a);
-    case EST_ATTR_SHAPE:
-        a->fallback.shape = EST_SHAPE_UNKNOWN;
-        return accept(p, "?") ? EST_OK : bad(p, "'?'");
+    case EST_ATTR_SHAPE: a->fallback.shape = EST_SHAPE_UNKNOWN; return accept(p, "?") ? EST_OK : bad(p, "'?'");
     case EST_ATTR_STRING: {
         int n = 0;
         if (!accept(p, "\"")) return bad(p, "'\"'");
         while (*p->at != '"' && *p->at != '\0' && n < EST_NAME_MAX - 1) a->text[n++] = *p->at++;
-        a->text[n] = '\0';
+        a->text[n]    = '\0';
         a->fallback.s = a->text;
         return accept(p, "\"") ? EST_OK : bad(p, "'\"'");
     }
@@ -195,7 +193,8 @@ static est_status resolve(const parser *p, const est_signature *sig, est_arg *ar
         if (args[i].dtype == EST_DTYPE_NONE && !is_kind(sig, args[i].type_attr, EST_ATTR_TYPE)) {
             return bad(p, names[i].type);
         }
-        if (names[i].number[0] != '\0' && !is_kind(sig, args[i].number_attr, EST_ATTR_INT)) return bad(p, names[i].number);
+        if (names[i].number[0] != '\0' && !is_kind(sig, args[i].number_attr, EST_ATTR_INT))
+            return bad(p, names[i].number);
     }
     return EST_OK;
 }

@@ -6,13 +6,13 @@
 
 #include "graph/op.h"
 
-#define EST_ARG_MAX 12
+#define EST_ARG_MAX  12
 #define EST_ATTR_MAX 14
 #define EST_NAME_MAX 32
 
 typedef struct est_arg {
     char      name[EST_NAME_MAX];
-    est_dtype dtype;  /* fixed type, or EST_DTYPE_NONE: see type_attr */
+    est_dtype dtype;       /* fixed type, or EST_DTYPE_NONE: see type_attr */
     int       type_attr;   /* index of the type attribute; -1: fixed */
     int       number_attr; /* index of the int attribute that counts a list; -1: one tensor */
 } est_arg;
@@ -22,7 +22,7 @@ typedef struct est_attr_def {
     est_attr_kind kind;
     uint32_t      types; /* type attributes: bit per allowed dtype; 0: any */
     bool          optional;
-    est_attr      fallback; /* its default */
+    est_attr      fallback;           /* its default */
     char          text[EST_NAME_MAX]; /* where a default string lives */
 } est_attr_def;
 

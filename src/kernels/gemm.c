@@ -492,10 +492,10 @@ static int64_t private_floats_most(int64_t n, int64_t tile, int64_t width, int64
  * than that of the larger one; a bound that grows with every size is what a caller can plan for. */
 size_t est_gemm_scratch(const est_pool *pool, const est_gemm *g)
 {
-    const est_gemm_isa *isa     = best_isa();
-    int64_t             shared  = max_of(shared_floats_most(g->m, isa->rows, isa->row_width, g->k),
-                                         shared_floats_most(g->n, isa->cols, isa->cols, g->k));
-    int64_t             private = private_floats_most(g->m, isa->rows, isa->row_width, g->k) +
+    const est_gemm_isa *isa    = best_isa();
+    int64_t             shared = max_of(shared_floats_most(g->m, isa->rows, isa->row_width, g->k),
+                                        shared_floats_most(g->n, isa->cols, isa->cols, g->k));
+    int64_t private            = private_floats_most(g->m, isa->rows, isa->row_width, g->k) +
                       private_floats_most(g->n, isa->cols, isa->cols, g->k);
 
     if (g->k >= LONG_K) {

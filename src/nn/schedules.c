@@ -88,10 +88,10 @@ static est_node restarts(const est_schedule *s, est_node step)
     } else {
         est_node t = number(step, s->t_mul), length, begun;
         /* Where a period ends the logarithm is a whole number, up to rounding: a hair more lands on the right side. */
-        i          = est_floor(est_shift(est_scale(est_log(est_shift(est_scale(p, s->t_mul - 1), 1)), 1 / log(s->t_mul)), 1e-9));
-        length     = est_pow(t, i);
-        begun      = est_scale(est_shift(est_neg(length), 1), 1 / (1 - s->t_mul));
-        within     = est_div(est_sub(p, begun), length);
+        i = est_floor(est_shift(est_scale(est_log(est_shift(est_scale(p, s->t_mul - 1), 1)), 1 / log(s->t_mul)), 1e-9));
+        length = est_pow(t, i);
+        begun  = est_scale(est_shift(est_neg(length), 1), 1 / (1 - s->t_mul));
+        within = est_div(est_sub(p, begun), length);
     }
     return half_wave(s, within, est_pow(number(step, s->m_mul), i));
 }

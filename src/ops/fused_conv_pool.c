@@ -37,8 +37,9 @@ static int64_t pooled_size(int64_t n, int64_t k)
 
 static sizes sizes_of(const est_shape *x, int64_t kh, int64_t kw, int64_t k)
 {
-    return (sizes){ x->dim[0], x->dim[1], x->dim[2], x->dim[3], kh, kw, k, pooled_size(x->dim[1], kh),
-                    pooled_size(x->dim[2], kw) };
+    return (sizes){
+        x->dim[0], x->dim[1], x->dim[2], x->dim[3], kh, kw, k, pooled_size(x->dim[1], kh), pooled_size(x->dim[2], kw)
+    };
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
@@ -47,9 +48,8 @@ static est_status conv_pool_infer(est_infer *c)
 {
     const est_shape *x = &c->in[0], *f = &c->in[1];
 
-    c->out[0] = c->out[1] =
-        EST_SHAPE(est_infer_dim(x, 0), pooled_size(est_infer_dim(x, 1), est_infer_dim(f, 0)),
-                  pooled_size(est_infer_dim(x, 2), est_infer_dim(f, 1)), est_infer_dim(f, 3));
+    c->out[0] = c->out[1] = EST_SHAPE(est_infer_dim(x, 0), pooled_size(est_infer_dim(x, 1), est_infer_dim(f, 0)),
+                                      pooled_size(est_infer_dim(x, 2), est_infer_dim(f, 1)), est_infer_dim(f, 3));
     return EST_OK;
 }
 
@@ -187,14 +187,15 @@ typedef struct backward {
 } backward;
 
 /* Adds one pooled row's share of LANES channels to `taps` sums starting at tap `first`, and to the bias. */
-static inline __attribute__((always_inline)) void back_row(const backward *b, const float *x, int64_t out, int64_t channel, const int64_t *offset,
-                            int n_taps, lanes *sum, lanes *bias)
+static inline __attribute__((always_inline)) void back_row(const backward *b, const float *x, int64_t out,
+                                                           int64_t channel, const int64_t *offset, int n_taps,
+                                                           lanes *sum, lanes *bias)
 {
-    const sizes *s    = &b->s;
-    int64_t      row  = s->w * s->c;
+    const sizes *s   = &b->s;
+    int64_t      row = s->w * s->c;
 
     for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2 * s->c) {
-        lanes dy = *(const lanes *)(b->dpooled + out + channel), part[4];
+        lanes dy    = *(const lanes *)(b->dpooled + out + channel), part[4];
         masks place = __builtin_convertvector(*(const bytes *)(b->which + out + channel), masks);
         for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
         *bias += (lanes)((masks)dy & (place != DEAD));
@@ -247,7 +248,7 @@ static void backward_block(void *arg, int64_t begin, int64_t end, int64_t block)
             lanes sum[TAPS_MAX] = { 0 }, bias = { 0 };
             for (int t = 0; t < n_taps; t++) {
                 int64_t tap = first + t, i = tap / (s->kw * s->c), j = tap % (s->kw * s->c);
-                offset[t]   = i * s->w * s->c + j;
+                offset[t] = i * s->w * s->c + j;
             }
             for (int64_t r = begin; r < end; r++) {
                 int64_t      n = r / s->ph, py = r % s->ph;

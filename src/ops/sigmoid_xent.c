@@ -35,7 +35,8 @@ static void sigmoid_xent_lower(const est_node_def *node, est_graph *graph, const
 
     (void)node;
     (void)graph;
-    out[0] = est_add(est_sub(est_maximum(x, est_zeros_like(x)), est_mul(x, z)), est_log1p(est_exp(est_neg(est_abs(x)))));
+    out[0] = est_add(est_sub(est_maximum(x, est_zeros_like(x)), est_mul(x, z)),
+                     est_log1p(est_exp(est_neg(est_abs(x)))));
 }
 
 #define SIGMOID_XENT(T, suffix, log1p_fn, exp_fn, abs_fn, hint)                                                        \

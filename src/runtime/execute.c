@@ -306,7 +306,8 @@ static est_status check_numbers(const est_item *item)
     for (int o = 0; o < item->call.n_out; o++) {
         const est_view *view = &item->call.out[o];
         for (int64_t i = 0; i < view->count && (view->dtype == EST_F32 || view->dtype == EST_F64); i++) {
-            double x = view->dtype == EST_F32 ? (double)((const float *)view->data)[i] : ((const double *)view->data)[i];
+            double x = view->dtype == EST_F32 ? (double)((const float *)view->data)[i]
+                                              : ((const double *)view->data)[i];
             if (!isfinite(x)) {
                 return est_fail(EST_INVALID_ARGUMENT, "output %d has %g at element %lld", o, x, (long long)i);
             }

@@ -87,10 +87,10 @@ static est_status mark_all(extract *x)
 static est_status add_feeds(extract *x)
 {
     for (int i = 0; i < x->io->n_feeds; i++) {
-        est_node  node  = x->io->feeds[i];
-        est_node  copy  = est_build0(x->to, &est_op_placeholder,
-                                     EST_ATTRS(est_attr_type("dtype", est_node_dtype(node)),
-                                               est_attr_shape("shape", *est_node_shape(node))));
+        est_node node = x->io->feeds[i];
+        est_node copy = est_build0(
+            x->to, &est_op_placeholder,
+            EST_ATTRS(est_attr_type("dtype", est_node_dtype(node)), est_attr_shape("shape", *est_node_shape(node))));
         if (copy.id < 0) return est_graph_status(x->to);
         est_graph_node(x->to, copy.id)->name = est_node_name(node);
         est_graph_node(x->to, copy.id)->file = est_def(node)->file;
@@ -109,10 +109,10 @@ static est_edge moved(const extract *x, est_edge edge)
 
 static est_status copy_node(extract *x, const est_node_def *def)
 {
-    est_graph    *g    = x->to;
-    est_arena    *arena = est_graph_arena(g);
-    est_node_def *copy = est_arena_alloc(arena, sizeof *copy);
-    est_edge     *in   = est_arena_alloc(arena, sizeof *in * (size_t)(def->n_in + 1));
+    est_graph    *g       = x->to;
+    est_arena    *arena   = est_graph_arena(g);
+    est_node_def *copy    = est_arena_alloc(arena, sizeof *copy);
+    est_edge     *in      = est_arena_alloc(arena, sizeof *in * (size_t)(def->n_in + 1));
     int32_t      *control = est_arena_alloc(arena, sizeof *control * (size_t)(def->n_control + 1));
 
     if (copy == NULL || in == NULL || control == NULL) {
@@ -127,7 +127,7 @@ static est_status copy_node(extract *x, const est_node_def *def)
     for (int32_t i = 0; i < copy->n_attr; i++) {
         if (copy->attr[i].kind == EST_ATTR_TENSOR) (void)est_tensor_ref(copy->attr[i].tensor);
     }
-    copy->order        = def->id;
+    copy->order      = def->id;
     x->copy[def->id] = copy->id;
     return EST_OK;
 }

@@ -90,11 +90,11 @@ static bool fuse_bias(fuser *f, const est_node_def *bias)
 
     if (product == NULL || !is_f32(bias) || users(f, product) != 1) return true;
     relu           = users(f, bias) == 1 ? user_that_is(f, bias, &est_op_relu) : NULL;
-    est_node fresh = est_build(f->g, &est_op_matmul_bias,
-                               EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]),
-                                         edge_node(f, bias->in[1])),
-                               EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b"),
-                                         est_attr_bool("relu", relu != NULL)));
+    est_node fresh = est_build(
+        f->g, &est_op_matmul_bias,
+        EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, bias->in[1])),
+        EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b"),
+                  est_attr_bool("relu", relu != NULL)));
     return stand_in(f, fresh, 0, relu != NULL ? relu : bias);
 }
 
@@ -103,10 +103,10 @@ static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
     const est_node_def *product = made_by(f, grad, 0, &est_op_matmul);
 
     if (product == NULL || !is_f32(grad) || users(f, product) != 1) return true;
-    est_node fresh = est_build(f->g, &est_op_matmul_relu_grad,
-                               EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]),
-                                         edge_node(f, grad->in[1])),
-                               EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
+    est_node fresh = est_build(
+        f->g, &est_op_matmul_relu_grad,
+        EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, grad->in[1])),
+        EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
     return stand_in(f, fresh, 0, grad);
 }
 
@@ -166,9 +166,9 @@ static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
     est_node   forward, back;
 
     if (!match_forward(f, pool, &c) || !match_backward(f, &c)) return true;
-    forward = est_build(f->g, &est_op_conv_pool,
-                        EST_NODES(edge_node(f, c.conv->in[0]), edge_node(f, c.conv->in[1]), edge_node(f, c.bias->in[1])),
-                        EST_NO_ATTRS);
+    forward = est_build(
+        f->g, &est_op_conv_pool,
+        EST_NODES(edge_node(f, c.conv->in[0]), edge_node(f, c.conv->in[1]), edge_node(f, c.bias->in[1])), EST_NO_ATTRS);
     if (!stand_in(f, forward, 0, c.pool)) return false;
     if (c.dfilter == NULL) return true;
     back = est_build(f->g, &est_op_conv_pool_grad,
@@ -183,7 +183,9 @@ static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
 static const struct rule {
     const est_op *at; /* the op a chain is recognised by */
     bool (*fuse)(fuser *f, const est_node_def *n);
-} rules[] = { { &est_op_max_pool, fuse_conv_pool }, { &est_op_bias_add, fuse_bias }, { &est_op_relu_grad, fuse_relu_grad } };
+} rules[] = { { &est_op_max_pool, fuse_conv_pool },
+              { &est_op_bias_add, fuse_bias },
+              { &est_op_relu_grad, fuse_relu_grad } };
 
 est_status est_pass_fuse(est_graph *graph, est_io *io)
 {

@@ -141,10 +141,10 @@ static void place_output(est_plan *plan, int32_t k, int32_t v, const int32_t *la
         plan->buffers[slot->buffer].last     = moment_end(plan, last[v]);
         return;
     }
-    slot->buffer = new_buffer(plan, (est_buffer){ .kind  = item->late ? EST_BUFFER_HEAP : EST_BUFFER_SLAB,
-                                                  .bytes = item->late ? 0 : round_up(slot->capacity),
-                                                  .first = moment_begin(plan, k),
-                                                  .last  = moment_end(plan, last[v]),
+    slot->buffer = new_buffer(plan, (est_buffer){ .kind     = item->late ? EST_BUFFER_HEAP : EST_BUFFER_SLAB,
+                                                  .bytes    = item->late ? 0 : round_up(slot->capacity),
+                                                  .first    = moment_begin(plan, k),
+                                                  .last     = moment_end(plan, last[v]),
                                                   .last_use = last[v] });
 }
 
@@ -237,7 +237,7 @@ static est_status grow_slab(est_plan *plan, size_t bytes)
     if (bytes <= plan->slab_bytes && plan->slab != NULL) return EST_OK;
     plan->device->free(plan->slab);
     plan->slab_bytes = 0;
-    plan->slab       = plan->device->alloc(bytes + EST_ALIGNMENT); /* an empty tensor at the very end has an address too */
+    plan->slab = plan->device->alloc(bytes + EST_ALIGNMENT); /* an empty tensor at the very end has an address too */
     if (plan->slab == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step's %zu bytes", bytes);
     plan->slab_bytes = bytes;
     return EST_OK;

@@ -32,7 +32,8 @@ static bool same_node(const est_node_def *a, const est_node_def *b)
 {
     if (a->op != b->op || a->n_in != b->n_in || a->n_control != b->n_control || a->n_attr != b->n_attr) return false;
     if (a->n_in > 0 && memcmp(a->in, b->in, sizeof *a->in * (size_t)a->n_in) != 0) return false;
-    if (a->n_control > 0 && memcmp(a->control, b->control, sizeof *a->control * (size_t)a->n_control) != 0) return false;
+    if (a->n_control > 0 && memcmp(a->control, b->control, sizeof *a->control * (size_t)a->n_control) != 0)
+        return false;
     for (int32_t i = 0; i < a->n_attr; i++) {
         if (!same_attr(&a->attr[i], &b->attr[i])) return false;
     }

@@ -58,7 +58,7 @@ static est_status mark_live(orderer *o)
         int32_t id = i < o->plan->io.n_fetches ? o->plan->io.fetches[i].id
                                                : o->plan->io.targets[i - o->plan->io.n_fetches].id;
         if (!o->live[id]) {
-            o->live[id]         = true;
+            o->live[id]       = true;
             o->stack[depth++] = id;
         }
     }
@@ -69,7 +69,7 @@ static est_status mark_live(orderer *o)
             int32_t from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
             EST_TRY(add_edge(&o->edges, from, def->id));
             if (!o->live[from]) {
-                o->live[from]       = true;
+                o->live[from]     = true;
                 o->stack[depth++] = from;
             }
         }
@@ -81,7 +81,7 @@ static est_status mark_live(orderer *o)
 static void link_edges(orderer *o, int32_t begin)
 {
     for (int32_t e = begin; e < o->edges.n; e++) {
-        o->next[e]                      = o->first[o->edges.from[e]];
+        o->next[e]                 = o->first[o->edges.from[e]];
         o->first[o->edges.from[e]] = e;
     }
 }
@@ -91,13 +91,13 @@ static void mark_after(orderer *o, int32_t writer)
     int32_t depth = 0;
 
     memset(o->after, 0, sizeof *o->after * (size_t)o->n);
-    o->after[writer]    = true;
+    o->after[writer]  = true;
     o->stack[depth++] = writer;
     while (depth > 0) {
         for (int32_t e = o->first[o->stack[--depth]]; e >= 0; e = o->next[e]) {
             int32_t to = o->edges.to[e];
             if (!o->after[to]) {
-                o->after[to]        = true;
+                o->after[to]      = true;
                 o->stack[depth++] = to;
             }
         }

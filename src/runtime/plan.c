@@ -29,18 +29,19 @@ static est_status make_arrays(est_plan *plan)
 
     plan->n_views = 0;
     for (int32_t k = 0; k < plan->n_items; k++) plan->n_views += est_graph_node(plan->graph, plan->order[k])->n_out;
-    n_views       = (size_t)plan->n_views + 1;
-    plan->items   = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
-    plan->steps   = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
-    plan->item_of = est_arena_alloc(plan->arena, sizeof *plan->item_of * n_nodes);
-    plan->views   = est_arena_alloc(plan->arena, sizeof *plan->views * n_views);
-    plan->slots   = est_arena_alloc(plan->arena, sizeof *plan->slots * n_views);
-    plan->buffers = est_arena_alloc(plan->arena, sizeof *plan->buffers * n_views);
+    n_views         = (size_t)plan->n_views + 1;
+    plan->items     = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
+    plan->steps     = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
+    plan->item_of   = est_arena_alloc(plan->arena, sizeof *plan->item_of * n_nodes);
+    plan->views     = est_arena_alloc(plan->arena, sizeof *plan->views * n_views);
+    plan->slots     = est_arena_alloc(plan->arena, sizeof *plan->slots * n_views);
+    plan->buffers   = est_arena_alloc(plan->arena, sizeof *plan->buffers * n_views);
     plan->followers = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
-    plan->fed     = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
-    plan->vars    = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->fed       = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
+    plan->vars      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
-        plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL || plan->vars == NULL) {
+        plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
+        plan->vars == NULL) {
         return no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
@@ -58,15 +59,15 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
     const est_node_def *def  = est_graph_node(plan->graph, plan->order[k]);
     est_item           *item = &plan->items[k];
     size_t              n_in = (size_t)def->n_in + 1, n_out = (size_t)def->n_out + 1;
-    est_view          **in   = est_arena_alloc(plan->arena, sizeof(est_view *) * n_in);
+    est_view          **in = est_arena_alloc(plan->arena, sizeof(est_view *) * n_in);
 
-    item->in_shape = est_arena_alloc(plan->arena, sizeof *item->in_shape * n_in);
-    item->in_dtype = est_arena_alloc(plan->arena, sizeof *item->in_dtype * n_in);
-    item->in_value = est_arena_alloc(plan->arena, sizeof *item->in_value * n_in);
-    item->in_read  = est_arena_alloc(plan->arena, sizeof *item->in_read * n_in);
+    item->in_shape  = est_arena_alloc(plan->arena, sizeof *item->in_shape * n_in);
+    item->in_dtype  = est_arena_alloc(plan->arena, sizeof *item->in_dtype * n_in);
+    item->in_value  = est_arena_alloc(plan->arena, sizeof *item->in_value * n_in);
+    item->in_read   = est_arena_alloc(plan->arena, sizeof *item->in_read * n_in);
     item->out_shape = est_arena_alloc(plan->arena, sizeof *item->out_shape * n_out);
     item->out_value = est_arena_alloc(plan->arena, sizeof *item->out_value * n_out);
-    item->prepared = est_arena_alloc(plan->arena, sizeof *item->prepared * (n_in + n_out));
+    item->prepared  = est_arena_alloc(plan->arena, sizeof *item->prepared * (n_in + n_out));
     if (in == NULL || item->in_shape == NULL || item->in_dtype == NULL || item->in_value == NULL ||
         item->in_read == NULL || item->out_shape == NULL || item->out_value == NULL || item->prepared == NULL) {
         return no_memory();
@@ -86,7 +87,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
                              .pool     = plan->pool,
                              .run_seed = &plan->run_seed };
     for (int32_t o = 0; o < def->n_out; o++) {
-        est_slot *slot = &plan->slots[first_view + o];
+        est_slot *slot                    = &plan->slots[first_view + o];
         plan->views[first_view + o].dtype = def->dtype[o];
         *slot = (est_slot){ .maker = k, .root = first_view + o, .buffer = -1, .inplace = -1, .output = o };
     }
@@ -100,7 +101,8 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     const est_node_def *def = item->call.node;
     est_var            *var;
 
-    EST_TRY(est_store_get(store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0], &var));
+    EST_TRY(
+        est_store_get(store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0], &var));
     plan->views[item->first_view].data  = var;
     plan->views[item->first_view].shape = var->value.shape;
     return EST_OK;
@@ -189,8 +191,7 @@ static void link_aliases(est_plan *plan)
         est_item *item = &plan->items[k];
         int32_t   out  = item->first_view;
         if (!item->call.node->op->alias) continue;
-        plan->slots[out].root =
-            item->copied ? out : plan->slots[est_view_index(plan, item->call.in[0])].root;
+        plan->slots[out].root = item->copied ? out : plan->slots[est_view_index(plan, item->call.in[0])].root;
     }
 }
 
@@ -238,7 +239,8 @@ static void need_integers(est_plan *plan, const est_item *item)
 static void mark_needed(est_plan *plan)
 {
     for (int i = 0; i < plan->io.n_fetches; i++) {
-        int32_t view = est_view_index(plan, view_of(plan, (est_edge){ plan->io.fetches[i].id, plan->io.fetches[i].output }));
+        int32_t view             = est_view_index(plan,
+                                                  view_of(plan, (est_edge){ plan->io.fetches[i].id, plan->io.fetches[i].output }));
         plan->slots[view].needed = plan->slots[view].kept = true;
     }
     for (int i = 0; i < plan->io.n_targets; i++) plan->items[plan->item_of[plan->io.targets[i].id]].runs = true;
@@ -272,7 +274,7 @@ static void list_variables(est_plan *plan)
                 if (user->runs) read = true;
             }
         }
-    decided:
+decided:
         if (read) plan->vars[plan->n_vars++] = var;
     }
 }

@@ -44,14 +44,14 @@ typedef struct est_buffer {
 
 typedef struct est_item {
     est_call          call;
-    const est_kernel *kernel; /* NULL: nothing to run, only shapes to follow */
+    const est_kernel *kernel;   /* NULL: nothing to run, only shapes to follow */
     est_shape        *in_shape; /* what infer sees, and what prepare() last saw */
     est_dtype        *in_dtype;
     const est_value **in_value;
     est_value        *in_read;   /* integers read from memory while running */
     est_shape        *out_shape; /* what infer says */
     est_value        *out_value;
-    est_shape        *prepared; /* output shapes prepare() last saw; rank -2: never called */
+    est_shape        *prepared;      /* output shapes prepare() last saw; rank -2: never called */
     int32_t           first_view;    /* its outputs are views [first_view, first_view + n_out) */
     size_t            scratch_bytes; /* for the largest shapes seen */
     size_t            scratch_offset;
@@ -70,64 +70,64 @@ typedef struct est_stage {
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
-    size_t    capacity; /* bytes of the largest shape seen */
-    int32_t   maker;    /* item */
-    int32_t   root;     /* the view whose memory it shares: itself unless made by an alias op */
-    int32_t   output; /* of its maker */
-    int32_t   buffer;
-    int32_t   inplace;  /* the input view it was written over, or -1 */
-    bool      dynamic;
-    bool      needed; /* somebody looks at the data */
-    bool      kept;   /* fetched */
+    size_t  capacity; /* bytes of the largest shape seen */
+    int32_t maker;    /* item */
+    int32_t root;     /* the view whose memory it shares: itself unless made by an alias op */
+    int32_t output;   /* of its maker */
+    int32_t buffer;
+    int32_t inplace; /* the input view it was written over, or -1 */
+    bool    dynamic;
+    bool    needed; /* somebody looks at the data */
+    bool    kept;   /* fetched */
 } est_slot;
 
 typedef struct est_trace est_trace;
 
 typedef struct est_plan {
-    est_graph  *graph; /* private copy */
-    est_io      io;
+    est_graph        *graph; /* private copy */
+    est_io            io;
     const est_device *device; /* whose memory the slab is */
-    est_pool   *pool;
-    est_arena  *arena;
-    int32_t    *order; /* node ids in the order they run */
-    int32_t    *edge_from, *edge_to; /* what comes before what: data, control and hazards of variables */
-    int32_t     n_edges;
-    int32_t     n_items;
-    est_item   *items;   /* in that order */
-    int32_t    *item_of; /* node id -> item, -1: not in the plan */
-    int32_t     n_views;
-    est_view   *views;
-    est_slot   *slots; /* one per view */
-    int32_t    *steps; /* items that a run must visit: those that run or are dynamic */
-    int32_t     n_steps;
-    int32_t    *step_of; /* item -> its place in steps, -1: none */
-    est_stage  *stages;
-    int32_t     n_stages;
-    int32_t    *stage_of; /* item -> stage, -1: none */
-    est_error  *lane_errors; /* as many as a stage has lanes at most */
-    int32_t    *followers; /* views that alias a feed: their address changes with it */
-    int32_t     n_followers;
-    int32_t     n_buffers;
-    est_buffer *buffers;
-    char       *slab;
-    size_t      slab_bytes;
-    int         n_layouts;
-    bool        laid_out; /* memory suits the largest shapes seen; false while a layout is due */
-    est_shape  *fed;  /* shapes of the last feeds; rank -2: never fed */
-    bool        resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
-    est_var   **vars; /* that must be initialised before a run */
-    int         n_vars;
-    bool        check_numerics;
-    uint64_t    run_seed;
-    est_trace  *trace; /* NULL: never recorded */
+    est_pool         *pool;
+    est_arena        *arena;
+    int32_t          *order;               /* node ids in the order they run */
+    int32_t          *edge_from, *edge_to; /* what comes before what: data, control and hazards of variables */
+    int32_t           n_edges;
+    int32_t           n_items;
+    est_item         *items;   /* in that order */
+    int32_t          *item_of; /* node id -> item, -1: not in the plan */
+    int32_t           n_views;
+    est_view         *views;
+    est_slot         *slots; /* one per view */
+    int32_t          *steps; /* items that a run must visit: those that run or are dynamic */
+    int32_t           n_steps;
+    int32_t          *step_of; /* item -> its place in steps, -1: none */
+    est_stage        *stages;
+    int32_t           n_stages;
+    int32_t          *stage_of;    /* item -> stage, -1: none */
+    est_error        *lane_errors; /* as many as a stage has lanes at most */
+    int32_t          *followers;   /* views that alias a feed: their address changes with it */
+    int32_t           n_followers;
+    int32_t           n_buffers;
+    est_buffer       *buffers;
+    char             *slab;
+    size_t            slab_bytes;
+    int               n_layouts;
+    bool              laid_out; /* memory suits the largest shapes seen; false while a layout is due */
+    est_shape        *fed;      /* shapes of the last feeds; rank -2: never fed */
+    bool       resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
+    est_var  **vars;     /* that must be initialised before a run */
+    int        n_vars;
+    bool       check_numerics;
+    uint64_t   run_seed;
+    est_trace *trace; /* NULL: never recorded */
 } est_plan;
 
 /* Plans `io` of `graph` over the variables in `store`. */
 typedef struct est_plan_options {
     const est_device *device;
-    est_pool *pool;
-    bool      passes;
-    bool      check_numerics;
+    est_pool         *pool;
+    bool              passes;
+    bool              check_numerics;
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */

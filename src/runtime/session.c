@@ -132,7 +132,8 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
                                est_step **out)
 {
-    est_plan_options options = { &est_device_cpu, session->pool, !session->options.no_passes, session->options.check_numerics };
+    est_plan_options options = { &est_device_cpu, session->pool, !session->options.no_passes,
+                                 session->options.check_numerics };
     est_step        *step;
     est_status       status;
 
@@ -216,7 +217,8 @@ static est_status copy_fetches(const est_step *step, est_tensor **out)
     return EST_OK;
 }
 
-est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches, est_nodes targets, est_tensor **out)
+est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches, est_nodes targets,
+                           est_tensor **out)
 {
     est_node          *nodes  = est_alloc(sizeof *nodes * (size_t)(feeds.n + 1));
     const est_tensor **values = est_alloc(sizeof *values * (size_t)(feeds.n + 1));
@@ -285,8 +287,9 @@ est_status est_session_init(est_session *session)
     size_t     size    = (size_t)est_graph_size(session->graph) + 1;
     est_node  *targets = est_alloc(sizeof *targets * size);
     bool      *seen    = est_alloc(size);
-    int        n       = 0, missing = 1;
-    est_status status  = targets != NULL && seen != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
+    int        n = 0, missing = 1;
+    est_status status = targets != NULL && seen != NULL ? EST_OK
+                                                        : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
 
     if (status == EST_OK) status = est_graph_status(session->graph);
     if (status == EST_OK) status = find_variables(session);

@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "runtime/plan.h"
 
-#define SMALL_BYTES  (512 << 10) /* items that move more are cut up by their own kernels */
-#define WORTH_BYTES  (64 << 10)  /* a window that moves less is not worth waking anybody for */
-#define LANES_MAX    256
+#define SMALL_BYTES (512 << 10) /* items that move more are cut up by their own kernels */
+#define WORTH_BYTES (64 << 10)  /* a window that moves less is not worth waking anybody for */
+#define LANES_MAX   256
 
 /* Edges into each node, from plan->edges. */
 typedef struct incoming {
@@ -26,15 +26,15 @@ typedef struct incoming {
 typedef struct stager {
     est_plan *plan;
     incoming  in;
-    int32_t  *lane;             /* per item: its lane in the open window, or -1 */
-    int32_t   tail[LANES_MAX];  /* last item of each lane */
+    int32_t  *lane;            /* per item: its lane in the open window, or -1 */
+    int32_t   tail[LANES_MAX]; /* last item of each lane */
     int32_t   n_lanes;
-    int32_t   begin;            /* step the window starts at */
-    size_t    bytes;            /* moved by the window */
-    int32_t  *asked;            /* per item without a step: the last step that asked what it waits for */
-    int32_t   question;         /* that step, plus one */
-    int32_t  *sorted;           /* scratch for putting steps into lanes */
-    int32_t  *lane_ends;        /* where stages keep theirs; filled from the front */
+    int32_t   begin;     /* step the window starts at */
+    size_t    bytes;     /* moved by the window */
+    int32_t  *asked;     /* per item without a step: the last step that asked what it waits for */
+    int32_t   question;  /* that step, plus one */
+    int32_t  *sorted;    /* scratch for putting steps into lanes */
+    int32_t  *lane_ends; /* where stages keep theirs; filled from the front */
 } stager;
 
 static size_t view_bytes(const est_view *view)
@@ -188,7 +188,7 @@ static void find_stages_of_items(est_plan *plan)
 est_status est_plan_stages(est_plan *plan)
 {
     stager w = { .plan = plan };
-    size_t  n = (size_t)plan->n_items + 1;
+    size_t n = (size_t)plan->n_items + 1;
 
     plan->n_stages    = 0;
     plan->stages      = est_arena_alloc(plan->arena, sizeof *plan->stages * n * 2);

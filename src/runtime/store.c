@@ -12,9 +12,9 @@
 
 struct est_store {
     const est_device *device;
-    est_map   by_name;
-    est_var **vars;
-    int       n, max;
+    est_map           by_name;
+    est_var         **vars;
+    int               n, max;
 };
 
 est_status est_store_create(const est_device *device, est_store **out)
@@ -54,7 +54,8 @@ static est_status check_same(const est_var *var, est_dtype dtype, const est_shap
                     est_shape_text(shape, want));
 }
 
-static est_status make_var(const est_store *store, const char *name, est_dtype dtype, const est_shape *shape, est_var **out)
+static est_status make_var(const est_store *store, const char *name, est_dtype dtype, const est_shape *shape,
+                           est_var **out)
 {
     est_var *var = est_zalloc(sizeof *var);
     size_t   bytes;

@@ -16,8 +16,8 @@ void                      est_store_free(est_store *store);
 /* The variable called `name`, made (uninitialised) if it is not there; another dtype or shape is an error. */
 EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_dtype dtype, est_shape shape,
                                         est_var **out);
-est_var             *est_store_find(const est_store *store, const char *name); /* NULL: none */
+est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
 int                       est_store_size(const est_store *store);
-est_var             *est_store_at(const est_store *store, int i); /* in order of creation */
+est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */
 
 #endif

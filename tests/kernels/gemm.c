@@ -336,15 +336,17 @@ static void scratch_for_a_product_suits_smaller_ones(void **state)
             r           = r * 6364136223846793005u + 1442695040888963407u;
             size[d + 3] = (r >> 62) == 0 ? size[d] : (int64_t)(r >> 33) % size[d] + 1;
         }
-        large         = (est_gemm){ .trans_a = r & 1u << 20, .trans_b = r & 1u << 21, .m = size[0], .n = size[1], .k = size[2] };
-        small         = large;
-        small.m       = size[3];
-        small.n       = size[4];
-        small.k       = size[5];
-        large.lda     = large.trans_a ? large.m : large.k;
-        large.ldb     = large.trans_b ? large.k : large.n;
-        small.lda     = small.trans_a ? small.m : small.k;
-        small.ldb     = small.trans_b ? small.k : small.n;
+        large = (est_gemm){
+            .trans_a = r & 1u << 20, .trans_b = r & 1u << 21, .m = size[0], .n = size[1], .k = size[2]
+        };
+        small     = large;
+        small.m   = size[3];
+        small.n   = size[4];
+        small.k   = size[5];
+        large.lda = large.trans_a ? large.m : large.k;
+        large.ldb = large.trans_b ? large.k : large.n;
+        small.lda = small.trans_a ? small.m : small.k;
+        small.ldb = small.trans_b ? small.k : small.n;
         assert_true(est_gemm_scratch_exact(pool, &small) <= est_gemm_scratch(pool, &large));
         assert_true(est_gemm_scratch(pool, &small) <= est_gemm_scratch(pool, &large));
     }

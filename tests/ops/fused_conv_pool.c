@@ -31,7 +31,7 @@ static void conv_pool_ref(est_ref *r)
         for (int64_t y = 0; y < s->dim[1]; y++) {
             for (int64_t x = 0; x < s->dim[2]; x++) {
                 for (int64_t k = 0; k < s->dim[3]; k++, at++) {
-                    double best = 0;
+                    double best  = 0;
                     int    where = DEAD;
                     for (int q = 0; q < 4; q++) {
                         double v = activation(r, n, 2 * y + q / 2, 2 * x + q % 2, k);
@@ -68,23 +68,32 @@ static void conv_pool_grad_ref(est_ref *r)
     }
 }
 
-static const double filter_3x3x1x8[] = { 3, 3, 1, 8 }, filter_2x3x2x16[] = { 2, 3, 2, 16 }, filter_5x5x1x8[] = { 5, 5, 1, 8 };
+static const double filter_3x3x1x8[] = { 3, 3, 1, 8 }, filter_2x3x2x16[] = { 2, 3, 2, 16 },
+                    filter_5x5x1x8[] = { 5, 5, 1, 8 };
 
 #define FORWARD .op = "EstConvPool", .lo = -1, .hi = 1, .tol = 1e-5, .ref = conv_pool_ref
 #define BACK    .op = "EstConvPoolGrad", .lo = -1, .hi = 1, .tol = 2e-5, .ref = conv_pool_grad_ref
-#define SIZES(v) { .shape = EST_SHAPE(4), .dtype = EST_I32, .values = v, .constant = true }
-#define WHICH(...) { .shape = EST_SHAPE(__VA_ARGS__), .dtype = EST_U8, .lo = 0, .hi = 4 }
+#define SIZES(v)                                                                                                       \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(4), .dtype = EST_I32, .values = v, .constant = true                                         \
+    }
+#define WHICH(...)                                                                                                     \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(__VA_ARGS__), .dtype = EST_U8, .lo = 0, .hi = 4                                             \
+    }
 
 int main(int argc, char **argv)
 {
     const est_op_case cases[] = {
         { FORWARD, .in = { IN(2, 6, 6, 1), IN(3, 3, 1, 8), IN(8) } },
-        { FORWARD, .in = { IN(3, 7, 9, 2), IN(2, 3, 2, 16), IN(16) } }, /* odd: the last row and column are not pooled */
+        { FORWARD,
+          .in = { IN(3, 7, 9, 2), IN(2, 3, 2, 16), IN(16) } }, /* odd: the last row and column are not pooled */
         { FORWARD, .in = { IN(5, 28, 28, 1), IN(3, 3, 1, 32), IN(32) } },
         { FORWARD, .in = { IN(0, 6, 6, 1), IN(3, 3, 1, 8), IN(8) } },
         { BACK, .in = { IN(2, 6, 6, 1), SIZES(filter_3x3x1x8), IN(2, 2, 2, 8), WHICH(2, 2, 2, 8) } },
         { BACK, .in = { IN(3, 7, 9, 2), SIZES(filter_2x3x2x16), IN(3, 3, 3, 16), WHICH(3, 3, 3, 16) } },
-        { BACK, .in = { IN(40, 20, 20, 1), SIZES(filter_5x5x1x8), IN(40, 8, 8, 8), WHICH(40, 8, 8, 8) } }, /* 25 taps, blocks */
+        { BACK, .in = { IN(40, 20, 20, 1), SIZES(filter_5x5x1x8), IN(40, 8, 8, 8),
+                        WHICH(40, 8, 8, 8) } }, /* 25 taps, blocks */
         { BACK, .in = { IN(0, 6, 6, 1), SIZES(filter_3x3x1x8), IN(0, 2, 2, 8), WHICH(0, 2, 2, 8) } },
     };
 

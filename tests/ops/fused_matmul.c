@@ -33,8 +33,10 @@ static void relu_grad_ref(est_ref *r)
     for (int64_t i = 0; i < m * n; i++) r->out[0][i] = r->in[2][i] > 0 ? product(r, i / n, i % n) : 0;
 }
 
-#define BIAS(...)  .op = "EstMatMulBias", .lo = -1, .hi = 1, .tol = 2e-5, .ref = bias_ref, .attrs = EST_ATTRS(__VA_ARGS__)
-#define MASK(...)  .op = "EstMatMulReluGrad", .lo = -1, .hi = 1, .tol = 2e-5, .ref = relu_grad_ref, .attrs = EST_ATTRS(__VA_ARGS__)
+#define BIAS(...)                                                                                                      \
+    .op = "EstMatMulBias", .lo = -1, .hi = 1, .tol = 2e-5, .ref = bias_ref, .attrs = EST_ATTRS(__VA_ARGS__)
+#define MASK(...)                                                                                                      \
+    .op = "EstMatMulReluGrad", .lo = -1, .hi = 1, .tol = 2e-5, .ref = relu_grad_ref, .attrs = EST_ATTRS(__VA_ARGS__)
 #define RELU(v)    est_attr_bool("relu", v)
 #define TRANS_A(v) est_attr_bool("transpose_a", v)
 #define TRANS_B(v) est_attr_bool("transpose_b", v)
@@ -45,12 +47,12 @@ int main(int argc, char **argv)
         { BIAS(RELU(false)), .in = { IN(3, 5), IN(5, 7), IN(7) } },
         { BIAS(RELU(true)), .in = { IN(3, 5), IN(5, 7), IN(7) } },
         { BIAS(RELU(true)), .in = { IN(1, 1), IN(1, 1), IN(1) } },
-        { BIAS(RELU(true)), .in = { IN(0, 4), IN(4, 3), IN(3) } },                  /* empty batch */
-        { BIAS(RELU(true)), .in = { IN(2, 0), IN(0, 3), IN(3) } },                  /* nothing to sum: the bias alone */
-        { BIAS(RELU(true)), .in = { IN(129, 257), IN(257, 193), IN(193) } },        /* several tiles and tasks, odd */
+        { BIAS(RELU(true)), .in = { IN(0, 4), IN(4, 3), IN(3) } },           /* empty batch */
+        { BIAS(RELU(true)), .in = { IN(2, 0), IN(0, 3), IN(3) } },           /* nothing to sum: the bias alone */
+        { BIAS(RELU(true)), .in = { IN(129, 257), IN(257, 193), IN(193) } }, /* several tiles and tasks, odd */
         { BIAS(RELU(true), TRANS_A(true)), .in = { IN(33, 17), IN(33, 40), IN(40) } },
         { BIAS(RELU(false), TRANS_B(true)), .in = { IN(17, 33), IN(40, 33), IN(40) } },
-        { BIAS(RELU(true)), .in = { IN(512, 64), IN(64, 1), IN(1) } },              /* the last layer of a click model */
+        { BIAS(RELU(true)), .in = { IN(512, 64), IN(64, 1), IN(1) } }, /* the last layer of a click model */
         { MASK(TRANS_B(false)), .in = { IN(3, 5), IN(5, 7), IN(3, 7) } },
         { MASK(TRANS_B(true)), .in = { IN(65, 31), IN(90, 31), IN(65, 90) } },
         { MASK(TRANS_B(true)), .in = { IN(128, 256), IN(300, 256), IN(128, 300) } },

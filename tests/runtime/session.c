@@ -309,8 +309,8 @@ static void uninitialised_variables_are_named(void **state)
 
 static void wrong_feeds_are_refused_and_named(void **state)
 {
-    est_graph   *g = NULL;
-    est_session *s = NULL;
+    est_graph   *g   = NULL;
+    est_session *s   = NULL;
     est_tensor  *ids = NULL, *wide = NULL, *fine = NULL, *t = NULL;
 
     (void)state;
@@ -321,10 +321,12 @@ static void wrong_feeds_are_refused_and_named(void **state)
     ok(est_tensor_f32(EST_SHAPE(2, 4), (const float[8]){ 0 }, &wide));
     ok(est_tensor_f32(EST_SHAPE(2, 3), (const float[6]){ 0 }, &fine));
     ok(est_session_create(g, NULL, &s));
-    assert_int_equal(est_session_run(s, EST_FEEDS({ x, ids }), EST_NODES(y), (est_nodes){ 0 }, &t), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_run(s, EST_FEEDS({ x, ids }), EST_NODES(y), (est_nodes){ 0 }, &t),
+                     EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "'x'"));
     assert_non_null(strstr(est_error_message(), "int64"));
-    assert_int_equal(est_session_run(s, EST_FEEDS({ x, wide }), EST_NODES(y), (est_nodes){ 0 }, &t), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_run(s, EST_FEEDS({ x, wide }), EST_NODES(y), (est_nodes){ 0 }, &t),
+                     EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "[2,4]"));
     ok(est_session_run(s, EST_FEEDS({ x, fine }), EST_NODES(y), (est_nodes){ 0 }, &t)); /* still usable */
     est_tensor_free(t);
@@ -383,9 +385,9 @@ static void a_nan_is_traced_to_the_node_that_made_it(void **state)
 
 static void sizes_decided_by_data_flow_on(void **state)
 {
-    est_graph   *g = NULL;
-    est_session *s = NULL;
-    est_tensor  *x = NULL, *out[2];
+    est_graph   *g    = NULL;
+    est_session *s    = NULL;
+    est_tensor  *x    = NULL, *out[2];
     est_step    *step = NULL;
 
     (void)state;
@@ -422,8 +424,8 @@ static void sizes_decided_by_data_flow_on(void **state)
 
 static void shapes_fed_as_numbers_work(void **state)
 {
-    est_graph   *g = NULL;
-    est_session *s = NULL;
+    est_graph   *g    = NULL;
+    est_session *s    = NULL;
     est_tensor  *dims = NULL, *t = NULL;
 
     (void)state;
@@ -445,8 +447,8 @@ static void shapes_fed_as_numbers_work(void **state)
 
 static void a_batch_of_one_may_broadcast(void **state)
 {
-    est_graph   *g = NULL;
-    est_session *s = NULL;
+    est_graph   *g   = NULL;
+    est_session *s   = NULL;
     est_tensor  *one = NULL, *four = NULL, *t = NULL;
     est_step    *step = NULL;
 
