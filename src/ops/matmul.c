@@ -84,7 +84,7 @@ void est_matmul_any(est_pool *pool, est_dtype dtype, const est_gemm *g)
     }
 }
 
-/* The columns of a stored matrix of rank 2: what one row to the next is apart. At least 1, as BLAS insists. */
+/* The columns of a stored matrix of rank 2: what one row to the next is apart, at least 1. */
 static int64_t stored_columns(const est_view *v)
 {
     return v->shape.dim[1] > 0 ? v->shape.dim[1] : 1;
