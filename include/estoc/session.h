@@ -71,7 +71,11 @@ EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_
 /* Runs a prepared step with one value per feed, in order; allocates nothing once shapes have been seen. */
 EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
 
-/* Result i of the last run: data, shape, and the number when it is a scalar. Borrowed until the next run. */
+/* Frees a step and its plan before its session goes; variables stay. NULL is fine. */
+EST_API void est_step_free(est_step *step);
+
+/* Result i of the last run: data, shape, and the number when it is a scalar. Borrowed until the next run. A fetched
+ * feed is the feed itself. */
 EST_API const void      *est_step_data(const est_step *step, int i);
 EST_API const est_shape *est_step_shape(const est_step *step, int i);
 EST_API double           est_step_scalar(const est_step *step, int i);

@@ -314,11 +314,14 @@ est_node est_after(est_node node, est_node before)
                                                      "est_after: '%s' must be made before '%s', in the same graph",
                                                      est_node_name(before), est_node_name(node)));
     }
-    def  = est_graph_node(node.graph, node.id);
-    more = est_arena_alloc(node.graph->arena, sizeof *more * (size_t)(def->n_control + 1));
-    if (more == NULL) return est_graph_poison(node.graph, no_memory(def->op));
-    if (def->n_control > 0) memcpy(more, def->control, sizeof *more * (size_t)def->n_control);
-    more[def->n_control++] = before.id;
-    def->control           = more;
+    def = est_graph_node(node.graph, node.id);
+    if ((def->n_control & (def->n_control - 1)) == 0) { /* room for twice as many at every power of two */
+        more = est_arena_alloc(node.graph->arena, sizeof *more * 2 * (size_t)(def->n_control + 1));
+        if (more == NULL) return est_graph_poison(node.graph, no_memory(def->op));
+        if (def->n_control > 0) memcpy(more, def->control, sizeof *more * (size_t)def->n_control);
+        def->control = more;
+    }
+    def->control[def->n_control++] = before.id;
+    node.graph->version++;
     return node;
 }

@@ -65,8 +65,14 @@ void est_graph_free(est_graph *graph)
     est_free(graph);
 }
 
+uint64_t est_graph_version(const est_graph *graph)
+{
+    return graph->version;
+}
+
 est_status est_graph_status(const est_graph *graph)
 {
+    if (graph == NULL) return est_fail(EST_INVALID_ARGUMENT, "the graph is NULL");
     return graph->error.status == EST_OK ? EST_OK : est_error_raise(&graph->error);
 }
 
@@ -83,18 +89,18 @@ est_node est_graph_poison(est_graph *graph, est_status status)
 
 /* --- names --------------------------------------------------------------------------------------------------------- */
 
-const char *est_graph_unique_name(est_graph *g, const char *wanted)
+const char *est_graph_unique_name(est_graph *graph, const char *wanted)
 {
     const char *name   = wanted;
-    uintptr_t   suffix = (uintptr_t)est_map_get(&g->names, wanted);
+    uintptr_t   suffix = (uintptr_t)est_map_get(&graph->names, wanted);
 
-    while (suffix != 0 && est_map_get(&g->names, name) != NULL) {
-        name = est_arena_printf(g->arena, "%s_%lu", wanted, (unsigned long)suffix++);
+    while (suffix != 0 && est_map_get(&graph->names, name) != NULL) {
+        name = est_arena_printf(graph->arena, "%s_%lu", wanted, (unsigned long)suffix++);
         if (name == NULL) return NULL;
     }
-    if (suffix != 0 && est_map_put(&g->names, wanted, (void *)suffix) != EST_OK) return NULL;
-    name = est_arena_strdup(g->arena, name);
-    if (name == NULL || est_map_put(&g->names, name, (void *)(uintptr_t)1) != EST_OK) return NULL;
+    if (suffix != 0 && est_map_put(&graph->names, wanted, (void *)suffix) != EST_OK) return NULL;
+    name = est_arena_strdup(graph->arena, name);
+    if (name == NULL || est_map_put(&graph->names, name, (void *)(uintptr_t)1) != EST_OK) return NULL;
     return name;
 }
 
@@ -181,7 +187,7 @@ est_node_def *est_graph_node(const est_graph *graph, int32_t id)
 
 const est_node_def *est_def(est_node node)
 {
-    return node.graph == NULL || node.id < 0 ? NULL : est_graph_node(node.graph, node.id);
+    return node.graph == NULL || node.id < 0 || node.id >= node.graph->n_nodes ? NULL : node.graph->nodes[node.id];
 }
 
 est_arena *est_graph_arena(const est_graph *graph)

@@ -166,6 +166,13 @@ bool                est_graph_poisoned(const est_graph *graph);
 /* Puts a complete node at the end of the graph and gives it its id. */
 EST_MUST_CHECK est_status est_graph_append(est_graph *g, est_node_def *def);
 
+/* Changes whenever an edge is added between nodes that were there already (est_after): plans made before are stale. */
+uint64_t est_graph_version(const est_graph *graph);
+
+/* A name that nobody in the graph has yet, now taken: `wanted` itself, or wanted_1, ... Scopes are not added. In the
+ * graph's arena; NULL when memory is out. */
+const char *est_graph_unique_name(est_graph *graph, const char *wanted);
+
 /* A seed for the next random operation: depends on the graph's seed and on how many were handed out before. */
 uint64_t est_graph_next_seed(est_graph *graph);
 

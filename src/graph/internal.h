@@ -39,11 +39,9 @@ struct est_graph {
     collection    *collections;
     int            n_collections;
     uint64_t       seed, n_seeds;
+    uint64_t       version;
     est_error      error; /* status EST_OK until poisoned */
 };
-
-/* A name nobody has yet: `wanted`, wanted_1, ... In the graph's arena; NULL when memory is out. */
-const char *est_graph_unique_name(est_graph *g, const char *wanted);
 
 /* scope + name, in the arena; NULL when memory is out. */
 const char *est_graph_scoped(est_graph *g, const char *name);

@@ -33,6 +33,26 @@ static inline int64_t est_infer_at_most(const est_infer *c, int64_t most)
     return c->building ? -1 : most;
 }
 
+/* Arithmetic on known values; EST_VALUE_UNKNOWN when the result does not fit. */
+static inline int64_t est_value_sum(int64_t a, int64_t b)
+{
+    int64_t r;
+
+    return __builtin_add_overflow(a, b, &r) ? EST_VALUE_UNKNOWN : r;
+}
+static inline int64_t est_value_difference(int64_t a, int64_t b)
+{
+    int64_t r;
+
+    return __builtin_sub_overflow(a, b, &r) ? EST_VALUE_UNKNOWN : r;
+}
+static inline int64_t est_value_product(int64_t a, int64_t b)
+{
+    int64_t r;
+
+    return __builtin_mul_overflow(a, b, &r) ? EST_VALUE_UNKNOWN : r;
+}
+
 /* Ready-made shape functions and helpers (graph/infer.c). */
 est_status est_infer_same_as_input(est_infer *c);                   /* out[0] = in[0] */
 est_status est_infer_scalar(est_infer *c);                          /* out[0] = [] */

@@ -17,7 +17,7 @@ static est_node reduce(est_node l, const est_loss_options *o)
 
     if (o->reduction == EST_LOSS_NONE) return total;
     if (o->reduction == EST_LOSS_SUM) return est_sum(total);
-    if (!weighted) return est_mean(l);
+    if (!weighted) return est_div_no_nan(est_sum(l), est_cast(est_size(l), est_node_dtype(l))); /* of nothing: 0 */
     if (o->reduction == EST_LOSS_SUM_OVER_BATCH_SIZE) {
         n = est_cast(est_size(l), est_node_dtype(l));
     } else {
@@ -44,12 +44,20 @@ typedef est_node (*element_fn)(est_node labels, est_node predictions, const est_
 static est_node elementwise_loss(est_node labels, est_node predictions, const est_loss_options *options, element_fn l)
 {
     est_loss_options o;
+    est_shape        merged;
+    char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (predictions.graph == NULL || est_graph_poisoned(predictions.graph)) return predictions;
     if (!EST_OPTIONS(predictions.graph, "EST_LOSS", options, o)) {
         return est_graph_poison(predictions.graph, EST_INVALID_ARGUMENT);
     }
-    return reduce(l(est_nn_align_weights(labels, predictions), predictions, &o), &o);
+    labels = est_nn_align_weights(labels, predictions);
+    if (est_def(labels) != NULL &&
+        est_infer_merge(est_node_shape(labels), est_node_shape(predictions), &merged) != EST_OK) {
+        return est_nn_fail(predictions.graph, "a loss needs labels and predictions of one shape, got %s and %s",
+                           est_shape_text(est_node_shape(labels), a), est_shape_text(est_node_shape(predictions), b));
+    }
+    return reduce(l(labels, predictions, &o), &o);
 }
 
 /* --- cross entropies ------------------------------------------------------------------------------------------------ */
@@ -57,8 +65,9 @@ static est_node elementwise_loss(est_node labels, est_node predictions, const es
 static est_node softmax_xent(est_node labels, est_node logits, const est_loss_options *o)
 {
     if (o->label_smoothing > 0) {
-        double classes = (double)est_node_dim(logits, -1);
-        labels         = est_shift(est_scale(labels, 1 - o->label_smoothing), o->label_smoothing / fmax(1, classes));
+        int64_t classes = est_node_dim(logits, -1);
+        if (classes < 1) return est_nn_fail(logits.graph, "label smoothing needs to know how many classes there are");
+        labels = est_shift(est_scale(labels, 1 - o->label_smoothing), o->label_smoothing / (double)classes);
     }
     return est_softmax_xent(logits, labels);
 }

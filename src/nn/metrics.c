@@ -113,7 +113,8 @@ est_metric est_metric_mean(est_node values, const est_metric_options *options)
 
 static est_node matches(est_node labels, est_node predictions)
 {
-    if (est_node_dtype(labels) != est_node_dtype(predictions)) labels = est_cast(labels, est_node_dtype(predictions));
+    if (est_node_dtype(labels) != est_node_dtype(predictions))
+        predictions = est_cast(predictions, est_node_dtype(labels));
     return est_equal(labels, predictions);
 }
 

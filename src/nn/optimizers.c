@@ -75,7 +75,7 @@ static est_node adam_power(est_update *u, est_node var, int i)
 static est_node adam_apply(est_update *u, est_node var, est_gradient g)
 {
     const est_optimizer *o = u->optimizer;
-    est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam_1", "v", 0);
+    est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
     est_node             p1 = adam_power(u, var, 0), p2 = adam_power(u, var, 1), rate = est_update_rate(u, var);
     est_node             b1 = est_update_number(u, var, o->hyper[0]), b2 = est_update_number(u, var, o->hyper[1]);
     est_node             epsilon = est_update_number(u, var, o->hyper[2]);
@@ -143,11 +143,11 @@ static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
     est_node             rate, rho, momentum, epsilon;
 
     if (o->keras && o->hyper[1] == 0) {
-        if (o->centered) mg = est_update_slot(u, var, "RMSProp_1", "mg", 0);
+        if (o->centered) mg = est_update_slot(u, var, "RMSProp", "mg", 0);
         return keras_rms_prop_apply(u, var, ms, g, mg);
     }
-    if (o->centered && !o->keras) mg = est_update_slot(u, var, "RMSProp_1", "mg", 0);
-    mom = est_update_slot(u, var, o->centered ? "RMSProp_2" : "RMSProp_1", "momentum", 0);
+    if (o->centered && !o->keras) mg = est_update_slot(u, var, "RMSProp", "mg", 0);
+    mom = est_update_slot(u, var, "RMSProp", "momentum", 0);
     if (o->centered && o->keras) mg = est_update_slot(u, var, "", "mg", 0);
     rate     = est_update_rate(u, var);
     rho      = est_update_number(u, var, o->hyper[0]);
@@ -167,7 +167,7 @@ static est_node ftrl_apply(est_update *u, est_node var, est_gradient g)
 {
     const double *h     = u->optimizer->hyper;
     est_node      accum = est_update_slot(u, var, "Ftrl", "accumulator", h[1]);
-    est_node      lin   = est_update_slot(u, var, "Ftrl_1", "linear", 0);
+    est_node      lin   = est_update_slot(u, var, "Ftrl", "linear", 0);
     est_node      rate = est_update_rate(u, var), l2 = est_update_number(u, var, h[3]);
 
     if (h[5] != 0) l2 = est_add(l2, est_div(est_update_number(u, var, h[5] / 2), rate));
@@ -182,7 +182,7 @@ static est_node adadelta_apply(est_update *u, est_node var, est_gradient g)
 {
     const double *h            = u->optimizer->hyper;
     est_node      accum        = est_update_slot(u, var, "Adadelta", "accum_grad", 0);
-    est_node      accum_update = est_update_slot(u, var, "Adadelta_1", "accum_var", 0);
+    est_node      accum_update = est_update_slot(u, var, "Adadelta", "accum_var", 0);
 
     return est_apply_adadelta(var, accum, accum_update, est_update_rate(u, var), est_update_number(u, var, h[0]),
                               est_update_number(u, var, h[1]), g);

@@ -104,9 +104,11 @@ est_schedule est_constant_rate(double rate)
 static est_schedule decay(est_node (*rate)(const est_schedule *, est_node), double initial, int64_t steps, double by,
                           bool staircase)
 {
-    return (est_schedule){
-        .rate = rate, .initial = initial, .decay_steps = (double)steps, .decay_rate = by, .staircase = staircase
-    };
+    return (est_schedule){ .rate        = rate,
+                           .initial     = initial,
+                           .decay_steps = steps > 0 ? (double)steps : -1,
+                           .decay_rate  = by,
+                           .staircase   = staircase };
 }
 
 est_schedule est_exponential_decay(double initial, int64_t decay_steps, double decay_rate, bool staircase)
@@ -179,6 +181,7 @@ est_node est_learning_rate(est_schedule schedule, est_node step)
 {
     if (step.graph == NULL || est_graph_poisoned(step.graph)) return step;
     if (schedule.rate == NULL) return est_nn_fail(step.graph, "a schedule without a function to make the rate");
+    if (schedule.decay_steps < 0) return est_nn_fail(step.graph, "a schedule decays over a positive number of steps");
     if (est_node_dtype(step) == EST_RESOURCE) step = est_read_variable(step);
     step = est_cast(step, EST_F64);
     return est_cast(schedule.warmup_steps > 0 ? warmed_up(&schedule, step) : schedule.rate(&schedule, step), EST_F32);

@@ -46,12 +46,9 @@ est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, es
 est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
                                   est_initializer initializer, const char *collection)
 {
-    const char *full   = est_arena_strdup(est_graph_arena(graph), name);
+    const char *full   = est_graph_unique_name(graph, name);
     est_node    handle = EST_NO_NODE;
 
-    for (int i = 1; full != NULL && est_graph_find(graph, full).graph != NULL; i++) {
-        full = est_arena_printf(est_graph_arena(graph), "%s_%d", name, i);
-    }
     if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
     handle = est_build0(
         graph, &est_op_var_handle,

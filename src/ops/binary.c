@@ -26,6 +26,7 @@ static est_status infer_folding(est_infer *c, fold_fn fold)
         int64_t va = a->v[a->n == 1 ? 0 : i], vb = b->v[b->n == 1 ? 0 : i];
 
         z->v[i] = va == EST_VALUE_UNKNOWN || vb == EST_VALUE_UNKNOWN ? EST_VALUE_UNKNOWN : fold(va, vb);
+        if (c->in_dtype[0] == EST_I32 && z->v[i] != (int32_t)z->v[i]) z->v[i] = EST_VALUE_UNKNOWN; /* would wrap */
     }
     return EST_OK;
 }
@@ -194,7 +195,7 @@ static void add_grad(est_grad *g)
 
 FLOAT_LOOPS(add, a + b)
 INT_LOOPS(add, a + b)
-FOLDING_INFER(add, a + b)
+FOLDING_INFER(add, est_value_sum(a, b))
 RUN(add, NO_CHECK, FLOAT_KERNELS(add), INT_KERNELS(add), .ns = 0.3)
 DESCRIPTOR(add, "AddV2", NUMBERS, add_infer, add_grad, add_cpu)
 DESCRIPTOR(add_v1, "Add", NUMBERS, add_infer, add_grad, add_cpu) /* what older graphs call it */
@@ -208,7 +209,7 @@ static void sub_grad(est_grad *g)
 
 FLOAT_LOOPS(sub, a - b)
 INT_LOOPS(sub, a - b)
-FOLDING_INFER(sub, a - b)
+FOLDING_INFER(sub, est_value_difference(a, b))
 RUN(sub, NO_CHECK, FLOAT_KERNELS(sub), INT_KERNELS(sub), .ns = 0.3)
 DESCRIPTOR(sub, "Sub", NUMBERS, sub_infer, sub_grad, sub_cpu)
 BUILDER(sub)
@@ -220,7 +221,7 @@ static void mul_grad(est_grad *g)
 
 FLOAT_LOOPS(mul, a *b)
 INT_LOOPS(mul, a *b)
-FOLDING_INFER(mul, a *b)
+FOLDING_INFER(mul, est_value_product(a, b))
 RUN(mul, NO_CHECK, FLOAT_KERNELS(mul), INT_KERNELS(mul), .ns = 0.3)
 DESCRIPTOR(mul, "Mul", NUMBERS, mul_infer, mul_grad, mul_cpu)
 BUILDER(mul)

@@ -46,7 +46,10 @@ static est_status join_shapes(const est_shape *parts, int n, int rank, int axis,
             int64_t dim = parts[i].dim[k];
 
             if (k == axis) {
-                total = total < 0 || dim < 0 ? -1 : total + dim;
+                total = total < 0 || dim < 0 ? -1 : est_value_sum(total, dim);
+                if (total == EST_VALUE_UNKNOWN) {
+                    return est_fail(EST_INVALID_ARGUMENT, "together the %d parts are longer than can be counted", n);
+                }
             } else if (dim >= 0 && out->dim[k] >= 0 && dim != out->dim[k]) {
                 char a[EST_SHAPE_TEXT_MAX];
 

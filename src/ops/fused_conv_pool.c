@@ -48,6 +48,14 @@ static est_status conv_pool_infer(est_infer *c)
 {
     const est_shape *x = &c->in[0], *f = &c->in[1];
 
+    for (int axis = 1; axis <= 2; axis++) { /* the errors that Conv2D and MaxPool would give */
+        int64_t n = est_infer_dim(x, axis), k = est_infer_dim(f, axis - 1);
+        if (n >= 0 && k >= 0 && n - k + 1 < 2) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "an image of %lld pixels is too small for a window of %lld and pooling", (long long)n,
+                            (long long)k);
+        }
+    }
     c->out[0] = c->out[1] = EST_SHAPE(est_infer_dim(x, 0), pooled_size(est_infer_dim(x, 1), est_infer_dim(f, 0)),
                                       pooled_size(est_infer_dim(x, 2), est_infer_dim(f, 1)), est_infer_dim(f, 3));
     return EST_OK;

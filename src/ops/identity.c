@@ -5,6 +5,9 @@
 
 static est_status identity_infer(est_infer *c)
 {
+    if (c->in_dtype[0] == EST_RESOURCE) {
+        return est_fail(EST_INVALID_ARGUMENT, "the input is a variable's handle: read it first (est_read_variable)");
+    }
     c->out[0] = c->in[0];
     if (c->in_value[0] != NULL) c->out_value[0] = *c->in_value[0];
     return EST_OK;

@@ -131,7 +131,13 @@ est_node est_pad(est_node x, est_i64s paddings, double value)
         return est_graph_poison(
             x.graph, est_fail(EST_INVALID_ARGUMENT, "paddings come in pairs, two per axis; got %d", paddings.n));
     }
-    for (int i = 0; i < paddings.n; i++) pairs[i] = (int32_t)paddings.data[i];
+    for (int i = 0; i < paddings.n; i++) {
+        if (paddings.data[i] < 0 || paddings.data[i] > INT32_MAX) {
+            return est_graph_poison(x.graph, est_fail(EST_INVALID_ARGUMENT, "a padding of %lld: it must be 0 or more",
+                                                      (long long)paddings.data[i]));
+        }
+        pairs[i] = (int32_t)paddings.data[i];
+    }
     pads = est_const_i32(x.graph, EST_SHAPE(paddings.n / 2, 2), pairs);
     if (value == 0) return est_build2(&est_op_pad, x, pads, EST_NO_ATTRS);
     return est_build3(&est_op_pad_v2, x, pads, est_scalar(x.graph, est_node_dtype(x), value), EST_NO_ATTRS);

@@ -242,7 +242,8 @@ static est_status infer_folding(est_infer *c, fold_fn fold, int64_t start)
     EST_TRY(reduce_infer(c));
     if (!all_known(x) || c->in[0].rank != 1 || !all_known(est_infer_value(c, 1)) || c->in_value[1]->n != 1)
         return EST_OK;
-    for (int i = 0; i < x->n; i++) total = fold(total, x->v[i]);
+    for (int i = 0; i < x->n && total != EST_VALUE_UNKNOWN; i++) total = fold(total, x->v[i]);
+    if (c->in_dtype[0] == EST_I32 && total != (int32_t)total) total = EST_VALUE_UNKNOWN; /* would wrap */
     c->out_value[0].n    = 1;
     c->out_value[0].v[0] = total;
     return EST_OK;
@@ -257,8 +258,8 @@ static est_status infer_folding(est_infer *c, fold_fn fold, int64_t start)
     {                                                                                                                  \
         return infer_folding(c, name##_fold, start);                                                                   \
     }
-FOLDING_INFER(sum, 0, a + b)
-FOLDING_INFER(prod, 1, a *b)
+FOLDING_INFER(sum, 0, est_value_sum(a, b))
+FOLDING_INFER(prod, 1, est_value_product(a, b))
 FOLDING_INFER(max, INT64_MIN + 1, a > b ? a : b)
 FOLDING_INFER(min, INT64_MAX, a < b ? a : b)
 

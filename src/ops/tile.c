@@ -41,8 +41,9 @@ static est_status infer_multiples(est_infer *c, est_status (*change)(int64_t dim
 
 static est_status times(int64_t dim, int64_t multiple, int64_t *out)
 {
-    *out = dim * multiple;
-    return EST_OK;
+    if (!__builtin_mul_overflow(dim, multiple, out)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " times %" PRId64 " elements are more than can be counted", dim,
+                    multiple);
 }
 
 static est_status divided(int64_t dim, int64_t multiple, int64_t *out)

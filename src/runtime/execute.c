@@ -178,13 +178,14 @@ est_status est_plan_resolve(est_plan *plan)
         if (status != EST_OK) return est_item_failed(&plan->items[k], status);
         mark_dynamic(plan, &plan->items[k]);
     }
-    if (plan->n_layouts == 0) {
-        EST_TRY(est_plan_choose_kernels(plan));
+    if (plan->n_layouts == 0) EST_TRY(est_plan_choose_kernels(plan));
+    plan->laid_out = still_fits(plan);
+    if (!plan->laid_out) { /* larger than anything before: what is small enough for a lane may have changed too */
         list_steps(plan);
         EST_TRY(est_plan_stages(plan));
+        EST_TRY(est_plan_layout(plan));
+        est_trace_restart(plan->trace); /* its rows are steps */
     }
-    plan->laid_out = still_fits(plan);
-    if (!plan->laid_out) EST_TRY(est_plan_layout(plan));
     for (int32_t i = 0; i < plan->n_steps; i++) {
         est_item *item = &plan->items[plan->steps[i]];
         if (item->kernel == NULL || item->late) continue;
@@ -241,15 +242,17 @@ static void follow_feeds(est_plan *plan)
     }
 }
 
-static est_status check_variables(const est_plan *plan)
+/* A variable that has a value keeps having one, so the question is settled once it was answered yes. */
+static est_status check_variables(est_plan *plan)
 {
-    for (int i = 0; i < plan->n_vars; i++) {
+    for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {
         if (!plan->vars[i]->initialized) {
             return est_fail(EST_FAILED_PRECONDITION,
                             "variable '%s' has no value yet: run est_session_init() or write it first",
                             plan->vars[i]->name);
         }
     }
+    plan->vars_ready = true;
     return EST_OK;
 }
 

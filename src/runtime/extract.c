@@ -80,7 +80,10 @@ static est_status mark_all(extract *x)
         }
         if (feed_of(x, (est_edge){ f->id, f->output }) < 0) EST_TRY(mark(x, f->id));
     }
-    for (int i = 0; i < x->io->n_targets; i++) EST_TRY(mark(x, x->io->targets[i].id));
+    for (int i = 0; i < x->io->n_targets; i++) {
+        const est_node *t = &x->io->targets[i];
+        if (feed_of(x, (est_edge){ t->id, t->output }) < 0) EST_TRY(mark(x, t->id));
+    }
     return EST_OK;
 }
 
@@ -146,6 +149,11 @@ static est_status run_extract(extract *x)
     EST_TRY(check_io(x, x->io->feeds, x->io->n_feeds, "feed"));
     EST_TRY(check_io(x, x->io->fetches, x->io->n_fetches, "fetch"));
     EST_TRY(check_io(x, x->io->targets, x->io->n_targets, "target"));
+    for (int i = 0; i < x->io->n_feeds; i++) {
+        if (feed_of(x, (est_edge){ x->io->feeds[i].id, x->io->feeds[i].output }) != i) {
+            return est_fail(EST_INVALID_ARGUMENT, "'%s' is fed twice", est_node_name(x->io->feeds[i]));
+        }
+    }
     EST_TRY(mark_all(x));
     EST_TRY(add_feeds(x));
     for (int32_t id = 0; id < est_graph_size(x->from); id++) {
@@ -158,11 +166,9 @@ static est_status run_extract(extract *x)
 static void rename_io(const extract *x)
 {
     for (int i = 0; i < x->io->n_fetches + x->io->n_targets; i++) {
-        bool      fetch = i < x->io->n_fetches;
-        est_node *node  = fetch ? &x->io->fetches[i] : &x->io->targets[i - x->io->n_fetches];
-        est_edge  to    = fetch ? moved(x, (est_edge){ node->id, node->output })
-                                : (est_edge){ x->copy[node->id], node->output };
-        *node           = (est_node){ x->to, to.node, to.output };
+        est_node *node = i < x->io->n_fetches ? &x->io->fetches[i] : &x->io->targets[i - x->io->n_fetches];
+        est_edge  to   = moved(x, (est_edge){ node->id, node->output });
+        *node          = (est_node){ x->to, to.node, to.output };
     }
     for (int i = 0; i < x->io->n_feeds; i++) x->io->feeds[i] = (est_node){ x->to, x->feed[i], 0 };
 }

@@ -22,7 +22,7 @@ static bool small_and_known(const est_node_def *n)
     return n->n_out > 0;
 }
 
-/* Which nodes are functions of constants. Shape-only inputs need only have a known shape. */
+/* Which nodes are functions of constants. */
 static void mark_constant(const est_graph *g, bool *constant)
 {
     for (int32_t id = 0; id < est_graph_size(g); id++) {

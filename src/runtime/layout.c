@@ -16,17 +16,22 @@ static size_t round_up(size_t bytes)
     return (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
 }
 
+bool est_item_looks_at(const est_item *item, int input)
+{
+    bool shape_only = input < 32 && (item->call.node->op->shape_only & 1u << input) != 0;
+
+    if (item->runs) return !shape_only;
+    return item->call.in[input]->dtype == EST_I32 || item->call.in[input]->dtype == EST_I64;
+}
+
 /* Last item that looks at the data behind each root view; at least its maker. Kept ones live to the end (P4). */
 static void find_last_uses(const est_plan *plan, int32_t *last)
 {
     for (int32_t v = 0; v < plan->n_views; v++) last[v] = plan->slots[v].maker;
     for (int32_t k = 0; k < plan->n_items; k++) {
-        const est_item *item = &plan->items[k];
-        if (!item->runs) continue;
-        for (int i = 0; i < item->call.n_in; i++) {
-            bool    shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
-            int32_t root       = plan->slots[est_view_index(plan, item->call.in[i])].root;
-            if (!shape_only && last[root] < k) last[root] = k;
+        for (int i = 0; i < plan->items[k].call.n_in; i++) {
+            int32_t root = plan->slots[est_view_index(plan, plan->items[k].call.in[i])].root;
+            if (est_item_looks_at(&plan->items[k], i) && last[root] < k) last[root] = k;
         }
     }
     for (int32_t v = 0; v < plan->n_views; v++) {

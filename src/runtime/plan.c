@@ -170,6 +170,11 @@ static bool read_after_write(const est_plan *plan, int32_t view, const est_var *
     return written && plan->slots[view].kept;
 }
 
+static bool is_fed(const est_plan *plan, int32_t view)
+{
+    return plan->items[plan->slots[plan->slots[view].root].maker].call.node->op->source == EST_SOURCE_FEED;
+}
+
 /* Alias ops share the root of their first input, unless the value must survive a write (P2) or the feed (P4). */
 static void link_aliases(est_plan *plan)
 {
@@ -185,7 +190,8 @@ static void link_aliases(est_plan *plan)
         const est_var *var;
         if (!item->call.node->op->alias || item->copied) continue;
         var          = variable_of(plan, out);
-        item->copied = var != NULL && read_after_write(plan, out, var);
+        item->copied = (var != NULL && read_after_write(plan, out, var)) ||
+                       (plan->slots[out].kept && is_fed(plan, out));
     }
     for (int32_t k = 0; k < plan->n_items; k++) { /* again, with the copies known */
         est_item *item = &plan->items[k];
@@ -198,10 +204,7 @@ static void link_aliases(est_plan *plan)
 static void list_followers(est_plan *plan)
 {
     for (int32_t v = 0; v < plan->n_views; v++) {
-        const est_item *maker = &plan->items[plan->slots[plan->slots[v].root].maker];
-        if (plan->slots[v].root != v && maker->call.node->op->source == EST_SOURCE_FEED) {
-            plan->followers[plan->n_followers++] = v;
-        }
+        if (plan->slots[v].root != v && is_fed(plan, v)) plan->followers[plan->n_followers++] = v;
     }
 }
 
@@ -258,25 +261,28 @@ static void mark_needed(est_plan *plan)
     }
 }
 
-static void list_variables(est_plan *plan)
+/* Variables that must have a value before the step: those that something reads before anything fills them. */
+static est_status list_variables(est_plan *plan)
 {
+    bool *filled = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1); /* per handle's item, as the next */
+    bool *listed = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1);
+
+    if (filled == NULL || listed == NULL) return no_memory();
     for (int32_t k = 0; k < plan->n_items; k++) {
-        const est_item *item = &plan->items[k];
-        est_var        *var  = item->call.out != NULL ? item->call.out[0].data : NULL;
-        bool            read = false;
-        if (item->call.node->op->source != EST_SOURCE_VARIABLE) continue;
-        for (int32_t j = k + 1; j < plan->n_items; j++) {
-            const est_item *user = &plan->items[j];
-            for (int i = 0; i < user->call.n_in; i++) {
-                if (user->call.in[i]->data != var) continue;
-                if (user->call.node->op->fills_var && user->call.node->op->writes == 0) continue; /* only asks */
-                if (user->call.node->op->fills_var) goto decided; /* filled before anything reads it */
-                if (user->runs) read = true;
+        const est_item *user = &plan->items[k];
+        const est_op   *op   = user->call.node->op;
+        for (int i = 0; i < user->call.n_in; i++) {
+            int32_t handle = plan->slots[est_view_index(plan, user->call.in[i])].maker;
+            if (plan->items[handle].call.node->op->source != EST_SOURCE_VARIABLE) continue;
+            if (op->fills_var) {
+                if (op->writes != 0) filled[handle] = true; /* the other one only asks whether there is a value */
+            } else if (user->runs && !filled[handle] && !listed[handle]) {
+                listed[handle]             = true;
+                plan->vars[plan->n_vars++] = user->call.in[i]->data;
             }
         }
-decided:
-        if (read) plan->vars[plan->n_vars++] = var;
     }
+    return EST_OK;
 }
 
 est_status est_plan_choose_kernels(est_plan *plan)
@@ -335,8 +341,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     mark_needed(plan);
     link_aliases(plan);
     list_followers(plan);
-    list_variables(plan);
-    return EST_OK;
+    return list_variables(plan);
 }
 
 est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store, const est_plan_options *options,

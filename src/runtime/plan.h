@@ -25,14 +25,10 @@
 #include "runtime/pass.h"
 #include "runtime/store.h"
 
-/* A block of memory that one or several views share. */
+/* A block of memory that one or several views share. Views of constants, feeds and variables have none. */
 typedef struct est_buffer {
     enum {
-        EST_BUFFER_NONE = 0, /* the value is never needed, only its shape */
         EST_BUFFER_SLAB,
-        EST_BUFFER_CONST,
-        EST_BUFFER_FEED,
-        EST_BUFFER_VARIABLE,
         EST_BUFFER_HEAP /* size is not known before the step: grows on demand */
     } kind;
     size_t  bytes;       /* SLAB, HEAP: capacity */
@@ -117,6 +113,7 @@ typedef struct est_plan {
     bool       resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
     est_var  **vars;     /* that must be initialised before a run */
     int        n_vars;
+    bool       vars_ready; /* all of them are */
     bool       check_numerics;
     uint64_t   run_seed;
     est_trace *trace; /* NULL: never recorded */
@@ -167,6 +164,10 @@ EST_MUST_CHECK est_status est_item_infer(est_plan *plan, est_item *item, bool ru
 
 /* Calls the kernel's prepare() when shapes have changed since it was last called. */
 EST_MUST_CHECK est_status est_item_prepare(est_item *item);
+
+/* Whether the item reads the data of an input: kernels do unless only its shape matters; an item that does not run may
+ * still read integers to know its shape. */
+bool est_item_looks_at(const est_item *item, int input);
 
 /* Puts the node's name and source line in front of a failure of it. */
 est_status est_item_failed(const est_item *item, est_status status);

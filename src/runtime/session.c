@@ -18,6 +18,7 @@ struct est_step {
     est_session *session;
     est_io       key; /* what the user asked for, in the user's graph */
     est_plan    *plan;
+    uint64_t     version; /* of the graph it was planned from */
     est_step    *next;
 };
 
@@ -37,7 +38,7 @@ struct est_session {
 static est_status take_options(est_session *s, const est_session_options *options)
 {
     if (options == NULL) return EST_OK;
-    if (options->struct_size == 0 || options->struct_size > sizeof s->options) {
+    if (options->struct_size < sizeof options->struct_size || options->struct_size > sizeof s->options) {
         return est_fail(EST_INVALID_ARGUMENT, "session options have struct_size %zu: make them with EST_SESSION(...)",
                         options->struct_size);
     }
@@ -74,6 +75,10 @@ est_status est_session_create(est_graph *graph, const est_session_options *optio
     est_status   status;
 
     if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a session");
+    if (graph == NULL) {
+        est_free(s);
+        return est_fail(EST_INVALID_ARGUMENT, "a session needs a graph, got NULL");
+    }
     s->graph = graph;
     status   = est_graph_status(graph);
     if (status == EST_OK) status = take_options(s, options);
@@ -139,7 +144,8 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
 
     EST_TRY(est_graph_status(session->graph));
     for (step = session->steps; step != NULL; step = step->next) {
-        if (same_nodes(step->key.feeds, step->key.n_feeds, feeds) &&
+        if (step->version == est_graph_version(session->graph) &&
+            same_nodes(step->key.feeds, step->key.n_feeds, feeds) &&
             same_nodes(step->key.fetches, step->key.n_fetches, fetches) &&
             same_nodes(step->key.targets, step->key.n_targets, targets)) {
             *out = step;
@@ -150,6 +156,7 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     step = est_zalloc(sizeof *step);
     if (step == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
     step->session = session;
+    step->version = est_graph_version(session->graph);
     status        = copy_key(step, feeds, fetches, targets);
     if (status == EST_OK) status = est_plan_create(session->graph, &step->key, session->store, &options, &step->plan);
     if (status != EST_OK) {
@@ -166,12 +173,26 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 {
+    if (feeds == NULL && step->key.n_feeds > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "the step has %d feeds, got NULL", step->key.n_feeds);
+    }
     est_session *s        = step->session;
     uint64_t     run_seed = s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
 
     EST_TRY(est_plan_run(step->plan, feeds, run_seed));
     s->n_runs++;
     return EST_OK;
+}
+
+void est_step_free(est_step *step)
+{
+    if (step == NULL) return;
+    for (est_step **at = &step->session->steps; *at != NULL; at = &(*at)->next) {
+        if (*at != step) continue;
+        *at = step->next;
+        free_step(step);
+        return;
+    }
 }
 
 est_plan *est_step_plan(est_step *step)
@@ -193,6 +214,7 @@ double est_step_scalar(const est_step *step, int i)
 {
     const est_view *view = est_plan_fetch(step->plan, i);
 
+    if (view->data == NULL || view->count == 0) return 0; /* before the first run, or nothing there */
     switch (view->dtype) {
     case EST_F32: return (double)*(const float *)view->data;
     case EST_F64: return *(const double *)view->data;
@@ -206,15 +228,19 @@ double est_step_scalar(const est_step *step, int i)
 
 static est_status copy_fetches(const est_step *step, est_tensor **out)
 {
-    for (int i = 0; i < step->key.n_fetches; i++) {
-        const est_view *view   = est_plan_fetch(step->plan, i);
-        est_status      status = est_tensor_create_from(view->dtype, view->shape, view->data, &out[i]);
-        if (status != EST_OK) {
-            while (i-- > 0) est_tensor_free(out[i]);
-            return status;
-        }
+    int          n = step->key.n_fetches, made = 0;
+    est_tensor **copies = est_alloc(sizeof(est_tensor *) * ((size_t)n + 1)); /* out is written only when all is well */
+    est_status   status = copies != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d fetches", n);
+
+    while (made < n && status == EST_OK) {
+        const est_view *view = est_plan_fetch(step->plan, made);
+        status               = est_tensor_create_from(view->dtype, view->shape, view->data, &copies[made]);
+        if (status == EST_OK) made++;
     }
-    return EST_OK;
+    if (status == EST_OK && n > 0) memcpy(out, copies, sizeof(est_tensor *) * (size_t)n);
+    while (made > 0 && status != EST_OK) est_tensor_free(copies[--made]);
+    est_free(copies);
+    return status;
 }
 
 est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches, est_nodes targets,
@@ -227,6 +253,8 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
 
     if (nodes == NULL || values == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to run a step");
+    } else if (out == NULL && fetches.n > 0) {
+        status = est_fail(EST_INVALID_ARGUMENT, "%d nodes are fetched, but there is no place to put them", fetches.n);
     } else {
         for (int i = 0; i < feeds.n; i++) {
             nodes[i]  = feeds.data[i].node;
@@ -243,26 +271,41 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
 
 /* --- variables --------------------------------------------------------------------------------------------------- */
 
-/* Whether everything that node `id` depends on can be computed: every variable it reads has a value. */
-static bool can_initialize(const est_session *s, int32_t id, int32_t assigned, bool *seen)
-{
-    const est_node_def *def = est_graph_node(s->graph, id);
+/* What est_session_init works with. */
+typedef struct initializing {
+    est_node *targets;
+    int       n, missing;
+    int32_t  *seen; /* per node: the last variable whose initializer was found to depend on it, plus one */
+    int32_t  *stack;
+} initializing;
 
-    if (seen[id]) return true;
-    seen[id] = true;
-    if (def->op->source == EST_SOURCE_VARIABLE && id != assigned) {
-        return est_store_find(s->store, est_node_string(def, "shared_name"))->initialized;
-    }
-    for (int32_t i = 0; i < def->n_in; i++) {
-        if (!can_initialize(s, def->in[i].node, assigned, seen)) return false;
+/* Whether every variable that the initializer of `variable` reads has a value. */
+static bool can_initialize(const est_session *s, initializing *in, int32_t initializer, int32_t variable)
+{
+    int32_t depth = 0;
+
+    in->stack[depth++]    = initializer;
+    in->seen[initializer] = variable + 1;
+    while (depth > 0) {
+        const est_node_def *def = est_graph_node(s->graph, in->stack[--depth]);
+        if (def->op->source == EST_SOURCE_VARIABLE && def->id != variable &&
+            !est_store_find(s->store, est_node_string(def, "shared_name"))->initialized) {
+            return false;
+        }
+        for (int32_t i = 0; i < def->n_in; i++) {
+            int32_t from = def->in[i].node;
+            if (in->seen[from] != variable + 1) in->stack[depth++] = from;
+            in->seen[from] = variable + 1;
+        }
     }
     return true;
 }
 
-/* Variables without a value whose initializers can run now; *missing counts all without a value. */
-static est_status list_initializers(est_session *s, est_node *targets, int *n, int *missing, bool *seen)
+/* Variables without a value whose initializers can run now; `missing` counts all without a value. */
+static est_status list_initializers(est_session *s, initializing *in)
 {
-    *n = *missing = 0;
+    in->n = in->missing = 0;
+    memset(in->seen, 0, sizeof *in->seen * (size_t)est_graph_size(s->graph));
     for (int32_t id = 0; id < est_graph_size(s->graph); id++) {
         const est_node_def *def = est_graph_node(s->graph, id);
         est_node            init;
@@ -274,41 +317,54 @@ static est_status list_initializers(est_session *s, est_node *targets, int *n, i
         if (init.graph == NULL) {
             return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
         }
-        (*missing)++;
-        memset(seen, 0, (size_t)est_graph_size(s->graph));
-        if (can_initialize(s, init.id, id, seen)) targets[(*n)++] = init;
+        in->missing++;
+        if (can_initialize(s, in, init.id, id)) in->targets[in->n++] = init;
     }
     return EST_OK;
+}
+
+/* Runs the updates once; their plan, with room for every initial value, is not kept. */
+static est_status run_initializers(est_session *s, const initializing *in)
+{
+    est_step  *step;
+    est_status status;
+
+    EST_TRY(est_session_prepare(s, (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ in->targets, in->n }, &step));
+    status = est_step_run(step, NULL);
+    est_step_free(step);
+    return status;
 }
 
 /* All variables that can be in one run; those whose initializers read them in the next. */
 est_status est_session_init(est_session *session)
 {
-    size_t     size    = (size_t)est_graph_size(session->graph) + 1;
-    est_node  *targets = est_alloc(sizeof *targets * size);
-    bool      *seen    = est_alloc(size);
-    int        n = 0, missing = 1;
-    est_status status = targets != NULL && seen != NULL ? EST_OK
-                                                        : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
+    size_t       size   = (size_t)est_graph_size(session->graph) + 1;
+    initializing in     = { .missing = 1 };
+    est_status   status = est_graph_status(session->graph);
 
-    if (status == EST_OK) status = est_graph_status(session->graph);
-    if (status == EST_OK) status = find_variables(session);
-    while (status == EST_OK && missing > 0) {
-        status = list_initializers(session, targets, &n, &missing, seen);
-        if (status == EST_OK && missing > 0 && n == 0) {
-            status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", missing);
-        }
-        if (status == EST_OK && n > 0) {
-            status = est_session_run(session, EST_NO_FEEDS, (est_nodes){ 0 }, (est_nodes){ targets, n }, NULL);
-        }
+    in.targets = est_alloc(sizeof *in.targets * size);
+    in.seen    = est_zalloc(sizeof *in.seen * size);
+    in.stack   = est_alloc(sizeof *in.stack * size);
+    if (in.targets == NULL || in.seen == NULL || in.stack == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
     }
-    est_free(targets);
-    est_free(seen);
+    if (status == EST_OK) status = find_variables(session);
+    while (status == EST_OK && in.missing > 0) {
+        status = list_initializers(session, &in);
+        if (status == EST_OK && in.missing > 0 && in.n == 0) {
+            status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", in.missing);
+        }
+        if (status == EST_OK && in.n > 0) status = run_initializers(session, &in);
+    }
+    est_free(in.targets);
+    est_free(in.seen);
+    est_free(in.stack);
     return status;
 }
 
 static est_status find_variable(est_session *s, const char *name, est_var **out)
 {
+    if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "the variable's name is NULL");
     EST_TRY(find_variables(s));
     *out = est_store_find(s->store, name);
     return *out != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "there is no variable '%s'", name);
@@ -328,6 +384,7 @@ est_status est_session_write(est_session *session, const char *variable, const e
     est_var *var;
     char     want[EST_SHAPE_TEXT_MAX], got[EST_SHAPE_TEXT_MAX];
 
+    if (value == NULL) return est_fail(EST_INVALID_ARGUMENT, "variable '%s': the value is NULL", variable);
     EST_TRY(find_variable(session, variable, &var));
     if (var->value.dtype != est_tensor_dtype(value) || !est_shape_equal(&var->value.shape, est_tensor_shape(value))) {
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s %s, the value is %s %s", variable,

@@ -32,6 +32,7 @@ typedef struct stager {
     int32_t   begin;     /* step the window starts at */
     size_t    bytes;     /* moved by the window */
     int32_t  *asked;     /* per item without a step: the last step that asked what it waits for */
+    int32_t  *stack;     /* items whose waits are still to be looked at */
     int32_t   question;  /* that step, plus one */
     int32_t  *sorted;    /* scratch for putting steps into lanes */
     int32_t  *lane_ends; /* where stages keep theirs; filled from the front */
@@ -68,24 +69,25 @@ enum { NOTHING = -1, CLASHES = -2 };
  * a shape stand for what they wait for themselves. */
 static int32_t waits_for(const stager *w, int32_t item)
 {
-    const est_node_def *def   = w->plan->items[item].call.node;
-    int32_t             found = NOTHING;
+    int32_t found = NOTHING, depth = 0;
 
-    for (int32_t e = w->in.first[def->id]; e < w->in.first[def->id + 1]; e++) {
-        int32_t from = w->plan->item_of[w->in.from[e]];
-        int32_t lane;
-        if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
-        if (w->plan->step_of[from] < 0) {
-            if (w->asked[from] == w->question) continue; /* groups of groups meet again and again */
-            w->asked[from] = w->question;
-            lane           = waits_for(w, from);
-        } else {
+    w->stack[depth++] = item;
+    while (depth > 0) {
+        const est_node_def *def = w->plan->items[w->stack[--depth]].call.node;
+        for (int32_t e = w->in.first[def->id]; e < w->in.first[def->id + 1]; e++) {
+            int32_t from = w->plan->item_of[w->in.from[e]];
+            int32_t lane;
+            if (from < 0 || w->plan->items[from].call.node->op->source != EST_SOURCE_NONE) continue;
+            if (w->plan->step_of[from] < 0) {
+                if (w->asked[from] != w->question) w->stack[depth++] = from; /* groups of groups meet again and again */
+                w->asked[from] = w->question;
+                continue;
+            }
             lane = w->lane[from];
-            if (lane >= 0 && w->tail[lane] != from) return CLASHES;
+            if (lane == NOTHING) continue;
+            if (w->tail[lane] != from || (found != NOTHING && found != lane)) return CLASHES;
+            found = lane;
         }
-        if (lane == NOTHING) continue;
-        if (lane == CLASHES || (found != NOTHING && found != lane)) return CLASHES;
-        found = lane;
     }
     return found;
 }
@@ -198,9 +200,10 @@ est_status est_plan_stages(est_plan *plan)
     w.lane            = est_arena_alloc(plan->arena, sizeof *w.lane * n);
     w.sorted          = est_arena_alloc(plan->arena, sizeof *w.sorted * n);
     w.asked           = est_arena_alloc(plan->arena, sizeof *w.asked * n);
+    w.stack           = est_arena_alloc(plan->arena, sizeof *w.stack * n);
     w.lane_ends       = est_arena_alloc(plan->arena, sizeof *w.lane_ends * n);
     if (plan->stages == NULL || plan->stage_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
-        w.lane == NULL || w.sorted == NULL || w.asked == NULL || w.lane_ends == NULL) {
+        w.lane == NULL || w.sorted == NULL || w.asked == NULL || w.stack == NULL || w.lane_ends == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
     }
     for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;

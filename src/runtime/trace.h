@@ -30,6 +30,12 @@ void                      est_trace_free(est_trace *trace);
 EST_MUST_CHECK est_status est_trace_write_timeline(const est_plan *plan, const char *path);
 void                      est_trace_report(const est_plan *plan, FILE *out);
 
+/* Forgets what was recorded. */
+static inline void est_trace_restart(est_trace *t)
+{
+    if (t != NULL) t->runs = 0;
+}
+
 static inline void est_trace_begin(est_trace *t)
 {
     if (t == NULL || t->runs >= t->runs_max) return;

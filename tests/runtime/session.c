@@ -2,6 +2,7 @@
  *
  * Sessions: what a user relies on. Same bits with any number of threads, one plan for every batch size, nothing allocated
  * in a step, passes that change nothing but speed, and errors that say where to look. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -505,6 +506,145 @@ static void after_a_failed_run_shapes_are_looked_at_again(void **state)
     est_graph_free(g);
 }
 
+/* An item of which only the shape is wanted still reads the integers that tell it. */
+static void integers_that_tell_a_shape_are_kept_for_it(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *f = NULL, *x = NULL, *out[2];
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node fed  = est_placeholder(g, "fed", EST_I32, EST_SHAPE(2));
+    est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
+    est_node dims = est_add(fed, est_const_i32(g, EST_SHAPE(2), (const int32_t[]){ 1, 1 }));
+    est_node big  = est_exp(est_mul(in, in));
+    est_node made = est_shape_of(est_fill(dims, est_sum(big)));
+    ok(est_tensor_create_from(EST_I32, EST_SHAPE(2), (const int32_t[]){ 2, 3 }, &f));
+    ok(est_tensor_f32(EST_SHAPE(64), (const float[64]){ 1, 2 }, &x));
+    for (int passes = 0; passes < 2; passes++) {
+        ok(est_session_create(g, EST_SESSION(.no_passes = passes == 0), &s));
+        ok(est_session_run(s, EST_FEEDS({ fed, f }, { in, x }), EST_NODES(made, big), (est_nodes){ 0 }, out));
+        assert_memory_equal(est_tensor_data(out[0]), ((int32_t[]){ 3, 4 }), 8);
+        est_tensor_free(out[0]);
+        est_tensor_free(out[1]);
+        est_session_free(s);
+    }
+    est_tensor_free(f);
+    est_tensor_free(x);
+    est_graph_free(g);
+}
+
+static void a_fetched_reshape_outlives_the_feed(void **state)
+{
+    est_graph   *g    = NULL;
+    est_session *s    = NULL;
+    est_tensor  *x    = NULL;
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node in   = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
+    est_node flat = est_reshape(in, EST_I64S(2, -1));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_prepare(s, EST_NODES(in), EST_NODES(flat), (est_nodes){ 0 }, &step));
+    ok(est_tensor_f32(EST_SHAPE(4), (const float[]){ 1, 2, 3, 4 }, &x));
+    ok(est_step_run(step, (const est_tensor *[]){ x }));
+    est_tensor_free(x);
+    assert_memory_equal(est_step_data(step, 0), ((float[]){ 1, 2, 3, 4 }), 16);
+    est_step_free(step);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void edges_added_after_a_run_are_seen(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node v = est_variable(g, "v", EST_F32, EST_SHAPE_SCALAR);
+    est_variable_initializer(v, est_scalar(g, EST_F32, 1));
+    est_node update = est_assign_add(v, est_scalar(g, EST_F32, 1));
+    est_node q      = est_neg(est_scalar(g, EST_F32, 3));
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_init(s));
+    for (int i = 0; i < 2; i++) {
+        ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(q), (est_nodes){ 0 }, &t));
+        est_tensor_free(t);
+        if (i == 0) (void)est_after(q, update);
+    }
+    ok(est_session_read(s, "v", &t));
+    assert_float_equal(*(float *)est_tensor_data(t), 2, 0);
+    est_tensor_free(t);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+static void misuse_is_refused_not_punished(void **state)
+{
+    est_graph   *g = NULL;
+    est_session *s = NULL;
+    est_tensor  *x = NULL, *t = NULL, *both[2];
+    est_step    *step = NULL;
+
+    (void)state;
+    assert_int_equal(est_session_create(NULL, NULL, &s), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_graph_status(NULL), EST_INVALID_ARGUMENT);
+    ok(est_graph_create(1, &g));
+    est_node in = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
+    est_node y  = est_neg(in);
+    ok(est_tensor_f32(EST_SHAPE(1), (const float[]){ 1 }, &x));
+    ok(est_session_create(g, NULL, &s));
+    assert_int_equal(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(y), (est_nodes){ 0 }, NULL),
+                     EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_run(s, EST_FEEDS({ in, x }, { in, x }), EST_NODES(y), (est_nodes){ 0 }, &t),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "fed twice"));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(((est_node){ g, 99, 0 })), (est_nodes){ 0 }, &t),
+                     EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_read(s, NULL, &t), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_write(s, "v", NULL), EST_INVALID_ARGUMENT);
+    ok(est_session_prepare(s, EST_NODES(in), EST_NODES(y), (est_nodes){ 0 }, &step));
+    assert_int_equal(est_step_run(step, NULL), EST_INVALID_ARGUMENT);
+    assert_float_equal(est_step_scalar(step, 0), 0, 0);
+    ok(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(in, in), EST_NODES(in), both));
+    est_tensor_free(both[0]);
+    est_tensor_free(both[1]);
+    est_tensor_free(x);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
+/* More independent small items than a stage has lanes. */
+static void hundreds_of_features_share_the_threads(void **state)
+{
+    enum { N = 600 };
+    static est_node parts[N];
+    est_graph      *g = NULL;
+    est_session    *s = NULL;
+    est_tensor     *x = NULL, *t = NULL;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    est_node in = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
+    for (int i = 0; i < N; i++) parts[i] = est_square(est_shift(in, i));
+    est_node sum = est_add_n((est_nodes){ parts, N });
+    ok(est_tensor_f32(EST_SHAPE(100), (const float[100]){ 0 }, &x));
+    ok(est_session_create(g, EST_SESSION(.threads = 3), &s));
+    ok(est_session_run(s, EST_FEEDS({ in, x }), EST_NODES(sum), (est_nodes){ 0 }, &t));
+    for (int i = 0; i < 100; i++) {
+        double want = N * (N - 1.0) * (2 * N - 1) / 6; /* 7e7: float32 has 24 bits, and the sum has N terms */
+        assert_true(fabs((double)((float *)est_tensor_data(t))[i] - want) <= want * N * 6e-8);
+    }
+    est_tensor_free(t);
+    est_tensor_free(x);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
 static void timeline_and_report_show_every_kernel(void **state)
 {
     tiny         m    = build_tiny(3);
@@ -568,6 +708,11 @@ int main(void)
         cmocka_unit_test(shapes_fed_as_numbers_work),
         cmocka_unit_test(a_batch_of_one_may_broadcast),
         cmocka_unit_test(after_a_failed_run_shapes_are_looked_at_again),
+        cmocka_unit_test(integers_that_tell_a_shape_are_kept_for_it),
+        cmocka_unit_test(a_fetched_reshape_outlives_the_feed),
+        cmocka_unit_test(edges_added_after_a_run_are_seen),
+        cmocka_unit_test(misuse_is_refused_not_punished),
+        cmocka_unit_test(hundreds_of_features_share_the_threads),
         cmocka_unit_test(timeline_and_report_show_every_kernel),
     };
 

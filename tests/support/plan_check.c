@@ -29,7 +29,9 @@ static bool looks_at(const est_plan *plan, int32_t item, int32_t root)
 
     for (int i = 0; i < k->call.n_in; i++) {
         bool shape_only = i < 32 && (k->call.node->op->shape_only >> i & 1) != 0;
-        if (!shape_only && plan->slots[est_view_index(plan, k->call.in[i])].root == root) return true;
+        bool integers   = k->call.in[i]->dtype == EST_I32 || k->call.in[i]->dtype == EST_I64;
+        bool reads      = k->kernel != NULL ? !shape_only : integers; /* without a kernel: only to know its shape */
+        if (reads && plan->slots[est_view_index(plan, k->call.in[i])].root == root) return true;
     }
     return false;
 }
@@ -48,7 +50,7 @@ static bool dead_before(const est_plan *plan, int32_t root, int32_t k, bool k_ma
     if (is_kept(plan, root) || !comes_before(plan, plan->slots[root].maker, k)) return false;
     for (int32_t s = 0; s < plan->n_steps; s++) {
         int32_t item = plan->steps[s];
-        if (plan->items[item].kernel == NULL || !looks_at(plan, item, root)) continue;
+        if (!looks_at(plan, item, root)) continue;
         if (item == k && k_may_look) continue;
         if (!comes_before(plan, item, k)) return false;
     }
