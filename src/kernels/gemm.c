@@ -32,7 +32,8 @@
 #define INLINE_PACK_FLOATS 16384     /* not worth waking the pool for */
 #define LONG_K             1024      /* tasks are ranges of k from here on, if C has at most SMALL_C elements */
 #define SMALL_C            16384
-#define SHORT_K            64 /* the time is that of writing C, best in whole rows */
+#define SHORT_K            64                    /* the time is that of writing C, best in whole rows */
+#define ROWS_OF_TASKS      (4 * TASK_SIDE_LARGE) /* as long as that leaves a few tasks to share */
 #define K_CHUNK_MIN        512
 #define CACHED_FLOATS      32768 /* of B: small enough to be read again for every row of tiles */
 #define LINE               16    /* floats in a cache line */
@@ -118,7 +119,7 @@ static void plan_k_tasks(plan *p, int64_t n_tasks)
 /* Tasks along the longer side of C. */
 static void plan_side_tasks(plan *p, int64_t n_tasks)
 {
-    bool     rows  = p->g->m > p->g->n || (p->g->k <= SHORT_K && p->g->m >= TASK_SIDE_LARGE);
+    bool     rows  = p->g->m > p->g->n || (p->g->k <= SHORT_K && p->g->m >= ROWS_OF_TASKS);
     operand *cut   = rows ? &p->a : &p->b;
     operand *other = cut == &p->b ? &p->a : &p->b;
     int64_t  side  = div_up(cut->n, n_tasks);
