@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread pool of the process: parallel loops over numbered tasks.
+ * A thread pool: parallel loops over numbered tasks.
  *
- * One pool serves everything, so that there are never more runnable threads than cores. A loop is split into tasks by
+ * One pool serves everything that a session does, so that there are never more runnable threads than cores. A loop is split into tasks by
  * the shape of the work, never by the number of threads; threads take tasks as they become free. A task must write only
  * what its own number owns, and partial results are combined in task order by the caller: so results do not depend on
  * how many threads there are.
