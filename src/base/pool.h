@@ -2,10 +2,10 @@
  *
  * A thread pool: parallel loops over numbered tasks.
  *
- * One pool serves everything that a session does, so that there are never more runnable threads than cores. A loop is split into tasks by
- * the shape of the work, never by the number of threads; threads take tasks as they become free. A task must write only
- * what its own number owns, and partial results are combined in task order by the caller: so results do not depend on
- * how many threads there are.
+ * One pool serves everything that a session does, so that there are never more runnable threads than cores. A loop is
+ * split into tasks by the shape of the work, never by the number of threads; threads take tasks as they become free. A
+ * task must write only what its own number owns, and partial results are combined in task order by the caller: so
+ * results do not depend on how many threads there are.
  *
  * Waiting: waking a sleeping thread costs tens of microseconds, so an idle worker polls for a short while after its
  * last task before it sleeps, and stops polling when it notices that the machine is busy (it lost its core while

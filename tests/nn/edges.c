@@ -102,6 +102,25 @@ static void test_schedules_decay_over_some_steps(void **state)
     est_graph_free(g);
 }
 
+/* Rows with one id count together: their sum is 2, which a norm of 1 halves. */
+static void test_clipping_sums_rows_first(void **state)
+{
+    nn_test t = nn_begin(1);
+    double  value[3];
+
+    (void)state;
+    est_node w    = est_weight(t.graph, "w", EST_SHAPE(3, 1), EST_WEIGHT(.initializer = est_init_zeros()));
+    est_node ids  = est_const_i64(t.graph, EST_SHAPE(2), (const int64_t[]){ 1, 1 });
+    est_node loss = est_sum(est_resource_gather(w, ids));
+    est_node op   = est_minimize(est_sgd(1), loss, EST_MINIMIZE(.clip_norm = 1));
+    nn_ready(&t);
+    nn_run(&t, op);
+    assert_int_equal(nn_read(&t, "w", value, 3), 3);
+    assert_near(value[0], 0, 0);
+    assert_near(value[1], -1, 1e-6);
+    nn_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +131,7 @@ int main(void)
         cmocka_unit_test(test_slots_of_a_second_optimizer),
         cmocka_unit_test(test_a_taken_name_is_not_shared),
         cmocka_unit_test(test_schedules_decay_over_some_steps),
+        cmocka_unit_test(test_clipping_sums_rows_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,6 +238,11 @@ static void test_auc_options(void **state)
     assert_near(mid, 0.5 * (1.0 / 6) + 0.5 * (2.0 / 3), 1e-5);
     assert_near(high, 0.5 * (1.0 / 3) + 0.5, 1e-5);
     assert_near(own, mid, 1e-6);
+
+    /* A prediction that equals the threshold is not above it. */
+    assert_near(auc_of(NN_VALUES(1, 0), NN_VALUES(0.5, 0.2), NULL, 2,
+                       *EST_METRIC(.thresholds = half, .n_thresholds = 1, .summation = EST_SUM_TRAPEZOID)),
+                0.5, 1e-5);
 }
 
 int main(void)
