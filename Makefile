@@ -48,7 +48,7 @@ fuzz:     ## build the fuzzers of tests/fuzz into build/fuzz/fuzz
 fuzz: build/fuzz/build.ninja
 	@cmake --build build/fuzz
 
-tidy:     ## clang-tidy over the library, the tool and the examples
+tidy:     ## clang-tidy over the library and the examples
 tidy: build/clang/build.ninja
 	@scripts/tidy
 
@@ -62,7 +62,7 @@ else
 	@bench/compare
 endif
 
-install:  ## install the libraries, headers and the tool under PREFIX (/usr/local)
+install:  ## install the libraries and headers under PREFIX (/usr/local)
 install: bootstrap
 	@cmake --preset dist -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	@cmake --build build/dist

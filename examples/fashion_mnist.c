@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define DATA_DIR "/usr/share/datasets/fashion-mnist"
@@ -134,8 +135,8 @@ static est_status train_epoch(est_step *step, const images *data, const int32_t 
         EST_TRY(est_step_run(step, (const est_tensor *[]){ x, y }));
         loss += est_step_scalar(step, 0);
         if ((s + 1) % 200 == 0 || s + 1 == steps) {
-            printf("\r  step %4" PRId64 "/%" PRId64 "  loss %.4f  %.0f steps/s", s + 1, steps, loss / (double)(s + 1),
-                (double)(s + 1) / (now() - start));
+            printf("%s  step %4" PRId64 "/%" PRId64 "  loss %.4f  %.0f steps/s%s", isatty(1) ? "\r" : "", s + 1, steps,
+                loss / (double)(s + 1), (double)(s + 1) / (now() - start), isatty(1) ? "" : "\n");
             fflush(stdout);
         }
     }
@@ -190,7 +191,7 @@ static est_status run(est_graph *g, const images *train, const images *test, int
         shuffle(order, train->n, &state);
         status = train_epoch(train_step, train, order, x, y);
         if (status == EST_OK) status = evaluate(test_step, test, &accuracy);
-        printf("  test accuracy %.4f\n", accuracy);
+        if (status == EST_OK) printf("%s  test accuracy %.4f\n", isatty(1) ? "\n" : "", accuracy);
     }
     est_tensor_free(x);
     est_tensor_free(y);
@@ -208,9 +209,12 @@ int main(int argc, char **argv)
     est_status  status = EST_NOT_FOUND;
 
     if (load(dir, "train", &train) && load(dir, "t10k", &test)) {
+        printf("%s: %" PRId64 " images to train on, %" PRId64
+               " to test; conv 32 3x3, max-pool, dense 64, dense 10; SGD\n",
+            dir, train.n, test.n);
         order = malloc(sizeof *order * (size_t)train.n);
         for (int64_t i = 0; order != NULL && i < train.n; i++) order[i] = (int32_t)i;
-        status = est_graph_create(1, &g);
+        status = order != NULL ? est_graph_create(1, &g) : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the order");
         if (status == EST_OK) status = run(g, &train, &test, order, epochs);
         if (status != EST_OK) fprintf(stderr, "fashion_mnist: %s: %s\n", est_status_name(status), est_error_message());
     }

@@ -7,7 +7,8 @@
  * operation poisons the graph, later ones pass the poison on, and est_graph_status() reports what went wrong with the
  * operation, the shapes and the line of your program that built it.
  *
- * Threading: one thread at a time while building; immutable, and so any thread, once sessions run it. */
+ * Threading: one thread at a time while it grows; any thread may run sessions over it meanwhile it does not. A graph may
+ * grow between runs; new variables need est_session_init() again. */
 #ifndef ESTOC_GRAPH_H
 #define ESTOC_GRAPH_H
 
@@ -38,6 +39,9 @@ typedef struct est_nodes {
 #define EST_NODES(...)                                                                                                 \
     ((est_nodes){ (const est_node[]){ __VA_ARGS__ },                                                                   \
                   (int)(sizeof((const est_node[]){ __VA_ARGS__ }) / sizeof(est_node)) })
+
+/* No nodes, where a list is asked for. */
+#define EST_NO_NODES ((est_nodes){ 0 })
 
 /* A new empty graph. `seed` 0 leaves random operations without a seed of their own to draw one per session. */
 EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);

@@ -5,7 +5,10 @@
  * l is computed element by element, weighted, and reduced. Weights broadcast to l; weights of one rank less than l get
  * a last axis of size 1. Formulas are TensorFlow's. Labels are cast to the predictions' dtype where they are numbers.
  *
- * Threading: one thread at a time per graph. */
+ * Threading: one thread at a time per graph.
+ *
+ * Labels come first, as in TensorFlow's losses; the raw ops of <estoc/ops.h> (est_sigmoid_xent ...) take logits first.
+ * Labels [batch] go with predictions [batch, 1]. */
 #ifndef ESTOC_LOSSES_H
 #define ESTOC_LOSSES_H
 

@@ -212,7 +212,8 @@ EST_API void est_fused_batch_norm(est_node x, est_node scale, est_node offset, e
 /* exp(x) / sum(exp(x)) along the axis, and its logarithm. */
 EST_API est_node est_softmax(est_node logits, int axis);
 EST_API est_node est_log_softmax(est_node logits, int axis);
-/* Cross entropy of each row against a distribution, against a class number (int32 or int64), and of each element
+/* Logits come first here; the losses of <estoc/losses.h> take labels first, as TensorFlow's do.
+ * Cross entropy of each row against a distribution, against a class number (int32 or int64), and of each element
  * against a probability. */
 EST_API est_node est_softmax_xent(est_node logits, est_node labels);
 EST_API est_node est_sparse_softmax_xent(est_node logits, est_node labels);
@@ -230,7 +231,8 @@ EST_API est_node est_dropout(est_node x, double rate, uint64_t seed);
 
 /* --- variables -------------------------------------------------------------------------------------------------- */
 
-/* The handle of a variable. The shape must be fully known. Names are unique in a graph. */
+/* The handle of a variable. The shape must be fully known. A name that is taken gets _1 and so on; to share a
+ * variable pass its handle. */
 EST_API est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
 /* What makes its first value, run by est_session_init(). */
 EST_API void     est_variable_initializer(est_node variable, est_node value);

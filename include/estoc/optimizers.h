@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-typedef struct est_optimizer_rule est_optimizer_rule; /* nn/optimizer.h */
+typedef struct est_optimizer_rule est_optimizer_rule; /* the library's own */
 
 typedef struct est_optimizer {
     const est_optimizer_rule *rule; /* NULL: no optimizer */
@@ -31,7 +31,8 @@ typedef struct est_optimizer {
     bool                      nesterov, centered, lazy, keras;
 } est_optimizer;
 
-/* The optimizer with another learning rate: one that follows a schedule, or a float32 scalar of the graph. */
+/* The optimizer with another learning rate, in place of the number it was made with: one that follows a schedule, or a
+ * float32 scalar of the graph. */
 EST_API est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule);
 EST_API est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate);
 
@@ -130,7 +131,8 @@ typedef struct est_minimize_options {
 } est_minimize_options;
 #define EST_MINIMIZE(...) (&(const est_minimize_options){ .struct_size = sizeof(est_minimize_options), __VA_ARGS__ })
 
-/* Gradients of the loss, applied: one operation to run as a target for a training step. */
+/* Gradients of the loss (a scalar; of anything else the sum), applied: one operation to run as a target for a training
+ * step. */
 EST_API est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options);
 
 /* Its two halves. gradients has one entry per variable; a variable that the loss does not depend on has none, and is

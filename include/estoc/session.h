@@ -59,7 +59,8 @@ typedef struct est_feeds {
 #define EST_NO_FEEDS ((est_feeds){ 0 })
 
 /* Runs what `fetches` and `targets` need with feeds[i] given value[i], and puts one new tensor per fetch into out
- * (owned by the caller). Feeds are borrowed during the call. Plans are kept, so calling it again with the same nodes is
+ * (owned by the caller). Feeds are borrowed during the call. Variables are read before this run's updates, so a loss
+ * fetched with a training operation is the loss before the step; est_after() orders otherwise. Plans are kept, so calling it again with the same nodes is
  * cheap; the prepared form below is cheaper still. */
 EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches,
                                                   est_nodes targets, est_tensor **out);
@@ -68,7 +69,7 @@ EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feed
 EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches,
                                                       est_nodes targets, est_step **out);
 
-/* Runs a prepared step with one value per feed, in order; allocates nothing once shapes have been seen. */
+/* Runs a prepared step with one value per feed, in order (NULL when there are none); allocates nothing once shapes have been seen. */
 EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
 
 /* Frees a step and its plan before its session goes; variables stay. NULL is fine. */

@@ -26,6 +26,14 @@ void est_graph_where(const char **file, int *line)
     *line = here_line;
 }
 
+est_status est_graph_blame(est_status status)
+{
+    const char *base = strrchr(here_file, '/');
+
+    if (here_file[0] == '\0') return status;
+    return est_fail_context(status, "%s:%d", base != NULL ? base + 1 : here_file, here_line);
+}
+
 est_status est_graph_create(uint64_t seed, est_graph **out)
 {
     est_graph *g = est_zalloc(sizeof *g);

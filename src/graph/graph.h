@@ -185,6 +185,9 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);
 est_nodes est_graph_collection(const est_graph *graph, const char *collection);
 
+/* Puts the line of the user's program that est_here() told of in front of a failure; returns `status`. */
+est_status est_graph_blame(est_status status);
+
 /* "MatMul node 'dense/MatMul' (model.c:31)": how error texts name a node. Returns buf. */
 #define EST_NODE_TEXT_MAX 256
 const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX]);

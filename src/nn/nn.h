@@ -16,7 +16,7 @@ bool est_options_copy(est_graph *graph, const char *macro, const void *given, vo
 #define EST_OPTIONS(graph, macro, given, out) est_options_copy(graph, macro, given, &(out), sizeof(out))
 
 /* Fails the graph; used as `return est_nn_fail(graph, "text", ...)`. */
-#define est_nn_fail(graph, ...) est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, __VA_ARGS__))
+#define est_nn_fail(graph, ...) est_graph_poison(graph, est_graph_blame(est_fail(EST_INVALID_ARGUMENT, __VA_ARGS__)))
 
 /* The value of an option whose 0 means `fallback` and whose EST_OFF means 0. */
 static inline double est_or(double value, double fallback)

@@ -97,6 +97,16 @@ est_node est_sparse_softmax_xent(est_node logits, est_node labels)
     int      rank = est_node_shape(logits)->rank;
     est_node loss;
 
+    if (est_def(logits) != NULL &&
+        (rank == 0 || (est_node_dtype(logits) != EST_F32 && est_node_dtype(logits) != EST_F64))) {
+        char text[EST_SHAPE_TEXT_MAX];
+        return est_graph_poison(
+            logits.graph, est_fail(EST_INVALID_ARGUMENT,
+                                   "est_sparse_softmax_xent: logits '%s' are %s %s; logits come first and are floats "
+                                   "with an axis of classes, labels second",
+                                   est_node_name(logits), est_dtype_name(est_node_dtype(logits)),
+                                   est_shape_text(est_node_shape(logits), text)));
+    }
     if (rank < 0 || rank == 2) return est_build2(&est_op_sparse_softmax_xent, logits, labels, EST_NO_ATTRS);
     loss = est_build2(&est_op_sparse_softmax_xent, est_reshape(logits, EST_I64S(-1, est_node_dim(logits, -1))),
                       est_reshape(labels, EST_I64S(-1)), EST_NO_ATTRS);

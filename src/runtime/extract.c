@@ -31,7 +31,8 @@ static est_status check_unfed(const extract *x, const est_node_def *def)
 
     (void)x;
     if (def->op != &est_op_placeholder) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "%s must be fed: what is fetched depends on it", est_node_text(def, text));
+    return est_fail(EST_INVALID_ARGUMENT, "%s must be fed: what is fetched or run depends on it",
+                    est_node_text(def, text));
 }
 
 /* Marks what `root` depends on, not looking behind fed edges. */

@@ -118,9 +118,12 @@ static void report_memory(const est_plan *plan, FILE *out)
         variables += (size_t)plan->vars[i]->value.count * est_dtype_size(plan->vars[i]->value.dtype);
     }
     for (int32_t b = 0; b < plan->n_buffers; b++) sum += plan->buffers[b].bytes;
-    (void)fprintf(out, "memory: %.2f MB in the slab for %.2f MB of results; variables %.2f MB; laid out %d time%s\n",
-                  (double)plan->slab_bytes / 1e6, (double)sum / 1e6, (double)variables / 1e6, plan->n_layouts,
-                  plan->n_layouts == 1 ? "" : "s");
+    (void)fprintf(
+        out,
+        "memory: slab %.2f MB (%.2f MB of results take turns in it, the rest is scratch); variables %.2f MB; laid out "
+        "%d time%s\n",
+        (double)plan->slab_bytes / 1e6, (double)sum / 1e6, (double)variables / 1e6, plan->n_layouts,
+        plan->n_layouts == 1 ? "" : "s");
 }
 
 void est_trace_report(const est_plan *plan, FILE *out)
@@ -144,8 +147,8 @@ void est_trace_report(const est_plan *plan, FILE *out)
         (void)fprintf(out, "%-36s %6d %12.2f %6.1f%%\n", totals[i].op->name, totals[i].nodes,
                       (double)totals[i].ns / 1e3 / t->runs, 100.0 * (double)totals[i].ns / (double)whole);
     }
-    (void)fprintf(out, "%-36s %6s %12.2f %6.1f%%\n", "between them", "", (double)(whole - inside) / 1e3 / t->runs,
-                  100.0 * (double)(whole - inside) / (double)whole);
+    (void)fprintf(out, "%-36s %6s %12.2f %6.1f%%\n", "the runtime, between kernels", "",
+                  (double)(whole - inside) / 1e3 / t->runs, 100.0 * (double)(whole - inside) / (double)whole);
     (void)fprintf(out, "%-36s %6d %12.2f %6.1f%%\n", "a run", plan->n_steps, (double)whole / 1e3 / t->runs, 100.0);
     report_memory(plan, out);
     est_free(totals);
