@@ -114,6 +114,11 @@ void est_session_free(est_session *session)
     est_free(session);
 }
 
+static est_status check_session(const est_session *session)
+{
+    return session != NULL ? EST_OK : est_fail(EST_INVALID_ARGUMENT, "the session is NULL: was it created?");
+}
+
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
 static bool same_nodes(const est_node *a, int n, est_nodes b)
@@ -137,12 +142,14 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
                                est_step **out)
 {
-    est_plan_options options = { &est_device_cpu, session->pool, !session->options.no_passes,
-                                 session->options.check_numerics };
+    est_plan_options options;
     est_step        *step;
     est_status       status;
 
+    EST_TRY(check_session(session));
     EST_TRY(est_graph_status(session->graph));
+    options = (est_plan_options){ &est_device_cpu, session->pool, !session->options.no_passes,
+                                  session->options.check_numerics };
     for (step = session->steps; step != NULL; step = step->next) {
         if (step->version == est_graph_version(session->graph) &&
             same_nodes(step->key.feeds, step->key.n_feeds, feeds) &&
@@ -254,7 +261,7 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
     if (nodes == NULL || values == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to run a step");
     } else if (out == NULL && fetches.n > 0) {
-        status = est_fail(EST_INVALID_ARGUMENT, "%d nodes are fetched, but there is no place to put them", fetches.n);
+        status = est_fail(EST_INVALID_ARGUMENT, "there is no place to put the values fetched: %d", fetches.n);
     } else {
         for (int i = 0; i < feeds.n; i++) {
             nodes[i]  = feeds.data[i].node;
@@ -338,10 +345,13 @@ static est_status run_initializers(est_session *s, const initializing *in)
 /* All variables that can be in one run; those whose initializers read them in the next. */
 est_status est_session_init(est_session *session)
 {
-    size_t       size   = (size_t)est_graph_size(session->graph) + 1;
-    initializing in     = { .missing = 1 };
-    est_status   status = est_graph_status(session->graph);
+    initializing in = { .missing = 1 };
+    est_status   status;
+    size_t       size;
 
+    EST_TRY(check_session(session));
+    status     = est_graph_status(session->graph);
+    size       = (size_t)est_graph_size(session->graph) + 1;
     in.targets = est_alloc(sizeof *in.targets * size);
     in.seen    = est_zalloc(sizeof *in.seen * size);
     in.stack   = est_alloc(sizeof *in.stack * size);
@@ -364,6 +374,7 @@ est_status est_session_init(est_session *session)
 
 static est_status find_variable(est_session *s, const char *name, est_var **out)
 {
+    EST_TRY(check_session(s));
     if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "the variable's name is NULL");
     EST_TRY(find_variables(s));
     *out = est_store_find(s->store, name);

@@ -593,6 +593,9 @@ static void misuse_is_refused_not_punished(void **state)
     (void)state;
     assert_int_equal(est_session_create(NULL, NULL, &s), EST_INVALID_ARGUMENT);
     assert_int_equal(est_graph_status(NULL), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_init(NULL), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_read(NULL, "v", &t), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_run(NULL, EST_NO_FEEDS, EST_NO_NODES, EST_NO_NODES, NULL), EST_INVALID_ARGUMENT);
     ok(est_graph_create(1, &g));
     est_node in = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1));
     est_node y  = est_neg(in);
