@@ -223,14 +223,39 @@ static void run_step(void *arg)
     if (est_step_run(r->step, (const est_tensor *const *)r->feeds[r->next++ % SETS]) != EST_OK) die("step");
 }
 
-/* The kernels of the last step once more, and nothing else. */
+static void run_kernel_steps(const est_plan *plan, int32_t first, int32_t end)
+{
+    for (int32_t i = first; i < end; i++) {
+        est_item *item = &plan->items[plan->steps[i]];
+        if (item->kernel != NULL && item->kernel->run(&item->call) != EST_OK) die("kernel");
+    }
+}
+
+typedef struct lanes {
+    const est_plan  *plan;
+    const est_stage *stage;
+} lanes;
+
+static void run_kernel_lane(void *arg, int64_t task, int thread)
+{
+    const lanes *l = arg;
+
+    (void)thread;
+    run_kernel_steps(l->plan, task == 0 ? l->stage->first : l->stage->lane_end[task - 1], l->stage->lane_end[task]);
+}
+
+/* The kernels of the last step once more, side by side where the plan has them so, and nothing else. */
 static void run_kernels(void *arg)
 {
     est_plan *plan = est_step_plan(((runner *)arg)->step);
 
-    for (int32_t i = 0; i < plan->n_steps; i++) {
-        est_item *item = &plan->items[plan->steps[i]];
-        if (item->kernel != NULL && item->kernel->run(&item->call) != EST_OK) die("kernel");
+    for (int32_t s = 0; s < plan->n_stages; s++) {
+        const est_stage *stage = &plan->stages[s];
+        if (stage->n_lanes > 1) {
+            est_pool_for(plan->pool, stage->n_lanes, run_kernel_lane, &(lanes){ plan, stage });
+        } else {
+            run_kernel_steps(plan, stage->first, stage->end);
+        }
     }
 }
 
