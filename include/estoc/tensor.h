@@ -100,9 +100,13 @@ EST_API EST_MUST_CHECK est_status est_tensor_set_string(est_tensor *tensor, int6
 /* A shorter view of rows [first, first + n) of axis 0, sharing the memory. */
 EST_API EST_MUST_CHECK est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_tensor **out);
 
+/* A view of row i of axis 0, without that axis. */
+EST_API EST_MUST_CHECK est_status est_tensor_row(est_tensor *tensor, int64_t i, est_tensor **out);
+
 /* Scalars and vectors without ceremony. */
 EST_API EST_MUST_CHECK est_status est_tensor_f32(est_shape shape, const float *data, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out);
+EST_API EST_MUST_CHECK est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out); /* a scalar */
 
 /* Rows of unequal length (a batch of sparse features): values of all rows one after the other, and where each row
  * starts: row r is values[splits[r]] .. values[splits[r + 1] - 1]. Both tensors are shared. */

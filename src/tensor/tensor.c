@@ -5,7 +5,7 @@
  *
  * The bytes of string elements live in an arena of the owner: many small strings cost few allocations, and the bytes of
  * an overwritten element stay until the tensor goes. */
-#include "estoc/tensor.h"
+#include "tensor/tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct est_tensor {
     int64_t      count;
     void        *data;
     est_tensor  *owner;   /* of the memory; NULL: this tensor is */
-    bool         is_wrap; /* the memory is the caller's */
+    bool         is_wrap; /* the memory is the caller's, or behind the struct: not ours to free */
     void (*release)(void *user);
     void      *user;
     est_arena *strings; /* bytes of string elements; NULL until the first one */
@@ -178,6 +178,52 @@ est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *byte
     return EST_OK;
 }
 
+/* memcpy for strings that are mostly short: no call, and never a look beyond them. */
+static inline void copy_short(char *to, const char *from, size_t size)
+{
+    if (size > 16) {
+        memcpy(to, from, size);
+    } else if (size >= 8) {
+        uint64_t head, tail;
+
+        memcpy(&head, from, 8);
+        memcpy(&tail, from + size - 8, 8);
+        memcpy(to, &head, 8);
+        memcpy(to + size - 8, &tail, 8);
+    } else if (size >= 4) {
+        uint32_t head, tail;
+
+        memcpy(&head, from, 4);
+        memcpy(&tail, from + size - 4, 4);
+        memcpy(to, &head, 4);
+        memcpy(to + size - 4, &tail, 4);
+    } else if (size > 0) {
+        to[0]        = from[0];
+        to[size / 2] = from[size / 2];
+        to[size - 1] = from[size - 1];
+    }
+}
+
+est_status est_tensor_own_strings(est_tensor *tensor)
+{
+    est_str *strings = tensor->data;
+    size_t   total   = 0;
+    char    *to;
+
+    for (int64_t i = 0; i < tensor->count; i++) {
+        if (__builtin_add_overflow(total, strings[i].size, &total)) total = SIZE_MAX;
+    }
+    if (tensor->strings == NULL) tensor->strings = est_arena_create();
+    to = tensor->strings != NULL ? est_arena_alloc(tensor->strings, total) : NULL;
+    if (to == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for strings of %zu bytes", total);
+    for (int64_t i = 0; i < tensor->count; i++) {
+        copy_short(to, strings[i].data, strings[i].size);
+        strings[i].data = to;
+        to += strings[i].size;
+    }
+    return EST_OK;
+}
+
 est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_tensor **out)
 {
     est_shape   shape = tensor->shape;
@@ -199,6 +245,17 @@ est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_ten
     return EST_OK;
 }
 
+est_status est_tensor_row(est_tensor *tensor, int64_t i, est_tensor **out)
+{
+    est_tensor *view;
+
+    EST_TRY(est_tensor_rows(tensor, i, 1, &view));
+    view->shape.rank--;
+    memmove(view->shape.dim, view->shape.dim + 1, (size_t)view->shape.rank * sizeof view->shape.dim[0]);
+    *out = view;
+    return EST_OK;
+}
+
 est_status est_tensor_f32(est_shape shape, const float *data, est_tensor **out)
 {
     return est_tensor_create_from(EST_F32, shape, data, out);
@@ -207,4 +264,21 @@ est_status est_tensor_f32(est_shape shape, const float *data, est_tensor **out)
 est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out)
 {
     return est_tensor_create_from(EST_I64, shape, data, out);
+}
+
+/* Struct, element and bytes are one block: records of a file come by the million. */
+est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out)
+{
+    size_t      head   = sizeof(est_tensor) + sizeof(est_str);
+    est_tensor *tensor = size <= SIZE_MAX - head ? est_alloc(head + size) : NULL;
+    est_str    *element;
+
+    if (tensor == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", size);
+    element = (est_str *)(tensor + 1);
+    *tensor = (est_tensor){ .dtype = EST_STRING, .count = 1, .data = element, .is_wrap = true };
+    est_refcount_init(&tensor->refs);
+    *element = (est_str){ .data = (char *)(element + 1), .size = size };
+    if (size > 0) memcpy(element + 1, bytes, size);
+    *out = tensor;
+    return EST_OK;
 }

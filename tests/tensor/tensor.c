@@ -273,14 +273,62 @@ static void test_memory_out(void **state)
     est_fault_arm_alloc(0);
 }
 
+static void test_row(void **state)
+{
+    const int64_t data[] = { 1, 2, 3, 4, 5, 6 };
+    est_tensor   *t = NULL, *row = NULL;
+
+    (void)state;
+    assert_int_equal(est_tensor_i64(EST_SHAPE(3, 2), data, &t), EST_OK);
+    assert_int_equal(est_tensor_row(t, 1, &row), EST_OK);
+    assert_true(est_shape_equal(est_tensor_shape(row), &EST_SHAPE(2)));
+    assert_ptr_equal(est_tensor_data(row), (const int64_t *)est_tensor_data(t) + 2);
+    est_tensor_free(t); /* the view keeps the memory */
+    assert_memory_equal(est_tensor_data(row), data + 2, 16);
+    t = row;
+    assert_int_equal(est_tensor_row(t, 1, &row), EST_OK);
+    assert_true(est_shape_equal(est_tensor_shape(row), &EST_SHAPE_SCALAR));
+    assert_int_equal(est_tensor_count(row), 1);
+    assert_int_equal(est_tensor_row(row, 0, &t), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_tensor_row(t, 2, &row), EST_OUT_OF_RANGE);
+    est_tensor_free(row);
+    est_tensor_free(t);
+}
+
+static void test_string_scalar(void **state)
+{
+    est_tensor *t = NULL;
+
+    (void)state;
+    assert_int_equal(est_tensor_string("a\0b", 3, &t), EST_OK);
+    assert_int_equal(est_tensor_dtype(t), EST_STRING);
+    assert_true(est_shape_equal(est_tensor_shape(t), &EST_SHAPE_SCALAR));
+    assert_int_equal(((est_str *)est_tensor_data(t))->size, 3);
+    assert_memory_equal(((est_str *)est_tensor_data(t))->data, "a\0b", 3);
+    assert_int_equal(est_tensor_set_string(t, 0, "longer", 6), EST_OK);
+    assert_memory_equal(((est_str *)est_tensor_data(t))->data, "longer", 6);
+    est_tensor_free(t);
+    assert_int_equal(est_tensor_string(NULL, 0, &t), EST_OK);
+    assert_int_equal(((est_str *)est_tensor_data(t))->size, 0);
+    est_tensor_free(t);
+    assert_int_equal(est_tensor_string("x", SIZE_MAX, &t), EST_RESOURCE_EXHAUSTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),         cmocka_unit_test(test_scalars_and_empty_ones),
-        cmocka_unit_test(test_data_is_copied), cmocka_unit_test(test_bad_arguments),
-        cmocka_unit_test(test_strings),        cmocka_unit_test(test_strings_are_copied),
-        cmocka_unit_test(test_wrap),           cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_string_rows),    cmocka_unit_test(test_references_from_threads),
+        cmocka_unit_test(test_create),
+        cmocka_unit_test(test_scalars_and_empty_ones),
+        cmocka_unit_test(test_data_is_copied),
+        cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_strings_are_copied),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_string_rows),
+        cmocka_unit_test(test_references_from_threads),
+        cmocka_unit_test(test_row),
+        cmocka_unit_test(test_string_scalar),
         cmocka_unit_test(test_memory_out),
     };
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What only the library may do with tensors. */
+#ifndef EST_TENSOR_TENSOR_H
+#define EST_TENSOR_TENSOR_H
+
+#include "estoc/tensor.h"
+
+/* For a string tensor that only the caller holds, is no view, and whose elements were made to point at bytes elsewhere:
+ * copies all of these into the tensor, as one block. On failure the elements still point elsewhere. */
+EST_MUST_CHECK est_status est_tensor_own_strings(est_tensor *tensor);
+
+#endif
