@@ -5,18 +5,17 @@
 #ifndef EST_FORMAT_TFRECORD_H
 #define EST_FORMAT_TFRECORD_H
 
+#include <stdbool.h>
+
 #include "base/crc32c.h"
 #include "estoc/tfrecord.h"
+#include "format/byte_source.h"
 #include "format/wire.h"
 
 #define EST_TFRECORD_HEADER 12 /* bytes before a record */
 #define EST_TFRECORD_FOOTER 4  /* bytes after it */
 
 #define EST_TFRECORD_BUFFER ((size_t)1 << 20) /* what 0 means for buffer_bytes */
-
-/* zlib's windowBits for each kind: its own frame, or gzip's. */
-#define EST_ZLIB_WINDOW 15
-#define EST_GZIP_WINDOW (15 + 16)
 
 /* The checksum of bytes as it is stored. */
 static inline uint32_t est_tfrecord_crc(const void *bytes, size_t size)
@@ -29,5 +28,9 @@ static inline bool est_tfrecord_header_good(const uint8_t header[EST_TFRECORD_HE
 {
     return est_wire_load32(header + 8) == est_tfrecord_crc(header, 8);
 }
+
+/* Steps over the record that est_tfrecord_next fails at, when the length of it is sound and all its bytes are there.
+ * False: it stays where it is, and nothing after it can be read. */
+bool est_tfrecord_step_over(est_tfrecord_reader *reader);
 
 #endif

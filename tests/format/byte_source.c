@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes of plain and compressed files: views of every size, places, several gzip members, growth, and damage of every
+ * byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/fault.h"
+#include "format/byte_source.h"
+
+#define CONTENTS 200000
+
+static char    file[128]; /* a scratch file of this process */
+static uint8_t contents[CONTENTS];
+
+static const est_compression kinds[] = { EST_COMPRESSION_NONE, EST_COMPRESSION_ZLIB, EST_COMPRESSION_GZIP };
+
+static void put_file(const void *bytes, size_t size, int flags)
+{
+    int fd = open(file, O_WRONLY | O_CREAT | flags, 0666);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    close(fd);
+}
+
+/* One compressed stream (or the bytes themselves) of contents[from, to); returns its size. */
+static size_t pack(est_compression kind, size_t from, size_t to, uint8_t *out, size_t room)
+{
+    z_stream z = {
+        .next_in = contents + from, .avail_in = (uInt)(to - from), .next_out = out, .avail_out = (uInt)room
+    };
+
+    if (kind == EST_COMPRESSION_NONE) {
+        memcpy(out, contents + from, to - from);
+        return to - from;
+    }
+    assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, kind == EST_COMPRESSION_GZIP ? EST_GZIP_WINDOW : EST_ZLIB_WINDOW,
+                                  8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    return room - z.avail_out;
+}
+
+/* The first n bytes of the contents as a file of so many streams. */
+static void write_file(est_compression kind, size_t n, size_t streams)
+{
+    static uint8_t packed[CONTENTS + 4096];
+
+    put_file("", 0, O_TRUNC);
+    for (size_t i = 0; i < streams; i++) {
+        put_file(packed, pack(kind, n * i / streams, n * (i + 1) / streams, packed, sizeof packed), O_APPEND);
+    }
+}
+
+static est_byte_source *open_file(size_t buffer_bytes)
+{
+    est_byte_source *s;
+
+    assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .buffer_bytes = buffer_bytes }, &s),
+                     EST_OK);
+    return s;
+}
+
+static void expect_error(const char *text)
+{
+    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in \"%s\"", text, est_error_message());
+}
+
+/* Walks to the end by views of many sizes and uneven steps. */
+static void walk(est_byte_source *s, size_t n)
+{
+    size_t at = 0;
+
+    for (int i = 0;; i++) {
+        size_t  want = (size_t)(i * 37 % 300 + (i % 50 == 7 ? 5000 : 0)), step;
+        est_str view;
+
+        assert_int_equal(est_byte_source_need(s, want, &view), EST_OK);
+        assert_int_equal(est_byte_source_tell(s), at);
+        assert_true(view.size >= want || view.size == n - at);
+        assert_true(view.size <= n - at);
+        assert_memory_equal(view.data, contents + at, view.size);
+        if (at == n) break;
+        step = view.size < want ? view.size : want;
+        est_byte_source_skip(s, step);
+        at += step;
+    }
+}
+
+static void test_views(void **state)
+{
+    static const size_t buffers[] = { 1, 1000, 0 };
+
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        for (size_t streams = 1; streams <= 3; streams += 2) {
+            if (kinds[k] == EST_COMPRESSION_ZLIB && streams > 1) continue;
+            write_file(kinds[k], CONTENTS, streams);
+            for (int b = 0; b < 3; b++) {
+                est_byte_source *s = open_file(buffers[b]);
+
+                assert_int_equal(est_byte_source_compression(s), kinds[k]);
+                assert_string_equal(est_byte_source_path(s), file);
+                walk(s, CONTENTS);
+                est_byte_source_close(s);
+            }
+        }
+    }
+}
+
+static void test_read(void **state)
+{
+    static uint8_t got[CONTENTS + 1];
+
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        est_byte_source *s;
+        est_str          view;
+        size_t           n;
+
+        write_file(kinds[k], CONTENTS, 1);
+        s = open_file(1000);
+        assert_int_equal(est_byte_source_need(s, 10, &view), EST_OK);
+        assert_int_equal(est_byte_source_read(s, got, 5, &n), EST_OK); /* from the view */
+        assert_int_equal(est_byte_source_read(s, got + 5, 50000, &n), EST_OK);
+        assert_int_equal(n, 50000);
+        assert_int_equal(est_byte_source_tell(s), 50005);
+        assert_int_equal(est_byte_source_need(s, 10, &view), EST_OK);
+        assert_memory_equal(view.data, contents + 50005, 10);
+        assert_int_equal(est_byte_source_read(s, got + 50005, CONTENTS, &n), EST_OUT_OF_RANGE);
+        assert_int_equal(n, CONTENTS - 50005);
+        assert_memory_equal(got, contents, CONTENTS);
+        assert_int_equal(est_byte_source_seek(s, 3), EST_OK);
+        assert_int_equal(est_byte_source_read(s, got, 10, &n), EST_OK);
+        assert_memory_equal(got, contents + 3, 10);
+        assert_int_equal(est_byte_source_read(s, got, 0, &n), EST_OK);
+        est_byte_source_close(s);
+    }
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        est_byte_source *s;
+        est_str          view;
+        uint64_t         at = 0;
+
+        write_file(kinds[k], CONTENTS, kinds[k] == EST_COMPRESSION_GZIP ? 2 : 1);
+        s = open_file(700);
+        for (int i = 0; i < 60; i++) {
+            at = (at * 31 + 7919) % (CONTENTS + 1);
+            if (i % 4 == 3) at = est_byte_source_tell(s) / 2;
+            assert_int_equal(est_byte_source_seek(s, at), EST_OK);
+            assert_int_equal(est_byte_source_tell(s), at);
+            assert_int_equal(est_byte_source_need(s, 300, &view), EST_OK);
+            assert_true(view.size >= 300 || view.size == CONTENTS - at);
+            assert_memory_equal(view.data, contents + at, view.size);
+        }
+        assert_int_equal(est_byte_source_seek(s, CONTENTS + 1), EST_OUT_OF_RANGE);
+        expect_error("none at 200001");
+        assert_int_equal(est_byte_source_seek(s, CONTENTS), EST_OK);
+        assert_int_equal(est_byte_source_need(s, 1, &view), EST_OK);
+        assert_int_equal(view.size, 0);
+        est_byte_source_close(s);
+    }
+}
+
+/* A failed seek in a plain file leaves the reader where it was. */
+static void test_failed_seek(void **state)
+{
+    est_byte_source *s;
+    est_str          view;
+
+    (void)state;
+    write_file(EST_COMPRESSION_NONE, 1000, 1);
+    s = open_file(64);
+    assert_int_equal(est_byte_source_need(s, 64, &view), EST_OK);
+    assert_int_equal(est_byte_source_seek(s, 1001), EST_OUT_OF_RANGE);
+    walk(s, 1000);
+    est_byte_source_close(s);
+}
+
+static void test_growing_file(void **state)
+{
+    est_byte_source *s;
+    est_str          view;
+
+    (void)state;
+    for (int k = 0; k < 3; k += 2) {
+        uint8_t packed[2000];
+
+        write_file(kinds[k], 1000, 1);
+        s = open_file(0);
+        assert_int_equal(est_byte_source_need(s, 2000, &view), EST_OK);
+        assert_int_equal(view.size, 1000);
+        put_file(packed, pack(kinds[k], 1000, 1500, packed, sizeof packed), O_APPEND);
+        assert_int_equal(est_byte_source_need(s, 2000, &view), EST_OK);
+        assert_int_equal(view.size, 1500);
+        assert_memory_equal(view.data, contents, 1500);
+        est_byte_source_close(s);
+    }
+}
+
+static void test_empty_and_small(void **state)
+{
+    static const char *const texts[] = { "", "x", "\x1f", "\x78", "xy" };
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        est_byte_source *s;
+        est_str          view;
+
+        put_file(texts[i], strlen(texts[i]), O_TRUNC);
+        s = open_file(0);
+        assert_int_equal(est_byte_source_compression(s), EST_COMPRESSION_NONE);
+        assert_int_equal(est_byte_source_file_bytes(s), strlen(texts[i]));
+        assert_int_equal(est_byte_source_need(s, 10, &view), EST_OK);
+        assert_int_equal(view.size, strlen(texts[i]));
+        est_byte_source_close(s);
+    }
+    put_file("", 0, O_TRUNC);
+    for (int k = 0; k < 3; k++) {
+        est_byte_source *s;
+        est_str          view;
+
+        assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .compression = kinds[k] }, &s), EST_OK);
+        assert_int_equal(est_byte_source_need(s, 1, &view), EST_OK);
+        assert_int_equal(view.size, 0);
+        est_byte_source_close(s);
+    }
+}
+
+static bool say_plain(const uint8_t *bytes, size_t size)
+{
+    return size >= 12 && bytes[0] == 0x1f;
+}
+
+static void test_detection_can_be_overruled(void **state)
+{
+    est_byte_source *s;
+    est_str          view;
+
+    (void)state;
+    write_file(EST_COMPRESSION_GZIP, 1000, 1);
+    assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .is_plain = say_plain }, &s), EST_OK);
+    assert_int_equal(est_byte_source_compression(s), EST_COMPRESSION_NONE);
+    assert_int_equal(est_byte_source_need(s, 2, &view), EST_OK);
+    assert_memory_equal(view.data, "\x1f\x8b", 2);
+    est_byte_source_close(s);
+}
+
+static void test_errors(void **state)
+{
+    est_byte_source *s;
+    est_str          view;
+
+    (void)state;
+    assert_int_equal(est_byte_source_open("/does/not/exist", NULL, &s), EST_NOT_FOUND);
+    expect_error("/does/not/exist");
+    assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .compression = 9 }, &s),
+                     EST_INVALID_ARGUMENT);
+    assert_int_equal(est_byte_source_open("/tmp", NULL, &s), EST_FAILED_PRECONDITION); /* a directory */
+    expect_error("/tmp");
+    put_file("not compressed", 14, O_TRUNC);
+    assert_int_equal(est_byte_source_open(file, &(est_byte_source_options){ .compression = EST_COMPRESSION_GZIP }, &s),
+                     EST_OK);
+    assert_int_equal(est_byte_source_need(s, 1, &view), EST_DATA_LOSS);
+    expect_error(file);
+    expect_error("cannot decompress after byte 0");
+    est_byte_source_close(s);
+}
+
+/* Damage of a gzip file, whose checksum covers all of its contents, is seen or does not matter. */
+static void test_every_flip_and_cut(void **state)
+{
+    uint8_t packed[512];
+    size_t  size;
+
+    (void)state;
+    write_file(EST_COMPRESSION_GZIP, 300, 1);
+    size = pack(EST_COMPRESSION_GZIP, 0, 300, packed, sizeof packed);
+    for (size_t i = 0; i < 2 * size; i++) {
+        bool             is_cut = i >= size;
+        est_byte_source *s;
+        est_str          view;
+        est_status       status;
+
+        if (!is_cut) packed[i] ^= (uint8_t)(1 << i % 8);
+        put_file(packed, is_cut ? i - size : size, O_TRUNC);
+        assert_int_equal(
+            est_byte_source_open(
+                file, &(est_byte_source_options){ .compression = EST_COMPRESSION_GZIP, .buffer_bytes = 64 }, &s),
+            EST_OK);
+        status = est_byte_source_need(s, 1000, &view);
+        if (status == EST_OK) {
+            assert_int_equal(view.size, i == size ? 0 : 300);
+            assert_memory_equal(view.data, contents, view.size);
+            assert_true(!is_cut || i == size);
+        } else {
+            assert_int_equal(status, EST_DATA_LOSS);
+        }
+        est_byte_source_close(s);
+        if (!is_cut) packed[i] ^= (uint8_t)(1 << i % 8);
+    }
+}
+
+/* How many bytes come before the file fails, asking for one more at a time. */
+static size_t good_bytes(size_t buffer_bytes)
+{
+    est_byte_source *s = open_file(buffer_bytes);
+    est_str          view;
+    size_t           n = 0;
+
+    while (est_byte_source_need(s, 1, &view) == EST_OK && view.size > 0) {
+        assert_memory_equal(view.data, contents + n, view.size);
+        n += view.size;
+        est_byte_source_skip(s, view.size);
+    }
+    est_byte_source_close(s);
+    return n;
+}
+
+/* Of a file cut short all comes that can be told, whatever the buffer. */
+static void test_cut_files_give_the_same(void **state)
+{
+    static uint8_t packed[CONTENTS];
+    size_t         size;
+
+    (void)state;
+    memset(contents, 'x', 1000); /* long matches: output that zlib holds back */
+    size = pack(EST_COMPRESSION_ZLIB, 0, 1000, packed, sizeof packed);
+    for (size_t n = 2; n < size; n++) {
+        put_file(packed, n, O_TRUNC);
+        assert_int_equal(good_bytes(64), good_bytes(0));
+    }
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    write_file(EST_COMPRESSION_GZIP, 1000, 1);
+    for (int64_t n = 1;; n++) {
+        est_byte_source *s = NULL;
+        est_str          view;
+        est_status       status;
+
+        est_fault_arm_alloc(n);
+        status = est_byte_source_open(file, &(est_byte_source_options){ .buffer_bytes = 64 }, &s);
+        if (status == EST_OK) status = est_byte_source_need(s, 1000, &view);
+        est_fault_arm_alloc(0);
+        est_byte_source_close(s);
+        if (status == EST_OK) break;
+        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+    }
+}
+
+static void test_read_faults(void **state)
+{
+    (void)state;
+    write_file(EST_COMPRESSION_ZLIB, CONTENTS, 1);
+    for (int64_t n = 1;; n++) {
+        est_byte_source *s = NULL;
+        est_str          view;
+        est_status       status;
+        bool             fired;
+
+        est_fault_arm(n);
+        status = est_byte_source_open(file, NULL, &s);
+        if (status == EST_OK) status = est_byte_source_need(s, CONTENTS + 1, &view);
+        fired = est_fault_fired();
+        est_fault_arm(0);
+        if (fired) assert_int_equal(status, EST_DATA_LOSS);
+        if (s != NULL) {
+            assert_int_equal(est_byte_source_need(s, CONTENTS + 1, &view), EST_OK); /* goes on after it */
+            assert_int_equal(view.size, CONTENTS);
+            assert_memory_equal(view.data, contents, CONTENTS);
+        }
+        est_byte_source_close(s);
+        if (!fired) break;
+    }
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    unlink(file);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_failed_seek),
+        cmocka_unit_test(test_growing_file),
+        cmocka_unit_test(test_empty_and_small),
+        cmocka_unit_test(test_detection_can_be_overruled),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_every_flip_and_cut),
+        cmocka_unit_test(test_cut_files_give_the_same),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_read_faults),
+    };
+
+    for (size_t i = 0; i < CONTENTS; i++) contents[i] = (uint8_t)(i * i / 7 + (i >> 5));
+    snprintf(file, sizeof file, "/tmp/estoc-test-byte-source-%d", (int)getpid());
+    return cmocka_run_group_tests(tests, NULL, remove_file);
+}
