@@ -171,3 +171,11 @@ uint64_t est_fingerprint_cat64(uint64_t a, uint64_t b)
     result = fold(result) * mul;
     return fold(result);
 }
+
+int64_t est_fingerprint_cross(const uint64_t *values, size_t n, uint64_t hash_key, uint64_t n_buckets)
+{
+    uint64_t h = hash_key != 0 ? hash_key : EST_CROSS_HASH_KEY;
+
+    for (size_t i = 0; i < n; i++) h = est_fingerprint_cat64(h, values[i]);
+    return (int64_t)(h % (n_buckets != 0 ? n_buckets : INT64_MAX));
+}

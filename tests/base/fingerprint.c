@@ -92,18 +92,42 @@ static void test_cat(void **state)
     assert_int_equal(est_fingerprint_cat64(0, 0), 0x5825f5f3bd962979);
 }
 
-/* What a crossed column makes of them. */
+/* What TensorFlow's sparse_cross_hashed makes of them, without buckets, with 1000, and with the key 12345. */
 static void test_crosses(void **state)
 {
-    const uint64_t key = 0xDECAFCAFFE;
-    uint64_t       h   = est_fingerprint_cat64(key, of_text("batch1-FC1-F1"));
+    const uint64_t red = of_text("red"), large = of_text("large");
+    const struct {
+        uint64_t values[3];
+        size_t   n;
+        int64_t  full, bucket, other_key;
+    } vectors[] = {
+        { { red, large }, 2, 2621651721108428438, 245, 645995779766084040 },
+        { { large, red }, 2, 4249115937319201666, 666, 4916810972457113451 },
+        { { 3, red }, 2, 2150448011908050009, 9, 4804327357478844023 },
+        { { red, 3 }, 2, 1267561634727919945, 945, 654325695229119505 },
+        { { 0, 0 }, 2, 7883058887674371304, 304, 7296722155218813805 },
+        { { 3, 7, 11 }, 3, 16620167906320715, 715, 3926109759069217416 },
+        { { (uint64_t)-1, (uint64_t)-2 }, 2, 4766381915996064967, 774, 4527321936817888228 },
+        { { of_text("a"), of_text("b"), of_text("c") }, 3, 2976662178071369792, 792, 4411879190075753737 },
+        { { red, (uint64_t)INT64_MIN }, 2, 502030861020961762, 762, 6272423363911921681 },
+        { { of_text(""), of_text("") }, 2, 8014510072541202566, 373, 836461783747740347 },
+        { { of_text("batch1-FC1-F1"), of_text("batch1-FC2-F1"), of_text("batch1-FC3-F1") },
+          3,
+          1971693436396284976,
+          783,
+          8902884118745373088 },
+    };
 
     (void)state;
-    h = est_fingerprint_cat64(h, of_text("batch1-FC2-F1"));
-    h = est_fingerprint_cat64(h, of_text("batch1-FC3-F1"));
-    assert_int_equal(h % 100, 83);
-    assert_int_equal(h % INT64_MAX, 1971693436396284976);
-    assert_int_equal(est_fingerprint_cat64(est_fingerprint_cat64(key, 3), of_text("red")), 0x1dd7ed12c1b96c59);
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        const uint64_t *values = vectors[i].values;
+        size_t          n      = vectors[i].n;
+
+        assert_int_equal(est_fingerprint_cross(values, n, 0, 0), vectors[i].full);
+        assert_int_equal(est_fingerprint_cross(values, n, EST_CROSS_HASH_KEY, 0), vectors[i].full);
+        assert_int_equal(est_fingerprint_cross(values, n, 0, 1000), vectors[i].bucket);
+        assert_int_equal(est_fingerprint_cross(values, n, 12345, 0), vectors[i].other_key);
+    }
 }
 
 int main(void)
