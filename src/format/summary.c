@@ -15,15 +15,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/tensor_proto.h"
+#include "format/wire_defaults.h"
 
 enum { CLASS_SCALAR = 1, CLASS_TENSOR = 2, CLASS_BLOBS = 3 }; /* how TensorBoard stores a value */
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
-
-static void put_nonzero(est_wire_writer *w, uint32_t number, int64_t value)
-{
-    if (value != 0) est_wire_put_i64(w, number, value);
-}
 
 /* Begins a value; what belongs to it is put until est_wire_end. */
 static size_t begin_value(est_wire_writer *w, const char *tag)
@@ -52,12 +49,7 @@ static size_t begin_tensor(est_wire_writer *w, est_dtype dtype, est_shape shape)
 
     est_wire_put_i64(w, 1, dtype);
     mark = est_wire_begin(w, 2);
-    for (int i = 0; i < shape.rank; i++) {
-        size_t dim = est_wire_begin(w, 2);
-
-        put_nonzero(w, 1, shape.dim[i]);
-        est_wire_end(w, dim);
-    }
+    est_shape_proto_put(w, &shape);
     est_wire_end(w, mark);
     return tensor;
 }
@@ -74,9 +66,9 @@ void est_summary_put_image(est_wire_writer *w, const char *tag, int height, int 
 {
     size_t mark = begin_value(w, tag), image = est_wire_begin(w, 4);
 
-    put_nonzero(w, 1, height);
-    put_nonzero(w, 2, width);
-    put_nonzero(w, 3, channels);
+    est_wire_put_i64_nonzero(w, 1, height);
+    est_wire_put_i64_nonzero(w, 2, width);
+    est_wire_put_i64_nonzero(w, 3, channels);
     est_wire_put_bytes(w, 4, encoded.data, encoded.size);
     est_wire_end(w, image);
     est_wire_end(w, mark);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Meta graphs: one built with every part, round trip and damage; errors that name the part. What TensorFlow wrote is
+ * read in tests/format/saved_model.c. */
+#include "support/def_test.h"
+
+#include "format/meta_graph_def.h"
+
+static est_status rewrite(est_str message, est_wire_writer *w)
+{
+    est_arena         *arena = est_arena_create();
+    est_meta_graph_def meta;
+    est_status         status;
+
+    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an arena");
+    status = est_meta_graph_def_parse_bytes(message, arena, &meta);
+    if (status == EST_OK) status = est_meta_graph_def_put(w, &meta);
+    est_arena_free(arena);
+    return status;
+}
+
+static est_status add_signature(est_meta_graph_def *meta)
+{
+    const est_tensor_info x = {
+        .kind = EST_TENSOR_INFO_NAME, .name = "x:0", .dtype = EST_F32, .has_shape = true, .shape = EST_SHAPE(-1, 3)
+    };
+    const est_tensor_info ids = { .kind    = EST_TENSOR_INFO_SPARSE,
+                                  .name    = "ids/values:0",
+                                  .indices = "ids/indices:0",
+                                  .sizes   = "ids/shape:0",
+                                  .dtype   = EST_I64 };
+    const est_tensor_info any = { .kind = EST_TENSOR_INFO_COMPOSITE, .composite = { "\x12\x00", 2 } };
+
+    EST_TRY(est_meta_graph_def_add_signature(meta, "serving_default", "tensorflow/serving/predict"));
+    EST_TRY(est_meta_graph_def_add_signature(meta, "empty", ""));
+    EST_TRY(est_meta_graph_def_add_input(meta, "serving_default", "x", &x));
+    EST_TRY(est_meta_graph_def_add_input(meta, "serving_default", "ids", &ids));
+    EST_TRY(est_meta_graph_def_add_input(meta, "serving_default", "any", &any));
+    return est_meta_graph_def_add_output(meta, "serving_default", "y", &x);
+}
+
+static est_status build(est_arena *arena, est_wire_writer *w)
+{
+    const est_saver_def saver = { .filename_tensor_name          = "save/Const:0",
+                                  .save_tensor_name              = "save/control_dependency:0",
+                                  .restore_op_name               = "save/restore_all",
+                                  .max_to_keep                   = 5,
+                                  .sharded                       = true,
+                                  .keep_checkpoint_every_n_hours = 10000,
+                                  .version                       = 2 };
+    est_meta_graph_def  meta;
+
+    est_meta_graph_def_init(&meta, arena);
+    meta.tensorflow_version     = "1.15.0";
+    meta.stripped_default_attrs = true;
+    est_graph_def_add_node(&meta.graph, "init", "NoOp");
+    EST_TRY(est_meta_graph_def_add_tag(&meta, "serve"));
+    EST_TRY(est_meta_graph_def_add_tag(&meta, "gpu"));
+    EST_TRY(est_meta_graph_def_set_saver(&meta, &saver));
+    EST_TRY(est_meta_graph_def_add_asset(&meta, "file:0", "words.txt"));
+    EST_TRY(est_meta_graph_def_add_node(&meta, "saved_model_main_op", "init"));
+    EST_TRY(est_meta_graph_def_add_bytes(&meta, "variables", (est_str){ "\0v", 2 }));
+    EST_TRY(est_meta_graph_def_add_bytes(&meta, "variables", (est_str){ "", 0 }));
+    for (int i = 0; i < 3; i++) EST_TRY(est_meta_graph_def_add_int(&meta, "ints", -i));
+    EST_TRY(est_meta_graph_def_add_float(&meta, "floats", 0.5F));
+    EST_TRY(add_signature(&meta));
+    return est_meta_graph_def_put(w, &meta);
+}
+
+static void expect_collections(const est_meta_graph_def *meta)
+{
+    const est_collection_def *collection;
+
+    assert_int_equal(meta->n_collections, 4);
+    for (int i = 1; i < 4; i++) assert_true(strcmp(meta->collections[i - 1].key, meta->collections[i].key) < 0);
+    collection = est_meta_graph_def_collection(meta, "saved_model_main_op");
+    assert_int_equal(collection->kind, EST_COLLECTION_NODES);
+    assert_int_equal(collection->n, 1);
+    assert_string_equal(collection->nodes[0], "init");
+    collection = est_meta_graph_def_collection(meta, "variables");
+    assert_int_equal(collection->kind, EST_COLLECTION_BYTES);
+    assert_int_equal(collection->n, 2);
+    def_expect_bytes(collection->bytes[0], (est_str){ "\0v", 2 });
+    def_expect_bytes(collection->bytes[1], def_str(""));
+    collection = est_meta_graph_def_collection(meta, "ints");
+    assert_int_equal(collection->kind, EST_COLLECTION_INTS);
+    assert_int_equal(collection->n, 3);
+    assert_int_equal(collection->ints[2], -2);
+    collection = est_meta_graph_def_collection(meta, "floats");
+    assert_int_equal(collection->kind, EST_COLLECTION_FLOATS);
+    assert_true(collection->n == 1 && collection->floats[0] == 0.5F);
+    assert_null(est_meta_graph_def_collection(meta, "none"));
+}
+
+static void expect_signature(const est_meta_graph_def *meta)
+{
+    const est_signature_def *signature = est_meta_graph_def_signature(meta, "serving_default");
+    const est_tensor_info   *info;
+
+    assert_int_equal(meta->n_signatures, 2);
+    assert_non_null(est_meta_graph_def_signature(meta, "empty"));
+    assert_string_equal(signature->method_name, "tensorflow/serving/predict");
+    assert_int_equal(signature->inputs.n, 3);
+    assert_int_equal(signature->outputs.n, 1);
+    info = est_tensor_infos_find(&signature->inputs, "x");
+    assert_string_equal(info->name, "x:0");
+    assert_int_equal(info->dtype, EST_F32);
+    assert_true(info->has_shape && est_shape_equal(&info->shape, &EST_SHAPE(-1, 3)));
+    info = est_tensor_infos_find(&signature->inputs, "ids");
+    assert_int_equal(info->kind, EST_TENSOR_INFO_SPARSE);
+    assert_string_equal(info->name, "ids/values:0");
+    assert_string_equal(info->indices, "ids/indices:0");
+    assert_string_equal(info->sizes, "ids/shape:0");
+    assert_false(info->has_shape);
+    info = est_tensor_infos_find(&signature->inputs, "any");
+    def_expect_bytes(info->composite, (est_str){ "\x12\x00", 2 });
+    assert_null(est_tensor_infos_find(&signature->inputs, "y"));
+}
+
+static void test_round_trip(void **state)
+{
+    est_arena         *arena = est_arena_create();
+    est_wire_writer    w = { 0 }, again = { 0 };
+    est_meta_graph_def meta;
+
+    (void)state;
+    def_check(build(arena, &w));
+    def_check(est_meta_graph_def_parse_bytes(def_written(&w), arena, &meta));
+    assert_string_equal(meta.tensorflow_version, "1.15.0");
+    assert_true(meta.stripped_default_attrs);
+    assert_int_equal(meta.tags.n, 2);
+    assert_string_equal(meta.tags.items[1], "gpu");
+    assert_int_equal(meta.graph.n_nodes, 1);
+    assert_string_equal(meta.saver->restore_op_name, "save/restore_all");
+    assert_string_equal(meta.saver->filename_tensor_name, "save/Const:0");
+    assert_string_equal(meta.saver->save_tensor_name, "save/control_dependency:0");
+    assert_true(meta.saver->max_to_keep == 5 && meta.saver->sharded && meta.saver->version == 2);
+    assert_true(meta.saver->keep_checkpoint_every_n_hours == 10000);
+    assert_int_equal(meta.n_assets, 1);
+    assert_string_equal(meta.assets[0].tensor.name, "file:0");
+    assert_string_equal(meta.assets[0].filename, "words.txt");
+    expect_collections(&meta);
+    expect_signature(&meta);
+    def_check(est_meta_graph_def_put(&again, &meta));
+    def_expect_bytes(def_written(&again), def_written(&w));
+    def_damage(rewrite, def_written(&w));
+    est_graph_def_set_i(est_graph_def_add_node(&meta.graph, "more", "Op"), "i", 1); /* a parsed one can be built on */
+    est_wire_writer_reset(&again);
+    def_check(est_meta_graph_def_put(&again, &meta));
+    assert_true(again.size > w.size);
+    est_wire_writer_clear(&w);
+    est_wire_writer_clear(&again);
+    est_arena_free(arena);
+}
+
+static void test_errors(void **state)
+{
+    const est_tensor_info info  = { .kind = EST_TENSOR_INFO_NAME, .name = "x:0" };
+    est_arena            *arena = est_arena_create();
+    est_meta_graph_def    meta;
+
+    (void)state;
+    est_meta_graph_def_init(&meta, arena);
+    assert_int_equal(est_meta_graph_def_add_input(&meta, "s", "x", &info), EST_NOT_FOUND);
+    def_expect_message("'s'");
+    def_check(est_meta_graph_def_add_node(&meta, "c", "n"));
+    assert_int_equal(est_meta_graph_def_add_int(&meta, "c", 1), EST_INVALID_ARGUMENT);
+    def_expect_message("the collection 'c' is of nodes, a value of ints does not fit");
+    assert_int_equal(est_meta_graph_def_parse_bytes((est_str){ "*\x07\x0a\x01s\x12\x02\x1a\x05", 9 }, arena, &meta),
+                     EST_DATA_LOSS);
+    def_expect_message("signature 's'");
+    assert_int_equal(est_meta_graph_def_parse_bytes((est_str){ "*\x0c\x0a\x01s\x12\x07\x0a\x05\x0a\x01t\x12\x01", 14 },
+                                                    arena, &meta),
+                     EST_DATA_LOSS);
+    assert_int_equal(est_meta_graph_def_parse_bytes((est_str){ "\x22\x07\x0a\x01"
+                                                               "c\x12\x02\x0a\x05",
+                                                               9 },
+                                                    arena, &meta),
+                     EST_DATA_LOSS);
+    def_expect_message("collection 'c'");
+    est_arena_free(arena);
+}
+
+static est_status build_once(void)
+{
+    est_arena      *arena = est_arena_create();
+    est_wire_writer w = { 0 }, again = { 0 };
+    est_status      status;
+
+    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an arena");
+    status = build(arena, &w);
+    if (status == EST_OK) status = rewrite(def_written(&w), &again);
+    est_wire_writer_clear(&w);
+    est_wire_writer_clear(&again);
+    est_arena_free(arena);
+    return status;
+}
+
+static void test_memory_failures(void **state)
+{
+    (void)state;
+    def_fail_allocations(build_once);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_memory_failures),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
