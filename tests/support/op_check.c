@@ -481,6 +481,7 @@ static void run_in_dtype(est_case_run *run)
             for (int shapes = 0; shapes < CASE_SHAPES_N && run->op->lower != NULL; shapes++) {
                 case_check_lowered(run, (case_shapes)shapes, &expected);
             }
+            if (!run->op->planned) case_check_exported(run, &expected);
         }
         if (run->dtype == EST_F64 && run->n_failures == before) case_check_gradient(run);
     }

@@ -60,6 +60,9 @@ void case_check_close(est_case_run *run, const est_case_out *expected, const est
 /* What the op lowers to gives the same and is made of TensorFlow's ops only. */
 void case_check_lowered(est_case_run *run, case_shapes shapes, const est_case_out *expected);
 
+/* The case written as a GraphDef and read again gives the same. */
+void case_check_exported(est_case_run *run, const est_case_out *expected);
+
 /* The op's kernels run by hand over guarded, poisoned memory; `node` is of a graph built from the case with known
  * shapes, `expected` what the session made. */
 void case_check_kernels(est_case_run *run, const est_node_def *node, const est_node *in, const est_case_out *expected);

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a GraphDef to our graph. Names are resolved to edges first; then nodes are built in an order in which inputs come
+ * before their users. */
+#include "graph/import.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "format/tensor_proto.h"
+#include "graph/internal.h"
+#include "graph/op.h"
+#include "graph/signature.h"
+
+typedef struct import_edge {
+    int32_t node;   /* of the GraphDef */
+    int32_t output; /* -1: control */
+} import_edge;
+
+typedef struct import {
+    const est_graph_def *def;
+    est_op_lookup        lookup;
+    est_graph           *graph;
+    est_map              names; /* name -> 1 + position in def */
+    import_edge         *edges; /* the inputs of all nodes, one after the other */
+    int32_t             *first; /* [node]: its first edge */
+    int32_t             *seen;  /* [node]: how many of its inputs have been looked at, -1 before the first visit */
+    int32_t             *stack;
+    est_node            *built; /* [node]; its graph is NULL until it is built */
+    est_node            *in;    /* scratch: the inputs of one node */
+} import;
+
+/* --- edges ------------------------------------------------------------------------------------------------------ */
+
+static est_status node_fail(const est_graph_def_node *node, est_status status)
+{
+    return est_fail_context(status, "node '%s' (%s)", node->name, node->op);
+}
+
+static est_status take_names(import *m)
+{
+    for (int i = 0; i < m->def->n_nodes; i++) {
+        const est_graph_def_node *node = m->def->nodes[i];
+
+        if (node->name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "node %d (%s) has no name", i, node->op);
+        if (est_map_get(&m->names, node->name) != NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "two nodes are called '%s'", node->name);
+        }
+        EST_TRY(est_map_put(&m->names, node->name, (void *)(uintptr_t)(i + 1)));
+    }
+    return EST_OK;
+}
+
+/* "a", "a:1" or "^a" */
+static est_status parse_input(const import *m, const char *text, import_edge *out)
+{
+    const char *colon = strrchr(text, ':'), *name = text;
+    size_t      size = strlen(text);
+    uintptr_t   found;
+    char       *end;
+
+    out->output = 0;
+    if (text[0] == '^') {
+        out->output = -1;
+        name++;
+        size--;
+    } else if (colon != NULL) {
+        long output = colon[1] >= '0' && colon[1] <= '9' ? strtol(colon + 1, &end, 10) : -1;
+
+        if (output < 0 || output > INT32_MAX || *end != '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "input '%s' does not end in the number of an output", text);
+        }
+        out->output = (int32_t)output;
+        size        = (size_t)(colon - text);
+    }
+    found = (uintptr_t)est_map_get_bytes(&m->names, name, size);
+    if (found == 0) return est_fail(EST_INVALID_ARGUMENT, "input '%s' is not in the graph", text);
+    out->node = (int32_t)(found - 1);
+    return EST_OK;
+}
+
+static est_status parse_inputs(const import *m, int i)
+{
+    const est_graph_def_node *node    = m->def->nodes[i];
+    import_edge              *edges   = &m->edges[m->first[i]];
+    bool                      control = false;
+
+    for (int k = 0; k < node->inputs.n; k++) {
+        EST_TRY(parse_input(m, node->inputs.items[k], &edges[k]));
+        if (edges[k].output >= 0 && control) {
+            return est_fail(EST_INVALID_ARGUMENT, "input '%s' comes after a control input", node->inputs.items[k]);
+        }
+        control = edges[k].output < 0;
+    }
+    return EST_OK;
+}
+
+/* --- attributes ------------------------------------------------------------------------------------------------- */
+
+static est_status convert_type(int32_t type, est_dtype *out)
+{
+    const char *name = est_dtype_proto_name(type);
+
+    if (type != EST_DTYPE_NONE && strcmp(est_dtype_name((est_dtype)type), "unknown") == 0) {
+        return est_fail(EST_UNIMPLEMENTED, "the type %s (%" PRId32 ")", name != NULL ? name : "unknown", type);
+    }
+    *out = (est_dtype)type;
+    return EST_OK;
+}
+
+static est_status convert_string(const import *m, est_str s, const char **out)
+{
+    return est_def_copy_text(est_graph_arena(m->graph), s, out);
+}
+
+static est_status convert_ints(const import *m, const est_def_value *list, est_i64s *out)
+{
+    int64_t *ints = est_arena_alloc(est_graph_arena(m->graph), sizeof *ints * ((size_t)list->n + 1));
+
+    if (ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (list->n > 0 && list->items[0].kind != EST_DEF_I) {
+        return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected int", est_def_kind_name(list->items[0].kind));
+    }
+    for (int i = 0; i < list->n; i++) ints[i] = list->items[i].i;
+    *out = (est_i64s){ ints, list->n };
+    return EST_OK;
+}
+
+/* A float that is the default's nearest one is the default: 0.1 stays 0.1 in a graph that was written and read. */
+static double convert_float(float f, const est_attr_def *def)
+{
+    return def->optional && (float)def->fallback.f == f ? def->fallback.f : (double)f;
+}
+
+static est_status convert_value(const import *m, const est_attr_def *def, const est_def_value *value, est_attr *out)
+{
+    static const est_def_kind kinds[] = {
+        [EST_ATTR_INT] = EST_DEF_I,     [EST_ATTR_FLOAT] = EST_DEF_F,       [EST_ATTR_BOOL] = EST_DEF_B,
+        [EST_ATTR_TYPE] = EST_DEF_TYPE, [EST_ATTR_SHAPE] = EST_DEF_SHAPE,   [EST_ATTR_STRING] = EST_DEF_S,
+        [EST_ATTR_INTS] = EST_DEF_LIST, [EST_ATTR_TENSOR] = EST_DEF_TENSOR,
+    };
+
+    if (value->kind != kinds[def->kind]) {
+        return est_fail(EST_INVALID_ARGUMENT, "the kind is %s, expected %s", est_def_kind_name(value->kind),
+                        est_def_kind_name(kinds[def->kind]));
+    }
+    *out = (est_attr){ .name = def->name, .kind = def->kind };
+    switch (def->kind) {
+    case EST_ATTR_INT: out->i = value->i; return EST_OK;
+    case EST_ATTR_FLOAT: out->f = convert_float(value->f, def); return EST_OK;
+    case EST_ATTR_BOOL: out->b = value->b; return EST_OK;
+    case EST_ATTR_TYPE: return convert_type(value->type, &out->type);
+    case EST_ATTR_SHAPE: out->shape = *value->shape; return EST_OK;
+    case EST_ATTR_STRING: return convert_string(m, value->s, &out->s);
+    case EST_ATTR_INTS: return convert_ints(m, value, &out->ints);
+    case EST_ATTR_TENSOR: return est_tensor_proto_parse(value->s, &out->tensor);
+    }
+    return EST_OK;
+}
+
+/* Whether an attribute that the op does not have can be passed over. */
+static bool says_nothing(const est_def_attr *attr)
+{
+    const est_def_value *value = &attr->value;
+
+    if (attr->name[0] == '_' || strcmp(attr->name, "debug_name") == 0) return true;
+    switch (value->kind) {
+    case EST_DEF_NONE: return true;
+    case EST_DEF_LIST: return value->n == 0;
+    case EST_DEF_S: return value->s.size == 0;
+    case EST_DEF_I: return value->i == 0;
+    case EST_DEF_F: return value->f == 0;
+    case EST_DEF_B: return !value->b;
+    case EST_DEF_TYPE: return value->type == EST_I32;
+    default: return false;
+    }
+}
+
+static const est_attr_def *find_attr(const est_signature *signature, const char *name)
+{
+    for (int i = 0; i < signature->n_attr; i++) {
+        if (strcmp(signature->attr[i].name, name) == 0) return &signature->attr[i];
+    }
+    return NULL;
+}
+
+/* The attributes of a node, *n of them; tensors among them are the caller's to free, also after a failure. */
+static est_status convert_attrs(const import *m, const est_graph_def_node *node, const est_signature *signature,
+                                est_attr *attrs, int *n)
+{
+    for (int i = 0; i < node->attrs.n; i++) {
+        const est_def_attr *attr = &node->attrs.items[i];
+        const est_attr_def *def  = find_attr(signature, attr->name);
+        est_status          status;
+
+        if (def == NULL && says_nothing(attr)) continue;
+        status = def != NULL ? convert_value(m, def, &attr->value, &attrs[*n])
+                             : est_fail(EST_UNIMPLEMENTED, "the op has no such attribute here");
+        if (status != EST_OK) return est_fail_context(status, "attribute '%s'", attr->name);
+        ++*n;
+    }
+    return EST_OK;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------------------------ */
+
+static est_status build_edges(const import *m, const est_op *op, int i, est_attrs attrs)
+{
+    const import_edge *edges  = &m->edges[m->first[i]];
+    int                n_data = 0, n = m->def->nodes[i]->inputs.n;
+    est_node           built;
+
+    for (; n_data < n && edges[n_data].output >= 0; n_data++) {
+        m->in[n_data] = est_output(m->built[edges[n_data].node], edges[n_data].output);
+    }
+    est_here("", 0); /* no line of a program is to blame */
+    built = est_build(m->graph, op, (est_nodes){ m->in, n_data }, attrs);
+    EST_TRY(est_graph_status(m->graph));
+    for (int k = n_data; k < n; k++) (void)est_after(built, m->built[edges[k].node]);
+    m->built[i] = built;
+    return est_graph_status(m->graph);
+}
+
+static est_status set_names(const import *m, int i)
+{
+    const est_graph_def_node *node = m->def->nodes[i];
+    est_node_def             *def  = est_graph_node(m->graph, m->built[i].id);
+
+    def->name   = est_arena_strdup(est_graph_arena(m->graph), node->name);
+    def->device = est_arena_strdup(est_graph_arena(m->graph), node->device);
+    if (def->name == NULL || def->device == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its name");
+    return EST_OK;
+}
+
+static est_status build_node(const import *m, int i)
+{
+    const est_graph_def_node *node = m->def->nodes[i];
+    const est_op             *op   = m->lookup(node->op);
+    est_attr                  attrs[EST_ATTR_MAX];
+    est_signature             signature;
+    est_status                status;
+    int                       n = 0;
+
+    if (op == NULL) return est_fail(EST_UNIMPLEMENTED, "there is no op '%s' here", node->op);
+    EST_TRY(est_signature_parse(op, &signature));
+    status = convert_attrs(m, node, &signature, attrs, &n);
+    if (status == EST_OK) status = build_edges(m, op, i, (est_attrs){ attrs, n });
+    if (status == EST_OK) status = set_names(m, i);
+    for (int k = 0; k < n; k++) {
+        if (attrs[k].kind == EST_ATTR_TENSOR) est_tensor_free(attrs[k].tensor);
+    }
+    return status;
+}
+
+/* The names of the graph are taken before anything is built: what is built has another name until it gets its own. */
+static est_status reserve_names(const import *m)
+{
+    for (int i = 0; i < m->def->n_nodes; i++) {
+        const char *name = m->def->nodes[i]->name;
+
+        if (est_map_get(&m->graph->names, name) != NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "the graph has a node called '%s' already", name);
+        }
+        if (est_graph_unique_name(m->graph, name) == NULL) {
+            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name '%s'", name);
+        }
+    }
+    return EST_OK;
+}
+
+/* Builds node `root` after everything it needs. A node on the way to another one has been visited but not built: meeting
+ * it again is a cycle. */
+static est_status build_with_inputs(import *m, int32_t root)
+{
+    int32_t depth = 0;
+
+    m->stack[depth++] = root;
+    m->seen[root]     = 0;
+    while (depth > 0) {
+        int32_t                   i    = m->stack[depth - 1];
+        const est_graph_def_node *node = m->def->nodes[i];
+        est_status                status;
+
+        if (m->seen[i] < node->inputs.n) {
+            int32_t from = m->edges[m->first[i] + m->seen[i]++].node;
+
+            if (m->built[from].graph != NULL) continue;
+            if (m->seen[from] >= 0) {
+                return node_fail(node, est_fail(EST_INVALID_ARGUMENT, "input '%s' depends on the node itself",
+                                                m->def->nodes[from]->name));
+            }
+            m->seen[from]     = 0;
+            m->stack[depth++] = from;
+            continue;
+        }
+        status = build_node(m, i);
+        if (status != EST_OK) return node_fail(node, status);
+        depth--;
+    }
+    return EST_OK;
+}
+
+/* In the order of the message as far as inputs allow: that order is also the one of operations on a variable. */
+static est_status build_all(import *m)
+{
+    for (int32_t i = 0; i < m->def->n_nodes; i++) m->seen[i] = -1;
+    for (int32_t i = 0; i < m->def->n_nodes; i++) {
+        if (m->built[i].graph == NULL) EST_TRY(build_with_inputs(m, i));
+    }
+    return EST_OK;
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------- */
+
+static est_status allocate(import *m)
+{
+    size_t n = (size_t)m->def->n_nodes + 1, n_edges = 0, n_in = 1;
+
+    m->first = est_alloc(sizeof *m->first * n);
+    for (int i = 0; i < m->def->n_nodes && m->first != NULL; i++) {
+        size_t n_inputs = (size_t)m->def->nodes[i]->inputs.n;
+
+        m->first[i] = (int32_t)n_edges;
+        n_edges += n_inputs;
+        if (n_inputs > n_in) n_in = n_inputs;
+        if (n_edges > INT32_MAX) return est_fail(EST_INVALID_ARGUMENT, "a graph of %zu edges", n_edges);
+    }
+    m->edges = est_alloc(sizeof *m->edges * (n_edges + 1));
+    m->seen  = est_alloc(sizeof *m->seen * n);
+    m->stack = est_alloc(sizeof *m->stack * n);
+    m->built = est_zalloc(sizeof *m->built * n);
+    m->in    = est_alloc(sizeof *m->in * n_in);
+    if (m->first == NULL || m->edges == NULL || m->seen == NULL || m->stack == NULL || m->built == NULL ||
+        m->in == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to import a graph");
+    }
+    return EST_OK;
+}
+
+static est_status run_import(import *m)
+{
+    EST_TRY(m->def->status);
+    EST_TRY(est_graph_status(m->graph));
+    EST_TRY(allocate(m));
+    EST_TRY(take_names(m));
+    for (int i = 0; i < m->def->n_nodes; i++) {
+        est_status status = parse_inputs(m, i);
+
+        if (status != EST_OK) return node_fail(m->def->nodes[i], status);
+    }
+    EST_TRY(reserve_names(m));
+    return build_all(m);
+}
+
+est_status est_graph_import(const est_graph_def *def, est_op_lookup lookup, est_graph *graph)
+{
+import m          = {.def = def, .lookup = lookup, .graph = graph };
+    est_status status = run_import(&m);
+
+    if (status != EST_OK && !est_graph_poisoned(graph)) (void)est_graph_poison(graph, status);
+    est_map_clear(&m.names);
+    est_free(m.edges);
+    est_free(m.first);
+    est_free(m.seen);
+    est_free(m.stack);
+    est_free(m.built);
+    est_free(m.in);
+    return status;
+}
