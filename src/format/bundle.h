@@ -4,8 +4,11 @@
  * through `<prefix>.index`.
  *
  * Writing: B1 neither file has its final name before all its bytes are on disk; B2 the data gets its name before the
- * index does. So a checkpoint whose index exists is whole, and the index is the commit mark. What checkpoints are
- * called, how many are kept and which is the latest is not decided here.
+ * index does; B3 a checkpoint that has the name already stays whole until the new index takes the place of its index
+ * in one step. So a checkpoint whose index exists is whole, and the index is the commit mark. For B3 the new data needs
+ * another name than the old: `-of-00002` where the old one is `-of-00001`, and the other way round; the number is part
+ * of the header, and readers open only the files that entries name. What checkpoints are called, how many are kept and
+ * which is the latest is not decided here.
  *
  * Reading: every byte that reaches a tensor has been checked against its CRC; a damaged file is an error that names the
  * file, the offset and the tensor, never a wrong value.
@@ -17,6 +20,7 @@
 #ifndef EST_FORMAT_BUNDLE_H
 #define EST_FORMAT_BUNDLE_H
 
+#include "base/pool.h"
 #include "format/bundle_entry.h"
 
 /* EST_BUNDLE_SLICE(start, length, start, length ...): a box with one pair an axis; length -1 takes the whole axis. */
@@ -44,7 +48,8 @@ EST_MUST_CHECK est_status est_bundle_begin(est_bundle_writer *writer, const char
 EST_MUST_CHECK est_status est_bundle_append(est_bundle_writer *writer, const void *bytes, size_t size);
 EST_MUST_CHECK est_status est_bundle_end(est_bundle_writer *writer);
 
-/* Commits: both files are on disk under their names when it returns (B1, B2). */
+/* Commits: both files are on disk under their names when it returns (B1 to B3). A checkpoint of the same name is
+ * replaced, or left as it was on failure. */
 EST_MUST_CHECK est_status est_bundle_finish(est_bundle_writer *writer);
 
 /* Frees the writer; one that was not finished leaves no file behind. NULL is fine. */
@@ -81,6 +86,17 @@ EST_MUST_CHECK est_status est_bundle_read(const est_bundle *bundle, const char *
  * tensor holds no particular values. */
 EST_MUST_CHECK est_status est_bundle_read_into(const est_bundle *bundle, const char *name,
                                                const est_bundle_slice *slice, est_tensor *into);
+
+/* Reads every byte of a tensor, also of one whose dtype est_tensor does not know, and checks it against its CRC. Variants
+ * (TensorFlow's 21) and strings of more than EST_RANK_MAX axes are only checked to be there. */
+EST_MUST_CHECK est_status est_bundle_verify(const est_bundle *bundle, const char *name);
+
+/* Whether all data files that entries name are there and large enough: what can be known without reading them. */
+EST_MUST_CHECK est_status est_bundle_check_files(const est_bundle *bundle);
+
+/* Has the threads of `pool` (borrowed until the bundle is closed) read and sum large tensors. From then on only one
+ * thread at a time may read. NULL: the calling thread does it. */
+void est_bundle_set_pool(est_bundle *bundle, est_pool *pool);
 
 /* "<prefix>.data-00001-of-00004" and "<prefix>.index", to be freed with est_free. */
 EST_MUST_CHECK est_status est_bundle_data_path(const char *prefix, int32_t shard, int32_t n_shards, char **out);

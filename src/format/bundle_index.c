@@ -286,7 +286,7 @@ est_status est_bundle_index_save(const est_bundle_index *index, int32_t n_shards
     const est_map_entry **entries;
     est_table_builder     table;
     est_wire_writer       message = { 0 };
-    est_str               bytes;
+    est_str               bytes   = { 0 };
     est_status            status;
 
     EST_TRY(sorted_entries(&index->entries, &entries));

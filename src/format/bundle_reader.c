@@ -3,8 +3,9 @@
  * Reading a checkpoint. A tensor is stored as one piece or as several slices of it; what is asked for is put together
  * from the parts of those pieces that lie within it.
  *
- * The CRC in the index covers a whole piece. So a piece is always read from its first byte to its last, in order: the
- * runs that are wanted go straight to where they belong, the rest through a small buffer, and all through the CRC. */
+ * The CRC in the index covers a whole piece. So a piece is always read from its first byte to its last: the runs that
+ * are wanted go straight to where they belong, the rest through a small buffer, and all through the CRC. A large piece
+ * that is wanted whole is read and summed in blocks by several threads, and the CRCs of the blocks are joined in order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,13 +22,17 @@
 #include "tensor/shape.h"
 
 #define BUFFER_SIZE ((size_t)64 << 10)
-#define CHUNK_SIZE  ((size_t)1 << 20) /* summed while it is in the cache */
+#define CHUNK_SIZE  ((size_t)256 << 10) /* summed while it is in the cache */
+#define BLOCK_SIZE  ((int64_t)4 << 20)  /* of a large piece: one task */
+
+#define DTYPE_VARIANT 21 /* TensorFlow's number; its data has a CRC of its own kind */
 
 struct est_bundle {
     char                    *prefix;
     est_bundle_index         index;
     const est_bundle_entry **named; /* [n_named], without slices; in the order of the table: by name */
     int                      n_named;
+    est_pool                *pool; /* NULL: one thread */
 };
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
@@ -84,6 +89,11 @@ void est_bundle_close(est_bundle *bundle)
     est_free(bundle);
 }
 
+void est_bundle_set_pool(est_bundle *bundle, est_pool *pool)
+{
+    bundle->pool = pool;
+}
+
 int est_bundle_count(const est_bundle *bundle)
 {
     return bundle->n_named;
@@ -121,6 +131,7 @@ typedef struct piece {
     const est_bundle_entry *entry;
     char                   *path;
     int                     fd;
+    est_pool               *pool;
     int64_t                 at; /* bytes of the piece handed out */
     uint32_t                crc;
     char                   *buffer; /* [BUFFER_SIZE]: bytes read but not handed out; NULL until needed */
@@ -139,6 +150,7 @@ static est_status piece_open(const est_bundle *bundle, const est_bundle_entry *e
     memset(p, 0, sizeof *p);
     p->entry = entry;
     p->fd    = -1;
+    p->pool  = bundle->pool;
     EST_TRY(est_bundle_data_path(bundle->prefix, entry->shard, bundle->index.header.n_shards, &p->path));
     p->fd = EST_FAULT_POINT("bundle.open") ? (errno = EIO, -1) : open(p->path, O_RDONLY | O_CLOEXEC);
     if (p->fd < 0 || fstat(p->fd, &info) != 0) return piece_fail(p, est_status_from_errno(errno), strerror(errno));
@@ -153,22 +165,36 @@ static void piece_close(piece *p)
     est_free(p->buffer);
 }
 
-static est_status read_file(const piece *p, char *to, size_t size, int64_t at)
+#define CUT_SHORT (-1) /* where an errno is expected: the file ended */
+
+static est_status fail_read(const piece *p, int error)
+{
+    if (error == CUT_SHORT) return piece_fail(p, EST_DATA_LOSS, "the file ends before it does");
+    return piece_fail(p, est_status_from_errno(error), strerror(error));
+}
+
+/* Reads from byte `at` of the piece; returns 0, an errno or CUT_SHORT. */
+static int try_read(const piece *p, char *to, size_t size, int64_t at)
 {
     while (size > 0) {
         ssize_t got = EST_FAULT_POINT("bundle.read") ? (errno = EIO, -1)
                                                      : pread(p->fd, to, size, p->entry->offset + at);
 
-        if (got == 0) return piece_fail(p, EST_DATA_LOSS, "the file ends before it does");
-        if (got < 0) {
-            if (errno == EINTR) continue;
-            return piece_fail(p, est_status_from_errno(errno), strerror(errno));
-        }
+        if (got == 0) return CUT_SHORT;
+        if (got < 0 && errno != EINTR) return errno;
+        if (got < 0) continue;
         to += got;
         at += got;
         size -= (size_t)got;
     }
-    return EST_OK;
+    return 0;
+}
+
+static est_status read_file(const piece *p, char *to, size_t size, int64_t at)
+{
+    int error = try_read(p, to, size, at);
+
+    return error == 0 ? EST_OK : fail_read(p, error);
 }
 
 /* Fills the empty buffer with what follows. */
@@ -221,6 +247,67 @@ static est_status piece_finish(piece *p)
         return piece_fail(p, EST_DATA_LOSS, "wrong checksum; the file is damaged");
     }
     return EST_OK;
+}
+
+/* --- a large piece, in blocks ----------------------------------------------------------------------------------- */
+
+typedef struct block {
+    uint32_t crc;
+    int      error; /* as of try_read */
+} block;
+
+typedef struct block_job {
+    const piece *piece;
+    char        *to; /* NULL: nowhere */
+    block       *blocks;
+} block_job;
+
+static int64_t block_size(const piece *p, int64_t i)
+{
+    int64_t left = p->entry->size - i * BLOCK_SIZE;
+
+    return left < BLOCK_SIZE ? left : BLOCK_SIZE;
+}
+
+static void read_block(void *arg, int64_t i, int thread)
+{
+    const block_job *job  = arg;
+    int64_t          size = block_size(job->piece, i);
+    block           *b    = &job->blocks[i];
+    char             unwanted[BUFFER_SIZE];
+
+    (void)thread;
+    for (int64_t at = 0; at < size;) {
+        size_t  max  = job->to != NULL ? CHUNK_SIZE : BUFFER_SIZE;
+        size_t  n    = (uint64_t)(size - at) < max ? (size_t)(size - at) : max;
+        int64_t from = i * BLOCK_SIZE + at;
+        char   *to   = job->to != NULL ? job->to + from : unwanted;
+
+        b->error = try_read(job->piece, to, n, from);
+        if (b->error != 0) return;
+        b->crc = est_crc32c_extend(b->crc, to, n);
+        at += (int64_t)n;
+    }
+}
+
+/* The whole piece to `to`, or nowhere when it is NULL. Nothing of it has been read yet. */
+static est_status piece_read_whole(piece *p, char *to)
+{
+    int64_t    n      = (p->entry->size + BLOCK_SIZE - 1) / BLOCK_SIZE;
+    block_job  job    = { .piece = p, .to = to };
+    est_status status = EST_OK;
+
+    if (n <= 1) return piece_read(p, to, p->entry->size);
+    job.blocks = est_zalloc((size_t)n * sizeof *job.blocks);
+    if (job.blocks == NULL) return piece_fail(p, EST_RESOURCE_EXHAUSTED, "no memory to read it");
+    est_pool_for(p->pool, n, read_block, &job);
+    for (int64_t i = 0; i < n && status == EST_OK; i++) {
+        if (job.blocks[i].error != 0) status = fail_read(p, job.blocks[i].error);
+        p->crc = est_crc32c_combine(p->crc, job.blocks[i].crc, (uint64_t)block_size(p, i));
+    }
+    p->at = p->entry->size;
+    est_free(job.blocks);
+    return status;
 }
 
 /* --- strings ---------------------------------------------------------------------------------------------------- */
@@ -368,7 +455,11 @@ static est_status read_numbers(piece *p, const overlap *o, est_tensor *into)
 {
     copy_job job = { .piece = p, .into = into, .element = est_dtype_size(p->entry->dtype) };
 
-    EST_TRY(for_each_run(o, copy_numbers, &job));
+    if (o->rank == 0 && o->run * (int64_t)job.element == p->entry->size) {
+        EST_TRY(piece_read_whole(p, (char *)est_tensor_data(into) + o->to_start * (int64_t)job.element));
+    } else {
+        EST_TRY(for_each_run(o, copy_numbers, &job));
+    }
     return piece_finish(p);
 }
 
@@ -622,4 +713,63 @@ est_status est_bundle_read_into(const est_bundle *bundle, const char *name, cons
     if (status == EST_OK) status = plan_run(bundle, &plan, into);
     plan_clear(&plan);
     return status;
+}
+
+/* --- checking --------------------------------------------------------------------------------------------------- */
+
+/* Calls visit(bundle, piece) for every stored piece of a tensor. */
+static est_status for_each_piece(const est_bundle *bundle, const est_bundle_entry *entry,
+                                 est_status (*visit)(const est_bundle *bundle, const est_bundle_entry *piece))
+{
+    if (entry->n_slices == 0) return visit(bundle, entry);
+    for (int i = 0; i < entry->n_slices; i++) {
+        const est_bundle_entry *slice = est_bundle_find_slice(bundle, entry, i);
+        char                    text[EST_BUNDLE_SLICE_TEXT_MAX];
+
+        if (slice == NULL) {
+            return est_fail(EST_DATA_LOSS, "%s.index: the slice %s of \"%s\" is missing; the file is damaged",
+                            bundle->prefix, est_bundle_slice_text(&entry->slices[i], text), entry->name);
+        }
+        EST_TRY(visit(bundle, slice));
+    }
+    return EST_OK;
+}
+
+static est_status verify_piece(const est_bundle *bundle, const est_bundle_entry *entry)
+{
+    piece      p;
+    est_status status = piece_open(bundle, entry, &p);
+
+    if (status == EST_OK && (int)entry->dtype != DTYPE_VARIANT) {
+        status = piece_read_whole(&p, NULL);
+        if (status == EST_OK) status = piece_finish(&p);
+    }
+    piece_close(&p);
+    return status;
+}
+
+/* One that can be read is checked as reading does, sizes and slices included; strings have to be read for their CRC. */
+est_status est_bundle_verify(const est_bundle *bundle, const char *name)
+{
+    const est_bundle_entry *entry = est_bundle_find(bundle, name);
+    read_plan               plan;
+    est_tensor             *strings = NULL;
+    est_status              status;
+
+    if (entry == NULL) return est_fail(EST_NOT_FOUND, "%s: has no tensor \"%s\"", bundle->prefix, name);
+    if (entry->dtype == EST_STRING || entry->dtype == EST_BOOL) {
+        status = est_bundle_read(bundle, name, NULL, &strings);
+        if (status == EST_OK) est_tensor_free(strings);
+        return status == EST_UNIMPLEMENTED ? for_each_piece(bundle, entry, check_file) : status;
+    }
+    status = plan_make(bundle, name, NULL, &plan);
+    plan_clear(&plan);
+    if (status != EST_OK && status != EST_UNIMPLEMENTED) return status;
+    return for_each_piece(bundle, entry, verify_piece);
+}
+
+est_status est_bundle_check_files(const est_bundle *bundle)
+{
+    for (int i = 0; i < bundle->n_named; i++) EST_TRY(for_each_piece(bundle, bundle->named[i], check_file));
+    return EST_OK;
 }

@@ -15,16 +15,18 @@
 #include "format/bundle_index.h"
 #include "tensor/shape.h"
 
-#define BUFFER_SIZE ((size_t)64 << 10) /* small tensors are gathered into writes of this size */
-#define CHUNK_SIZE  ((size_t)1 << 20)  /* large ones are summed and written while they are in the cache */
+#define BUFFER_SIZE ((size_t)64 << 10)  /* small tensors are gathered into writes of this size */
+#define CHUNK_SIZE  ((size_t)1 << 20)   /* large ones are summed and written while they are in the cache */
+#define START_SIZE  ((int64_t)32 << 20) /* so much is handed to the disk at once, while the next is being written */
 
 struct est_bundle_writer {
     char            *prefix;
-    char            *data_path; /* final name */
+    char            *data_path; /* final name; NULL until it is decided */
     char            *temp_path; /* name until finished */
     int              fd;        /* -1: closed */
     size_t           alignment;
-    int64_t          offset; /* bytes written or buffered */
+    int64_t          offset;  /* bytes written or buffered */
+    int64_t          started; /* bytes that the disk has been told to write */
     char            *buffer;
     size_t           n_buffered;
     est_bundle_index index;
@@ -59,6 +61,18 @@ est_status est_bundle_index_path(const char *prefix, char **out)
 }
 
 /* --- the data file ---------------------------------------------------------------------------------------------- */
+
+/* Without this the disk would rest until the sync at the end. Only a hint: errors come with the sync. */
+static void start_writeback(est_bundle_writer *writer)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    int64_t written = writer->offset - (int64_t)writer->n_buffered;
+
+    if (written - writer->started < START_SIZE) return;
+    (void)sync_file_range(writer->fd, writer->started, written - writer->started, SYNC_FILE_RANGE_WRITE);
+    writer->started = written;
+#endif
+}
 
 static est_status flush(est_bundle_writer *writer)
 {
@@ -196,6 +210,7 @@ est_status est_bundle_append(est_bundle_writer *writer, const void *bytes, size_
 
         writer->crc = est_crc32c_extend(writer->crc, p, n);
         EST_TRY(write_bytes(writer, p, n));
+        start_writeback(writer);
         p += n;
         size -= n;
     }
@@ -307,14 +322,20 @@ est_status est_bundle_add_slice(est_bundle_writer *writer, const char *name, con
 
 static est_status open_data(est_bundle_writer *writer)
 {
-    EST_TRY(est_bundle_data_path(writer->prefix, 0, 1, &writer->data_path));
-    EST_TRY(est_file_temp_name(writer->data_path, &writer->temp_path));
+    est_strbuf path = { 0 };
+    char      *data;
+    est_status status;
+
+    est_strbuf_printf(&path, "%s.data", writer->prefix);
+    EST_TRY(est_strbuf_take(&path, &data));
+    status = est_file_temp_name(data, &writer->temp_path);
+    est_free(data);
+    EST_TRY(status);
     writer->fd = EST_FAULT_POINT("bundle.create")
                      ? (errno = EIO, -1)
                      : open(writer->temp_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (writer->fd < 0) {
-        est_status status = est_status_from_errno(errno);
-
+        status = est_status_from_errno(errno);
         return est_fail(status, "cannot create %s: %s", writer->temp_path, strerror(errno));
     }
     return EST_OK;
@@ -343,22 +364,66 @@ est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bu
     return EST_OK;
 }
 
-/* An index of the same name goes first: it must not be seen beside the new data (B2). */
+/* How many data files the checkpoint that has this name already says it has; 0: there is none that could be read. */
+static est_status old_shards(const char *index_path, int32_t *out)
+{
+    est_bundle_index index  = { 0 };
+    est_status       status = est_file_exists(index_path) ? est_bundle_index_load(&index, index_path) : EST_NOT_FOUND;
+
+    *out = status == EST_OK ? index.header.n_shards : 0;
+    est_bundle_index_clear(&index);
+    return status == EST_RESOURCE_EXHAUSTED ? status : EST_OK;
+}
+
+/* What cannot be removed is only in the way; whoever removes the checkpoint removes it too. */
+static void remove_data(const char *prefix, int32_t n_shards)
+{
+    for (int32_t i = 0; i < n_shards; i++) {
+        char *path;
+
+        if (est_bundle_data_path(prefix, i, n_shards, &path) != EST_OK) return;
+        unlink(path);
+        est_free(path);
+    }
+}
+
+/* Takes the new data back, and an index that has its name although syncing its directory failed. With an older
+ * checkpoint of the name the index is one or the other's, and whichever it is keeps its data (B3). */
+static void roll_back(const est_bundle_writer *writer, const char *index_path, int32_t old, int32_t now)
+{
+    int32_t have = 0;
+
+    if (old == 0) {
+        unlink(index_path);
+    } else if (old_shards(index_path, &have) != EST_OK || have != old) {
+        return;
+    }
+    remove_data(writer->prefix, now);
+}
+
+/* Keeps B1 to B3. An old index that cannot be read is of no use to anyone and goes first. */
 static est_status commit(est_bundle_writer *writer, const char *index_path)
 {
+    int32_t    old, now;
     est_status status;
 
     EST_TRY(flush(writer));
-    EST_TRY(est_file_remove(index_path));
-    EST_TRY(est_file_commit(writer->temp_path, writer->data_path)); /* B1 */
-    close(writer->fd);
-    writer->fd = -1;
-    status     = est_bundle_index_save(&writer->index, 1, index_path);
-    if (status != EST_OK) { /* the index may have its name already, when only syncing the directory failed */
-        unlink(index_path);
-        unlink(writer->data_path);
+    EST_TRY(old_shards(index_path, &old));
+    now = old == 1 ? 2 : 1;
+    if (old == 0) EST_TRY(est_file_remove(index_path));
+    EST_TRY(est_bundle_data_path(writer->prefix, 0, now, &writer->data_path));
+    status = est_file_commit(writer->temp_path, writer->data_path);
+    if (status == EST_OK) {
+        close(writer->fd);
+        writer->fd = -1;
+        status     = est_bundle_index_save(&writer->index, now, index_path);
     }
-    return status;
+    if (status != EST_OK) {
+        roll_back(writer, index_path, old, now);
+        return status;
+    }
+    remove_data(writer->prefix, old);
+    return EST_OK;
 }
 
 est_status est_bundle_finish(est_bundle_writer *writer)

@@ -407,6 +407,24 @@ est_status est_session_write(est_session *session, const char *variable, const e
     return EST_OK;
 }
 
+est_status est_session_store(est_session *session, est_store **out)
+{
+    EST_TRY(check_session(session));
+    EST_TRY(find_variables(session));
+    *out = session->store;
+    return EST_OK;
+}
+
+est_pool *est_session_pool(const est_session *session)
+{
+    return session->pool;
+}
+
+const est_graph *est_session_graph(const est_session *session)
+{
+    return session->graph;
+}
+
 int est_session_variables(const est_session *session)
 {
     return est_store_size(session->store);

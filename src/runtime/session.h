@@ -6,8 +6,15 @@
 
 #include "estoc/session.h"
 #include "runtime/plan.h"
+#include "runtime/store.h"
 
 /* The plan behind a prepared step; borrowed until the session goes. */
 est_plan *est_step_plan(est_step *step);
+
+/* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads and
+ * the graph. Borrowed until the session goes. */
+EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);
+est_pool                 *est_session_pool(const est_session *session);
+const est_graph          *est_session_graph(const est_session *session);
 
 #endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints as files: find them, list what is in them, read single variables, check that they are whole.
+ *
+ * A checkpoint is named by its prefix ("runs/x/model.ckpt-500"), which is no file itself: beside it lie
+ * `<prefix>.index` and `<prefix>.data-00000-of-00001`. The format is TensorFlow's, and checkpoints that TensorFlow wrote
+ * (v1 Saver, Estimator, tf.train.Checkpoint, SavedModel) are read too. Writing is in <estoc/saver.h>.
+ *
+ * Damage is an error that names the file, the offset and the variable, never a wrong value.
+ *
+ * Threading: an open checkpoint may be read by any thread. */
+#ifndef ESTOC_CHECKPOINT_H
+#define ESTOC_CHECKPOINT_H
+
+#include "estoc/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EST_CHECKPOINT_PATH_MAX 4096 /* bytes of a path, its end included */
+
+typedef struct est_checkpoint est_checkpoint;
+
+/* Opens the checkpoint with that prefix; or the latest usable one of a model directory; or that of a SavedModel
+ * directory. In a model directory the file `checkpoint` says which is the latest. One whose files are missing or cut is
+ * logged as a warning, and the one before it is taken; where `checkpoint` itself is missing or damaged, or nothing that
+ * it names is usable, the directory is searched for `*-<step>.index`, the highest step first, which TensorFlow would not
+ * do. EST_NOT_FOUND: there is no checkpoint. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_open(const char *path, est_checkpoint **out);
+
+/* NULL is fine. */
+EST_API void est_checkpoint_close(est_checkpoint *checkpoint);
+
+/* Its prefix; borrowed until it is closed. */
+EST_API const char *est_checkpoint_path(const est_checkpoint *checkpoint);
+
+/* What a checkpoint says about one variable. */
+typedef struct est_checkpoint_variable {
+    const char *name;      /* its key in the checkpoint */
+    const char *full_name; /* of the variable ("dense/kernel") in a checkpoint of TensorFlow 2 objects, else NULL */
+    est_dtype   dtype;     /* TensorFlow's number; it may be one that est_tensor does not know */
+    est_shape   shape;     /* of the whole, also of a partitioned one; rank -1: more axes than EST_RANK_MAX */
+    int         n_slices;  /* of a partitioned one; 0: it is stored whole */
+    int64_t     bytes;     /* in the data files */
+} est_checkpoint_variable;
+
+/* The variables in the order of their names, bookkeeping of the format left out; borrowed until it is closed. */
+EST_API int                            est_checkpoint_count(const est_checkpoint *checkpoint);
+EST_API const est_checkpoint_variable *est_checkpoint_at(const est_checkpoint *checkpoint, int i);
+
+/* The variable with that key or full name; NULL when there is none, or several of that full name. */
+EST_API const est_checkpoint_variable *est_checkpoint_find(const est_checkpoint *checkpoint, const char *name);
+
+/* Reads a whole variable by its key or its full name, checked; partitioned ones are put together. The tensor is the
+ * caller's. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_read(const est_checkpoint *checkpoint, const char *name,
+                                                      est_tensor **out);
+
+/* Reads every byte and checks every CRC. The error names file, offset and variable of the first damage. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_verify(const est_checkpoint *checkpoint);
+
+/* The prefix of the latest checkpoint of a model directory as TensorFlow's latest_checkpoint finds it: what the file
+ * `checkpoint` says, if its index exists. EST_NOT_FOUND otherwise; nothing else is searched. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints as the rest of train/ sees them: which ones a directory has, and open ones from the inside. */
+#ifndef EST_TRAIN_CHECKPOINT_H
+#define EST_TRAIN_CHECKPOINT_H
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "estoc/checkpoint.h"
+#include "format/bundle.h"
+
+/* The checkpoints of a model directory. A zeroed struct is an empty list; clear it also after a failure. */
+typedef struct est_checkpoint_list {
+    est_arena   *arena;
+    const char **paths; /* [n] prefixes in the order to try them: as the state file says, then by falling step */
+    int          n, max;
+} est_checkpoint_list;
+
+/* Lists what the state file names, there or not, then what else is in the directory: `<name>-<step>.index`; any name
+ * when it is NULL. A damaged state file is logged and counts as none. A directory that does not exist has none. */
+EST_MUST_CHECK est_status est_checkpoint_list_make(est_checkpoint_list *list, const char *dir, const char *name);
+void                      est_checkpoint_list_clear(est_checkpoint_list *list);
+
+/* Calls attempt(user, prefix, &unusable) for the checkpoints of a directory, newest first, until one succeeds. A failure
+ * with *unusable set is the checkpoint's: it is logged, and the next is tried; any other ends the search. When a newer
+ * one has been saved meanwhile, which may have removed the one at hand, the search starts again instead. */
+typedef est_status (*est_checkpoint_attempt_fn)(void *user, const char *prefix, bool *unusable);
+EST_MUST_CHECK est_status est_checkpoint_try_all(const char *dir, const char *name, est_checkpoint_attempt_fn attempt,
+                                                 void *user);
+
+/* What to do with a path that a user gave. */
+typedef enum est_checkpoint_kind {
+    EST_CHECKPOINT_PREFIX,     /* itself */
+    EST_CHECKPOINT_DIRECTORY,  /* a model directory */
+    EST_CHECKPOINT_SAVED_MODEL /* a directory with variables/variables.index */
+} est_checkpoint_kind;
+EST_MUST_CHECK est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out);
+
+#define EST_SAVED_MODEL_PREFIX "variables/variables" /* within a SavedModel */
+
+/* "<dir>/<path>", or `path` when it is absolute; to be freed with est_free. */
+EST_MUST_CHECK est_status est_checkpoint_join(const char *dir, const char *path, char **out);
+
+/* Whether `<prefix>.index` exists. */
+EST_MUST_CHECK est_status est_checkpoint_exists(const char *prefix, bool *out);
+
+/* Copies a path for a caller that has room for EST_CHECKPOINT_PATH_MAX bytes. */
+EST_MUST_CHECK est_status est_checkpoint_put_path(const char *path, char out[EST_CHECKPOINT_PATH_MAX]);
+
+/* The checkpoint with exactly this prefix. */
+EST_MUST_CHECK est_status est_checkpoint_open_prefix(const char *prefix, est_checkpoint **out);
+
+/* Its tensors, for reading in other ways; borrowed until it is closed. */
+est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint);
+
+/* est_checkpoint_find that tells a name of several variables, an error, from one of none, NULL. */
+EST_MUST_CHECK est_status est_checkpoint_look_up(const est_checkpoint *checkpoint, const char *name,
+                                                 const est_checkpoint_variable **out);
+
+/* The variable whose name is most like `name`, of that dtype and shape (EST_DTYPE_NONE: any); NULL: none is. */
+const char *est_checkpoint_similar(const est_checkpoint *checkpoint, const char *name, est_dtype dtype,
+                                   const est_shape *shape);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Restoring: variables of a session from a checkpoint, all of them or none (S7).
+ *
+ * Values are read straight into the variables' memory, which plans point into and which therefore cannot be swapped for
+ * memory read aside. To change nothing on failure,
+ * - everything that the index can tell (names, dtypes, shapes) is checked before anything is read;
+ * - variables without a value may be overwritten at once: they are marked as initialised only when all have been read,
+ *   so a damaged file leaves them as they were, without a value. This is the usual case, a restore before
+ *   est_session_init, and reads each byte once;
+ * - when one of them has a value all are first read and summed without being stored, and then read again, mostly from
+ *   the page cache: the CRC runs at several times the speed of a disk, and a second copy of the model in memory, the
+ *   alternative, is what large models have least room for. Should the second reading fail after all (the file was
+ *   changed in between), the variables are marked as having no value: an error later rather than a mixture.
+ * A damaged checkpoint is so found before or while reading and the next one can be tried. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "runtime/session.h"
+#include "train/checkpoint.h"
+#include "train/saver.h"
+
+#define NAMED_MAX 10 /* missing variables that an error names */
+
+/* A variable to restore. */
+typedef struct target {
+    est_var    *var;
+    const char *stored; /* name to look for */
+    const char *key;    /* of the checkpoint at hand; NULL: it has none */
+} target;
+
+typedef struct restoring {
+    est_session               *session;
+    const est_restore_options *options;
+    target                    *targets;
+    int                        n, n_missing, n_filtered;
+    est_tensor               **extras;                        /* read from the checkpoint at hand */
+    char                       used[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint that was */
+} restoring;
+
+/* --- what to restore -------------------------------------------------------------------------------------------- */
+
+static const char *stored_name(const est_restore_options *options, const char *variable, bool *used)
+{
+    const char *stored = NULL;
+
+    for (int i = 0; i < options->renames.n; i++) {
+        if (strcmp(options->renames.data[i].variable, variable) != 0) continue;
+        used[i] = true;
+        return options->renames.data[i].stored;
+    }
+    if (options->rename != NULL) stored = options->rename(options->user, variable);
+    return stored != NULL ? stored : variable;
+}
+
+static est_status check_renames(const est_restore_options *options)
+{
+    for (int i = 0; i < options->renames.n; i++) {
+        const est_rename *rename = &options->renames.data[i];
+
+        if (rename->variable != NULL && rename->stored != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "rename %d lacks a name: \"%s\" from \"%s\"", i,
+                        rename->variable != NULL ? rename->variable : "NULL",
+                        rename->stored != NULL ? rename->stored : "NULL");
+    }
+    for (int i = 0; i < options->extras.n; i++) {
+        if (options->extras.data[i].name != NULL && options->extras.data[i].value != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "extra %d to restore lacks a name or a place for its value", i);
+    }
+    return EST_OK;
+}
+
+static est_status check_used(const est_restore_options *options, const bool *used)
+{
+    for (int i = 0; i < options->renames.n; i++) {
+        if (used[i]) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is to be restored from \"%s\", but no such variable is restored",
+                        options->renames.data[i].variable, options->renames.data[i].stored);
+    }
+    return EST_OK;
+}
+
+/* The targets of `vars`, and memory for what is read beside them. */
+static est_status choose_targets(restoring *r, est_var *const *vars, int n)
+{
+    const est_restore_options *options = r->options;
+    bool                      *used    = est_zalloc((size_t)options->renames.n + 1);
+    est_status                 status;
+
+    r->targets = est_zalloc(sizeof *r->targets * ((size_t)n + 1));
+    r->extras  = est_zalloc(sizeof(est_tensor *) * ((size_t)options->extras.n + 1));
+    if (used == NULL || r->targets == NULL || r->extras == NULL) {
+        est_free(used);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
+    }
+    for (int i = 0; i < n; i++) {
+        const char *name = vars[i]->name;
+
+        if (options->filter != NULL && !options->filter(options->user, name)) {
+            r->n_filtered++;
+        } else {
+            r->targets[r->n++] = (target){ vars[i], stored_name(options, name, used), NULL };
+        }
+    }
+    status = check_used(options, used);
+    est_free(used);
+    return status;
+}
+
+/* --- against a checkpoint --------------------------------------------------------------------------------------- */
+
+static est_status check_fit(const target *t, const est_checkpoint *checkpoint, const est_checkpoint_variable *stored)
+{
+    const est_view *value = &t->var->value;
+    char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+
+    if (stored->dtype == value->dtype && est_shape_equal(&stored->shape, &value->shape)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s %s, but \"%s\" in the checkpoint %s is %s %s",
+                    t->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want), stored->name,
+                    est_checkpoint_path(checkpoint), est_dtype_name(stored->dtype),
+                    est_shape_text(&stored->shape, have));
+}
+
+static est_status fail_missing(const restoring *r, const est_checkpoint *checkpoint)
+{
+    est_strbuf names = { 0 };
+    int        n     = 0;
+    est_status status;
+
+    for (int i = 0; i < r->n && n < NAMED_MAX; i++) {
+        const target *t = &r->targets[i];
+        const char   *similar;
+
+        if (t->key != NULL) continue;
+        similar = est_checkpoint_similar(checkpoint, t->stored, t->var->value.dtype, &t->var->value.shape);
+        est_strbuf_printf(&names, "%s\"%s\"", n++ > 0 ? ", " : "", t->stored);
+        if (similar != NULL) est_strbuf_printf(&names, " (it has \"%s\")", similar);
+    }
+    status = est_fail(EST_NOT_FOUND,
+                      "the checkpoint %s lacks %d of %d variables: %s%s. Give .renames, or .partial to leave them as "
+                      "they are",
+                      est_checkpoint_path(checkpoint), r->n_missing, r->n, est_strbuf_text(&names),
+                      n < r->n_missing ? ", ..." : "");
+    est_strbuf_clear(&names);
+    return status;
+}
+
+/* Finds every target; a model that does not fit is no fault of the checkpoint. */
+static est_status match(restoring *r, const est_checkpoint *checkpoint)
+{
+    r->n_missing = 0;
+    for (int i = 0; i < r->n; i++) {
+        const est_checkpoint_variable *stored;
+
+        EST_TRY(est_checkpoint_look_up(checkpoint, r->targets[i].stored, &stored));
+        if (stored != NULL) EST_TRY(check_fit(&r->targets[i], checkpoint, stored));
+        r->targets[i].key = stored != NULL ? stored->name : NULL;
+        r->n_missing += stored == NULL;
+    }
+    return r->n_missing == 0 || r->options->partial ? EST_OK : fail_missing(r, checkpoint);
+}
+
+static void drop_extras(restoring *r)
+{
+    for (int i = 0; r->extras != NULL && i < r->options->extras.n; i++) {
+        est_tensor_free(r->extras[i]);
+        r->extras[i] = NULL;
+    }
+}
+
+static est_status read_extras(restoring *r, const est_checkpoint *checkpoint)
+{
+    drop_extras(r);
+    for (int i = 0; i < r->options->extras.n; i++) {
+        const char *name = r->options->extras.data[i].name;
+
+        if (est_bundle_find(est_checkpoint_bundle(checkpoint), name) == NULL) continue;
+        EST_TRY(est_bundle_read(est_checkpoint_bundle(checkpoint), name, NULL, &r->extras[i]));
+    }
+    return EST_OK;
+}
+
+static bool any_has_value(const restoring *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].key != NULL && r->targets[i].var->initialized) return true;
+    }
+    return false;
+}
+
+static est_status verify(const restoring *r, const est_bundle *bundle)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].key != NULL) EST_TRY(est_bundle_verify(bundle, r->targets[i].key));
+    }
+    return EST_OK;
+}
+
+static est_status read_variable(const target *t, const est_bundle *bundle)
+{
+    const est_view *value = &t->var->value;
+    est_tensor     *tensor;
+    est_status      status;
+
+    EST_TRY(est_tensor_wrap(value->dtype, value->shape, value->data, NULL, NULL, &tensor));
+    status = est_bundle_read_into(bundle, t->key, NULL, tensor);
+    est_tensor_free(tensor);
+    return status;
+}
+
+static est_status read_variables(restoring *r, const est_bundle *bundle)
+{
+    est_status status = EST_OK;
+
+    for (int i = 0; i < r->n && status == EST_OK; i++) {
+        if (r->targets[i].key != NULL) status = read_variable(&r->targets[i], bundle);
+    }
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].key != NULL) r->targets[i].var->initialized = status == EST_OK;
+    }
+    return status;
+}
+
+static est_status read_checkpoint(restoring *r, const est_checkpoint *checkpoint)
+{
+    est_bundle *bundle = est_checkpoint_bundle(checkpoint);
+
+    est_bundle_set_pool(bundle, est_session_pool(r->session));
+    EST_TRY(read_extras(r, checkpoint));
+    if (any_has_value(r)) EST_TRY(verify(r, bundle));
+    return read_variables(r, bundle);
+}
+
+/* Restores from one checkpoint. Running out of memory is not its fault, nor is a model that does not fit. */
+static est_status restore_prefix(void *user, const char *prefix, bool *unusable)
+{
+    restoring      *r = user;
+    est_checkpoint *checkpoint;
+    est_status      status;
+
+    *unusable = false;
+    EST_TRY(est_checkpoint_put_path(prefix, r->used));
+    status    = est_checkpoint_open_prefix(prefix, &checkpoint);
+    *unusable = status != EST_RESOURCE_EXHAUSTED;
+    EST_TRY(status);
+    status    = match(r, checkpoint);
+    *unusable = false;
+    if (status == EST_OK) {
+        status    = read_checkpoint(r, checkpoint);
+        *unusable = status != EST_RESOURCE_EXHAUSTED;
+    }
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* --- where from ------------------------------------------------------------------------------------------------- */
+
+static est_status restore_path(restoring *r, const char *path)
+{
+    est_checkpoint_kind kind;
+    char               *prefix = NULL;
+    est_status          status;
+    bool                unusable;
+
+    EST_TRY(est_checkpoint_path_kind(path, &kind));
+    switch (kind) {
+    case EST_CHECKPOINT_PREFIX: return restore_prefix(r, path, &unusable);
+    case EST_CHECKPOINT_DIRECTORY: return est_checkpoint_try_all(path, NULL, restore_prefix, r);
+    case EST_CHECKPOINT_SAVED_MODEL: break;
+    }
+    EST_TRY(est_checkpoint_join(path, EST_SAVED_MODEL_PREFIX, &prefix));
+    status = restore_prefix(r, prefix, &unusable);
+    est_free(prefix);
+    return status;
+}
+
+static est_status restore(restoring *r, const est_saver *saver)
+{
+    est_var  **vars;
+    est_status status;
+    int        n;
+
+    EST_TRY(check_renames(r->options));
+    EST_TRY(est_saved_variables(r->session, &vars, &n));
+    status = choose_targets(r, vars, n);
+    est_free(vars);
+    EST_TRY(status);
+    if (r->options->path != NULL) return restore_path(r, r->options->path);
+    return est_checkpoint_try_all(est_saver_dir(saver), est_saver_name(saver), restore_prefix, r);
+}
+
+static void hand_over(restoring *r, est_restored *out)
+{
+    for (int i = 0; i < r->options->extras.n; i++) {
+        *r->options->extras.data[i].value = r->extras[i];
+        r->extras[i]                      = NULL;
+    }
+    if (out == NULL) return;
+    *out = (est_restored){ .n_restored = r->n - r->n_missing, .n_missing = r->n_missing, .n_filtered = r->n_filtered };
+    memcpy(out->path, r->used, sizeof out->path);
+}
+
+est_status est_saver_restore(const est_saver *saver, est_session *session, const est_restore_options *options,
+                             est_restored *out)
+{
+    est_restore_options own;
+    restoring           r = { .session = session, .options = &own };
+    est_status          status;
+
+    EST_TRY(est_saver_take_options("EST_RESTORE", options, &own, sizeof own));
+    if (saver == NULL && own.path == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "nothing to restore from: neither a saver nor a path was given");
+    }
+    status = restore(&r, saver);
+    if (status == EST_OK) hand_over(&r, out);
+    drop_extras(&r);
+    est_free(r.targets);
+    est_free(r.extras);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What saving and restoring share. */
+#ifndef EST_TRAIN_SAVER_H
+#define EST_TRAIN_SAVER_H
+
+#include "estoc/saver.h"
+#include "graph/variable.h"
+
+/* The variables of a session that checkpoints hold, by name: all but the local ones. The list is to be freed with
+ * est_free, the variables are borrowed until the session goes. */
+EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
+
+/* Copies options of the caller's size into a struct of `size` bytes; NULL: all zero. `macro` makes them. */
+EST_MUST_CHECK est_status est_saver_take_options(const char *macro, const void *given, void *out, size_t size);
+
+const char *est_saver_dir(const est_saver *saver);
+const char *est_saver_name(const est_saver *saver);
+
+#endif

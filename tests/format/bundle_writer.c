@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing over a checkpoint of the same name: the old one or the new one is there at every moment (B3). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "format/bundle.h"
+
+static char folder[64], prefix[96];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/est-bundle-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (mkdtemp(folder) == NULL) return -1;
+    snprintf(prefix, sizeof prefix, "%s/c", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder); /* fails when a test left a file */
+}
+
+/* Whether the folder has the file; removes it when told to. */
+static bool has(const char *suffix, bool take)
+{
+    char path[160];
+    bool there;
+
+    snprintf(path, sizeof path, "%s%s", prefix, suffix);
+    there = est_file_exists(path);
+    if (take) unlink(path);
+    return there;
+}
+
+static void remove_files(void)
+{
+    has(".index", true);
+    has(".data-00000-of-00001", true);
+    has(".data-00000-of-00002", true);
+}
+
+static est_status write_value(float value)
+{
+    est_bundle_writer *writer = NULL;
+    est_tensor        *tensor = NULL;
+    est_status         status = est_tensor_f32(EST_SHAPE(1), &value, &tensor);
+
+    if (status == EST_OK) status = est_bundle_writer_create(prefix, 0, &writer);
+    if (status == EST_OK) status = est_bundle_add(writer, "v", tensor);
+    if (status == EST_OK) status = est_bundle_finish(writer);
+    est_bundle_writer_free(writer);
+    est_tensor_free(tensor);
+    return status;
+}
+
+static float read_value(void)
+{
+    est_bundle *bundle;
+    est_tensor *tensor;
+    float       value;
+
+    assert_int_equal(est_bundle_open(prefix, &bundle), EST_OK);
+    assert_int_equal(est_bundle_read(bundle, "v", NULL, &tensor), EST_OK);
+    value = *(const float *)est_tensor_data(tensor);
+    est_tensor_free(tensor);
+    est_bundle_close(bundle);
+    return value;
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(write_value((float)i), EST_OK);
+        assert_true(read_value() == (float)i);
+        assert_int_equal(has(".data-00000-of-00001", false), i % 2 == 0);
+        assert_int_equal(has(".data-00000-of-00002", false), i % 2 == 1);
+    }
+    remove_files();
+}
+
+/* Four data files of a merge give way to one. */
+static void test_over_a_merged_one(void **state)
+{
+    const char *const parts[2] = { "a", "b" };
+    char              paths[2][128];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        est_bundle_writer *writer;
+        est_tensor        *tensor;
+
+        snprintf(paths[i], sizeof paths[i], "%s-%s", prefix, parts[i]);
+        assert_int_equal(est_tensor_f32(EST_SHAPE(1), &(float){ 1 }, &tensor), EST_OK);
+        assert_int_equal(est_bundle_writer_create(paths[i], 0, &writer), EST_OK);
+        assert_int_equal(est_bundle_add(writer, parts[i], tensor), EST_OK);
+        assert_int_equal(est_bundle_finish(writer), EST_OK);
+        est_bundle_writer_free(writer);
+        est_tensor_free(tensor);
+    }
+    assert_int_equal(est_bundle_merge((const char *const[]){ paths[0], paths[1] }, 2, prefix), EST_OK);
+    assert_true(has(".data-00001-of-00002", false));
+    assert_int_equal(write_value(5), EST_OK);
+    assert_true(read_value() == 5);
+    assert_false(has(".data-00001-of-00002", false));
+    assert_false(has(".data-00000-of-00002", false));
+    remove_files();
+}
+
+/* Every allocation and every system call fails once: the old value stays, or the new one is there and only its directory
+ * was not synced. */
+static void test_failures(void **state)
+{
+    int kinds = 1;
+
+    (void)state;
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    kinds = 2;
+#endif
+    for (int kind = 0; kind < kinds; kind++) {
+        bool fired = true;
+        int  n_new = 0;
+
+        for (int64_t n = 1; fired; n++) {
+            est_status status;
+
+            assert_int_equal(write_value(1), EST_OK);
+            if (kind == 0) est_fault_arm_alloc(n);
+            if (kind == 1) est_fault_arm(n);
+            status = write_value(2);
+            fired  = est_fault_fired();
+            est_fault_arm_alloc(0);
+            est_fault_arm(0);
+            if (status == EST_OK) assert_true(read_value() == 2);
+            if (status != EST_OK && read_value() != 1) n_new++;
+            remove_files();
+        }
+        assert_int_equal(n_new, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_over_a_merged_one),
+        cmocka_unit_test(test_failures),
+    };
+
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The object graph of TensorFlow 2 checkpoints: TensorFlow's own message, hand-made ones, cut and changed ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "format/object_graph.h"
+#include "format/wire.h"
+
+static void put_tensor(est_wire_writer *w, const char *full_name, const char *key)
+{
+    size_t node = est_wire_begin(w, 1), tensor = est_wire_begin(w, 2);
+
+    est_wire_put_string(w, 1, "VARIABLE_VALUE");
+    if (full_name != NULL) est_wire_put_string(w, 2, full_name);
+    if (key != NULL) est_wire_put_string(w, 3, key);
+    est_wire_end(w, tensor);
+    est_wire_end(w, node);
+}
+
+static est_status parse(est_object_graph *graph, const void *bytes, size_t size)
+{
+    memset(graph, 0, sizeof *graph);
+    return est_object_graph_parse(graph, (est_str){ bytes, size });
+}
+
+static void read_golden(char **bytes, size_t *size)
+{
+    assert_int_equal(est_file_read(EST_SOURCE_DIR "/tests/golden/format/object_graph.bin", bytes, size), EST_OK);
+}
+
+static void test_tensorflow(void **state)
+{
+    const est_object_tensor *tensor;
+    est_object_graph         graph;
+    char                    *bytes;
+    size_t                   size;
+
+    (void)state;
+    read_golden(&bytes, &size);
+    assert_int_equal(parse(&graph, bytes, size), EST_OK);
+    est_free(bytes); /* names are copies */
+    assert_true(graph.n_nodes > 20);
+    tensor = est_map_get(&graph.by_name, "dense/kernel");
+    assert_string_equal(tensor->checkpoint_key, "model/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_int_equal(tensor->n_same_name, 1);
+    tensor = est_map_get(&graph.by_key, "odd..name/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_string_equal(tensor->full_name, "odd");
+    tensor = est_map_get(&graph.by_name, "twin");
+    assert_string_equal(tensor->checkpoint_key, "twins/0/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_int_equal(tensor->n_same_name, 2);
+    assert_string_equal(((est_object_tensor *)est_map_get(&graph.by_name, "Adam/dense_1/bias/v"))->checkpoint_key,
+                        "model/layer_with_weights-1/bias/.OPTIMIZER_SLOT/optimizer/v/.ATTRIBUTES/VARIABLE_VALUE");
+    est_object_graph_clear(&graph);
+}
+
+static void test_made_by_hand(void **state)
+{
+    est_wire_writer  w = { 0 };
+    est_object_graph graph;
+
+    (void)state;
+    assert_int_equal(parse(&graph, "", 0), EST_OK);
+    assert_int_equal(graph.n_nodes, 0);
+    est_object_graph_clear(&graph);
+
+    put_tensor(&w, "a", "x");
+    put_tensor(&w, NULL, "nameless");
+    put_tensor(&w, "keyless", NULL);
+    put_tensor(&w, "a", "x"); /* one variable that two objects hold is one */
+    est_wire_put_u64(&w, 77, 5);
+    assert_int_equal(est_wire_writer_status(&w), EST_OK);
+    assert_int_equal(parse(&graph, w.data, w.size), EST_OK);
+    assert_int_equal(graph.n_nodes, 4);
+    assert_int_equal(graph.by_name.n, 1);
+    assert_int_equal(((est_object_tensor *)est_map_get(&graph.by_name, "a"))->n_same_name, 1);
+    est_object_graph_clear(&graph);
+    est_wire_writer_clear(&w);
+}
+
+static void test_errors(void **state)
+{
+    static const uint8_t with_nul[] = { 0x0a, 0x09, 0x12, 0x07, 0x12, 0x02, 'a', 0, 0x1a, 0x01, 'k' };
+    est_object_graph     graph;
+
+    (void)state;
+    assert_int_equal(parse(&graph, with_nul, sizeof with_nul), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "NUL"));
+    est_object_graph_clear(&graph);
+    assert_int_equal(parse(&graph, "\x0a\x03\x10", 3), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "TrackableObjectGraph"));
+    est_object_graph_clear(&graph);
+    assert_int_equal(parse(&graph, "\x0a\x02\x10\x01", 4), EST_DATA_LOSS); /* attributes that are a number */
+    est_object_graph_clear(&graph);
+}
+
+/* An error or a graph, never a read past the end. */
+static void test_every_cut_and_flip(void **state)
+{
+    est_object_graph graph;
+    char            *bytes, *copy;
+    size_t           size;
+
+    (void)state;
+    read_golden(&bytes, &size);
+    for (size_t n = 0; n < size; n++) {
+        copy = est_alloc(n + 1);
+        memcpy(copy, bytes, n);
+        if (parse(&graph, copy, n) != EST_OK) assert_true(strlen(est_error_message()) > 0);
+        est_object_graph_clear(&graph);
+        est_free(copy);
+    }
+    for (size_t bit = 0; bit < 8 * size; bit += 3) {
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+        if (parse(&graph, bytes, size) != EST_OK) assert_true(strlen(est_error_message()) > 0);
+        est_object_graph_clear(&graph);
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+    }
+    est_free(bytes);
+}
+
+static void test_failures(void **state)
+{
+    est_object_graph graph;
+    char            *bytes;
+    size_t           size;
+    bool             fired = true;
+
+    (void)state;
+    read_golden(&bytes, &size);
+    for (int64_t n = 1; fired; n++) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = parse(&graph, bytes, size);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        est_object_graph_clear(&graph);
+    }
+    est_free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tensorflow),         cmocka_unit_test(test_made_by_hand), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_every_cut_and_flip), cmocka_unit_test(test_failures),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Searching a model directory while another process saves into it. */
+#include "train/checkpoint.h"
+
+#include "train/saver_test.h"
+
+/* A reader that finds its checkpoint gone because a newer one was saved. */
+typedef struct race {
+    est_saver   *saver;
+    const model *m;
+    int          n_saves; /* how often it loses */
+    int          n_attempts;
+    int          step;
+    char         last[256];
+} race;
+
+static est_status lose_race(void *user, const char *prefix, bool *unusable)
+{
+    race *r = user;
+
+    r->n_attempts++;
+    snprintf(r->last, sizeof r->last, "%s", prefix);
+    if (r->n_saves-- <= 0) return EST_OK;
+    assert_ok(save_step(r->saver, r->m, r->step++));
+    *unusable = true;
+    return est_fail(EST_NOT_FOUND, "gone");
+}
+
+static void test_newer_one_meanwhile(void **state)
+{
+    model m = make_model();
+    race  r = { .m = &m, .n_saves = 3, .step = 1 };
+
+    (void)state;
+    watch_log();
+    assert_ok(est_saver_create(at("race"), EST_SAVER(.keep_max = 1), &r.saver));
+    assert_ok(save_step(r.saver, &m, 0));
+    assert_ok(est_checkpoint_try_all(at("race"), NULL, lose_race, &r));
+    assert_int_equal(r.n_attempts, 4);
+    assert_string_equal(r.last, at("race/model.ckpt-3"));
+    assert_int_equal(n_warnings, 0);
+
+    r = (race){ .saver = r.saver, .m = &m, .n_saves = 1, .step = 3 }; /* the same step, replaced */
+    assert_ok(est_checkpoint_try_all(at("race"), NULL, lose_race, &r));
+    assert_int_equal(r.n_attempts, 2);
+    assert_int_equal(n_warnings, 0);
+
+    r = (race){ .saver = r.saver, .m = &m, .n_saves = 1000, .step = 4 }; /* it ends */
+    assert_int_equal(est_checkpoint_try_all(at("race"), NULL, lose_race, &r), EST_DATA_LOSS);
+    assert_true(r.n_attempts < 20);
+    est_saver_free(r.saver);
+    est_log_set_sink(NULL, NULL);
+    end_model(&m);
+}
+
+static est_status refuse(void *user, const char *prefix, bool *unusable)
+{
+    (void)prefix;
+    ++*(int *)user;
+    *unusable = false;
+    return est_fail(EST_INVALID_ARGUMENT, "the model does not fit");
+}
+
+/* What is not the checkpoint's fault ends the search, as it is. */
+static void test_other_errors(void **state)
+{
+    int n = 0;
+
+    (void)state;
+    expect_error(est_checkpoint_try_all(GOLDEN "/canned", NULL, refuse, &n), EST_INVALID_ARGUMENT, "does not fit");
+    assert_int_equal(n, 1);
+}
+
+static void test_order(void **state)
+{
+    static const char *const files[] = { "a-5.index",
+                                         "a-20.index",
+                                         "a-3.index",
+                                         "b-7.index",
+                                         "-4.index",
+                                         "a-.index",
+                                         "a-1x.index",
+                                         "a-99999999999999999999.index",
+                                         "a-4.index2",
+                                         "a.index",
+                                         "a-30.data-00000-of-00001" };
+    est_checkpoint_list      list    = { 0 };
+
+    (void)state;
+    assert_ok(est_dir_create(at("list")));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[128];
+
+        snprintf(path, sizeof path, "list/%s", files[i]);
+        put_bytes(at(path), "", 0);
+    }
+    put_bytes(at("list/checkpoint"), "model_checkpoint_path: 'a-5' all_model_checkpoint_paths: ['gone', 'a-5']", 72);
+    assert_ok(est_checkpoint_list_make(&list, at("list"), "a"));
+    assert_int_equal(list.n, 4);
+    assert_string_equal(list.paths[0], at("list/a-5"));
+    assert_string_equal(list.paths[1], at("list/gone"));
+    assert_string_equal(list.paths[2], at("list/a-20"));
+    assert_string_equal(list.paths[3], at("list/a-3"));
+    est_checkpoint_list_clear(&list);
+    assert_ok(est_checkpoint_list_make(&list, at("list"), NULL));
+    assert_int_equal(list.n, 5);
+    assert_string_equal(list.paths[3], at("list/b-7"));
+    est_checkpoint_list_clear(&list);
+    assert_ok(est_checkpoint_list_make(&list, at("no such directory"), NULL));
+    assert_int_equal(list.n, 0);
+    est_checkpoint_list_clear(&list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_newer_one_meanwhile),
+        cmocka_unit_test(test_other_errors),
+        cmocka_unit_test(test_order),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Restoring: by name, renamed, in part; from TensorFlow's checkpoints; and from damaged ones, where the one before is
+ * used and no session ever gets a wrong value or a part of one. */
+#include <errno.h>
+
+#include "base/json.h"
+#include "format/bundle.h"
+#include "train/saver_test.h"
+
+static est_saver *two_saved(const char *dir, const model *m)
+{
+    est_saver *saver;
+
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    assert_ok(save_step(saver, m, 1));
+    assert_ok(save_step(saver, m, 2));
+    return saver;
+}
+
+static void test_newest(void **state)
+{
+    model        m = make_model(), fresh = make_model();
+    est_saver   *saver = two_saved(at("newest"), &m);
+    est_restored done;
+
+    (void)state;
+    set_tag(&m, 99);
+    assert_ok(est_saver_restore(saver, m.session, NULL, &done));
+    assert_int_equal(get_tag(&m), 2);
+    assert_string_equal(done.path, at("newest/model.ckpt-2"));
+    assert_int_equal(done.n_restored, 3);
+    assert_int_equal(done.n_missing, 0);
+    assert_int_equal(done.n_filtered, 0);
+    assert_ok(est_saver_restore(saver, fresh.session, EST_RESTORE(.path = at("newest/model.ckpt-1")), NULL));
+    assert_int_equal(get_tag(&fresh), 1);
+    est_saver_free(saver);
+    end_model(&m);
+    end_model(&fresh);
+}
+
+static void test_nothing_there(void **state)
+{
+    model      m = make_model();
+    est_saver *saver;
+
+    (void)state;
+    assert_ok(est_saver_create(at("nothing"), NULL, &saver));
+    expect_error(est_saver_restore(saver, m.session, NULL, NULL), EST_NOT_FOUND, at("nothing"));
+    expect_error(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("nowhere")), NULL), EST_NOT_FOUND,
+                 at("nowhere.index"));
+    expect_error(est_saver_restore(NULL, m.session, NULL, NULL), EST_INVALID_ARGUMENT, "neither a saver nor a path");
+    expect_error(est_saver_restore(saver, NULL, NULL, NULL), EST_INVALID_ARGUMENT, "session");
+    expect_error(est_saver_restore(saver, m.session, &(est_restore_options){ .partial = true }, NULL),
+                 EST_INVALID_ARGUMENT, "EST_RESTORE");
+    assert_int_equal(get_tag(&m), -1);
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+static void test_extras(void **state)
+{
+    model       m = make_model();
+    est_saver  *saver;
+    est_tensor *position, *text, *got[3] = { NULL };
+    int64_t     numbers[2] = { 5, 6 };
+    est_str     word       = { "epoch", 5 };
+
+    (void)state;
+    assert_ok(est_saver_create(at("extras"), NULL, &saver));
+    set_tag(&m, 1);
+    assert_ok(est_tensor_i64(EST_SHAPE(2), numbers, &position));
+    assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE_SCALAR, &word, &text));
+    assert_ok(est_saver_save(saver, m.session, 1,
+                             EST_SAVE(.extras = EST_EXTRAS({ "input/position", position }, { "input/unit", text })),
+                             NULL));
+    assert_ok(est_saver_restore(saver, m.session,
+                                EST_RESTORE(.extras = EST_EXTRAS_OUT({ "input/unit", &got[0] }, { "absent", &got[1] },
+                                                                     { "input/position", &got[2] })),
+                                NULL));
+    assert_memory_equal(((const est_str *)est_tensor_data(got[0]))->data, "epoch", 5);
+    assert_null(got[1]);
+    assert_memory_equal(est_tensor_data(got[2]), numbers, sizeof numbers);
+    expect_error(est_saver_restore(saver, m.session, EST_RESTORE(.extras = EST_EXTRAS_OUT({ "x", NULL })), NULL),
+                 EST_INVALID_ARGUMENT, "extra 0");
+    for (int i = 0; i < 3; i++) est_tensor_free(got[i]);
+    est_tensor_free(position);
+    est_tensor_free(text);
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------ */
+
+/* A session with a variable of the old model, one renamed, one new. */
+static model make_changed_model(est_shape bias)
+{
+    model m = { 0 };
+
+    assert_ok(est_graph_create(1, &m.graph));
+    est_variable(m.graph, "layer/kernel", EST_F32, EST_SHAPE(3, 2));
+    est_variable(m.graph, "dense/bias", EST_F32, bias);
+    est_variable(m.graph, "new", EST_F32, EST_SHAPE(1));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    return m;
+}
+
+static const char *to_layer(void *user, const char *variable)
+{
+    ++*(int *)user;
+    return strcmp(variable, "dense/bias") == 0 ? "layer/bias" : NULL;
+}
+
+static bool not_new(void *user, const char *variable)
+{
+    (void)user;
+    return strcmp(variable, "new") != 0;
+}
+
+static void test_names(void **state)
+{
+    model        m = make_model(), changed = make_changed_model(EST_SHAPE(2));
+    est_saver   *saver   = two_saved(at("names"), &m);
+    est_renames  renames = EST_RENAMES({ "dense/bias", "layer/bias" });
+    est_restored done;
+    int          calls = 0;
+
+    (void)state;
+    expect_error(est_saver_restore(saver, changed.session, NULL, NULL), EST_NOT_FOUND, "lacks 2 of 3 variables");
+    assert_non_null(strstr(est_error_message(), "\"dense/bias\" (it has \"layer/bias\"), \"new\". Give"));
+    assert_int_equal(variable_tag(changed.session, "layer/kernel"), -1);
+
+    assert_ok(est_saver_restore(saver, changed.session, EST_RESTORE(.partial = true), &done));
+    assert_int_equal(done.n_restored, 1);
+    assert_int_equal(done.n_missing, 2);
+    assert_int_equal(variable_tag(changed.session, "layer/kernel"), 2);
+    assert_int_equal(variable_tag(changed.session, "dense/bias"), -1); /* left to est_session_init */
+
+    assert_ok(est_saver_restore(saver, changed.session, EST_RESTORE(.filter = not_new, .renames = renames), &done));
+    assert_int_equal(done.n_restored, 2);
+    assert_int_equal(done.n_filtered, 1);
+    assert_int_equal(variable_tag(changed.session, "dense/bias"), 2);
+
+    write_tag(changed.session, "dense/bias", EST_F32, EST_SHAPE(2), 77);
+    write_tag(changed.session, "new", EST_F32, EST_SHAPE(1), 78);
+    assert_ok(est_saver_restore(saver, changed.session,
+                                EST_RESTORE(.partial = true, .rename = to_layer, .user = &calls), &done));
+    assert_int_equal(variable_tag(changed.session, "dense/bias"), 2);
+    assert_int_equal(variable_tag(changed.session, "new"), 78);
+    assert_int_equal(calls, 3);
+
+    renames = EST_RENAMES({ "dense/bias", "layer/bias" }, { "nobody", "layer/bias" });
+    expect_error(est_saver_restore(saver, changed.session, EST_RESTORE(.partial = true, .renames = renames), NULL),
+                 EST_INVALID_ARGUMENT, "\"nobody\"");
+    renames = EST_RENAMES({ "dense/bias", NULL });
+    expect_error(est_saver_restore(saver, changed.session, EST_RESTORE(.renames = renames), NULL), EST_INVALID_ARGUMENT,
+                 "rename 0");
+    est_saver_free(saver);
+    end_model(&m);
+    end_model(&changed);
+}
+
+/* A model that does not fit is an error about the model: the checkpoint before is not tried. */
+static void test_misfit(void **state)
+{
+    model       m = make_model(), changed = make_changed_model(EST_SHAPE(1, 2));
+    est_saver  *saver   = two_saved(at("misfit"), &m);
+    est_renames renames = EST_RENAMES({ "dense/bias", "layer/bias" });
+
+    (void)state;
+    watch_log();
+    write_tag(changed.session, "layer/kernel", EST_F32, EST_SHAPE(3, 2), 50);
+    expect_error(est_saver_restore(saver, changed.session, EST_RESTORE(.partial = true, .renames = renames), NULL),
+                 EST_INVALID_ARGUMENT, "variable 'dense/bias' is float32 [1,2], but \"layer/bias\" in the checkpoint");
+    assert_non_null(strstr(est_error_message(), "model.ckpt-2 is float32 [2]"));
+    renames = EST_RENAMES({ "dense/bias", "global_step" });
+    expect_error(est_saver_restore(saver, changed.session, EST_RESTORE(.partial = true, .renames = renames), NULL),
+                 EST_INVALID_ARGUMENT, "is int64 []");
+    assert_int_equal(variable_tag(changed.session, "layer/kernel"), 50);
+    assert_int_equal(n_warnings, 0);
+    est_log_set_sink(NULL, NULL);
+    est_saver_free(saver);
+    end_model(&m);
+    end_model(&changed);
+}
+
+static void test_many_missing(void **state)
+{
+    model      m = make_model(), other = { 0 };
+    est_saver *saver = two_saved(at("many"), &m);
+
+    (void)state;
+    assert_ok(est_graph_create(1, &other.graph));
+    for (int i = 0; i < 15; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "v%02d", i);
+        est_variable(other.graph, name, EST_F32, EST_SHAPE(1));
+    }
+    assert_ok(est_session_create(other.graph, EST_SESSION(.threads = 1), &other.session));
+    expect_error(est_saver_restore(saver, other.session, NULL, NULL), EST_NOT_FOUND,
+                 "lacks 15 of 15 variables: \"v00\", \"v01\"");
+    assert_non_null(strstr(est_error_message(), "\"v09\", ..."));
+    est_saver_free(saver);
+    end_model(&m);
+    end_model(&other);
+}
+
+/* --- TensorFlow's ----------------------------------------------------------------------------------------------- */
+
+static est_json *load_golden(const char *name)
+{
+    char      path[256], *bytes;
+    size_t    size;
+    est_json *values;
+
+    snprintf(path, sizeof path, "%s/%s", GOLDEN, name);
+    assert_ok(est_file_read(path, &bytes, &size));
+    assert_ok(est_json_parse(bytes, size, path, &values));
+    est_free(bytes);
+    return values;
+}
+
+static est_dtype golden_dtype(const est_json *value)
+{
+    const char *name;
+
+    assert_ok(est_json_string(value, &name, "dtype"));
+    if (strcmp(name, "int64") == 0) return EST_I64;
+    return strcmp(name, "bool") == 0 ? EST_BOOL : EST_F32;
+}
+
+static est_shape golden_shape(const est_json *value)
+{
+    est_shape shape = { 0 };
+    size_t    n;
+
+    assert_ok(est_json_array(value, &(est_json *){ NULL }, &n, "shape"));
+    shape.rank = (int32_t)n;
+    for (size_t i = 0; i < n; i++) assert_ok(est_json_i64(value, &shape.dim[i], "shape[%d]", (int)i));
+    return shape;
+}
+
+/* Makes a session with the variables of a golden file, restores it from `path` and compares every value. */
+static void restore_golden(const char *json, const char *path)
+{
+    est_json    *values = load_golden(json), *value;
+    model        m      = { 0 };
+    est_restored done;
+    const char  *key;
+    int          n = 0;
+
+    assert_ok(est_graph_create(1, &m.graph));
+    json_object_foreach(values, key, value)
+    {
+        const char *name = key;
+
+        if (est_json_get(value, "variable") != NULL) assert_ok(est_json_string(value, &name, "variable"));
+        if (strcmp(name, "twin") == 0) continue; /* two variables of one name: see test_twins */
+        est_variable(m.graph, name, golden_dtype(value), golden_shape(value));
+        n++;
+    }
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 2), &m.session));
+    assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = path), &done));
+    assert_int_equal(done.n_restored, n);
+    json_object_foreach(values, key, value)
+    {
+        const char *name = key;
+        est_tensor *got;
+        est_json   *numbers;
+        size_t      n_numbers;
+
+        if (est_json_get(value, "variable") != NULL) assert_ok(est_json_string(value, &name, "variable"));
+        if (strcmp(name, "twin") == 0) continue;
+        assert_ok(est_session_read(m.session, name, &got));
+        assert_ok(est_json_array(value, &numbers, &n_numbers, "values"));
+        assert_int_equal(n_numbers, est_tensor_count(got));
+        for (size_t i = 0; i < n_numbers; i++) {
+            const est_json *number = json_array_get(numbers, i);
+            double          want   = json_is_boolean(number) ? json_is_true(number) : json_number_value(number);
+
+            assert_true(nn_element(got, (int64_t)i) == want); /* printed with all digits */
+        }
+        est_tensor_free(got);
+    }
+    est_json_free(values);
+    end_model(&m);
+}
+
+/* The canned estimator's input layers are stored in slices and restored whole. */
+static void test_canned_estimator(void **state)
+{
+    est_checkpoint *checkpoint;
+
+    (void)state;
+    assert_ok(est_checkpoint_open(GOLDEN "/canned", &checkpoint));
+    assert_int_equal(est_checkpoint_find(checkpoint, "linear/linear_model/job/weights")->n_slices, 2);
+    est_checkpoint_close(checkpoint);
+    restore_golden("canned.json", GOLDEN "/canned");
+    restore_golden("canned.json", GOLDEN "/canned/model.ckpt-2");
+}
+
+static void test_object_checkpoint(void **state)
+{
+    (void)state;
+    restore_golden("object.json", GOLDEN "/object");
+}
+
+static void test_twins(void **state)
+{
+    model       m       = { 0 };
+    est_renames renames = EST_RENAMES({ "twin", "twins/1/.ATTRIBUTES/VARIABLE_VALUE" });
+
+    (void)state;
+    assert_ok(est_graph_create(1, &m.graph));
+    est_variable(m.graph, "twin", EST_F32, EST_SHAPE(1));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    expect_error(est_saver_restore(NULL, m.session, EST_RESTORE(.path = GOLDEN "/object"), NULL), EST_INVALID_ARGUMENT,
+                 "2 variables are called \"twin\"");
+    assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = GOLDEN "/object", .renames = renames), NULL));
+    assert_int_equal(variable_tag(m.session, "twin"), 3);
+    end_model(&m);
+}
+
+/* A SavedModel keeps a checkpoint under variables/variables. */
+static void test_saved_model(void **state)
+{
+    (void)state;
+    assert_ok(est_dir_create(at("exported/variables")));
+    copy_file(GOLDEN "/canned/model.ckpt-2.index", at("exported/variables/variables.index"));
+    copy_file(GOLDEN "/canned/model.ckpt-2.data-00000-of-00001",
+              at("exported/variables/variables.data-00000-of-00001"));
+    restore_golden("canned.json", at("exported"));
+}
+
+/* --- damage ----------------------------------------------------------------------------------------------------- */
+
+/* The tag after restoring a session that had `before` (-1: no values); the warnings say how often a checkpoint was
+ * given up. */
+static est_status restore_over(est_saver *saver, int before, int *tag)
+{
+    model      m = make_model();
+    est_status status;
+    est_error  error;
+
+    if (before >= 0) set_tag(&m, before);
+    watch_log();
+    status = est_saver_restore(saver, m.session, NULL, NULL);
+    est_error_take(status, &error);
+    *tag = get_tag(&m);
+    end_model(&m);
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+/* Restores with the newest damaged somehow. It may be read rightly all the same (one bit of an index only spells the
+ * same number longer); else the one before is used, with one warning that names the file. */
+static int expect_newest_or_before(est_saver *saver, int before, const char *file)
+{
+    int tag;
+
+    assert_ok(restore_over(saver, before, &tag));
+    if (tag == 1) {
+        assert_int_equal(n_warnings, 1);
+        assert_non_null(strstr(last_warning, file));
+    } else {
+        assert_int_equal(tag, 2);
+        assert_int_equal(n_warnings, 0);
+    }
+    return tag;
+}
+
+static void damage_file(est_saver *saver, const char *path)
+{
+    char  *bytes;
+    size_t size;
+    int    n_right = 0;
+
+    assert_ok(est_file_read(path, &bytes, &size));
+    for (size_t n = 0; n < size; n++) {
+        put_bytes(path, bytes, n);
+        assert_int_equal(expect_newest_or_before(saver, (int)(n % 2) * 51 - 1, path), 1);
+    }
+    for (size_t i = 0; i < 2 * size; i++) {
+        bytes[i / 2] = (char)(bytes[i / 2] ^ (i % 2 == 0 ? 1 : 0x80));
+        put_bytes(path, bytes, size);
+        n_right += expect_newest_or_before(saver, (int)(i % 3) * 25 - 1, path) == 2;
+        bytes[i / 2] = (char)(bytes[i / 2] ^ (i % 2 == 0 ? 1 : 0x80));
+    }
+    assert_true(n_right <= 1);
+    unlink(path);
+    assert_int_equal(expect_newest_or_before(saver, -1, path), 1);
+    put_bytes(path, bytes, size);
+    assert_int_equal(expect_newest_or_before(saver, -1, path), 2);
+    est_free(bytes);
+}
+
+/* Cut at every byte, every byte changed, missing: over sessions with and without values. */
+static void test_every_damage(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = two_saved(at("damage"), &m);
+
+    (void)state;
+    damage_file(saver, at("damage/model.ckpt-2.data-00000-of-00001"));
+    damage_file(saver, at("damage/model.ckpt-2.index"));
+    est_log_set_sink(NULL, NULL);
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+/* The warning of a damaged data file says where and in which variable. */
+static void test_warning_text(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = two_saved(at("warning"), &m);
+    char      *bytes;
+    size_t     size;
+    int        tag;
+
+    (void)state;
+    assert_ok(est_file_read(at("warning/model.ckpt-2.data-00000-of-00001"), &bytes, &size));
+    bytes[20] ^= 4; /* after global_step (8 bytes) and layer/bias (8 bytes) */
+    put_bytes(at("warning/model.ckpt-2.data-00000-of-00001"), bytes, size);
+    est_free(bytes);
+    assert_ok(restore_over(saver, 5, &tag));
+    assert_int_equal(tag, 1);
+    assert_non_null(strstr(last_warning, "warning/model.ckpt-2.data-00000-of-00001: \"layer/kernel\" at offset 16"));
+    est_saver_free(saver);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+static void flip_last_byte(const char *path)
+{
+    char  *bytes;
+    size_t size;
+
+    assert_ok(est_file_read(path, &bytes, &size));
+    bytes[size - 1] ^= 1;
+    put_bytes(path, bytes, size);
+    est_free(bytes);
+}
+
+/* Nothing usable: each is listed with its reason, and the session is as it was. */
+static void test_all_damaged(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = two_saved(at("all"), &m);
+    int        tag;
+
+    (void)state;
+    flip_last_byte(at("all/model.ckpt-1.data-00000-of-00001"));
+    flip_last_byte(at("all/model.ckpt-2.data-00000-of-00001"));
+    for (int before = -1; before <= 40; before += 41) {
+        expect_error(restore_over(saver, before, &tag), EST_DATA_LOSS, "none is usable");
+        assert_non_null(strstr(est_error_message(), "model.ckpt-1.data"));
+        assert_non_null(strstr(est_error_message(), "model.ckpt-2.data"));
+        assert_int_equal(tag, before);
+        assert_int_equal(n_warnings, 2);
+    }
+    /* The one that was asked for is not replaced by another. */
+    assert_ok(save_step(saver, &m, 3));
+    expect_error(est_saver_restore(saver, m.session, EST_RESTORE(.path = at("all/model.ckpt-2")), NULL), EST_DATA_LOSS,
+                 "layer/kernel");
+    assert_int_equal(get_tag(&m), 3);
+    est_saver_free(saver);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+/* A damaged extra spoils its checkpoint too: all is from one. */
+static void test_damaged_extra(void **state)
+{
+    model       m = make_model();
+    est_saver  *saver;
+    est_tensor *extra, *got = NULL;
+    est_extras  extras;
+
+    (void)state;
+    watch_log();
+    assert_ok(est_saver_create(at("extra"), NULL, &saver));
+    for (int64_t i = 1; i <= 2; i++) {
+        assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &i, &extra));
+        extras = EST_EXTRAS({ "z", extra });
+        set_tag(&m, (int)i);
+        assert_ok(est_saver_save(saver, m.session, i, EST_SAVE(.extras = extras), NULL));
+        est_tensor_free(extra);
+    }
+    flip_last_byte(at("extra/model.ckpt-2.data-00000-of-00001"));
+    assert_ok(est_saver_restore(saver, m.session, EST_RESTORE(.extras = EST_EXTRAS_OUT({ "z", &got })), NULL));
+    assert_true(nn_element(got, 0) == 1);
+    assert_int_equal(get_tag(&m), 1);
+    est_tensor_free(got);
+    est_saver_free(saver);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+/* Without a state file, or with a damaged one, the highest step of the saver's name counts. */
+static void test_no_state_file(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = two_saved(at("stateless"), &m), *other;
+    int        tag;
+
+    (void)state;
+    assert_ok(save_step(saver, &m, 10)); /* not by the letters: after 2 */
+    assert_ok(est_saver_create(at("stateless"), EST_SAVER(.name = "other"), &other));
+    assert_ok(save_step(other, &m, 50));
+    put_bytes(at("stateless/model.ckpt-99.index.tmp-1-1"), "x", 1);
+    put_bytes(at("stateless/model.ckpt-x.index"), "x", 1);
+    for (int i = 0; i < 2; i++) {
+        if (i == 0) unlink(at("stateless/checkpoint"));
+        if (i == 1) put_bytes(at("stateless/checkpoint"), "model_checkpoint_path: \"mod", 27);
+        assert_ok(restore_over(saver, -1, &tag));
+        assert_int_equal(tag, 10);
+        assert_int_equal(n_warnings, i);
+        assert_int_equal(restored_tag(at("stateless")), 50); /* any name */
+    }
+    assert_non_null(strstr(last_warning, "stateless/checkpoint:1"));
+    est_saver_free(saver);
+    est_saver_free(other);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+/* The state file's order wins over the steps: training may have gone back. */
+static void test_state_file_order(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = two_saved(at("order"), &m);
+    int        tag;
+
+    (void)state;
+    assert_ok(save_step(saver, &m, 1));
+    assert_ok(restore_over(saver, -1, &tag));
+    assert_int_equal(tag, 1);
+    est_saver_free(saver);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+/* --- failures --------------------------------------------------------------------------------------------------- */
+
+/* Every allocation and every system call fails once: the session is as before, or restored whole; memory is no reason
+ * to take an older checkpoint, a disk that cannot be read is. */
+static void test_every_failure(void **state)
+{
+    model       m     = make_model();
+    est_saver  *saver = two_saved(at("failures"), &m);
+    est_tensor *got   = NULL;
+    int         kinds = 2;
+
+    (void)state;
+    watch_log();
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    kinds = 4;
+#endif
+    for (int kind = 0; kind < kinds; kind++) {
+        int  before = kind % 2 == 0 ? -1 : 40;
+        bool fired  = true;
+
+        for (int64_t n = 1; fired; n++) {
+            model      session = make_model();
+            est_status status;
+            int        tag;
+
+            if (before >= 0) set_tag(&session, before);
+            if (kind < 2) est_fault_arm_alloc(n);
+            if (kind >= 2) est_fault_arm(n);
+            status = est_saver_restore(saver, session.session,
+                                       EST_RESTORE(.extras = EST_EXTRAS_OUT({ "global_step", &got })), NULL);
+            fired  = est_fault_fired();
+            est_fault_arm_alloc(0);
+            est_fault_arm(0);
+            tag = get_tag(&session);
+            if (status == EST_OK) {
+                assert_true(tag == 2 || (kind >= 2 && tag == 1));
+                assert_true(nn_element(got, 0) == tag);
+                est_tensor_free(got);
+                got = NULL;
+            } else {
+                assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+                assert_true(kind < 2);
+                assert_null(got);
+                assert_true(tag == before || tag == -1); /* -1: while they were being written */
+            }
+            end_model(&session);
+            assert_true(n < 1000);
+        }
+    }
+    est_saver_free(saver);
+    end_model(&m);
+    est_log_set_sink(NULL, NULL);
+}
+
+/* Large enough for several threads to share the reading. */
+static void test_large(void **state)
+{
+    const int64_t n = 5000001;
+    model         m = { 0 };
+    est_tensor   *value, *got;
+    est_saver    *saver;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &m.graph));
+    est_variable(m.graph, "large", EST_F32, EST_SHAPE(n));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 3), &m.session));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n), &value));
+    for (int64_t i = 0; i < n; i++) ((float *)est_tensor_data(value))[i] = (float)i;
+    assert_ok(est_session_write(m.session, "large", value));
+    assert_ok(est_saver_create(at("large"), NULL, &saver));
+    assert_ok(est_saver_save(saver, m.session, 1, NULL, NULL));
+    write_tag(m.session, "large", EST_F32, EST_SHAPE(n), 1);
+    est_fault_arm(0);
+    assert_ok(est_saver_restore(saver, m.session, NULL, NULL));
+    assert_ok(est_session_read(m.session, "large", &got));
+    assert_memory_equal(est_tensor_data(got), est_tensor_data(value), est_tensor_bytes(value));
+    est_tensor_free(got);
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    est_fault_arm(est_fault_hits() - 1); /* a read among the last of the five blocks, in whatever thread */
+    watch_log();
+    expect_error(est_saver_restore(saver, m.session, NULL, NULL), EST_DATA_LOSS, strerror(EIO));
+    assert_string_equal(est_fault_name(), "bundle.read");
+    est_fault_arm(0);
+    assert_ok(est_saver_restore(saver, m.session, NULL, NULL));
+#endif
+
+    flip_last_byte(at("large/model.ckpt-1.data-00000-of-00001"));
+    write_tag(m.session, "large", EST_F32, EST_SHAPE(n), 1);
+    watch_log();
+    expect_error(est_saver_restore(saver, m.session, NULL, NULL), EST_DATA_LOSS, "\"large\" at offset 0");
+    assert_int_equal(variable_tag(m.session, "large"), 1);
+    est_log_set_sink(NULL, NULL);
+    est_tensor_free(value);
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_extras),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_misfit),
+        cmocka_unit_test(test_many_missing),
+        cmocka_unit_test(test_canned_estimator),
+        cmocka_unit_test(test_object_checkpoint),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_saved_model),
+        cmocka_unit_test(test_every_damage),
+        cmocka_unit_test(test_warning_text),
+        cmocka_unit_test(test_all_damaged),
+        cmocka_unit_test(test_damaged_extra),
+        cmocka_unit_test(test_no_state_file),
+        cmocka_unit_test(test_state_file_order),
+        cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_large),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
