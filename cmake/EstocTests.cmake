@@ -2,10 +2,11 @@
 # The tests: every tests/<folder>/<name>.c is one cmocka program, test_<folder>_<name>, known to CTest under that name.
 #
 # Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
-# `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer.
+# `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer. `interop` needs
+# TensorFlow and is what `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
-set(est_thread_tests "^base/pool" "^(runtime|kernels|data|net|cluster|collective|train)/")
+set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|train)/")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
 if(EST_SANITIZE STREQUAL "fuzzer")
@@ -68,6 +69,14 @@ foreach(source IN LISTS est_test_sources)
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" TIMEOUT ${est_test_seconds} ENVIRONMENT "${est_test_environment}")
+    if(folder STREQUAL "interop")
+        set_tests_properties(${test} PROPERTIES TIMEOUT 300) # a cold start of TensorFlow may take a minute
+    endif()
+    if(folder STREQUAL "cli")
+        target_compile_definitions(${test} PRIVATE
+            "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
+        add_dependencies(${test} estoc_cli)
+    endif()
     if(folder STREQUAL "cluster")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes: not beside another test
         if(TARGET estoc_cli)

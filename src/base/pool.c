@@ -24,13 +24,10 @@
 #include "base/pool.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,10 +35,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 #define THREADS_MAX       1024
 #define LOOP_TASKS_MAX    (INT64_C(1) << 31) /* of one ticket; longer loops are run in pieces */
@@ -56,9 +53,9 @@
 
 typedef struct worker {
     _Alignas(64) atomic_int cpu; /* where it runs tasks; -1: it does not */
-    est_pool *pool;
-    pthread_t thread;
-    int       index;
+    est_pool  *pool;
+    est_thread thread;
+    int        index;
 } worker;
 
 /* When a thread last was pushed off its core, to know whether it may poll. */
@@ -108,15 +105,6 @@ static void cpu_pause(void)
 #elif defined(__aarch64__)
     __asm__ __volatile__("yield");
 #endif
-}
-
-/* Not est_now_ns: polling is about the machine, whatever clock a test has injected. */
-static int64_t poll_clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static void futex_wait(atomic_uint_least32_t *word, uint32_t expected)
@@ -212,13 +200,13 @@ static bool poll_for(est_pool *pool, pool_condition ready, pool_condition core_w
 
     if (ready(pool)) return true;
     if (!pool->may_poll) return false;
-    start = before = poll_clock_ns();
+    start = before = est_machine_ns();
     while (start >= self->no_poll_until) {
         for (int i = 0; i < POLL_PAUSES; i++) {
             cpu_pause();
             if (ready(pool)) return true;
         }
-        now = poll_clock_ns();
+        now = est_machine_ns();
         if (now - before > LOST_CORE_NS) poller_note_jump(self, now);
         if (now - start > limit_ns || core_wanted(pool)) return false;
         before = now;
@@ -271,10 +259,10 @@ static void pool_wake(est_pool *pool, uint32_t n)
     int64_t  start, cost, average;
 
     if (sleepers == 0) return;
-    start = poll_clock_ns();
+    start = est_machine_ns();
     atomic_fetch_add(&pool->signal, 1);
     futex_wake(&pool->signal, (int)(n < sleepers ? n : sleepers));
-    cost = poll_clock_ns() - start;
+    cost = est_machine_ns() - start;
     if (cost > LOST_CORE_NS) return; /* the woken thread took our core: not what a wake-up costs */
     average = atomic_load_explicit(&pool->wake_ns, memory_order_relaxed);
     atomic_store_explicit(&pool->wake_ns, average + (cost - average) / 8, memory_order_relaxed);
@@ -343,23 +331,6 @@ int est_pool_threads(const est_pool *pool)
     return pool != NULL ? pool->n_threads : 1;
 }
 
-/* Cores this process may run on; at least 1. */
-static int cores_allowed(void)
-{
-    int n_cores = 1;
-
-    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
-        cpu_set_t *set  = CPU_ALLOC(cpus);
-        size_t     size = CPU_ALLOC_SIZE(cpus);
-        bool       fits = set != NULL && sched_getaffinity(0, size, set) == 0;
-
-        if (fits) n_cores = CPU_COUNT_S(size, set);
-        CPU_FREE(set);
-        if (fits || set == NULL || errno != EINVAL) break;
-    }
-    return n_cores > 0 ? n_cores : 1;
-}
-
 /* What EST_NUM_THREADS says; `fallback` when it is not set. */
 static est_status threads_from_environment(int fallback, int *out)
 {
@@ -385,31 +356,20 @@ static void workers_join(est_pool *pool, int n)
 {
     atomic_store(&pool->stop, true);
     pool_wake(pool, INT_MAX);
-    for (int i = 0; i < n; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (int i = 0; i < n; i++) est_thread_join(&pool->workers[i].thread);
 }
 
-/* Starts one worker with all signals blocked: they belong to the program's own threads. */
 static est_status worker_start(worker *self)
 {
-    sigset_t all, before;
-    char     name[16];
-    int      error;
+    char name[16];
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&self->thread, NULL, worker_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "cannot start pool thread %d: %s", self->index, strerror(error));
-    }
     snprintf(name, sizeof name, "est-pool-%d", self->index);
-    pthread_setname_np(self->thread, name);
-    return EST_OK;
+    return est_thread_start(&self->thread, name, worker_main, self);
 }
 
 est_status est_pool_create(int n_threads, est_pool **out)
 {
-    int        n_cores = cores_allowed();
+    int        n_cores = est_cores_allowed();
     est_pool  *pool;
     est_status status;
     size_t     bytes;
