@@ -4,11 +4,15 @@
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 
+#include "estoc/checkpoint.h"
+#include "estoc/csv.h"
+#include "estoc/dataset.h"
 #include "estoc/example.h"
 #include "estoc/graph.h"
 #include "estoc/log.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
+#include "estoc/saver.h"
 #include "estoc/session.h"
 #include "estoc/status.h"
 #include "estoc/tensor.h"

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Datasets: where the rows come from and what happens to them on the way to a model.
+ *
+ *     est_dataset *d = est_dataset_files("train-*.tfrecord");
+ *
+ *     d = est_dataset_tfrecords(d, EST_INTERLEAVE(.cycle = 4));
+ *     d = est_dataset_shuffle(d, 10000, seed);
+ *     d = est_dataset_repeat(d, EST_FOREVER);
+ *     d = est_dataset_parse_examples(d, specs, n_specs, 128, EST_PARSE(.workers = EST_AUTO));
+ *     d = est_dataset_prefetch(d, 2);
+ *     status = est_dataset_finish(d, &dataset);
+ *
+ *     status = est_iterator_create(dataset, &rows);
+ *     while ((status = est_iterator_next(rows, element)) == EST_OK) ... est_element_clear(element, n);
+ *     (EST_OUT_OF_RANGE, without a message, is the end)
+ *
+ * A dataset is a chain of stages; each takes the one before it. A stage that fails hands its error down the chain, so
+ * only est_dataset_finish needs a check. A dataset yields elements; an element is one value for each component, and
+ * which components there are is known before the first element is.
+ *
+ * Order: the same dataset gives the same elements in the same order every time, however many workers it has; seeds
+ * make the order of a shuffle. What breaks this says so (`unordered`).
+ *
+ * Position: est_iterator_save gives the position as a tensor, to be kept in a checkpoint; a new iterator of the same
+ * dataset put there by est_iterator_restore goes on with the very next element. Buffered rows (shuffle, prefetch) are in
+ * it, so a large shuffle of large rows makes a large position.
+ *
+ * Bad rows: a row that cannot be decoded is an error that names its file and line (or record). With `bad_rows_max` such
+ * rows are left out, warned about and counted, until there are more than that.
+ *
+ * Threading: a finished dataset is immutable, any thread; an iterator belongs to one thread at a time. Callbacks of a
+ * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. */
+#ifndef ESTOC_DATASET_H
+#define ESTOC_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "estoc/csv.h"
+#include "estoc/example.h"
+#include "estoc/status.h"
+#include "estoc/tensor.h"
+#include "estoc/tfrecord.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_dataset  est_dataset;
+typedef struct est_iterator est_iterator;
+
+/* What is known of one component of every element. */
+typedef struct est_component {
+    const char *name;
+    est_dtype   dtype;
+    est_shape   shape;  /* of the values; -1: differs between elements */
+    bool        ragged; /* rows of unequal length: splits are there, and the first dimension of shape counts values */
+} est_component;
+
+/* The value of one component in one element. Tensors are shared: take a reference to keep one. */
+typedef struct est_field {
+    est_tensor *values;
+    est_tensor *splits; /* int64, as in est_ragged; NULL unless the component is ragged */
+} est_field;
+
+/* A dataset whose stages are all sound, in *out; or the first error of any of them, and nothing is left to free. */
+EST_API EST_MUST_CHECK est_status est_dataset_finish(est_dataset *dataset, est_dataset **out);
+
+/* Frees a dataset, finished or not, with the stages before it. Iterators keep what they need. NULL is fine. */
+EST_API void est_dataset_free(est_dataset *dataset);
+
+/* The components of a finished dataset, borrowed until it is freed; find: -1 when there is none of that name. */
+EST_API int                  est_dataset_components(const est_dataset *dataset);
+EST_API const est_component *est_dataset_component(const est_dataset *dataset, int i);
+EST_API int                  est_dataset_find(const est_dataset *dataset, const char *name);
+
+/* --- iterating -------------------------------------------------------------------------------------------------- */
+
+/* A new iterator before the first element. It shares the dataset. */
+EST_API EST_MUST_CHECK est_status est_iterator_create(const est_dataset *dataset, est_iterator **out);
+
+/* The next element into element[n components], which the caller clears. EST_OUT_OF_RANGE at the end. After any other
+ * failure the iterator only repeats it. */
+EST_API EST_MUST_CHECK est_status est_iterator_next(est_iterator *iterator, est_field *element);
+
+/* Gives the tensors back and zeroes the fields. */
+EST_API void est_element_clear(est_field *element, int n);
+
+/* The position as a uint8 vector. */
+EST_API EST_MUST_CHECK est_status est_iterator_save(est_iterator *iterator, est_tensor **out);
+
+/* Puts a new iterator at a saved position. The dataset must have the same stages; the error says which differs. After a
+ * failure the iterator is good only for freeing. */
+EST_API EST_MUST_CHECK est_status est_iterator_restore(est_iterator *iterator, const est_tensor *position);
+
+typedef struct est_iterator_stats {
+    int64_t elements;  /* handed out */
+    int64_t bad_rows;  /* left out, in all stages */
+    double  wait_secs; /* spent in est_iterator_next */
+} est_iterator_stats;
+
+/* What the iterator has done so far. */
+EST_API est_iterator_stats est_iterator_get_stats(const est_iterator *iterator);
+
+/* Stops the threads and frees the iterator. NULL is fine. */
+EST_API void est_iterator_free(est_iterator *iterator);
+
+/* --- sources ---------------------------------------------------------------------------------------------------- */
+
+typedef struct est_named_tensor {
+    const char *name;
+    est_tensor *tensor;
+} est_named_tensor;
+
+typedef struct est_named_tensors {
+    const est_named_tensor *data;
+    int                     n;
+} est_named_tensors;
+
+#define EST_NAMED_TENSORS(...)                                                                                         \
+    ((est_named_tensors){ (const est_named_tensor[]){ __VA_ARGS__ },                                                   \
+                          (int)(sizeof((const est_named_tensor[]){ __VA_ARGS__ }) / sizeof(est_named_tensor)) })
+
+/* Row i of every tensor is element i: est_dataset_slices(EST_NAMED_TENSORS({ "image", images }, { "digit", digits })).
+ * The tensors are shared and have the same number of rows. */
+EST_API est_dataset *est_dataset_slices(est_named_tensors tensors);
+
+/* start, start + step, ... below stop (above it when step is negative), as the int64 component "value". */
+EST_API est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step);
+
+/* The files that match a pattern of the shell, in the order of their names, as the string component "path". Looked up
+ * when an iterator is made; no match is an error. */
+EST_API est_dataset *est_dataset_files(const char *pattern);
+
+/* What one's own code makes. `next` fills `element`, zeroed before, with references that pass to the dataset, and
+ * returns EST_OUT_OF_RANGE at the end; what it fills must fit the components. Without `save` and `restore` a position
+ * is the number of elements, and restoring makes them all again. All but `next` may be NULL. */
+typedef struct est_generator {
+    est_status (*open)(void *user, void **state); /* called for every pass; without it the state is `user` */
+    est_status (*next)(void *state, est_field *element);
+    void (*close)(void *state);
+    est_status (*save)(void *state, est_tensor **position);
+    est_status (*restore)(void *state, const est_tensor *position);
+    void *user; /* borrowed until the last iterator goes */
+} est_generator;
+
+/* The elements that the generator makes; both structs are copied. */
+EST_API est_dataset *est_dataset_generator(const est_component *components, int n_components,
+                                           const est_generator *generator);
+
+/* --- from paths to rows ----------------------------------------------------------------------------------------- */
+
+/* How several files (or several datasets) are read at a time: `cycle` of them are open, `block` elements are taken from
+ * each in turn; one that ends makes room for the next. */
+typedef struct est_interleave_options {
+    size_t               struct_size;  /* filled by EST_INTERLEAVE */
+    int                  cycle;        /* 0: 1, one after the other */
+    int                  block;        /* 0: 1 */
+    int                  workers;      /* 0: none; else each open one is read ahead by a thread of its own */
+    bool                 unordered;    /* with workers: take whichever is ready; the order then differs between runs */
+    int64_t              bad_rows_max; /* TFRecord: records whose checksum is wrong; 0: none; EST_FOREVER: any number */
+    void                *user;         /* of est_dataset_interleave's function; borrowed until the last iterator goes */
+    const est_component *components;   /* of est_dataset_interleave's datasets; copied */
+    int                  n_components;
+} est_interleave_options;
+
+#define EST_INTERLEAVE(...)                                                                                            \
+    (&(const est_interleave_options){ .struct_size = sizeof(est_interleave_options), __VA_ARGS__ })
+
+/* Takes a dataset of paths and yields the records of the TFRecord files as the string component "record". Compression
+ * is found out. `options` may be NULL, as everywhere below. */
+EST_API est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options);
+
+typedef struct est_lines_options {
+    size_t                        struct_size; /* filled by EST_LINES */
+    int                           skip;        /* lines left out at the start of every file, as a header; 0: none */
+    bool                          quoted;      /* a line end inside double quotes does not end the line */
+    const est_interleave_options *interleave;  /* NULL: one file after the other; copied */
+} est_lines_options;
+
+#define EST_LINES(...) (&(const est_lines_options){ .struct_size = sizeof(est_lines_options), __VA_ARGS__ })
+
+/* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". GZIP
+ * and ZLIB are found out. */
+EST_API est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options);
+
+/* Makes a dataset of every element and yields their elements, read as `options` say; components is required. A dataset
+ * that `fn` returns is taken. */
+typedef est_dataset *(*est_interleave_fn)(void *user, const est_field *element);
+EST_API est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn,
+                                            const est_interleave_options *options);
+
+/* An IDX file (MNIST's format), compressed or not, as one tensor; for est_dataset_slices. */
+EST_API EST_MUST_CHECK est_status est_idx_read(const char *path, est_tensor **out);
+
+/* --- from rows to batches ---------------------------------------------------------------------------------------- */
+
+/* What decoding whole batches of rows at a time has in common. */
+typedef struct est_parse_options {
+    size_t  struct_size;    /* filled by EST_PARSE */
+    int     workers;        /* batches decoded at a time; 0: by the caller; EST_AUTO: one a core */
+    bool    drop_remainder; /* true: no last batch of fewer rows */
+    bool    unordered;      /* with workers: batches in the order they are ready, which differs between runs */
+    int64_t bad_rows_max; /* rows left out in all; their batch is that much smaller. 0: none; EST_FOREVER: any number */
+} est_parse_options;
+
+#define EST_PARSE(...) (&(const est_parse_options){ .struct_size = sizeof(est_parse_options), __VA_ARGS__ })
+
+/* Takes serialized Examples (component 0, a string) and yields batches of them, one component a spec: fixed ones
+ * [batch, shape...], padded ones [batch, longest, shape...] with another component "<name>/lengths", ragged ones. */
+EST_API est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs, int n_specs,
+                                                int64_t batch, const est_parse_options *options);
+
+/* The same for CSV: takes lines and yields batches with one component [batch] a column. With csv->header the columns
+ * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip. */
+EST_API est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns, const est_csv_options *csv,
+                                            int64_t batch, const est_parse_options *options);
+
+/* The same for libsvm: "label" float32 [batch], and the ragged "index" int64 and "value" float32. */
+EST_API est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch, const est_parse_options *options);
+
+/* Both steps from paths at once: est_dataset_lines, then est_dataset_decode_csv. For rows that are to be shuffled, do
+ * the two steps and shuffle the lines between them. */
+EST_API est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns, const est_csv_options *csv,
+                                     int64_t batch, const est_parse_options *options);
+
+typedef struct est_batch_options {
+    size_t           struct_size;    /* filled by EST_BATCH */
+    bool             drop_remainder; /* true: no last batch of fewer elements */
+    est_feature_rows rows;          /* 0: all elements have the same shape. EST_ROWS_PADDED: filled up to the largest of
+                                      * the batch in every dimension. EST_ROWS_RAGGED: components whose first dimension
+                                      * is not known become ragged */
+    const est_shape *padded_shapes; /* [n components], with EST_ROWS_PADDED: fill up to this instead; -1: the largest */
+    double           pad_number;    /* what to fill up with; strings with "" */
+} est_batch_options;
+
+#define EST_BATCH(...) (&(const est_batch_options){ .struct_size = sizeof(est_batch_options), __VA_ARGS__ })
+
+/* n elements become one, with a new first dimension. */
+EST_API est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n, const est_batch_options *options);
+
+/* The rows of every element become elements. The rows of a ragged component have one dimension more than known. */
+EST_API est_dataset *est_dataset_unbatch(est_dataset *dataset);
+
+/* --- in between --------------------------------------------------------------------------------------------------- */
+
+/* Makes one element of another: `out`, zeroed before, is filled with references that pass to the dataset. */
+typedef est_status (*est_map_fn)(void *user, const est_field *in, est_field *out);
+
+typedef struct est_map_options {
+    size_t               struct_size; /* filled by EST_MAP */
+    void                *user;        /* borrowed until the last iterator goes */
+    const est_component *components;  /* of the results; NULL: the same as before. Copied */
+    int                  n_components;
+    int                  workers;      /* elements made at a time; 0: by the caller; EST_AUTO: one a core */
+    bool                 unordered;    /* with workers: in the order they are ready, which differs between runs */
+    int64_t              bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
+} est_map_options;
+
+#define EST_MAP(...) (&(const est_map_options){ .struct_size = sizeof(est_map_options), __VA_ARGS__ })
+
+/* fn applied to every element. */
+EST_API est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn, const est_map_options *options);
+
+/* Leaves out the elements for which fn sets *keep to false. */
+typedef est_status (*est_filter_fn)(void *user, const est_field *element, bool *keep);
+EST_API est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
+
+/* Yields a random one of `buffer` elements held, and takes the next in its place. Every pass over it has another order,
+ * made from the seed and the number of the pass; 0: a seed is drawn once. The second gives every pass the same order. */
+EST_API est_dataset *est_dataset_shuffle(est_dataset *dataset, int64_t buffer, uint64_t seed);
+EST_API est_dataset *est_dataset_shuffle_once(est_dataset *dataset, int64_t buffer, uint64_t seed);
+
+/* The elements n times over; EST_FOREVER. */
+EST_API est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n);
+
+/* Every n_shards-th element, beginning with number `shard`. */
+EST_API est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard);
+
+/* The first n elements (EST_FOREVER: all); all but the first n. */
+EST_API est_dataset *est_dataset_take(est_dataset *dataset, int64_t n);
+EST_API est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n);
+
+/* The elements of one, then of the other, which has the same components. */
+EST_API est_dataset *est_dataset_concatenate(est_dataset *first, est_dataset *second);
+
+/* Elements side by side, until the first of the two ends. No two components may have the same name. */
+EST_API est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right);
+
+/* Adds a first component "index", int64, counting from start. */
+EST_API est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start);
+
+/* Keeps the elements of the first whole pass, in memory (path NULL) or in a file that later passes and later runs read
+ * instead of what is before this stage. A file appears when a pass is complete; one of other components is an error.
+ * Restoring a position reads the elements before it again. */
+EST_API est_dataset *est_dataset_cache(est_dataset *dataset, const char *path);
+
+/* Makes up to n elements ahead in a thread of its own. */
+EST_API est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

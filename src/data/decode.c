@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decoding whole batches of rows. */
+#include "data/decode.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define ROWS_FIRST 256 /* room made at first */
+
+typedef struct decode_job {
+    est_ahead_job   base;
+    est_str        *text; /* [n] */
+    est_decode_row *row;  /* [n] */
+    size_t          n;
+    size_t          capacity;
+} decode_job;
+
+/* --- pulling rows ---------------------------------------------------------------------------------------------------- */
+
+static est_status job_grow(decode_job *job, int64_t batch)
+{
+    size_t          capacity = job->capacity > 0 ? 2 * job->capacity : ROWS_FIRST;
+    est_str        *text;
+    est_decode_row *row;
+
+    if (capacity > (size_t)batch) capacity = (size_t)batch;
+    text = est_realloc(job->text, capacity * sizeof *text);
+    if (text != NULL) job->text = text;
+    row = est_realloc(job->row, capacity * sizeof *row);
+    if (row != NULL) job->row = row;
+    if (text == NULL || row == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a batch of %zu rows", capacity);
+    }
+    job->capacity = capacity;
+    return EST_OK;
+}
+
+/* Pulls one row to the end of the job. */
+static est_status row_pull(est_decode_iter *it, decode_job *job)
+{
+    const est_decode *own = (const est_decode *)it->base.base.dataset;
+    est_decode_row   *row;
+
+    if (job->n == job->capacity) EST_TRY(job_grow(job, own->batch));
+    EST_TRY(est_iter_next(it->base.base.input[0], it->row));
+    row                      = &job->row[job->n];
+    *row                     = (est_decode_row){ .tensor = it->row->field[0].values, .origin = it->row->origin };
+    it->row->field[0].values = NULL;
+    est_element_clear(it->row->field, own->base.input[0]->n_components);
+    job->text[job->n++] = *(const est_str *)est_tensor_data(row->tensor);
+    return own->format->look != NULL ? own->format->look(it, row) : EST_OK;
+}
+
+static est_status decode_pull(est_ahead *ahead, est_ahead_job *to)
+{
+    est_decode_iter  *it  = (est_decode_iter *)ahead;
+    const est_decode *own = (const est_decode *)ahead->base.dataset;
+    decode_job       *job = (decode_job *)to;
+
+    while (job->n < (size_t)own->batch) {
+        est_status status = row_pull(it, job);
+
+        if (status == EST_OUT_OF_RANGE && job->n > 0 && !own->options.drop_remainder) return EST_OK;
+        if (status != EST_OK) return status;
+    }
+    return EST_OK;
+}
+
+static void rows_drop(decode_job *job)
+{
+    for (size_t i = 0; i < job->n; i++) est_tensor_free(job->row[i].tensor);
+    job->n = 0;
+}
+
+static void decode_clear(est_ahead *it, est_ahead_job *to)
+{
+    decode_job *job = (decode_job *)to;
+
+    (void)it;
+    rows_drop(job);
+    est_free(job->text);
+    est_free(job->row);
+    job->text     = NULL;
+    job->row      = NULL;
+    job->capacity = 0;
+}
+
+/* --- decoding them --------------------------------------------------------------------------------------------------- */
+
+static est_status rows_decode(est_decode_iter *it, int worker, const decode_job *job, est_field *out)
+{
+    const est_decode     *own  = (const est_decode *)it->base.base.dataset;
+    const est_decode_rows rows = { job->text, job->row, job->n };
+
+    return own->format->decode(it, worker, &rows, out);
+}
+
+/* The thread's error is about the only row of a batch: says where that is instead. */
+static est_status row_blame(const est_decode_format *format, const est_origin *origin, est_status status)
+{
+    est_error error;
+
+    if (origin->path == NULL) return status;
+    est_error_take(status, &error);
+    for (int i = 0; i < 2 && format->row_name[i] != NULL; i++) {
+        char  *at   = strstr(error.message, format->row_name[i]);
+        size_t size = strlen(format->row_name[i]);
+
+        if (at != NULL) memmove(at, at + size, strlen(at + size) + 1);
+    }
+    return est_origin_blame(origin, est_error_raise(&error));
+}
+
+/* Decodes every row alone and takes the bad ones out of the job; fails when they may not be left out. */
+static est_status bad_rows_drop(est_decode_iter *it, int worker, decode_job *job)
+{
+    const est_decode *own    = (const est_decode *)it->base.base.dataset;
+    size_t            kept   = 0, i;
+    est_status        status = EST_OK;
+
+    for (i = 0; i < job->n && status == EST_OK; i++) {
+        const est_decode_rows rows = { &job->text[i], &job->row[i], 1 };
+
+        status = own->format->decode(it, worker, &rows, job->base.out->field);
+        if (status == EST_OK) {
+            est_element_clear(job->base.out->field, own->base.n_components);
+            job->text[kept]  = job->text[i];
+            job->row[kept++] = job->row[i];
+        } else {
+            status = row_blame(own->format, &job->row[i].origin, status);
+            status = est_ahead_leave_out(&it->base, &job->base, status);
+            est_tensor_free(job->row[i].tensor);
+        }
+    }
+    for (; i < job->n; i++) job->row[kept++] = job->row[i]; /* still to be freed */
+    job->n = kept;
+    return status;
+}
+
+static est_status decode_work(est_ahead *ahead, int worker, est_ahead_job *to)
+{
+    est_decode_iter *it     = (est_decode_iter *)ahead;
+    decode_job      *job    = (decode_job *)to;
+    size_t           n      = job->n;
+    est_status       status = rows_decode(it, worker, job, to->out->field);
+
+    if (status == EST_INVALID_ARGUMENT || status == EST_DATA_LOSS) {
+        est_error error;
+
+        est_error_take(status, &error);
+        status = bad_rows_drop(it, worker, job);
+        if (status == EST_OK && job->n == n) status = est_error_raise(&error); /* no row was at fault */
+        if (status == EST_OK && job->n == 0) return EST_OK;
+        if (status == EST_OK) status = rows_decode(it, worker, job, to->out->field);
+    }
+    if (status == EST_OK) to->filled = true;
+    rows_drop(job); /* not needed while the batch waits */
+    return status;
+}
+
+/* --- the stage ------------------------------------------------------------------------------------------------------- */
+
+est_status est_decode_open(est_iter *it)
+{
+    est_decode_iter     *iter = (est_decode_iter *)it;
+    const est_decode    *own  = (const est_decode *)it->dataset;
+    const est_ahead_spec spec = { .name         = "decode",
+                                  .workers      = own->options.workers,
+                                  .unordered    = own->options.unordered,
+                                  .bad_rows_max = own->options.bad_rows_max,
+                                  .job_size     = sizeof(decode_job),
+                                  .pull         = decode_pull,
+                                  .work         = decode_work,
+                                  .clear        = decode_clear };
+
+    iter->row = est_element_new(own->base.input[0]->n_components);
+    if (iter->row == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    EST_TRY(est_ahead_open(&iter->base, &spec));
+    if (own->format->open == NULL) return EST_OK;
+    return own->format->open(iter, est_parallel_workers(iter->base.parallel));
+}
+
+void est_decode_close(est_iter *it)
+{
+    est_decode_iter  *iter = (est_decode_iter *)it;
+    const est_decode *own  = (const est_decode *)it->dataset;
+
+    est_ahead_close(it);
+    if (own->format->close != NULL) own->format->close(iter);
+    est_element_free(iter->row, own->base.input[0]->n_components);
+}
+
+void *est_decode_new(const est_stage *stage, size_t size, const est_decode_format *format, est_dataset *input)
+{
+    est_decode *own = est_dataset_new(stage, size, input, NULL);
+    est_status  status;
+
+    if (!est_dataset_sound(&own->base)) return own;
+    own->format = format;
+    status      = est_dataset_need_strings(input, format->takes);
+    return status == EST_OK ? own : (void *)est_dataset_fail(&own->base, status);
+}
+
+est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_options *options)
+{
+    est_parse_options *to = &own->options;
+
+    if (batch < 1) return est_fail(EST_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; it takes 1 or more", batch);
+    own->batch = batch;
+    if (options == NULL) return EST_OK;
+    if (options->struct_size == 0 || options->struct_size > sizeof *to) {
+        return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_PARSE", options->struct_size);
+    }
+    memcpy(to, options, options->struct_size);
+    EST_TRY(est_parallel_check_workers(to->workers));
+    if (to->bad_rows_max < 0 && to->bad_rows_max != EST_FOREVER) {
+        return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max is %" PRId64 "; expected 0 or more, or EST_FOREVER",
+                        to->bad_rows_max);
+    }
+    return EST_OK;
+}
+
+int64_t est_decode_dim(const est_decode *own)
+{
+    return own->options.drop_remainder && own->options.bad_rows_max == 0 ? own->batch : -1;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decoding whole batches of rows: what parse_examples, decode_csv and decode_libsvm have in common. A format gives a
+ * function that decodes some rows; pulling them, the workers, and finding the bad ones are here.
+ *
+ * A batch that cannot be decoded is decoded again row by row: that finds the first bad row, and all others. Rows are
+ * kept as references to the tensors they came in. */
+#ifndef EST_DATA_DECODE_H
+#define EST_DATA_DECODE_H
+
+#include "data/ahead.h"
+
+typedef struct est_decode      est_decode;
+typedef struct est_decode_iter est_decode_iter;
+
+/* One row of a batch. */
+typedef struct est_decode_row {
+    est_tensor *tensor; /* holds its text */
+    est_origin  origin;
+    const void *note; /* the format's own: what `look` found */
+} est_decode_row;
+
+/* Rows to decode. */
+typedef struct est_decode_rows {
+    const est_str        *text; /* [n] */
+    const est_decode_row *row;  /* [n] */
+    size_t                n;
+} est_decode_rows;
+
+typedef struct est_decode_format {
+    const char *takes; /* what the input must be, in errors: "lines of CSV" */
+
+    /* How the decoder's errors name the only row of a batch; taken out of them, for the origin says it better. */
+    const char *row_name[2];
+
+    /* Makes what decoding needs, in it->own, for `workers` at a time. Frees it, also when open failed. May be NULL. */
+    est_status (*open)(est_decode_iter *it, int workers);
+    void (*close)(est_decode_iter *it);
+
+    /* Looks at a row when it is pulled, one call at a time. May be NULL. */
+    est_status (*look)(est_decode_iter *it, est_decode_row *row);
+
+    /* Decodes rows, at least one, to the dataset's components; leaves `out` all zero when it fails. */
+    est_status (*decode)(est_decode_iter *it, int worker, const est_decode_rows *rows, est_field *out);
+} est_decode_format;
+
+/* The first member of the dataset's struct. */
+struct est_decode {
+    est_dataset              base;
+    const est_decode_format *format;
+    int64_t                  batch;
+    est_parse_options        options;
+};
+
+/* The iterator. */
+struct est_decode_iter {
+    est_ahead    base;
+    est_element *row; /* scratch of pull */
+    void        *own; /* the format's */
+};
+
+/* What a constructor begins with: est_dataset_new, and the rest checked and copied. */
+void *est_decode_new(const est_stage *stage, size_t size, const est_decode_format *format, est_dataset *input);
+
+/* Checks and copies the rest; for a sound dataset. */
+EST_MUST_CHECK est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_options *options);
+
+/* The first dimension of what comes out: the batch, or -1 where some may be smaller. */
+int64_t est_decode_dim(const est_decode *own);
+
+/* Of est_stage. */
+est_status est_decode_open(est_iter *it);
+void       est_decode_close(est_iter *it);
+
+#define EST_DECODE_FUNCTIONS                                                                                           \
+    .n_inputs = 1, .iter_size = sizeof(est_decode_iter), .open = est_decode_open, .close = est_decode_close,           \
+    EST_AHEAD_FUNCTIONS
+
+#endif

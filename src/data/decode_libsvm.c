@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * decode_libsvm: batches of libsvm lines. */
+#include "data/decode.h"
+#include "format/libsvm.h"
+
+enum { LABEL, INDEX, VALUE, N_COMPONENTS };
+
+static est_status libsvm_decode(est_decode_iter *it, int worker, const est_decode_rows *rows, est_field *out)
+{
+    est_libsvm_batch batch = { 0 };
+
+    (void)it;
+    (void)worker;
+    EST_TRY(est_libsvm_parse(rows->text, rows->n, NULL, &batch, NULL));
+    out[LABEL].values = batch.labels;
+    out[INDEX]        = (est_field){ batch.indices, batch.splits };
+    out[VALUE]        = (est_field){ batch.values, est_tensor_ref(batch.splits) };
+    return EST_OK;
+}
+
+static const est_decode_format libsvm_format = {
+    .takes    = "lines of libsvm",
+    .row_name = { "line 0, " },
+    .decode   = libsvm_decode,
+};
+
+static const est_stage libsvm_stage = { .name = "decode_libsvm", EST_DECODE_FUNCTIONS };
+
+est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch, const est_parse_options *options)
+{
+    est_decode   *own = est_decode_new(&libsvm_stage, sizeof *own, &libsvm_format, lines);
+    est_component components[N_COMPONENTS];
+    est_status    status;
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    status = est_decode_set(own, batch, options);
+    if (status != EST_OK) return est_dataset_fail(&own->base, status);
+    components[LABEL] = (est_component){ "label", EST_F32, EST_SHAPE(est_decode_dim(own)), false };
+    components[INDEX] = (est_component){ "index", EST_I64, EST_SHAPE(-1), true };
+    components[VALUE] = (est_component){ "value", EST_F32, EST_SHAPE(-1), true };
+    return est_dataset_with(&own->base, components, N_COMPONENTS);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * filter: the elements that the user's function wants. */
+#include "data/stage.h"
+
+typedef struct filter {
+    est_dataset   base;
+    est_filter_fn fn;
+    void         *user;
+} filter;
+
+/* An end that the function reports is its failure: it must not pass for the end of the dataset. */
+static est_status filter_ask(const filter *own, const est_element *element, bool *keep)
+{
+    est_status status = own->fn(own->user, element->field, keep);
+
+    if (status == EST_OUT_OF_RANGE) {
+        status = est_fail(EST_INVALID_ARGUMENT,
+                          "the function of a filter returned OUT_OF_RANGE; it cannot end a dataset");
+    }
+    return status == EST_OK ? EST_OK : est_origin_blame(&element->origin, status);
+}
+
+static est_status filter_next(est_iter *it, est_element *out)
+{
+    const filter *own = (const filter *)it->dataset;
+
+    for (;;) {
+        bool       keep = true;
+        est_status status;
+
+        EST_TRY(est_iter_next(it->input[0], out));
+        status = filter_ask(own, out, &keep);
+        if (status == EST_OK && keep) return EST_OK;
+        est_element_clear(out->field, own->base.n_components);
+        if (status != EST_OK) return status;
+    }
+}
+
+static const est_stage filter_stage = {
+    .name      = "filter",
+    .n_inputs  = 1,
+    .iter_size = sizeof(est_iter),
+    .next      = filter_next,
+};
+
+est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user)
+{
+    filter *own = est_dataset_new(&filter_stage, sizeof *own, dataset, NULL);
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    if (fn == NULL)
+        return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT, "a function is needed, not NULL"));
+    own->fn   = fn;
+    own->user = user;
+    return est_dataset_like(&own->base, dataset);
+}

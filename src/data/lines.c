@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lines: the lines of text files. Each file is a dataset of its own, which never leaves this file; the order of files
+ * and the reading ahead are those of interleave. */
+#include "format/lines.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "data/interleave.h"
+#include "data/state.h"
+
+typedef struct lines {
+    est_interleave base;
+    int            skip;
+    bool           quoted;
+} lines;
+
+typedef struct file {
+    est_dataset  base;
+    const char  *path; /* lives as long as the pass */
+    const lines *all;  /* borrowed from the iterator of all files */
+} file;
+
+typedef struct file_iter {
+    est_iter   base;
+    est_lines *reader;
+} file_iter;
+
+static est_status file_open(est_iter *it)
+{
+    const file *own    = (const file *)it->dataset;
+    file_iter  *iter   = (file_iter *)it;
+    est_status  status = est_lines_open(own->path, &(est_lines_read_options){ .quoted = own->all->quoted },
+                                        &iter->reader);
+
+    for (int i = 0; i < own->all->skip && status == EST_OK; i++) {
+        est_str line;
+
+        status = est_lines_next(iter->reader, &line);
+    }
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+static est_status file_next(est_iter *it, est_element *out)
+{
+    file_iter *own = (file_iter *)it;
+    uint64_t   at  = est_lines_tell(own->reader).line + 1;
+    est_str    line;
+
+    EST_TRY(est_lines_next(own->reader, &line));
+    out->origin = (est_origin){ .path = ((const file *)it->dataset)->path, .at = (int64_t)at, .line = true };
+    return est_tensor_string(line.data, line.size, &out->field[0].values);
+}
+
+static void file_close(est_iter *it)
+{
+    est_lines_close(((file_iter *)it)->reader);
+}
+
+static est_status file_save(est_iter *it, est_wire_writer *w)
+{
+    est_lines_position position = est_lines_tell(((file_iter *)it)->reader);
+
+    est_state_put(w, (const int64_t[]){ (int64_t)position.offset, (int64_t)position.line }, 2);
+    return EST_OK;
+}
+
+static est_status file_restore(est_iter *it, est_str state)
+{
+    int64_t    counts[2]; /* byte, line */
+    est_status status;
+
+    EST_TRY(est_state_parse(it, state, counts, 2));
+    status = est_lines_seek(((file_iter *)it)->reader,
+                            (est_lines_position){ (uint64_t)counts[0], (uint64_t)counts[1] });
+    if (status != EST_OUT_OF_RANGE) return status;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?",
+                    ((const file *)it->dataset)->path, counts[0]);
+}
+
+static const est_stage file_stage = {
+    .name      = "text file",
+    .iter_size = sizeof(file_iter),
+    .open      = file_open,
+    .next      = file_next,
+    .close     = file_close,
+    .save      = file_save,
+    .restore   = file_restore,
+};
+
+static est_dataset *file_make(est_interleaved *it, const est_element *element)
+{
+    file      *own = est_dataset_new(&file_stage, sizeof *own, NULL, NULL);
+    est_status status;
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    own->all = (const lines *)it->base.dataset;
+    status   = est_interleave_path(it, element, &own->path);
+    if (status != EST_OK) return est_dataset_fail(&own->base, status);
+    return est_dataset_like(&own->base, it->base.dataset);
+}
+
+static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines");
+
+static est_status check_options(const est_lines_options *options, est_lines_options *out)
+{
+    *out = (est_lines_options){ 0 };
+    if (options == NULL) return EST_OK;
+    if (options->struct_size == 0 || options->struct_size > sizeof *out) {
+        return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_LINES", options->struct_size);
+    }
+    memcpy(out, options, options->struct_size);
+    if (out->skip < 0) return est_fail(EST_INVALID_ARGUMENT, "skip %d: it is at least 0", out->skip);
+    return EST_OK;
+}
+
+est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options)
+{
+    est_lines_options o;
+    est_status        status = check_options(options, &o);
+    lines            *own    = est_interleave_new(&lines_stage, sizeof *own, paths, o.interleave, file_make);
+
+    if (!est_dataset_sound(&own->base.base)) return &own->base.base;
+    if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
+    own->skip   = o.skip;
+    own->quoted = o.quoted;
+    return est_interleave_files(&own->base, "line");
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * take: the first n elements; skip: all but them. Both count what went by. */
+#include <inttypes.h>
+
+#include "data/state.h"
+
+typedef struct counted {
+    est_dataset base;
+    int64_t     n; /* INT64_MAX: all */
+} counted;
+
+typedef struct counted_iter {
+    est_iter base;
+    int64_t  seen; /* of the first n */
+} counted_iter;
+
+static est_status counted_save(est_iter *it, est_wire_writer *w)
+{
+    est_state_put(w, &((counted_iter *)it)->seen, 1);
+    return EST_OK;
+}
+
+static est_status counted_restore(est_iter *it, est_str state)
+{
+    return est_state_parse(it, state, &((counted_iter *)it)->seen, 1);
+}
+
+static est_dataset *counted_create(const est_stage *stage, est_dataset *dataset, int64_t n)
+{
+    counted *own = est_dataset_new(stage, sizeof *own, dataset, NULL);
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    if (n < 0) {
+        return est_dataset_fail(&own->base,
+                                est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " elements; the number is 0 or more", n));
+    }
+    own->n = n;
+    return est_dataset_like(&own->base, dataset);
+}
+
+/* --- take ---------------------------------------------------------------------------------------------------------- */
+
+static est_status take_next(est_iter *it, est_element *out)
+{
+    counted_iter  *iter = (counted_iter *)it;
+    const counted *own  = (const counted *)it->dataset;
+
+    if (iter->seen >= own->n) return EST_OUT_OF_RANGE;
+    EST_TRY(est_iter_next(it->input[0], out));
+    iter->seen++;
+    return EST_OK;
+}
+
+static const est_stage take_stage = {
+    .name      = "take",
+    .n_inputs  = 1,
+    .iter_size = sizeof(counted_iter),
+    .next      = take_next,
+    .save      = counted_save,
+    .restore   = counted_restore,
+};
+
+est_dataset *est_dataset_take(est_dataset *dataset, int64_t n)
+{
+    return counted_create(&take_stage, dataset, n == EST_FOREVER ? INT64_MAX : n);
+}
+
+/* --- skip ---------------------------------------------------------------------------------------------------------- */
+
+static est_status skip_next(est_iter *it, est_element *out)
+{
+    counted_iter  *iter = (counted_iter *)it;
+    const counted *own  = (const counted *)it->dataset;
+
+    while (iter->seen < own->n) {
+        EST_TRY(est_iter_next(it->input[0], out));
+        est_element_clear(out->field, own->base.n_components);
+        iter->seen++;
+    }
+    return est_iter_next(it->input[0], out);
+}
+
+static const est_stage skip_stage = {
+    .name      = "skip",
+    .n_inputs  = 1,
+    .iter_size = sizeof(counted_iter),
+    .next      = skip_next,
+    .save      = counted_save,
+    .restore   = counted_restore,
+};
+
+est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n)
+{
+    return counted_create(&skip_stage, dataset, n);
+}

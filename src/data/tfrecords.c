@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tfrecords: the records of TFRecord files. Each file is a dataset of its own, which never leaves this file; the order
+ * of files and the reading ahead are those of interleave.
+ *
+ * A record whose bytes are damaged can be left out, because its length tells where the next one starts. A damaged length
+ * or a cut file ends that file, and counts as one bad row. */
+#include <inttypes.h>
+
+#include "data/interleave.h"
+#include "data/state.h"
+#include "format/tfrecord.h"
+
+typedef struct file {
+    est_dataset      base;
+    const char      *path; /* lives as long as the pass */
+    est_interleaved *all;  /* of all files */
+} file;
+
+typedef struct file_iter {
+    est_iter             base;
+    est_tfrecord_reader *reader;
+    bool                 lost; /* what is left of it */
+} file_iter;
+
+static est_status file_open(est_iter *it)
+{
+    return est_tfrecord_open(((const file *)it->dataset)->path, NULL, &((file_iter *)it)->reader);
+}
+
+/* The next sound record, stepping over the others as long as the options allow. */
+static est_status next_record(file_iter *own, est_str *record)
+{
+    est_interleaved      *all = ((const file *)own->base.dataset)->all;
+    const est_interleave *set = (const est_interleave *)all->base.dataset;
+
+    while (!own->lost) {
+        est_status status = est_tfrecord_next(own->reader, record);
+
+        if (status == EST_OK || status == EST_OUT_OF_RANGE) return status;
+        EST_TRY(est_pass_bad_row(all->base.pass, &all->bad_rows, set->options.bad_rows_max, status));
+        own->lost = !est_tfrecord_step_over(own->reader);
+    }
+    return EST_OUT_OF_RANGE;
+}
+
+static est_status file_next(est_iter *it, est_element *out)
+{
+    file_iter *own = (file_iter *)it;
+    est_str    record;
+
+    EST_TRY(next_record(own, &record));
+    out->origin.path = ((const file *)it->dataset)->path;
+    out->origin.at   = (int64_t)est_tfrecord_tell(own->reader).record - 1;
+    out->origin.line = false;
+    return est_tensor_string(record.data, record.size, &out->field[0].values);
+}
+
+static void file_close(est_iter *it)
+{
+    est_tfrecord_close(((file_iter *)it)->reader);
+}
+
+static est_status file_save(est_iter *it, est_wire_writer *w)
+{
+    file_iter            *own      = (file_iter *)it;
+    est_tfrecord_position position = est_tfrecord_tell(own->reader);
+
+    est_state_put(w, (const int64_t[]){ (int64_t)position.offset, (int64_t)position.record, own->lost }, 3);
+    return EST_OK;
+}
+
+static est_status file_restore(est_iter *it, est_str state)
+{
+    file_iter *own = (file_iter *)it;
+    int64_t    counts[3]; /* byte, record, whether the rest is left out */
+    est_status status;
+
+    EST_TRY(est_state_parse(it, state, counts, 3));
+    own->lost = counts[2] != 0;
+    status    = est_tfrecord_seek(own->reader, (est_tfrecord_position){ (uint64_t)counts[0], (uint64_t)counts[1] });
+    if (status != EST_OUT_OF_RANGE) return status;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?",
+                    ((const file *)it->dataset)->path, counts[0]);
+}
+
+static const est_stage file_stage = {
+    .name      = "tfrecord file",
+    .iter_size = sizeof(file_iter),
+    .open      = file_open,
+    .next      = file_next,
+    .close     = file_close,
+    .save      = file_save,
+    .restore   = file_restore,
+};
+
+static est_dataset *file_make(est_interleaved *it, const est_element *element)
+{
+    file      *own = est_dataset_new(&file_stage, sizeof *own, NULL, NULL);
+    est_status status;
+
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    own->all = it;
+    status   = est_interleave_path(it, element, &own->path);
+    if (status != EST_OK) return est_dataset_fail(&own->base, status);
+    return est_dataset_like(&own->base, it->base.dataset);
+}
+
+static const est_stage tfrecords_stage = EST_INTERLEAVE_STAGE("tfrecords");
+
+est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options)
+{
+    est_interleave *own = est_interleave_new(&tfrecords_stage, sizeof *own, paths, options, file_make);
+
+    return est_dataset_sound(&own->base) ? est_interleave_files(own, "record") : &own->base;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unbatch: the rows of every element as elements of their own. They are views of the element's memory. */
+#include <inttypes.h>
+
+#include "data/stage.h"
+
+enum { STATE_ROW = 1, STATE_ELEMENT };
+
+typedef struct unbatch_iter {
+    est_iter     base;
+    est_element *batch; /* whose rows are handed out */
+    int64_t      row;   /* the next of them */
+    int64_t      n_rows;
+} unbatch_iter;
+
+static est_status unbatch_open(est_iter *it)
+{
+    unbatch_iter *iter = (unbatch_iter *)it;
+
+    iter->batch = est_element_new(it->dataset->n_components);
+    if (iter->batch == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    return est_iter_open_input(it, 0, it->turn);
+}
+
+static void unbatch_close(est_iter *it)
+{
+    est_element_free(((unbatch_iter *)it)->batch, it->dataset->n_components);
+}
+
+static int64_t field_rows(const est_field *field)
+{
+    if (field->splits != NULL) return est_tensor_count(field->splits) - 1;
+    return est_tensor_shape(field->values)->dim[0];
+}
+
+/* Begins with the rows of iter->batch. */
+static est_status unbatch_begin(unbatch_iter *iter)
+{
+    const est_dataset *dataset = iter->base.dataset;
+    const est_field   *field   = iter->batch->field;
+    int64_t            n       = field_rows(&field[0]);
+
+    for (int i = 1; i < dataset->n_components; i++) {
+        if (field_rows(&field[i]) == n) continue;
+        return est_origin_blame(
+            &iter->batch->origin,
+            est_fail(EST_INVALID_ARGUMENT, "unbatch: component %s has %" PRId64 " rows and %s has %" PRId64,
+                     dataset->components[0].name, n, dataset->components[i].name, field_rows(&field[i])));
+    }
+    iter->row    = 0;
+    iter->n_rows = n;
+    return EST_OK;
+}
+
+static est_status field_row(const est_field *field, int64_t row, est_tensor **out)
+{
+    const int64_t *splits;
+
+    if (field->splits == NULL) return est_tensor_row(field->values, row, out);
+    splits = est_tensor_data(field->splits);
+    return est_tensor_rows(field->values, splits[row], splits[row + 1] - splits[row], out);
+}
+
+static est_status unbatch_next(est_iter *it, est_element *out)
+{
+    unbatch_iter *iter = (unbatch_iter *)it;
+    int           n    = it->dataset->n_components;
+
+    while (iter->row == iter->n_rows) {
+        est_element_clear(iter->batch->field, n);
+        EST_TRY(est_iter_next(it->input[0], iter->batch));
+        EST_TRY(unbatch_begin(iter));
+    }
+    for (int i = 0; i < n; i++) {
+        est_status status = field_row(&iter->batch->field[i], iter->row, &out->field[i].values);
+
+        if (status != EST_OK) {
+            est_element_clear(out->field, i);
+            return status;
+        }
+    }
+    out->origin = iter->batch->origin;
+    iter->row++;
+    return EST_OK;
+}
+
+static est_status unbatch_save(est_iter *it, est_wire_writer *w)
+{
+    const unbatch_iter *iter = (const unbatch_iter *)it;
+
+    if (iter->row == iter->n_rows) return EST_OK;
+    est_wire_put_i64(w, STATE_ROW, iter->row);
+    est_element_put(w, STATE_ELEMENT, iter->batch, it->dataset->n_components);
+    return EST_OK;
+}
+
+static est_status unbatch_restore(est_iter *it, est_str state)
+{
+    unbatch_iter   *iter  = (unbatch_iter *)it;
+    est_str         batch = { 0 };
+    int64_t         row   = 0;
+    est_wire_reader r;
+    est_wire_field  field;
+
+    est_wire_reader_init(&r, "position of unbatch", state.data, state.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number == STATE_ROW) row = est_wire_i64(&r, &field);
+        if (field.number == STATE_ELEMENT) batch = est_wire_bytes(&r, &field);
+    }
+    EST_TRY(est_wire_finish(&r));
+    if (batch.data == NULL) return EST_OK;
+    EST_TRY(est_element_parse(batch, it->pass, it->dataset->input[0], iter->batch));
+    EST_TRY(unbatch_begin(iter));
+    if (row < 0 || row > iter->n_rows) {
+        return est_fail(EST_DATA_LOSS, "the saved position of stage unbatch is row %" PRId64 " of %" PRId64, row,
+                        iter->n_rows);
+    }
+    iter->row = row;
+    return EST_OK;
+}
+
+static const est_stage unbatch_stage = {
+    .name      = "unbatch",
+    .n_inputs  = 1,
+    .iter_size = sizeof(unbatch_iter),
+    .open      = unbatch_open,
+    .next      = unbatch_next,
+    .close     = unbatch_close,
+    .save      = unbatch_save,
+    .restore   = unbatch_restore,
+};
+
+/* Makes the component of a batch that of its rows. */
+static est_status row_component(est_component *c)
+{
+    if (c->ragged) { /* a row is as many values as it has */
+        c->ragged = false;
+        if (c->shape.rank > 0) c->shape.dim[0] = -1;
+        return EST_OK;
+    }
+    if (c->shape.rank < 1) {
+        return est_fail(EST_INVALID_ARGUMENT, "component %s %s", c->name,
+                        c->shape.rank == 0 ? "is a scalar and has no rows" : "has an unknown rank; declare its shape");
+    }
+    c->shape.rank--;
+    for (int i = 0; i < c->shape.rank; i++) c->shape.dim[i] = c->shape.dim[i + 1];
+    c->shape.dim[c->shape.rank] = 0;
+    return EST_OK;
+}
+
+est_dataset *est_dataset_unbatch(est_dataset *dataset)
+{
+    est_dataset *own = est_dataset_new(&unbatch_stage, sizeof *own, dataset, NULL);
+
+    if (!est_dataset_sound(own)) return own;
+    own = est_dataset_like(own, dataset);
+    if (!est_dataset_sound(own)) return own;
+    for (int i = 0; i < own->n_components; i++) {
+        est_status status = row_component(&own->components[i]);
+
+        if (status != EST_OK) return est_dataset_fail(own, status);
+    }
+    return own;
+}

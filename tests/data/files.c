@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * files: which match, in which order, and what is noticed when they change. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/source_test.h"
+
+static int setup(void **state)
+{
+    const char *names[] = { "b-1", "a-2", "a-10", "B-1", "c.txt", "\xc3\xa4-1" };
+
+    if (source_setup(state) != 0) return 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) source_write_text(names[i], names[i]);
+    return mkdir(source_path("a-dir"), 0755);
+}
+
+/* Checks the names found; `want` is without the directory. */
+static void finds(const char *pattern, const char *want)
+{
+    char        all[2048];
+    size_t      size = 0;
+    const char *at   = want;
+
+    while (*at != '\0') {
+        int  n = (int)strcspn(at, "|");
+        char name[64];
+
+        snprintf(name, sizeof name, "%.*s", n, at);
+        size += (size_t)snprintf(all + size, sizeof all - size, "%s|", source_path(name));
+        at += n + 1;
+    }
+    source_yields(est_dataset_files(source_path(pattern)), all);
+}
+
+static void test_patterns(void **state)
+{
+    (void)state;
+    finds("*-*", "B-1|a-10|a-2|b-1|\xc3\xa4-1|"); /* by bytes; the directory a-dir is left out */
+    finds("a-?", "a-2|");
+    finds("[ab]-1*", "a-10|b-1|");
+    finds("{b,a}-*", "a-10|a-2|b-1|");
+    finds("{a-2,a-*}", "a-10|a-2|"); /* once each */
+    finds("c.txt", "c.txt|");
+    finds("*/../c.txt", "a-dir/../c.txt|");
+}
+
+static void test_no_match(void **state)
+{
+    char here[512];
+
+    (void)state;
+    source_fails(est_dataset_files(source_path("d-*")), "", EST_NOT_FOUND, source_path("d-*"));
+    source_fails(est_dataset_files(source_path("a-d*")), "", EST_NOT_FOUND, "no file matches");
+    source_fails(est_dataset_files("/no-such-directory/x"), "", EST_NOT_FOUND, "no file matches /no-such-directory/x");
+    assert_non_null(getcwd(here, sizeof here));
+    source_fails(est_dataset_files("no-such-*.file"), "", EST_NOT_FOUND, here);
+    source_refused(est_dataset_files(""), "pattern");
+    source_refused(est_dataset_files(NULL), "pattern");
+}
+
+static void test_directory_that_cannot_be_read(void **state)
+{
+    const char *closed = source_path("closed");
+
+    (void)state;
+    if (geteuid() == 0) skip(); /* may read everything */
+    assert_int_equal(mkdir(closed, 0), 0);
+    source_fails(est_dataset_files(source_path("*/x*")), "", EST_PERMISSION_DENIED, "cannot list");
+    assert_int_equal(rmdir(closed), 0);
+}
+
+static void test_components(void **state)
+{
+    est_dataset *dataset = NULL;
+
+    (void)state;
+    assert_int_equal(est_dataset_finish(est_dataset_files("x"), &dataset), EST_OK);
+    assert_int_equal(est_dataset_components(dataset), 1);
+    assert_string_equal(est_dataset_component(dataset, 0)->name, "path");
+    assert_int_equal(est_dataset_component(dataset, 0)->dtype, EST_STRING);
+    assert_int_equal(est_dataset_component(dataset, 0)->shape.rank, 0);
+    est_dataset_free(dataset);
+}
+
+/* Saves after n elements, then changes what `change` says. */
+static void restores(int n, const char *add, const char *take_away, const char *message)
+{
+    est_dataset  *dataset  = NULL;
+    est_iterator *rows     = NULL;
+    est_tensor   *position = NULL;
+    est_status    status;
+
+    assert_int_equal(est_dataset_finish(est_dataset_files(source_path("[abz]-*")), &dataset), EST_OK);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    for (int i = 0; i < n; i++) {
+        est_field path[1] = { 0 };
+
+        assert_int_equal(est_iterator_next(rows, path), EST_OK);
+        est_element_clear(path, 1);
+    }
+    assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+    est_iterator_free(rows);
+    if (add != NULL) source_write_text(add, "");
+    if (take_away != NULL) assert_int_equal(unlink(source_path(take_away)), 0);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    status = est_iterator_restore(rows, position);
+    assert_int_equal(status, message != NULL ? EST_FAILED_PRECONDITION : EST_OK);
+    if (message != NULL) assert_non_null(strstr(est_error_message(), message));
+    if (add != NULL) assert_int_equal(unlink(source_path(add)), 0);
+    if (take_away != NULL) source_write_text(take_away, take_away);
+    est_iterator_free(rows);
+    est_tensor_free(position);
+    est_dataset_free(dataset);
+}
+
+static void test_files_that_come_and_go(void **state)
+{
+    (void)state;
+    restores(1, NULL, NULL, NULL);
+    restores(1, "a-0", NULL, "files were added or removed");
+    restores(1, NULL, "a-2", "files were added or removed");
+    restores(1, "z-0", NULL, NULL); /* the one after the position is the same */
+    restores(3, "z-0", NULL, "number 3 was \"\" and is");
+    restores(3, NULL, "b-1", "number 3 was \"\" and is \"\" now");
+    restores(0, NULL, "b-1", NULL);
+}
+
+static est_dataset *make(void)
+{
+    return est_dataset_files(source_path("*-*"));
+}
+
+static void test_memory_out(void **state)
+{
+    (void)state;
+    source_memory_out(make);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_no_match),
+        cmocka_unit_test(test_directory_that_cannot_be_read),
+        cmocka_unit_test(test_components),
+        cmocka_unit_test(test_files_that_come_and_go),
+        cmocka_unit_test(test_memory_out),
+    };
+
+    return cmocka_run_group_tests(tests, setup, source_teardown);
+}

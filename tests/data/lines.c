@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lines: several text files, compressed or not, by whatever many threads; headers, quotes, where a line is from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/stage.h"
+#include "support/source_test.h"
+
+static int setup(void **state)
+{
+    if (source_setup(state) != 0) return 1;
+    source_write_text("t-0", "h\na1\na2\n");
+    source_write_text("t-1", "");
+    source_write_text("t-2.gz", "h\nc1\n\nc3"); /* no last line end, an empty line */
+    source_write_text("t-3", "h\r\nd1\r\n");
+    source_write_text("q-0", "h\nx,\"1\n2\"\ny\n");
+    return 0;
+}
+
+static est_dataset *lines(const char *pattern, const est_lines_options *options)
+{
+    return est_dataset_lines(est_dataset_files(source_path(pattern)), options);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    source_yields(lines("t-*", NULL), "h|a1|a2|h|c1||c3|h|d1|");
+    source_yields(lines("t-*", EST_LINES(.skip = 1)), "a1|a2|c1||c3|d1|");
+    source_yields(lines("t-*", EST_LINES(.skip = 3)), "c3|"); /* files may be shorter than that */
+    for (int workers = 0; workers <= 1; workers++) {
+        source_yields(lines("t-*", EST_LINES(.interleave = EST_INTERLEAVE(.workers = workers))),
+                      "h|a1|a2|h|c1||c3|h|d1|");
+        source_yields(lines("t-*", EST_LINES(.skip = 1, .interleave = EST_INTERLEAVE(.cycle = 3, .workers = workers))),
+                      "a1|c1|a2|d1||c3|");
+        source_yields(lines("t-1", EST_LINES(.interleave = EST_INTERLEAVE(.cycle = 3, .workers = workers))), "");
+    }
+}
+
+static void test_quoted(void **state)
+{
+    (void)state;
+    source_yields(lines("q-0", NULL), "h|x,\"1|2\"|y|");
+    source_yields(lines("q-0", EST_LINES(.quoted = true)), "h|x,\"1\n2\"|y|");
+    source_write_text("q-1", "a\n\"b\nc\n");
+    source_fails(lines("q-1", EST_LINES(.quoted = true)), "a|", EST_INVALID_ARGUMENT, source_path("q-1"));
+    assert_non_null(strstr(est_error_message(), "line 2"));
+    assert_int_equal(unlink(source_path("q-1")), 0);
+}
+
+static void test_component(void **state)
+{
+    est_dataset *dataset = NULL;
+
+    (void)state;
+    assert_int_equal(est_dataset_finish(lines("t-*", NULL), &dataset), EST_OK);
+    assert_int_equal(est_dataset_components(dataset), 1);
+    assert_string_equal(est_dataset_component(dataset, 0)->name, "line");
+    assert_int_equal(est_dataset_component(dataset, 0)->dtype, EST_STRING);
+    assert_int_equal(est_dataset_component(dataset, 0)->shape.rank, 0);
+    est_dataset_free(dataset);
+}
+
+/* Lines are numbered as an editor does. */
+static void numbered(const char *name, const est_lines_options *options, est_i64s want)
+{
+    est_dataset *dataset = NULL;
+    est_pass    *pass    = NULL;
+    est_iter    *it      = NULL;
+    est_element *element = est_element_new(1);
+
+    assert_int_equal(est_dataset_finish(lines(name, options), &dataset), EST_OK);
+    assert_int_equal(est_pass_create(&pass), EST_OK);
+    assert_int_equal(est_iter_open(dataset, pass, 0, &it), EST_OK);
+    for (int i = 0; i < want.n; i++) {
+        assert_int_equal(est_iter_next(it, element), EST_OK);
+        assert_string_equal(element->origin.path, source_path(name));
+        assert_int_equal(element->origin.at, want.data[i]);
+        assert_true(element->origin.line);
+        est_element_clear(element->field, 1);
+    }
+    assert_int_equal(est_iter_next(it, element), EST_OUT_OF_RANGE);
+    est_element_free(element, 1);
+    est_iter_close(it);
+    est_pass_free(pass);
+    est_dataset_free(dataset);
+}
+
+static void test_origin(void **state)
+{
+    (void)state;
+    numbered("t-0", NULL, EST_I64S(1, 2, 3));
+    numbered("t-2.gz", EST_LINES(.skip = 1), EST_I64S(2, 3, 4));
+    numbered("q-0", EST_LINES(.quoted = true), EST_I64S(1, 2, 4));
+    numbered("q-0", EST_LINES(.interleave = EST_INTERLEAVE(.workers = 1)), EST_I64S(1, 2, 3, 4));
+}
+
+static void test_missing_file(void **state)
+{
+    est_str      path   = { source_path("nowhere"), strlen(source_path("nowhere")) };
+    est_tensor  *tensor = NULL;
+    est_dataset *paths;
+
+    (void)state;
+    assert_int_equal(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &path, &tensor), EST_OK);
+    paths = est_dataset_slices(EST_NAMED_TENSORS({ "path", tensor }));
+    est_tensor_free(tensor);
+    source_fails(est_dataset_lines(paths, NULL), "", EST_NOT_FOUND, source_path("nowhere"));
+}
+
+static void test_refused(void **state)
+{
+    const est_lines_options unmade = { .skip = 1 };
+
+    (void)state;
+    source_refused(lines("t-*", &unmade), "EST_LINES");
+    source_refused(lines("t-*", EST_LINES(.skip = -1)), "stage lines: skip -1");
+    source_refused(lines("t-*", EST_LINES(.interleave = EST_INTERLEAVE(.block = -2))), "block -2");
+    source_refused(est_dataset_lines(est_dataset_range(0, 1, 1), NULL), "it takes paths of files");
+    source_refused(est_dataset_lines(NULL, NULL), "no dataset was given");
+    source_refused(est_dataset_lines(est_dataset_range(0, 1, 0), &unmade), "is not a range");
+}
+
+static void test_file_that_became_shorter(void **state)
+{
+    est_tensor   *position = NULL;
+    est_dataset  *dataset  = NULL;
+    est_iterator *rows     = NULL;
+
+    (void)state;
+    source_write_text("s", "one\ntwo\nthree\n");
+    assert_int_equal(est_dataset_finish(lines("s", NULL), &dataset), EST_OK);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    source_next(rows, "one|two|");
+    assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+    est_iterator_free(rows);
+    source_write_text("s", "one\n");
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    assert_int_equal(est_iterator_restore(rows, position), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "has the file changed?"));
+    est_iterator_free(rows);
+    est_tensor_free(position);
+    est_dataset_free(dataset);
+    assert_int_equal(unlink(source_path("s")), 0);
+}
+
+static bool memory_workers;
+
+static est_dataset *make_for_memory(void)
+{
+    return lines("t-*", EST_LINES(.skip = 1, .interleave = EST_INTERLEAVE(.cycle = 2, .workers = memory_workers)));
+}
+
+static void test_memory_out(void **state)
+{
+    (void)state;
+    source_memory_out(make_for_memory);
+    memory_workers = true;
+    source_memory_out(make_for_memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_quoted),
+        cmocka_unit_test(test_component),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_file_that_became_shorter),
+        cmocka_unit_test(test_memory_out),
+    };
+
+    return cmocka_run_group_tests(tests, setup, source_teardown);
+}
