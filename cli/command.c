@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What commands share: options over getopt_long, messages, suggestions. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPTIONS_MAX 40
+#define WORD_MAX    64 /* longer words are not compared */
+
+/* --- messages --------------------------------------------------------------------------------------------------- */
+
+static void say(const tool_command *command, const char *fmt, va_list args)
+{
+    fflush(stdout);
+    fprintf(stderr, "estoc%s%s: ", command != NULL ? " " : "", command != NULL ? command->name : "");
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+void tool_note(const tool_command *command, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    say(command, fmt, args);
+    va_end(args);
+}
+
+tool_exit tool_usage(const tool_command *command, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    say(command, fmt, args);
+    va_end(args);
+    fprintf(stderr, "Try \"estoc %s%s--help\".\n", command != NULL ? command->name : "", command != NULL ? " " : "");
+    return TOOL_USAGE;
+}
+
+tool_exit tool_failed(const tool_command *command, est_status status)
+{
+    if (status == EST_CANCELLED) return TOOL_OK; /* who read our output has seen enough */
+    tool_note(command, "%s", est_error_message());
+    return TOOL_FAILED;
+}
+
+/* Not by opening it: to open and close a pipe would end who writes into it. */
+tool_exit tool_check_input(const tool_command *command, const char *path)
+{
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0) return TOOL_OK;
+    tool_note(command, "cannot read %s: %s", path, strerror(errno));
+    return TOOL_NO_FILE;
+}
+
+/* --- suggestions ------------------------------------------------------------------------------------------------ */
+
+static size_t least(size_t a, size_t b, size_t c)
+{
+    size_t ab = a < b ? a : b;
+
+    return ab < c ? ab : c;
+}
+
+/* How many letters must be put in, taken out, replaced or swapped with their neighbour to make b of a. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t  rows[3][WORD_MAX + 1], n = strlen(a), m = strlen(b);
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+
+    if (n > WORD_MAX || m > WORD_MAX) return WORD_MAX;
+    for (size_t j = 0; j <= m; j++) last[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *oldest = before;
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            row[j] = least(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < row[j]) {
+                row[j] = before[j - 2] + 1;
+            }
+        }
+        before = last;
+        last   = row;
+        row    = oldest;
+    }
+    return last[m];
+}
+
+const char *tool_nearest(const char *word, const char *const *names, size_t n)
+{
+    const char *nearest = NULL;
+    size_t      size = strlen(word), bound = size / 3 + 1;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t d = size >= 2 && strncmp(names[i], word, size) == 0 ? 0 : distance(word, names[i]);
+
+        if (d < bound || (d == bound && nearest == NULL && d < size)) {
+            nearest = names[i];
+            bound   = d;
+        }
+    }
+    return nearest;
+}
+
+const char *tool_suggestion(const char *nearest)
+{
+    static char text[WORD_MAX + 32];
+
+    text[0] = '\0';
+    if (nearest != NULL) snprintf(text, sizeof text, " (did you mean \"%s\"?)", nearest);
+    return text;
+}
+
+int tool_choice(const char *word, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(word, names[i]) == 0) return i;
+    }
+    return -1;
+}
+
+/* --- options ---------------------------------------------------------------------------------------------------- */
+
+/* The tables that getopt_long wants. */
+static void make_tables(const tool_option *options, struct option *longs, char *shorts)
+{
+    *shorts++ = ':'; /* tell a missing value from an unknown option */
+    for (int n = 0; options->name != NULL && n < OPTIONS_MAX; options++, n++) {
+        int takes = options->value != NULL ? required_argument : no_argument;
+
+        *longs++ = (struct option){ options->name, takes, NULL, options->id };
+        if (options->id > UCHAR_MAX) continue;
+        *shorts++ = (char)options->id;
+        if (options->value != NULL) *shorts++ = ':';
+    }
+    *longs  = (struct option){ NULL };
+    *shorts = '\0';
+}
+
+static const tool_option *find_option(const tool_command *command, int id)
+{
+    for (const tool_option *o = command->options; o->name != NULL; o++) {
+        if (o->id == id) return o;
+    }
+    return NULL;
+}
+
+static void say_bad_option(const tool_command *command, const char *word)
+{
+    const tool_option *option = optopt != 0 ? find_option(command, optopt) : NULL;
+    const char        *names[OPTIONS_MAX], *nearest;
+    char               typed[WORD_MAX];
+    size_t             n = 0;
+
+    if (option != NULL) {
+        tool_usage(command, "--%s takes no value", option->name);
+        return;
+    }
+    if (optopt != 0) {
+        tool_usage(command, "unknown option \"-%c\"", optopt);
+        return;
+    }
+    snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    for (const tool_option *o = command->options; o->name != NULL && n < OPTIONS_MAX; o++) names[n++] = o->name;
+    nearest = tool_nearest(typed, names, n);
+    if (nearest != NULL) snprintf(typed, sizeof typed, "--%s", nearest);
+    tool_usage(command, "unknown option \"%.*s\"%s", (int)strcspn(word, "="), word,
+               tool_suggestion(nearest != NULL ? typed : NULL));
+}
+
+int tool_next_option(const tool_command *command, int argc, char **argv, const char **value)
+{
+    struct option longs[OPTIONS_MAX + 1];
+    char          shorts[2 * OPTIONS_MAX + 2];
+    int           id;
+
+    make_tables(command->options, longs, shorts);
+    opterr = 0;
+    id     = getopt_long(argc, argv, shorts, longs, NULL);
+    *value = optarg;
+    if (id == ':') {
+        const tool_option *option = find_option(command, optopt);
+
+        tool_usage(command, "--%s needs a value: %s", option->name, option->value);
+        return TOOL_OPTION_BAD;
+    }
+    if (id == '?') say_bad_option(command, argv[optind - 1]);
+    return id;
+}
+
+tool_exit tool_other_option(const tool_command *command, int id)
+{
+    if (id != TOOL_OPTION_HELP) return TOOL_USAGE;
+    tool_help(command);
+    return TOOL_HELPED;
+}
+
+bool tool_count(const tool_command *command, const char *option, const char *text, int64_t *out)
+{
+    char     *end;
+    long long value;
+
+    errno = 0;
+    value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || value < 0) {
+        tool_usage(command, "--%s takes a number from 0 up, not \"%s\"", option, text);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* --- help ------------------------------------------------------------------------------------------------------- */
+
+static void print_option(const tool_option *option)
+{
+    char        left[64];
+    const char *line = option->help;
+
+    snprintf(left, sizeof left, "%s%c%s --%s%s%s", option->id <= UCHAR_MAX ? "-" : " ",
+             option->id <= UCHAR_MAX ? option->id : ' ', option->id <= UCHAR_MAX ? "," : " ", option->name,
+             option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
+    printf("  %-26s", left);
+    while (*line != '\0') {
+        int size = (int)strcspn(line, "\n");
+
+        printf("%s%.*s\n", line == option->help ? " " : "                             ", size, line);
+        line += size + (line[size] == '\n');
+    }
+}
+
+tool_exit tool_help(const tool_command *command)
+{
+    printf("estoc %s: %s.\n\nUsage: estoc %s %s\n\n%s\nOptions:\n", command->name, command->summary, command->name,
+           command->arguments, command->description);
+    for (const tool_option *o = command->options; o->name != NULL; o++) print_option(o);
+    printf("\nExamples:\n%s\n%s", command->examples, TOOL_EXIT_TEXT);
+    return TOOL_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a command of the tool is, and what all of them share: options, help, messages, exit codes.
+ *
+ * A command is one file that defines a tool_command, and one line in commands.def. It reads its options with
+ * tool_next_option, writes results with output.h, says everything else through tool_note and tool_failed, and returns
+ * an exit code. Help texts are made from the table of options, so the two cannot differ.
+ *
+ * Threading: one thread at a time. */
+#ifndef EST_CLI_COMMAND_H
+#define EST_CLI_COMMAND_H
+
+#include <stdbool.h>
+
+#include "estoc/status.h"
+
+typedef enum tool_exit {
+    TOOL_HELPED  = -1, /* inside the tool: help has been printed, there is nothing more to do; becomes 0 */
+    TOOL_OK      = 0,
+    TOOL_FAILED  = 1, /* the input is damaged, or the operation failed */
+    TOOL_USAGE   = 2, /* unknown command or option, missing or contradicting arguments */
+    TOOL_NO_FILE = 3  /* a file named on the command line is not there or cannot be read */
+} tool_exit;
+
+#define TOOL_EXIT_TEXT                                                                                                 \
+    "Exit codes:\n"                                                                                                    \
+    "  0  success; also when nobody reads the output any more (| head)\n"                                              \
+    "  1  the input is damaged, or the operation failed\n"                                                             \
+    "  2  wrong usage\n"                                                                                               \
+    "  3  a file named on the command line is not there or cannot be read\n"
+
+typedef struct tool_option {
+    const char *name;  /* long form, without the dashes */
+    int         id;    /* what tool_next_option returns; a character is the short form too */
+    const char *value; /* what it takes, as the help calls it; NULL: nothing */
+    const char *help;  /* lines end in \n but for the last */
+} tool_option;
+
+/* Ids that every command has, and those that are no characters. */
+enum { TOOL_OPTION_END = -1, TOOL_OPTION_BAD = '?', TOOL_OPTION_HELP = 'h', TOOL_OPTION_JSON = 256, TOOL_OPTION_OWN };
+
+/* The last lines of every table of options. */
+#define TOOL_COMMON_OPTIONS                                                                                            \
+    { "json", TOOL_OPTION_JSON, NULL, "write results as JSON" },                                                       \
+        { "help", TOOL_OPTION_HELP, NULL, "print this text" },                                                         \
+    {                                                                                                                  \
+        NULL                                                                                                           \
+    }
+
+typedef struct tool_command {
+    const char        *name;
+    const char        *summary;              /* for the list of commands; begins with a verb, no full stop */
+    const char        *arguments;            /* synopsis: what follows the name */
+    const char        *description;          /* paragraphs, each line ending in \n */
+    const tool_option *options;              /* ends with a line without a name */
+    const char        *examples;             /* each line ending in \n */
+    tool_exit (*run)(int argc, char **argv); /* argv[0] is the name */
+} tool_command;
+
+#define TOOL_COMMAND(name) extern const tool_command tool_##name;
+#include "commands.def"
+#undef TOOL_COMMAND
+
+/* The id of the next option, its value in *value. TOOL_OPTION_END when only arguments are left: they begin at optind.
+ * TOOL_OPTION_BAD when the option is wrong, which has been said then. */
+int tool_next_option(const tool_command *command, int argc, char **argv, const char **value);
+
+/* What a command returns for the ids that it does not know itself, TOOL_OPTION_HELP and TOOL_OPTION_BAD. */
+tool_exit tool_other_option(const tool_command *command, int id);
+
+/* Reads the value of an option as a number that is not negative; false when it is none, which has been said then. */
+bool tool_count(const tool_command *command, const char *option, const char *text, int64_t *out);
+
+/* Prints the command's help. */
+tool_exit tool_help(const tool_command *command);
+
+/* Each writes one line to standard error, after what is on standard output so far. The first is for something worth
+ * knowing; the second returns TOOL_USAGE; the third has the text of the last failure and returns the exit code that it
+ * means. */
+void      tool_note(const tool_command *command, const char *fmt, ...) EST_PRINTF(2, 3);
+tool_exit tool_usage(const tool_command *command, const char *fmt, ...) EST_PRINTF(2, 3);
+tool_exit tool_failed(const tool_command *command, est_status status);
+
+/* TOOL_OK when `path` can be read (a directory: listed); otherwise says why not and returns TOOL_NO_FILE. */
+tool_exit tool_check_input(const tool_command *command, const char *path);
+
+/* The one of n names that looks most like `word`; NULL when none is near. */
+const char *tool_nearest(const char *word, const char *const *names, size_t n);
+
+/* " (did you mean \"x\"?)" or "" for tool_nearest's answer; good until the next call. */
+const char *tool_suggestion(const char *nearest);
+
+/* The position of `word` among n names; -1 when it is none of them. */
+int tool_choice(const char *word, const char *const *names, int n);
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc convert`: text files to TFRecord files of Examples. Everything is written under temporary names; only when all
+ * of it is complete do the files get their names, so that a failure leaves what was there before. */
+#include "convert.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "command.h"
+#include "output.h"
+
+#define SHARDS_MAX    10000
+#define SHARD_BUFFER  ((size_t)64 << 10) /* of each file when there are several */
+#define PROGRESS_ROWS 65536
+
+enum { FROM_CSV, FROM_LIBSVM };
+
+enum {
+    OPTION_FROM = TOOL_OPTION_OWN,
+    OPTION_COLUMNS,
+    OPTION_NO_HEADER,
+    OPTION_DELIMITER,
+    OPTION_NA,
+    OPTION_COMPRESSION,
+    OPTION_SHARDS,
+    OPTION_SKIP_BAD
+};
+
+/* clang-format off */
+static const tool_option options[] = {
+    { "output",      'o',                "FILE",    "the TFRecord file to write; required" },
+    { "from",        OPTION_FROM,        "FORMAT",  "csv or libsvm; default: what the names of the inputs say\n"
+                                                    "(.csv, .tsv, .libsvm, .svm, .svmlight, each also with .gz)" },
+    { "columns",     OPTION_COLUMNS,     "C:T,...", "csv: the columns to take, each with its type: int64, float,\n"
+                                                    "bytes or string (the same); without a type it is found out" },
+    { "no-header",   OPTION_NO_HEADER,   NULL,      "csv: the first line is a row; --columns names all fields" },
+    { "delimiter",   OPTION_DELIMITER,   "CHAR",    "csv: between fields; default: a comma, a tab for .tsv" },
+    { "na",          OPTION_NA,          "VALUE",   "csv: a field with this text is left out of the Example" },
+    { "compression", OPTION_COMPRESSION, "KIND",    "of the output: none (default), gzip or zlib" },
+    { "shards",      OPTION_SHARDS,      "N",       "write N files, FILE-00000-of-0000N.tfrecord and so on, and\n"
+                                                    "deal the rows out in turn" },
+    { "skip-bad",    OPTION_SKIP_BAD,    "N",       "go on without bad rows, as long as there are at most N;\n"
+                                                    "default: 0" },
+    TOOL_COMMON_OPTIONS
+};
+/* clang-format on */
+
+/* --- what the readers call -------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+/* The first signal stops the job so that temporary files are removed; the second ends the process. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND };
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+est_status convert_row(convert_job *job)
+{
+    job->n_rows++;
+    if (job->progress && job->n_rows % PROGRESS_ROWS == 0) fprintf(stderr, "\r%" PRId64 " rows", job->n_rows);
+    if (stop_asked) return est_fail(EST_ABORTED, "stopped; nothing was written");
+    return EST_OK;
+}
+
+est_status convert_emit(convert_job *job)
+{
+    est_str bytes;
+
+    EST_TRY(est_example_serialize(job->example, &bytes));
+    EST_TRY(est_tfrecord_write(job->outputs[job->n_records % job->n_outputs].writer, bytes.data, bytes.size));
+    est_example_reset(job->example);
+    job->n_records++;
+    return EST_OK;
+}
+
+est_status convert_bad_row(convert_job *job, est_status status)
+{
+    job->n_bad++;
+    if (job->n_bad == 1) est_strbuf_append(&job->first_bad, est_error_message());
+    if (job->n_bad <= job->skip_bad) return EST_OK;
+    if (job->skip_bad == 0) return est_fail_context(status, "bad row (--skip-bad N goes on without up to N)");
+    return est_fail_context(status, "more than %" PRId64 " bad rows, the last", job->skip_bad);
+}
+
+/* --- outputs ---------------------------------------------------------------------------------------------------- */
+
+/* "a/train.tfrecord" to "a/train-00003-of-00010.tfrecord". */
+static est_status shard_path(const convert_job *job, int i, char **out)
+{
+    const char *slash  = strrchr(job->out, '/');
+    const char *suffix = strstr(slash != NULL ? slash : job->out, ".tfrecord");
+    est_strbuf  path   = { 0 };
+
+    if (job->n_shards == 0) {
+        est_strbuf_append(&path, job->out);
+    } else {
+        if (suffix == NULL) suffix = job->out + strlen(job->out);
+        est_strbuf_printf(&path, "%.*s-%05d-of-%05d%s", (int)(suffix - job->out), job->out, i, (int)job->n_shards,
+                          suffix);
+    }
+    return est_strbuf_take(&path, out);
+}
+
+static est_status open_outputs(convert_job *job)
+{
+    int n = job->n_shards > 0 ? (int)job->n_shards : 1;
+
+    job->outputs = est_zalloc((size_t)n * sizeof *job->outputs);
+    if (job->outputs == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", n);
+    for (job->n_outputs = 0; job->n_outputs < n;) {
+        convert_output *out = &job->outputs[job->n_outputs++]; /* counted first: what it has is given back */
+
+        EST_TRY(shard_path(job, job->n_outputs - 1, &out->path));
+        EST_TRY(est_file_temp_name(out->path, &out->temp));
+        EST_TRY(est_tfrecord_create(
+            out->temp, EST_TFRECORD_WRITE(.compression = job->compression, .buffer_bytes = n > 1 ? SHARD_BUFFER : 0),
+            &out->writer));
+    }
+    return EST_OK;
+}
+
+static est_status commit_outputs(convert_job *job)
+{
+    for (int i = 0; i < job->n_outputs; i++) {
+        est_tfrecord_writer *writer = job->outputs[i].writer;
+
+        job->outputs[i].writer = NULL;
+        EST_TRY(est_tfrecord_finish(writer));
+    }
+    for (int i = 0; i < job->n_outputs; i++) {
+        EST_TRY(est_file_commit(job->outputs[i].temp, job->outputs[i].path));
+        est_free(job->outputs[i].temp);
+        job->outputs[i].temp = NULL;
+    }
+    return EST_OK;
+}
+
+/* Removes what was not committed. */
+static void close_outputs(convert_job *job)
+{
+    for (int i = 0; i < job->n_outputs; i++) {
+        convert_output *out = &job->outputs[i];
+
+        est_tfrecord_abandon(out->writer);
+        if (out->temp != NULL) unlink(out->temp);
+        est_free(out->temp);
+        est_free(out->path);
+    }
+    est_free(job->outputs);
+}
+
+/* --- the report ------------------------------------------------------------------------------------------------- */
+
+static est_status report_json(const convert_job *job, est_strbuf *line)
+{
+    est_strbuf_printf(line, "{\"records\": %" PRId64 ", \"bad_rows\": %" PRId64 ", \"columns\": [%s], \"files\": [",
+                      job->n_records, job->n_bad, est_strbuf_text(&job->report));
+    for (int i = 0; i < job->n_outputs; i++) {
+        if (i > 0) est_strbuf_append(line, ", ");
+        tool_append_json_text(line, job->outputs[i].path);
+    }
+    est_strbuf_append(line, "]}\n");
+    return tool_write(line);
+}
+
+static est_status report_text(const convert_job *job, est_strbuf *line)
+{
+    est_strbuf_append(line, est_strbuf_text(&job->report));
+    est_strbuf_printf(line, "%" PRId64 " records in ", job->n_records);
+    if (job->n_outputs > 1) est_strbuf_printf(line, "%d files, the first is ", job->n_outputs);
+    est_strbuf_printf(line, "%s\n", job->outputs[0].path);
+    return tool_write(line);
+}
+
+static est_status report(const convert_job *job)
+{
+    est_strbuf line = { 0 };
+    est_status status;
+
+    if (job->n_bad > 0) {
+        tool_note(&tool_convert, "left out %" PRId64 " bad rows; the first: %s", job->n_bad,
+                  est_strbuf_text(&job->first_bad));
+    }
+    status = job->json ? report_json(job, &line) : report_text(job, &line);
+    est_strbuf_clear(&line);
+    return status;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static est_status convert(convert_job *job, int from)
+{
+    est_status status = est_example_create(&job->example);
+
+    if (status == EST_OK) status = open_outputs(job);
+    if (status == EST_OK) status = from == FROM_CSV ? convert_csv(job) : convert_libsvm(job);
+    if (job->progress && job->n_rows >= PROGRESS_ROWS) fprintf(stderr, "\r%" PRId64 " rows\n", job->n_rows);
+    if (status == EST_OK) status = commit_outputs(job);
+    if (status == EST_OK) status = report(job);
+    close_outputs(job);
+    est_example_free(job->example);
+    est_strbuf_clear(&job->first_bad);
+    est_strbuf_clear(&job->report);
+    return status;
+}
+
+/* The format that a name says; -1 when it says none. */
+static int format_of(const char *path, bool *is_tabbed)
+{
+    static const char *const ends[]    = { ".csv", ".tsv", ".libsvm", ".svm", ".svmlight" };
+    static const int         formats[] = { FROM_CSV, FROM_CSV, FROM_LIBSVM, FROM_LIBSVM, FROM_LIBSVM };
+    size_t                   size      = strlen(path);
+
+    if (size > 3 && strcmp(path + size - 3, ".gz") == 0) size -= 3;
+    for (int i = 0; i < (int)(sizeof ends / sizeof ends[0]); i++) {
+        size_t end = strlen(ends[i]);
+
+        if (size < end || memcmp(path + size - end, ends[i], end) != 0) continue;
+        *is_tabbed = i == 1;
+        return formats[i];
+    }
+    return -1;
+}
+
+/* Sets *from where --from did not, and the delimiter. */
+static tool_exit find_format(convert_job *job, int *from)
+{
+    bool is_tabbed = false;
+
+    for (int i = 0; i < job->n_inputs; i++) {
+        int format = format_of(job->inputs[i], &is_tabbed);
+
+        if (*from < 0 && format < 0) {
+            return tool_usage(&tool_convert, "the name %s does not say a format; give --from csv or --from libsvm",
+                              job->inputs[i]);
+        }
+        if (*from < 0) *from = format;
+        if (format >= 0 && format != *from && i > 0) {
+            return tool_usage(&tool_convert, "the inputs are of different formats; convert them one at a time");
+        }
+    }
+    if (job->delimiter == 0) job->delimiter = is_tabbed ? '\t' : ',';
+    return TOOL_OK;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static tool_exit check_job(convert_job *job, int *from)
+{
+    if (job->n_inputs == 0) return tool_usage(&tool_convert, "which file? An input is missing");
+    if (job->out == NULL) return tool_usage(&tool_convert, "where to? --output is missing");
+    if (job->no_header && job->columns == NULL) {
+        return tool_usage(&tool_convert, "--no-header needs --columns, which names the fields");
+    }
+    if (find_format(job, from) != TOOL_OK) return TOOL_USAGE;
+    if (*from == FROM_LIBSVM && (job->columns != NULL || job->na != NULL)) {
+        return tool_usage(&tool_convert, "--columns and --na are for csv");
+    }
+    if (convert_csv_check(job) != EST_OK) return tool_usage(&tool_convert, "%s", est_error_message());
+    for (int i = 0; i < job->n_inputs; i++) {
+        tool_exit code = tool_check_input(&tool_convert, job->inputs[i]);
+
+        if (code != TOOL_OK) return code;
+        if (is_same_file(job->inputs[i], job->out)) {
+            return tool_usage(&tool_convert, "%s is input and output", job->out);
+        }
+    }
+    return TOOL_OK;
+}
+
+/* One of the words that the option takes: its position in *out. */
+static bool read_choice(const char *option, const char *value, const char *const *words, int n, int *out)
+{
+    *out = tool_choice(value, words, n);
+    if (*out >= 0) return true;
+    tool_usage(&tool_convert, "--%s does not take \"%s\"%s", option, value,
+               tool_suggestion(tool_nearest(value, words, (size_t)n)));
+    return false;
+}
+
+static bool read_delimiter(const char *value, char *out)
+{
+    if (strcmp(value, "\\t") == 0) value = "\t";
+    if (strlen(value) == 1 && strchr("\"\n\r", value[0]) == NULL) {
+        *out = value[0];
+        return true;
+    }
+    tool_usage(&tool_convert, "--delimiter takes one character other than a quote (\\t for a tab), not \"%s\"", value);
+    return false;
+}
+
+/* False when the value is wrong, which has been said then. */
+static bool read_option(convert_job *job, int id, const char *value, int *from)
+{
+    static const char *const     formats[]      = { "csv", "libsvm" };
+    static const char *const     kinds[]        = { "none", "gzip", "zlib" };
+    static const est_compression compressions[] = { EST_COMPRESSION_NONE, EST_COMPRESSION_GZIP, EST_COMPRESSION_ZLIB };
+    int                          i;
+
+    switch (id) {
+    case 'o': job->out = value; return true;
+    case OPTION_FROM: return read_choice("from", value, formats, 2, from);
+    case OPTION_COLUMNS: job->columns = value; return true;
+    case OPTION_NO_HEADER: job->no_header = true; return true;
+    case OPTION_DELIMITER: return read_delimiter(value, &job->delimiter);
+    case OPTION_NA: job->na = value; return true;
+    case OPTION_COMPRESSION:
+        if (!read_choice("compression", value, kinds, 3, &i)) return false;
+        job->compression = compressions[i];
+        return true;
+    case OPTION_SHARDS:
+        if (!tool_count(&tool_convert, "shards", value, &job->n_shards)) return false;
+        if (job->n_shards >= 1 && job->n_shards <= SHARDS_MAX) return true;
+        tool_usage(&tool_convert, "--shards takes a number from 1 to %d, not %s", SHARDS_MAX, value);
+        return false;
+    case OPTION_SKIP_BAD: return tool_count(&tool_convert, "skip-bad", value, &job->skip_bad);
+    default: job->json = true; return true;
+    }
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    convert_job job  = { .progress = isatty(STDERR_FILENO) };
+    int         from = -1, id;
+    const char *value;
+    tool_exit   code;
+    est_status  status;
+
+    while ((id = tool_next_option(&tool_convert, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (id == TOOL_OPTION_HELP || id == TOOL_OPTION_BAD) return tool_other_option(&tool_convert, id);
+        if (!read_option(&job, id, value, &from)) return TOOL_USAGE;
+    }
+    job.inputs   = argv + optind;
+    job.n_inputs = argc - optind;
+    code         = check_job(&job, &from);
+    if (code != TOOL_OK) return code;
+    catch_signals();
+    status = convert(&job, from);
+    return status == EST_OK ? TOOL_OK : tool_failed(&tool_convert, status);
+}
+
+const tool_command tool_convert = {
+    .name      = "convert",
+    .summary   = "make TFRecord files of Examples from CSV or LIBSVM files",
+    .arguments = "[options] INPUT... -o FILE",
+    .description =
+        "A row of CSV becomes an Example with a feature of one value for each column. The first line of a file\n"
+        "names its columns; they are taken by name, so the files may have them in different orders. Fields may\n"
+        "stand in double quotes, and then hold delimiters and line breaks. A column without a given type is\n"
+        "int64 if all its values are, else float if all are numbers, else bytes; to find out, the files are\n"
+        "read twice. An empty field of a column of numbers is left out of the Example, and so is a field equal\n"
+        "to --na; an empty field of a bytes column is an empty string.\n"
+        "\n"
+        "A line of LIBSVM becomes an Example with the features label (float), index (int64 list, as in the\n"
+        "file) and value (float list).\n"
+        "\n"
+        "Inputs may be compressed with gzip or zlib. The output gets its name when it is complete: after a\n"
+        "failure there is no new file, and an old one is as it was.\n",
+    .options  = options,
+    .examples = "  estoc convert census.csv -o census.tfrecord\n"
+                "  estoc convert day*.csv.gz -o train.tfrecord --shards 10 --compression gzip\n"
+                "  estoc convert census.csv -o c.tfrecord --columns age:int64,job:string,income:float --na '?'\n"
+                "  estoc convert --no-header --columns x:float,y:float,label:int64 points.csv -o points.tfrecord\n"
+                "  estoc convert a9a.libsvm -o a9a.tfrecord --skip-bad 10\n",
+    .run      = run,
+};

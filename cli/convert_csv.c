@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc convert` of CSV files. When the type of a column is not given, all files are read twice: first to find out
+ * (int64 if every value is one, else float if every value is a number, else bytes), then to convert. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "command.h"
+#include "convert.h"
+#include "format/lines.h"
+#include "format/number.h"
+#include "output.h"
+
+#define SHOWN_MAX 40 /* characters of a bad field in a message */
+
+typedef enum column_type { TYPE_UNKNOWN, TYPE_I64, TYPE_F32, TYPE_BYTES } column_type;
+
+static const char *const type_names[] = { "unknown", "int64", "float", "bytes" };
+
+typedef struct column {
+    char       *name;
+    column_type type;
+    size_t      field;            /* in a row of the file at hand */
+    bool        not_i64, not_f32; /* a value was seen that is none */
+    bool        has_value;
+    int64_t     n_missing;
+} column;
+
+typedef struct csv {
+    convert_job *job;
+    est_lines   *lines;    /* of the file at hand */
+    size_t       n_fields; /* of its rows */
+    column      *columns;
+    size_t       n_columns;
+    est_str     *fields; /* of the row at hand; room for so many */
+    size_t       fields_room;
+    est_strbuf   unquoted; /* the fields of it that stood in quotes */
+} csv;
+
+typedef est_status (*visit_fn)(csv *c, const est_str *fields);
+
+static bool same_text(est_str a, const char *b)
+{
+    return a.size == strlen(b) && (a.size == 0 || memcmp(a.data, b, a.size) == 0);
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+/* Reads the field in quotes that begins at row.data[*at], and leaves *at behind it. */
+static est_status read_quoted(csv *c, est_str row, size_t *at, est_str *field)
+{
+    size_t      from = c->unquoted.size, i = *at + 1;
+    const char *quote;
+
+    for (;;) {
+        quote = memchr(row.data + i, '"', row.size - i);
+        if (quote == NULL) return est_fail(EST_INVALID_ARGUMENT, "a field has no closing quote");
+        est_strbuf_append_bytes(&c->unquoted, row.data + i, (size_t)(quote - row.data) - i);
+        i = (size_t)(quote - row.data) + 1;
+        if (i == row.size || row.data[i] != '"') break;
+        est_strbuf_append_bytes(&c->unquoted, "\"", 1);
+        i++;
+    }
+    if (i < row.size && row.data[i] != c->job->delimiter) {
+        return est_fail(EST_INVALID_ARGUMENT, "a field goes on after its closing quote");
+    }
+    *at    = i;
+    *field = (est_str){ est_strbuf_text(&c->unquoted) + from, c->unquoted.size - from };
+    return EST_OK;
+}
+
+static est_status read_unquoted(const csv *c, est_str row, size_t *at, est_str *field)
+{
+    const char *from = row.data + *at;
+    const char *end  = memchr(from, c->job->delimiter, row.size - *at);
+
+    *field = (est_str){ from, end != NULL ? (size_t)(end - from) : row.size - *at };
+    *at += field->size;
+    if (memchr(from, '"', field->size) == NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "a field without quotes around it has one inside");
+}
+
+/* Splits a row into c->fields, good until the next row. */
+static est_status split(csv *c, est_str row, size_t *n)
+{
+    est_strbuf_reset(&c->unquoted);
+    est_strbuf_append_bytes(&c->unquoted, row.data, row.size); /* room for all fields, so that none moves */
+    EST_TRY(est_strbuf_status(&c->unquoted));
+    est_strbuf_reset(&c->unquoted);
+    *n = 0;
+    for (size_t at = 0;; at++) {
+        if (*n == c->fields_room) {
+            size_t   room = *n > 0 ? 2 * *n : 64;
+            est_str *more = est_realloc(c->fields, room * sizeof *more);
+
+            if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", room);
+            c->fields      = more;
+            c->fields_room = room;
+        }
+        if (at < row.size && row.data[at] == '"') {
+            EST_TRY(read_quoted(c, row, &at, &c->fields[*n]));
+        } else {
+            EST_TRY(read_unquoted(c, row, &at, &c->fields[*n]));
+        }
+        ++*n;
+        if (at == row.size) return EST_OK;
+    }
+}
+
+/* --- columns ---------------------------------------------------------------------------------------------------- */
+
+static est_status add_column(csv *c, est_str name, column_type type)
+{
+    column *more = est_realloc(c->columns, (c->n_columns + 1) * sizeof *more);
+    char   *copy = est_zalloc(name.size + 1);
+
+    if (more != NULL) c->columns = more;
+    if (more == NULL || copy == NULL) {
+        est_free(copy);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the columns");
+    }
+    if (name.size > 0) memcpy(copy, name.data, name.size);
+    c->columns[c->n_columns] = (column){ .name = copy, .type = type, .field = c->n_columns };
+    c->n_columns++;
+    for (size_t i = 0; i + 1 < c->n_columns; i++) {
+        if (strcmp(c->columns[i].name, copy) == 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "two columns are called \"%s\"; an Example needs different names",
+                            copy);
+        }
+    }
+    return EST_OK;
+}
+
+/* Reads --columns: "age:int64,name:string,city". */
+static est_status parse_columns(csv *c, const char *text)
+{
+    static const char *const words[] = { "int64", "float", "bytes", "string" };
+    static const column_type types[] = { TYPE_I64, TYPE_F32, TYPE_BYTES, TYPE_BYTES };
+
+    for (;;) {
+        size_t      size  = strcspn(text, ",");
+        const char *colon = memrchr(text, ':', size);
+        column_type type  = TYPE_UNKNOWN;
+        size_t      name  = colon != NULL ? (size_t)(colon - text) : size;
+
+        if (colon != NULL) {
+            char word[16];
+            int  i;
+
+            snprintf(word, sizeof word, "%.*s", (int)(size - name - 1), colon + 1);
+            i = tool_choice(word, words, 4);
+            if (i < 0) {
+                return est_fail(EST_INVALID_ARGUMENT, "--columns: \"%.*s\": a type is int64, float, bytes or string%s",
+                                (int)size, text, tool_suggestion(tool_nearest(word, words, 4)));
+            }
+            type = types[i];
+        }
+        if (name == 0) return est_fail(EST_INVALID_ARGUMENT, "--columns: \"%.*s\": has no name", (int)size, text);
+        EST_TRY(add_column(c, (est_str){ text, name }, type));
+        if (text[size] == '\0') return EST_OK;
+        text += size + 1;
+    }
+}
+
+/* All names of a header are columns. */
+static est_status take_header(csv *c, const est_str *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (names[i].size == 0) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "field %zu of the header has no name; say with --columns which columns to take", i + 1);
+        }
+        if (memchr(names[i].data, 0, names[i].size) != NULL || !tool_is_utf8(names[i])) {
+            return est_fail(EST_INVALID_ARGUMENT, "the name of field %zu of the header is not UTF-8", i + 1);
+        }
+        EST_TRY(add_column(c, names[i], TYPE_UNKNOWN));
+    }
+    return EST_OK;
+}
+
+/* Finds the fields of the columns in a header. */
+static est_status match_header(csv *c, const est_str *names, size_t n)
+{
+    for (size_t k = 0; k < c->n_columns; k++) {
+        column *at    = &c->columns[k];
+        size_t  found = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            if (!same_text(names[i], at->name)) continue;
+            at->field = i;
+            found++;
+        }
+        if (found != 1) {
+            return est_fail(EST_INVALID_ARGUMENT, "the header has %s column \"%s\"%s",
+                            found == 0 ? "no" : "more than one", at->name,
+                            found == 0 && n == 1 ? "; is the --delimiter right?" : "");
+        }
+    }
+    c->n_fields = n;
+    return EST_OK;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+static est_status read_header(csv *c)
+{
+    est_str    line;
+    size_t     n;
+    est_status status = est_lines_next(c->lines, &line);
+
+    if (status == EST_OUT_OF_RANGE) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: is empty; a header is expected (or --no-header)",
+                        est_lines_path(c->lines));
+    }
+    EST_TRY(status);
+    status = split(c, line, &n);
+    if (status == EST_OK && c->n_columns == 0) status = take_header(c, c->fields, n);
+    if (status == EST_OK) status = match_header(c, c->fields, n);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "%s:1", est_lines_path(c->lines));
+}
+
+static est_status visit_row(csv *c, est_str line, visit_fn visit)
+{
+    size_t n;
+
+    EST_TRY(split(c, line, &n));
+    if (n != c->n_fields) return est_fail(EST_INVALID_ARGUMENT, "%zu fields, not %zu", n, c->n_fields);
+    return visit(c, c->fields);
+}
+
+/* Visits every row of the file. With `count` rows are counted and bad ones reported; without they are passed over. */
+static est_status visit_file(csv *c, visit_fn visit, bool count)
+{
+    est_status status;
+    est_str    line;
+
+    if (!c->job->no_header) EST_TRY(read_header(c));
+    while ((status = est_lines_next(c->lines, &line)) == EST_OK) {
+        if (line.size == 0 && c->n_fields > 1) continue; /* a blank line */
+        if (count) EST_TRY(convert_row(c->job));
+        status = visit_row(c, line, visit);
+        if (status != EST_OK && status != EST_INVALID_ARGUMENT) return status;
+        if (status == EST_OK || !count) continue;
+        status = est_fail_context(status, "%s:%" PRIu64, est_lines_path(c->lines), est_lines_number(c->lines, line));
+        EST_TRY(convert_bad_row(c->job, status));
+    }
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+static est_status visit_files(csv *c, visit_fn visit, bool count)
+{
+    for (int i = 0; i < c->job->n_inputs; i++) {
+        est_lines_read_options options = { .quoted = true };
+        est_status             status;
+
+        EST_TRY(est_lines_open(c->job->inputs[i], &options, &c->lines));
+        status = visit_file(c, visit, count);
+        est_lines_close(c->lines);
+        EST_TRY(status);
+    }
+    return EST_OK;
+}
+
+/* --- first pass: types ------------------------------------------------------------------------------------------ */
+
+static est_status look_at_row(csv *c, const est_str *fields)
+{
+    for (size_t k = 0; k < c->n_columns; k++) {
+        column *at    = &c->columns[k];
+        est_str field = fields[at->field];
+        int64_t i64;
+        float   f32;
+
+        if (field.size == 0 || (c->job->na != NULL && same_text(field, c->job->na))) continue;
+        at->has_value = true;
+        if (!at->not_i64) at->not_i64 = est_number_i64(field.data, field.size, &i64) != EST_NUMBER_OK;
+        if (at->not_i64 && !at->not_f32) at->not_f32 = est_number_f32(field.data, field.size, &f32) != EST_NUMBER_OK;
+    }
+    return EST_OK;
+}
+
+/* A pipe can be read only once. */
+static est_status check_rereadable(const convert_job *job)
+{
+    struct stat info;
+
+    for (int i = 0; i < job->n_inputs; i++) {
+        if (stat(job->inputs[i], &info) == 0 && S_ISREG(info.st_mode)) continue;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: is not a regular file, so types cannot be found out; give all with --columns",
+                        job->inputs[i]);
+    }
+    return EST_OK;
+}
+
+static est_status find_types(csv *c)
+{
+    bool all_known = c->n_columns > 0;
+
+    for (size_t k = 0; k < c->n_columns; k++) all_known &= c->columns[k].type != TYPE_UNKNOWN;
+    if (all_known) return EST_OK;
+    EST_TRY(check_rereadable(c->job));
+    EST_TRY(visit_files(c, look_at_row, false));
+    for (size_t k = 0; k < c->n_columns; k++) {
+        column *at = &c->columns[k];
+
+        if (at->type != TYPE_UNKNOWN) continue;
+        at->type = !at->has_value || at->not_f32 ? TYPE_BYTES : at->not_i64 ? TYPE_F32 : TYPE_I64;
+    }
+    return EST_OK;
+}
+
+/* --- second pass: Examples -------------------------------------------------------------------------------------- */
+
+/* Puts a field into the Example. */
+static est_status set_field(csv *c, const column *at, est_str field)
+{
+    est_number_result result = EST_NUMBER_OK;
+    int64_t           i64;
+    float             f32;
+    est_strbuf        shown  = { 0 };
+    est_status        status = EST_OK;
+
+    if (at->type == TYPE_BYTES) {
+        est_example_set_bytes(c->job->example, at->name, &field, 1);
+    } else if (at->type == TYPE_I64) {
+        result = est_number_i64(field.data, field.size, &i64);
+        est_example_set_i64s(c->job->example, at->name, &i64, result == EST_NUMBER_OK);
+    } else {
+        result = est_number_f32(field.data, field.size, &f32);
+        est_example_set_f32s(c->job->example, at->name, &f32, result == EST_NUMBER_OK);
+    }
+    if (result != EST_NUMBER_OK) {
+        tool_append_printable(&shown, field, SHOWN_MAX);
+        status = est_fail(EST_INVALID_ARGUMENT, "column \"%s\": \"%s\" is not %s", at->name, est_strbuf_text(&shown),
+                          at->type == TYPE_F32 ? "a number" : "an int64");
+        est_strbuf_clear(&shown);
+    }
+    return status;
+}
+
+static bool is_missing(const csv *c, const column *at, est_str field)
+{
+    if (c->job->na != NULL && same_text(field, c->job->na)) return true;
+    return field.size == 0 && at->type != TYPE_BYTES;
+}
+
+static est_status convert_fields(csv *c, const est_str *fields)
+{
+    est_status status = EST_OK;
+
+    for (size_t k = 0; k < c->n_columns && status == EST_OK; k++) {
+        const column *at = &c->columns[k];
+
+        if (!is_missing(c, at, fields[at->field])) status = set_field(c, at, fields[at->field]);
+    }
+    if (status != EST_OK) {
+        est_example_reset(c->job->example);
+        return status;
+    }
+    for (size_t k = 0; k < c->n_columns; k++) {
+        c->columns[k].n_missing += is_missing(c, &c->columns[k], fields[c->columns[k].field]);
+    }
+    return convert_emit(c->job);
+}
+
+static void report(csv *c)
+{
+    est_strbuf *to = &c->job->report;
+
+    for (size_t k = 0; k < c->n_columns; k++) {
+        const column *at = &c->columns[k];
+
+        if (c->job->json) {
+            est_strbuf_append(to, k > 0 ? ", {\"name\": " : "{\"name\": ");
+            tool_append_json_text(to, at->name);
+            est_strbuf_printf(to, ", \"type\": \"%s\", \"missing\": %" PRId64 "}", type_names[at->type], at->n_missing);
+        } else {
+            tool_append_printable(to, (est_str){ at->name, strlen(at->name) }, 0);
+            est_strbuf_printf(to, ": %s", type_names[at->type]);
+            if (at->n_missing > 0) est_strbuf_printf(to, ", %" PRId64 " missing", at->n_missing);
+            est_strbuf_append(to, "\n");
+        }
+    }
+}
+
+static void clear(csv *c)
+{
+    for (size_t k = 0; k < c->n_columns; k++) est_free(c->columns[k].name);
+    est_free(c->columns);
+    est_free(c->fields);
+    est_strbuf_clear(&c->unquoted);
+}
+
+est_status convert_csv_check(convert_job *job)
+{
+    csv        c      = { .job = job };
+    est_status status = job->columns != NULL ? parse_columns(&c, job->columns) : EST_OK;
+
+    clear(&c);
+    return status;
+}
+
+est_status convert_csv(convert_job *job)
+{
+    csv        c      = { .job = job };
+    est_status status = EST_OK;
+
+    if (job->columns != NULL) status = parse_columns(&c, job->columns);
+    c.n_fields = c.n_columns;
+    if (status == EST_OK) status = find_types(&c);
+    if (status == EST_OK) status = visit_files(&c, convert_fields, true);
+    if (status == EST_OK) report(&c);
+    clear(&c);
+    return status;
+}

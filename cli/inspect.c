@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc inspect`: finds out what a path is and prints what is in it. The formats are in inspect_<format>.c. */
+#include "inspect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "command.h"
+#include "format/event.h"
+
+static const char *const kind_names[INSPECT_KINDS] = { "tfrecord", "checkpoint", "events",
+                                                       "graph",    "metagraph",  "savedmodel" };
+static const char *const kind_texts[INSPECT_KINDS] = { "a TFRecord file", "a checkpoint",   "an event file",
+                                                       "a GraphDef",      "a MetaGraphDef", "a SavedModel" };
+
+enum {
+    OPTION_AS = TOOL_OPTION_OWN,
+    OPTION_LIMIT,
+    OPTION_SKIP,
+    OPTION_COUNT,
+    OPTION_FEATURE,
+    OPTION_STATS,
+    OPTION_VALUE,
+    OPTION_VERIFY,
+    OPTION_TAG,
+    OPTION_OPS,
+    OPTION_TEXT,
+    OPTIONS_END
+};
+
+/* clang-format off */
+static const tool_option options[] = {
+    { "as",      OPTION_AS,      "FORMAT",  "do not guess: tfrecord, checkpoint, events, graph, metagraph\n"
+                                            "or savedmodel" },
+    { "limit",   OPTION_LIMIT,   "N",       "tfrecord, events: print at most N; with --value: N elements" },
+    { "skip",    OPTION_SKIP,    "N",       "tfrecord: leave out the first N records" },
+    { "count",   OPTION_COUNT,   NULL,      "tfrecord: print only how many records there are" },
+    { "feature", OPTION_FEATURE, "A,B,...", "tfrecord: print only these features" },
+    { "stats",   OPTION_STATS,   NULL,      "checkpoint: read the data; add min, max, mean, std of the\n"
+                                            "finite values, and count zeros and non-finite ones" },
+    { "value",   OPTION_VALUE,   "NAME",    "checkpoint: print the elements of one tensor" },
+    { "verify",  OPTION_VERIFY,  NULL,      "checkpoint: read all data and check it against its checksums" },
+    { "tag",     OPTION_TAG,     "PATTERN", "events: only summaries with such a tag (* and ? as in a shell)" },
+    { "ops",     OPTION_OPS,     NULL,      "graphs: count the nodes of each op instead of listing them" },
+    { "text",    OPTION_TEXT,    NULL,      "graphs: print the whole message in protobuf's text format" },
+    TOOL_COMMON_OPTIONS
+};
+
+#define KIND(name) (1u << INSPECT_##name)
+#define GRAPHS     (KIND(GRAPH) | KIND(METAGRAPH) | KIND(SAVEDMODEL))
+
+/* The formats that an option is for. */
+static const unsigned option_kinds[OPTIONS_END - TOOL_OPTION_OWN] = {
+    [OPTION_AS      - TOOL_OPTION_OWN] = ~0u,
+    [OPTION_LIMIT   - TOOL_OPTION_OWN] = KIND(TFRECORD) | KIND(EVENTS) | KIND(CHECKPOINT),
+    [OPTION_SKIP    - TOOL_OPTION_OWN] = KIND(TFRECORD),
+    [OPTION_COUNT   - TOOL_OPTION_OWN] = KIND(TFRECORD),
+    [OPTION_FEATURE - TOOL_OPTION_OWN] = KIND(TFRECORD),
+    [OPTION_STATS   - TOOL_OPTION_OWN] = KIND(CHECKPOINT),
+    [OPTION_VALUE   - TOOL_OPTION_OWN] = KIND(CHECKPOINT),
+    [OPTION_VERIFY  - TOOL_OPTION_OWN] = KIND(CHECKPOINT),
+    [OPTION_TAG     - TOOL_OPTION_OWN] = KIND(EVENTS),
+    [OPTION_OPS     - TOOL_OPTION_OWN] = GRAPHS,
+    [OPTION_TEXT    - TOOL_OPTION_OWN] = GRAPHS,
+};
+/* clang-format on */
+
+/* --- directories ------------------------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), end_size = strlen(end);
+
+    return size >= end_size && strcmp(text + size - end_size, end) == 0;
+}
+
+bool inspect_is_event_name(const char *name)
+{
+    return strstr(name, "tfevents") != NULL;
+}
+
+bool inspect_is_index_name(const char *name)
+{
+    return ends_with(name, ".index") && strlen(name) > strlen(".index");
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds a copy of `name` to a list of n that has room for it and for the NULL at its end. */
+static est_status add_name(char ***names, size_t *n, const char *name)
+{
+    char **more = est_realloc(*names, (*n + 2) * sizeof *more);
+
+    if (more != NULL) {
+        *names       = more;
+        more[*n + 1] = NULL;
+        more[*n]     = est_strdup(name);
+        if (more[*n] != NULL) {
+            ++*n;
+            return EST_OK;
+        }
+    }
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names in a directory");
+}
+
+est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char ***out)
+{
+    char         **names  = est_zalloc(sizeof *names);
+    DIR           *handle = opendir(dir);
+    struct dirent *item;
+    size_t         n      = 0;
+    est_status     status = EST_OK;
+
+    if (handle == NULL) {
+        status = est_fail(est_status_from_errno(errno), "cannot list %s: %s", dir, strerror(errno));
+    } else if (names == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %s", dir);
+    }
+    while (status == EST_OK && (item = readdir(handle)) != NULL) {
+        if (wanted(item->d_name)) status = add_name(&names, &n, item->d_name);
+    }
+    if (handle != NULL) closedir(handle);
+    if (status != EST_OK) {
+        inspect_names_free(names);
+        return status;
+    }
+    qsort(names, n, sizeof *names, by_text);
+    *out = names;
+    return EST_OK;
+}
+
+void inspect_names_free(char **names)
+{
+    for (char **name = names; name != NULL && *name != NULL; name++) est_free(*name);
+    est_free(names);
+}
+
+static bool has_name(const char *dir, bool (*wanted)(const char *name))
+{
+    char **names;
+    bool   found;
+
+    if (inspect_names(dir, wanted, &names) != EST_OK) return false;
+    found = names[0] != NULL;
+    inspect_names_free(names);
+    return found;
+}
+
+/* --- what is it? ------------------------------------------------------------------------------------------------ */
+
+static bool is_saved_model_name(const char *name)
+{
+    return strcmp(name, "saved_model.pb") == 0;
+}
+
+static bool is_checkpoint_name(const char *name)
+{
+    return strcmp(name, "checkpoint") == 0 || inspect_is_index_name(name);
+}
+
+static int kind_of_directory(const char *path)
+{
+    if (has_name(path, is_saved_model_name)) return INSPECT_SAVEDMODEL;
+    if (has_name(path, is_checkpoint_name)) return INSPECT_CHECKPOINT;
+    if (has_name(path, inspect_is_event_name)) return INSPECT_EVENTS;
+    return -1;
+}
+
+static int kind_of_name(const char *name)
+{
+    const char *data = strstr(name, ".data-");
+
+    if (is_saved_model_name(name)) return INSPECT_SAVEDMODEL;
+    if (is_checkpoint_name(name) || (data != NULL && strstr(data, "-of-") != NULL)) return INSPECT_CHECKPOINT;
+    if (inspect_is_event_name(name)) return INSPECT_EVENTS;
+    if (ends_with(name, ".meta")) return INSPECT_METAGRAPH;
+    if (ends_with(name, ".pb")) return INSPECT_GRAPH;
+    if (strstr(name, ".tfrecord") != NULL) return INSPECT_TFRECORD;
+    return -1;
+}
+
+/* A file whose first record is whole is a TFRecord file; one whose first record says so is an event file. */
+static int kind_of_contents(const char *path)
+{
+    est_tfrecord_reader *reader;
+    est_event            event;
+    est_str              record;
+    int                  kind = -1;
+
+    if (est_tfrecord_open(path, NULL, &reader) != EST_OK) return -1;
+    switch (est_tfrecord_next(reader, &record)) {
+    case EST_OUT_OF_RANGE: kind = INSPECT_TFRECORD; break; /* no records */
+    case EST_OK:
+        kind = INSPECT_TFRECORD;
+        if (est_event_parse(record, &event) == EST_OK && event.kind == EST_EVENT_FILE_VERSION) kind = INSPECT_EVENTS;
+        break;
+    default: break;
+    }
+    est_tfrecord_close(reader);
+    return kind;
+}
+
+static bool is_checkpoint_prefix(const char *path)
+{
+    est_strbuf index = { 0 };
+    bool       is;
+
+    est_strbuf_printf(&index, "%s.index", path);
+    is = !index.failed && est_file_exists(est_strbuf_text(&index));
+    est_strbuf_clear(&index);
+    return is;
+}
+
+/* Sets *kind, or says why there is none. */
+static tool_exit find_kind(const char *path, int *kind)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat info;
+    tool_exit   code;
+
+    *kind = INSPECT_CHECKPOINT;
+    if (stat(path, &info) != 0 && is_checkpoint_prefix(path)) return TOOL_OK;
+    code = tool_check_input(&tool_inspect, path);
+    if (code != TOOL_OK) return code;
+    if (S_ISDIR(info.st_mode)) {
+        *kind = kind_of_directory(path);
+        if (*kind >= 0) return TOOL_OK;
+        tool_note(&tool_inspect, "%s: no SavedModel, checkpoint or event file is in this directory", path);
+        return TOOL_FAILED;
+    }
+    *kind = kind_of_name(slash != NULL ? slash + 1 : path);
+    if (*kind < 0 && S_ISREG(info.st_mode)) *kind = kind_of_contents(path); /* a pipe can be read only once */
+    if (*kind >= 0) return TOOL_OK;
+    tool_note(&tool_inspect, "cannot tell what %s is: neither its name nor its first bytes say; use --as", path);
+    return TOOL_FAILED;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static tool_exit read_kind(const char *value, int *as)
+{
+    *as = tool_choice(value, kind_names, INSPECT_KINDS);
+    if (*as >= 0) return TOOL_OK;
+    return tool_usage(&tool_inspect,
+                      "--as takes tfrecord, checkpoint, events, graph, metagraph or savedmodel, not \"%s\"%s", value,
+                      tool_suggestion(tool_nearest(value, kind_names, INSPECT_KINDS)));
+}
+
+/* Sets *given to the ids seen (a bit each) and *as to the kind asked for. */
+static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigned *given, int *as)
+{
+    const char *value;
+    int         id;
+
+    while ((id = tool_next_option(&tool_inspect, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (id >= TOOL_OPTION_OWN) *given |= 1u << (id - TOOL_OPTION_OWN);
+        switch (id) {
+        case OPTION_AS:
+            if (read_kind(value, as) != TOOL_OK) return TOOL_USAGE;
+            break;
+        case OPTION_LIMIT:
+            if (!tool_count(&tool_inspect, "limit", value, &o->limit)) return TOOL_USAGE;
+            break;
+        case OPTION_SKIP:
+            if (!tool_count(&tool_inspect, "skip", value, &o->skip)) return TOOL_USAGE;
+            break;
+        case OPTION_COUNT: o->count = true; break;
+        case OPTION_FEATURE: o->feature = value; break;
+        case OPTION_STATS: o->stats = true; break;
+        case OPTION_VALUE: o->value = value; break;
+        case OPTION_VERIFY: o->verify = true; break;
+        case OPTION_TAG: o->tag = value; break;
+        case OPTION_OPS: o->ops = true; break;
+        case OPTION_TEXT: o->text = true; break;
+        case TOOL_OPTION_JSON: o->json = true; break;
+        default: return tool_other_option(&tool_inspect, id);
+        }
+    }
+    if (optind == argc) return tool_usage(&tool_inspect, "which file? A path is missing");
+    if (optind + 1 < argc) return tool_usage(&tool_inspect, "one path at a time, not %d", argc - optind);
+    o->path = argv[optind];
+    return TOOL_OK;
+}
+
+/* Options that do not fit the format, or one another. */
+static tool_exit check_options(const inspect_options *o, unsigned given, int kind)
+{
+    for (const tool_option *option = options; option->name != NULL; option++) {
+        int bit = option->id - TOOL_OPTION_OWN;
+
+        if (bit < 0 || (given >> bit & 1) == 0 || (option_kinds[bit] >> kind & 1) != 0) continue;
+        return tool_usage(&tool_inspect, "--%s is not for %s, which %s is", option->name, kind_texts[kind], o->path);
+    }
+    if (kind == INSPECT_CHECKPOINT && o->limit != INT64_MAX && o->value == NULL) {
+        return tool_usage(&tool_inspect, "--limit of a checkpoint goes with --value");
+    }
+    if (o->value != NULL && (o->stats || o->verify)) {
+        return tool_usage(&tool_inspect, "--value prints one tensor; it goes without --stats and --verify");
+    }
+    if (o->ops && o->text) return tool_usage(&tool_inspect, "--ops and --text exclude each other");
+    if (o->text && o->json) return tool_usage(&tool_inspect, "--text and --json exclude each other");
+    return TOOL_OK;
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    static est_status (*const inspectors[INSPECT_KINDS])(const inspect_options *) = {
+        inspect_tfrecord, inspect_checkpoint, inspect_events, inspect_graph, inspect_meta_graph, inspect_saved_model,
+    };
+    inspect_options o     = { .limit = INT64_MAX };
+    unsigned        given = 0;
+    int             kind  = -1;
+    tool_exit       code  = read_options(argc, argv, &o, &given, &kind);
+    est_status      status;
+
+    if (code == TOOL_OK && kind < 0) {
+        code = find_kind(o.path, &kind);
+    } else if (code == TOOL_OK && !(kind == INSPECT_CHECKPOINT && is_checkpoint_prefix(o.path))) {
+        code = tool_check_input(&tool_inspect, o.path);
+    }
+    if (code == TOOL_OK) code = check_options(&o, given, kind);
+    if (code != TOOL_OK) return code;
+    status = inspectors[kind](&o);
+    return status == EST_OK ? TOOL_OK : tool_failed(&tool_inspect, status);
+}
+
+const tool_command tool_inspect = {
+    .name      = "inspect",
+    .summary   = "show what is in a file of TensorFlow or Estoc",
+    .arguments = "[options] PATH",
+    .description =
+        "PATH is a TFRecord file, a checkpoint (its prefix, a file of it, or a model directory), an event\n"
+        "file or a directory of such, a GraphDef (.pb), a MetaGraphDef (.meta) or a SavedModel\n"
+        "(its directory or saved_model.pb). What it is, is found out; a directory with checkpoints and event\n"
+        "files counts as the first, and --as events shows the others.\n"
+        "\n"
+        "The records of a TFRecord file are printed one JSON line each: an Example as {\"name\": [values]},\n"
+        "a SequenceExample as {\"context\": ..., \"feature_lists\": ...}, anything else as its bytes. Bytes that\n"
+        "are not UTF-8 text appear as {\"b64\": \"...\"}. The other formats are printed as tables for reading,\n"
+        "or with --json.\n"
+        "\n"
+        "What comes before a damage is printed; then the damage is reported with its place, and the exit\n"
+        "code is 1. Half an event at the end of an event file is no damage: it is still being written.\n",
+    .options  = options,
+    .examples = "  estoc inspect train-00000-of-00010.tfrecord --limit 3 --feature label,age\n"
+                "  estoc inspect runs/digits                    which checkpoints there are; the latest one\n"
+                "  estoc inspect runs/digits/model.ckpt-500 --stats\n"
+                "  estoc inspect runs/digits/model.ckpt-500 --value dense/kernel --limit 10\n"
+                "  estoc inspect runs/digits --as events --tag 'loss*' --json\n"
+                "  estoc inspect export/1700000000\n",
+    .run      = run,
+};

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc inspect` of event files: a line for every value of a summary and for every other event.
+ *
+ * A process that writes events leaves half of one at the end of the file now and then. That is told from damage by the
+ * bytes: the file ends before the record whose (checked) length it has. */
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "command.h"
+#include "format/event.h"
+#include "format/summary.h"
+#include "format/tensor_proto.h"
+#include "format/tfrecord.h"
+#include "inspect.h"
+#include "output.h"
+
+#define TEXT_MAX 60 /* characters of a text in the table */
+#define TAG_MAX  80
+
+typedef struct view {
+    const inspect_options *options;
+    const char            *path;
+    const char            *file; /* its name, when a directory is shown; else NULL */
+    tool_table             table;
+    est_strbuf             line, value;
+    int64_t                n; /* rows so far */
+} view;
+
+/* What a row says; the value is in view.value, as JSON or as text. */
+typedef struct row {
+    const est_event *event;
+    const char      *kind;
+    est_str          tag;
+} row;
+
+/* --- values ----------------------------------------------------------------------------------------------------- */
+
+static void put_number(view *v, double number, bool is_f32)
+{
+    if (v->options->json) {
+        is_f32 ? tool_append_json_f32(&v->value, (float)number) : tool_append_json_f64(&v->value, number);
+    } else {
+        is_f32 ? tool_append_f32(&v->value, (float)number) : tool_append_f64(&v->value, number);
+    }
+}
+
+static void put_text(view *v, est_str text)
+{
+    if (v->options->json) {
+        tool_append_json_bytes(&v->value, text);
+    } else {
+        tool_append_printable(&v->value, text, TEXT_MAX);
+    }
+}
+
+/* One number with its name: "count=3 " or {"count": 3, */
+static void put_named(view *v, const char *name, double number, bool first)
+{
+    if (v->options->json) {
+        est_strbuf_printf(&v->value, "%s\"%s\": ", first ? "{" : ", ", name);
+    } else {
+        est_strbuf_printf(&v->value, "%s%s=", first ? "" : " ", name);
+    }
+    if (number == floor(number) && fabs(number) < 1e15) {
+        est_strbuf_printf(&v->value, "%.0f", number);
+    } else if (!v->options->json) {
+        est_strbuf_printf(&v->value, "%.6g", number);
+    } else {
+        put_number(v, number, false);
+    }
+}
+
+static void put_end(view *v)
+{
+    if (v->options->json) est_strbuf_append(&v->value, "}");
+}
+
+static est_status put_histogram(view *v, est_str message)
+{
+    est_histogram_view h;
+
+    EST_TRY(est_histogram_parse(message, &h));
+    put_named(v, "count", h.num, true);
+    put_named(v, "min", h.min, false);
+    put_named(v, "max", h.max, false);
+    put_named(v, "mean", h.num > 0 ? h.sum / h.num : NAN, false);
+    put_end(v);
+    est_histogram_view_clear(&h);
+    return EST_OK;
+}
+
+/* The second form: rows of (left, right, count). The mean is that of the middles of the buckets, so it has another
+ * name. */
+static void put_histogram_rows(view *v, const est_tensor *tensor)
+{
+    const double *rows  = est_tensor_data(tensor);
+    int64_t       n     = est_tensor_shape(tensor)->dim[0];
+    double        count = 0, sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        count += rows[3 * i + 2];
+        sum += (rows[3 * i] + rows[3 * i + 1]) / 2 * rows[3 * i + 2];
+    }
+    put_named(v, "count", count, true);
+    put_named(v, "min", n > 0 ? rows[0] : NAN, false);
+    put_named(v, "max", n > 0 ? rows[3 * n - 2] : NAN, false);
+    put_named(v, "mean_of_buckets", count > 0 ? sum / count : NAN, false);
+    put_end(v);
+}
+
+static est_status put_image(view *v, est_str message)
+{
+    est_image_view image;
+
+    EST_TRY(est_image_parse(message, &image));
+    put_named(v, "height", image.height, true);
+    put_named(v, "width", image.width, false);
+    put_named(v, "channels", image.channels, false);
+    put_named(v, "bytes", (double)image.encoded.size, false);
+    put_end(v);
+    return EST_OK;
+}
+
+/* The second form: strings that are the width, the height and the encoded pictures. */
+static void put_image_strings(view *v, const est_tensor *tensor)
+{
+    const est_str *strings = est_tensor_data(tensor);
+    int64_t        n       = est_tensor_count(tensor);
+    double         bytes   = 0;
+
+    for (int64_t i = 2; i < n; i++) bytes += (double)strings[i].size;
+    for (int k = 0; k < 2; k++) {
+        if (v->options->json) {
+            est_strbuf_append(&v->value, k == 0 ? "{\"width\": " : ", \"height\": ");
+            tool_append_json_bytes(&v->value, strings[k]);
+        } else {
+            est_strbuf_append(&v->value, k == 0 ? "width=" : " height=");
+            tool_append_printable(&v->value, strings[k], 10);
+        }
+    }
+    put_named(v, "images", (double)(n - 2), false);
+    put_named(v, "bytes", bytes, false);
+    put_end(v);
+}
+
+static est_status put_tensor_header(view *v, est_str message)
+{
+    est_tensor_proto_header header;
+    char                    shape[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_tensor_proto_parse_header(message, &header));
+    if (v->options->json) {
+        est_strbuf_printf(&v->value, "{\"dtype\": \"%s\", \"shape\": ", tool_dtype_name(header.dtype));
+        tool_append_json_shape(&v->value, &header.shape);
+        est_strbuf_append(&v->value, "}");
+    } else {
+        est_strbuf_printf(&v->value, "%s %s", tool_dtype_name(header.dtype), est_shape_text(&header.shape, shape));
+    }
+    return EST_OK;
+}
+
+static bool is_plugin(const est_summary_value *value, const char *name)
+{
+    return value->plugin.size == strlen(name) && memcmp(value->plugin.data, name, value->plugin.size) == 0;
+}
+
+/* A histogram or picture in the second form; false when the tensor is not what it should be. */
+static bool put_plugin_tensor(view *v, const est_summary_value *value)
+{
+    bool        is_histogram = is_plugin(value, "histograms"), done = false;
+    est_tensor *tensor;
+
+    if (!is_histogram && !is_plugin(value, "images")) return false;
+    if (est_tensor_proto_parse(value->message, &tensor) != EST_OK) return false;
+    if (is_histogram) {
+        const est_shape *shape = est_tensor_shape(tensor);
+
+        done = est_tensor_dtype(tensor) == EST_F64 && shape->rank == 2 && shape->dim[1] == 3;
+        if (done) put_histogram_rows(v, tensor);
+    } else {
+        done = est_tensor_dtype(tensor) == EST_STRING && est_tensor_count(tensor) >= 2;
+        if (done) put_image_strings(v, tensor);
+    }
+    est_tensor_free(tensor);
+    return done;
+}
+
+static est_status put_tensor(view *v, const est_summary_value *value, const char **kind)
+{
+    if (is_plugin(value, "text") && value->text.data != NULL) {
+        *kind = "text";
+        put_text(v, value->text);
+    } else if (!isnan(value->number) || is_plugin(value, "scalars")) {
+        *kind = "scalar";
+        put_number(v, value->number, (double)(float)value->number == value->number);
+    } else if (put_plugin_tensor(v, value)) {
+        *kind = is_plugin(value, "images") ? "image" : "histogram";
+    } else {
+        *kind = "tensor";
+        return put_tensor_header(v, value->message);
+    }
+    return EST_OK;
+}
+
+static est_status put_value(view *v, const est_summary_value *value, const char **kind)
+{
+    switch (value->kind) {
+    case EST_SUMMARY_SCALAR:
+        *kind = "scalar";
+        put_number(v, value->number, true);
+        return EST_OK;
+    case EST_SUMMARY_HISTOGRAM: *kind = "histogram"; return put_histogram(v, value->message);
+    case EST_SUMMARY_IMAGE: *kind = "image"; return put_image(v, value->message);
+    case EST_SUMMARY_TENSOR: return put_tensor(v, value, kind);
+    case EST_SUMMARY_AUDIO: *kind = "audio"; break;
+    case EST_SUMMARY_NONE: *kind = "unknown"; break;
+    }
+    put_named(v, "bytes", (double)value->message.size, true);
+    put_end(v);
+    return EST_OK;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+static est_status json_row(view *v, const row *r)
+{
+    est_strbuf *line = &v->line;
+
+    est_strbuf_append(line, "{");
+    if (v->file != NULL) {
+        est_strbuf_append(line, "\"file\": ");
+        tool_append_json_text(line, v->file);
+        est_strbuf_append(line, ", ");
+    }
+    est_strbuf_printf(line, "\"step\": %" PRId64 ", \"wall_time\": ", r->event->step);
+    tool_append_json_f64(line, r->event->wall_time);
+    est_strbuf_printf(line, ", \"kind\": \"%s\"", r->kind);
+    if (r->tag.data != NULL) {
+        est_strbuf_append(line, ", \"tag\": ");
+        est_strbuf_append_json(line, r->tag.data, r->tag.size);
+    }
+    est_strbuf_append(line, ", \"value\": ");
+    est_strbuf_append_bytes(line, est_strbuf_text(&v->value), v->value.size);
+    est_strbuf_append(line, "}\n");
+    return tool_write(line);
+}
+
+/* Prints a row; the value is emptied. */
+static est_status show_row(view *v, const row *r)
+{
+    est_status status = est_strbuf_status(&v->value);
+
+    if (status == EST_OK && v->options->json) {
+        status = json_row(v, r);
+    } else if (status == EST_OK) {
+        tool_append_time(&v->line, r->event->wall_time);
+        tool_table_cell(&v->table, "%" PRId64, r->event->step);
+        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->line));
+        est_strbuf_reset(&v->line);
+        tool_table_text(&v->table, r->tag, TAG_MAX);
+        tool_table_cell(&v->table, "%s", r->kind);
+        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->value));
+        status = tool_table_row(&v->table);
+    }
+    est_strbuf_reset(&v->value);
+    v->n++;
+    return status;
+}
+
+static bool is_wanted(const view *v, est_str tag)
+{
+    est_strbuf text = { 0 };
+    bool       wanted;
+
+    if (v->options->tag == NULL) return true;
+    est_strbuf_append_bytes(&text, tag.data, tag.size);
+    wanted = fnmatch(v->options->tag, est_strbuf_text(&text), 0) == 0;
+    est_strbuf_clear(&text);
+    return wanted;
+}
+
+static est_status show_summary(view *v, const est_event *event)
+{
+    est_summary_cursor cursor;
+    est_summary_value  value;
+    bool               found;
+
+    est_summary_cursor_init(&cursor, event->bytes);
+    for (;;) {
+        row r = { .event = event };
+
+        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
+        if (!found || v->n >= v->options->limit) return EST_OK;
+        if (!is_wanted(v, value.tag)) continue;
+        r.tag = value.tag.data != NULL ? value.tag : (est_str){ "", 0 };
+        EST_TRY(put_value(v, &value, &r.kind));
+        EST_TRY(show_row(v, &r));
+    }
+}
+
+/* The nodes of a GraphDef: its fields 1. */
+static est_status put_graph(view *v, est_str message)
+{
+    est_wire_reader r;
+    est_wire_field  field;
+    int64_t         n = 0;
+
+    est_wire_reader_init(&r, "GraphDef", message.data, message.size);
+    while (est_wire_next(&r, &field)) n += field.number == 1;
+    EST_TRY(est_wire_finish(&r));
+    put_named(v, "nodes", (double)n, true);
+    put_end(v);
+    return EST_OK;
+}
+
+static est_status put_session_log(view *v, est_str message)
+{
+    static const char *const names[] = { "unspecified", "start", "stop", "checkpoint" };
+    est_session_log          log;
+    const char              *name;
+
+    EST_TRY(est_session_log_parse(message, &log));
+    name = (unsigned)log.status < sizeof names / sizeof names[0] ? names[log.status] : "unknown";
+    if (v->options->json) {
+        est_strbuf_printf(&v->value, "{\"status\": \"%s\", \"checkpoint_path\": ", name);
+        tool_append_json_bytes(&v->value, log.checkpoint_path);
+        est_strbuf_append(&v->value, ", \"message\": ");
+        tool_append_json_bytes(&v->value, log.msg);
+        est_strbuf_append(&v->value, "}");
+        return EST_OK;
+    }
+    est_strbuf_append(&v->value, name);
+    if (log.checkpoint_path.size > 0) est_strbuf_append(&v->value, " ");
+    tool_append_printable(&v->value, log.checkpoint_path, 0);
+    if (log.msg.size > 0) est_strbuf_append(&v->value, " ");
+    tool_append_printable(&v->value, log.msg, TEXT_MAX);
+    return EST_OK;
+}
+
+static est_status show_event(view *v, const est_event *event)
+{
+    row r = { .event = event };
+
+    if (event->kind == EST_EVENT_SUMMARY) return show_summary(v, event);
+    if (v->options->tag != NULL) return EST_OK;
+    switch (event->kind) {
+    case EST_EVENT_FILE_VERSION:
+        r.kind = "version";
+        put_text(v, event->bytes);
+        break;
+    case EST_EVENT_GRAPH:
+        r.kind = "graph";
+        EST_TRY(put_graph(v, event->bytes));
+        break;
+    case EST_EVENT_SESSION_LOG:
+        r.kind = "session";
+        EST_TRY(put_session_log(v, event->bytes));
+        break;
+    default:
+        r.kind = event->kind == EST_EVENT_META_GRAPH     ? "metagraph"
+                 : event->kind == EST_EVENT_RUN_METADATA ? "run metadata"
+                 : event->kind == EST_EVENT_LOG_MESSAGE  ? "log"
+                                                         : "nothing";
+        put_named(v, "bytes", (double)event->bytes.size, true);
+        put_end(v);
+        break;
+    }
+    return show_row(v, &r);
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+/* Whether the file ends within the record at `offset`. */
+static bool is_cut(const char *path, uint64_t offset)
+{
+    uint8_t     header[EST_TFRECORD_HEADER];
+    struct stat info;
+    uint64_t    left;
+    bool        cut = false;
+    int         fd  = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) return false;
+    if (fstat(fd, &info) == 0 && (uint64_t)info.st_size >= offset) {
+        left = (uint64_t)info.st_size - offset;
+        cut  = left < sizeof header;
+        if (!cut && pread(fd, header, sizeof header, (off_t)offset) == (ssize_t)sizeof header) {
+            cut = est_tfrecord_header_good(header) &&
+                  (left < sizeof header + EST_TFRECORD_FOOTER ||
+                   est_wire_load64(header) > left - sizeof header - EST_TFRECORD_FOOTER);
+        }
+    }
+    close(fd);
+    return cut;
+}
+
+static est_status show_records(view *v, est_tfrecord_reader *reader)
+{
+    est_status status = EST_OK;
+    est_event  event;
+    est_str    record;
+
+    while (v->n < v->options->limit) {
+        est_tfrecord_position at = est_tfrecord_tell(reader);
+
+        status = est_tfrecord_next(reader, &record);
+        if (status == EST_OUT_OF_RANGE) return EST_OK;
+        if (status == EST_DATA_LOSS && is_cut(v->path, at.offset)) {
+            tool_note(&tool_inspect,
+                      "note: %s ends within event %" PRIu64 " at byte %" PRIu64 "; it is still written, or was cut",
+                      v->path, at.record, at.offset);
+            return EST_OK;
+        }
+        EST_TRY(status);
+        status = est_event_parse(record, &event);
+        if (status == EST_OK) status = show_event(v, &event);
+        if (status == EST_DATA_LOSS || status == EST_UNIMPLEMENTED) {
+            return est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, v->path, at.record, at.offset);
+        }
+        EST_TRY(status);
+    }
+    return EST_OK;
+}
+
+static est_status show_file(view *v, const char *path)
+{
+    static const char *const names[] = { "step", "wall time", "tag", "kind", "value" };
+    est_tfrecord_reader     *reader;
+    est_status               status, end;
+
+    v->path = path;
+    EST_TRY(est_tfrecord_open(path, NULL, &reader));
+    v->table = (tool_table){ .right = 1 };
+    if (!v->options->json) tool_table_begin(&v->table, names, 5);
+    status = show_records(v, reader);
+    end    = EST_OK;
+    if (!v->options->json && status != EST_CANCELLED) {
+        est_error error; /* what is before the damage is printed before it is reported */
+
+        est_error_take(status, &error);
+        end = tool_table_end(&v->table);
+        if (status != EST_OK) status = est_error_raise(&error);
+    }
+    tool_table_clear(&v->table);
+    est_tfrecord_close(reader);
+    return status != EST_OK ? status : end;
+}
+
+static est_status show_directory(view *v)
+{
+    est_strbuf path = { 0 };
+    char     **names;
+    est_status status;
+
+    EST_TRY(inspect_names(v->options->path, inspect_is_event_name, &names));
+    status = names[0] != NULL ? EST_OK
+                              : est_fail(EST_NOT_FOUND, "%s: no event file is in this directory", v->options->path);
+    for (char **name = names; *name != NULL && status == EST_OK; name++) {
+        est_strbuf_reset(&path);
+        est_strbuf_printf(&path, "%s/%s", v->options->path, *name);
+        v->file = *name;
+        if (!v->options->json) {
+            est_strbuf_printf(&v->line, "%s# ", name == names ? "" : "\n");
+            tool_append_printable(&v->line, (est_str){ *name, strlen(*name) }, 0);
+            est_strbuf_append(&v->line, "\n");
+            status = tool_write(&v->line);
+        }
+        if (status == EST_OK) status = est_strbuf_status(&path);
+        if (status == EST_OK) status = show_file(v, est_strbuf_text(&path));
+    }
+    inspect_names_free(names);
+    est_strbuf_clear(&path);
+    return status;
+}
+
+est_status inspect_events(const inspect_options *options)
+{
+    view       v = { .options = options };
+    est_status status;
+
+    status = est_dir_exists(options->path) ? show_directory(&v) : show_file(&v, options->path);
+    est_strbuf_clear(&v.line);
+    est_strbuf_clear(&v.value);
+    return status;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc convert`: files written here, converted by the tool and read back with our own parsers. */
+#include "cli/tool.h"
+
+#include <signal.h>
+#include <zlib.h>
+
+#include "estoc/example.h"
+#include "estoc/tfrecord.h"
+
+#define PEOPLE                                                                                                         \
+    "age,name,score,note\r\n"                                                                                          \
+    "31,\"Ann \"\"A\"\" Lee, Dr.\",1.5,\r\n"                                                                           \
+    "-4,,NA,\"two\nlines\"\r\n"                                                                                        \
+    "\r\n"                                                                                                             \
+    ",Bob,2,NA\r\n"
+
+static void expect_str(est_str got, const char *want)
+{
+    assert_int_equal(got.size, strlen(want));
+    assert_memory_equal(got.data, want, got.size);
+}
+
+/* All records of a file, at most 8, with copies of their bytes. */
+static size_t read_records(const char *path, est_str records[8])
+{
+    est_tfrecord_reader *reader;
+    est_str              record;
+    size_t               n = 0;
+
+    tool_check(est_tfrecord_open(path, NULL, &reader));
+    while (est_tfrecord_next(reader, &record) == EST_OK) {
+        char *copy = est_alloc(record.size + 1);
+
+        assert_true(n < 8);
+        assert_non_null(copy);
+        memcpy(copy, record.data, record.size);
+        records[n++] = (est_str){ copy, record.size };
+    }
+    est_tfrecord_close(reader);
+    return n;
+}
+
+static void free_records(est_str *records, size_t n)
+{
+    for (size_t i = 0; i < n; i++) est_free((void *)(uintptr_t)records[i].data);
+}
+
+/* Quoted, empty and NA fields come back through the Example parser. */
+static void test_csv_round_trip(void **state)
+{
+    static const est_feature_spec specs[] = {
+        { .name = "age", .dtype = EST_I64, .rows = EST_ROWS_RAGGED },
+        { .name = "name", .dtype = EST_STRING, .rows = EST_ROWS_RAGGED },
+        { .name = "score", .dtype = EST_F32, .rows = EST_ROWS_RAGGED },
+        { .name = "note", .dtype = EST_STRING, .rows = EST_ROWS_RAGGED },
+    };
+    static const int64_t splits[4][4] = { { 0, 1, 2, 2 }, { 0, 1, 2, 3 }, { 0, 1, 1, 2 }, { 0, 1, 2, 2 } };
+    est_example_parser  *parser;
+    est_feature_batch    batch[4];
+    est_str              records[8];
+    size_t               n;
+    tool_run             run;
+
+    (void)state;
+    tool_write_text("people.csv", PEOPLE);
+    run = TOOL(0, "convert", tool_path("people.csv"), "-o", tool_path("people.tfrecord"), "--na", "NA");
+    tool_run_free(&run);
+    n = read_records(tool_path("people.tfrecord"), records);
+    assert_int_equal(n, 3);
+    tool_check(est_example_parser_create(specs, 4, &parser));
+    tool_check(est_example_parse(parser, records, n, batch));
+    for (int k = 0; k < 4; k++) assert_memory_equal(est_tensor_data(batch[k].splits), splits[k], sizeof splits[k]);
+    assert_int_equal(((int64_t *)est_tensor_data(batch[0].values))[1], -4);
+    expect_str(((est_str *)est_tensor_data(batch[1].values))[0], "Ann \"A\" Lee, Dr.");
+    expect_str(((est_str *)est_tensor_data(batch[1].values))[1], "");
+    assert_true(((float *)est_tensor_data(batch[2].values))[1] == 2);
+    expect_str(((est_str *)est_tensor_data(batch[3].values))[1], "two\nlines");
+    est_feature_batch_clear(batch, 4);
+    est_example_parser_free(parser);
+    free_records(records, n);
+}
+
+/* Converts a text with these further arguments, and compares what `estoc inspect` shows of the output. */
+#define CONVERTS(text, lines, ...)                                                                                     \
+    do {                                                                                                               \
+        tool_run run_;                                                                                                 \
+                                                                                                                       \
+        tool_write_text("in.csv", text);                                                                               \
+        run_ = TOOL(0, "convert", tool_path("in.csv"), "-o", tool_path("out.tfrecord"), __VA_ARGS__);                  \
+        tool_run_free(&run_);                                                                                          \
+        TOOL_OUT(0, lines, "", "inspect", tool_path("out.tfrecord"));                                                  \
+    } while (0)
+
+static void test_types(void **state)
+{
+    (void)state;
+    CONVERTS("a,b,c,d,e\n1,1,1,,x\n-2,2.5,z,,\n",
+             "{\"a\": [1], \"b\": [1.0], \"c\": [\"1\"], \"d\": [\"\"], \"e\": [\"x\"]}\n"
+             "{\"a\": [-2], \"b\": [2.5], \"c\": [\"z\"], \"d\": [\"\"], \"e\": [\"\"]}\n",
+             "--json");
+    CONVERTS("a,b\n9223372036854775807,9223372036854775808\n",
+             "{\"a\": [9223372036854775807], \"b\": [9.223372e+18]}\n", "--json");
+    CONVERTS("a\n1\n\n2\n", "{\"a\": [1]}\n{}\n{\"a\": [2]}\n",
+             "--json"); /* one column: an empty line is an empty field */
+    CONVERTS("a,b,c\n1,2,3\n", "{\"a\": [\"1\"], \"c\": [3.0]}\n", "--columns", "c:float,a:string");
+    CONVERTS("a,b,c\n1,2,3\n", "{\"b\": [2], \"c\": [3.0]}\n", "--columns", "c:float,b");
+    CONVERTS("1,x\n2,y\n", "{\"n\": [1], \"w\": [\"x\"]}\n{\"n\": [2], \"w\": [\"y\"]}\n", "--no-header", "--columns",
+             "n:int64,w:bytes");
+    CONVERTS("a;b\n1;\"x;y\"\n", "{\"a\": [1], \"b\": [\"x;y\"]}\n", "--delimiter", ";");
+    CONVERTS("a\tb\n1\t2\n", "{\"a\": [1], \"b\": [2]}\n", "--delimiter", "\\t");
+    CONVERTS("a,b\n?,1\n2,?\n", "{\"b\": [1]}\n{\"a\": [2]}\n", "--na", "?");
+}
+
+/* Several files with their columns in different orders, plain and compressed; the names say the format. */
+static void test_inputs(void **state)
+{
+    gzFile   packed;
+    tool_run run;
+
+    (void)state;
+    tool_write_text("first.csv", "a,b\n1,x\n");
+    packed = gzopen(tool_path("second.csv.gz"), "wb");
+    assert_int_equal(gzputs(packed, "b,a\ny,2.5\n"), 10);
+    assert_int_equal(gzclose(packed), Z_OK);
+    run = TOOL(0, "convert", tool_path("first.csv"), tool_path("second.csv.gz"), "-o", tool_path("both.tfrecord"));
+    tool_expect_part(run.out, "a: float\nb: bytes\n2 records in ", "standard output");
+    tool_run_free(&run);
+    TOOL_OUT(0, "{\"a\": [1.0], \"b\": [\"x\"]}\n{\"a\": [2.5], \"b\": [\"y\"]}\n", "", "inspect",
+             tool_path("both.tfrecord"));
+    tool_write_text("third.tsv", "a\tb\n7\t,\n");
+    run = TOOL(0, "convert", tool_path("third.tsv"), "-o", tool_path("tabs.tfrecord"));
+    tool_run_free(&run);
+    TOOL_OUT(0, "{\"a\": [7], \"b\": [\",\"]}\n", "", "inspect", tool_path("tabs.tfrecord"));
+    tool_write_text("fourth.csv", "a,c\n1,2\n");
+    TOOL_OUT(1, "", "fourth.csv:1: the header has no column \"b\"", "convert", tool_path("first.csv"),
+             tool_path("fourth.csv"), "-o", tool_path("none.tfrecord"));
+    assert_int_equal(tool_count_files("none"), 0);
+}
+
+static void test_shards(void **state)
+{
+    static const char *const kinds[] = { "none", "gzip", "zlib" };
+
+    (void)state;
+    tool_write_text("five.csv", "n\n0\n1\n2\n3\n4\n");
+    for (int i = 0; i < 3; i++) {
+        tool_run  run  = TOOL(0, "convert", tool_path("five.csv"), "-o", tool_path("s.tfrecord"), "--shards", "2",
+                              "--compression", kinds[i], "--json");
+        est_json *root = tool_json(run.out);
+        int64_t   n;
+
+        tool_check(est_json_i64(root, &n, "records"));
+        assert_int_equal(n, 5);
+        assert_string_equal(json_string_value(est_json_get(root, "files[1]")), tool_path("s-00001-of-00002.tfrecord"));
+        assert_string_equal(json_string_value(est_json_get(root, "columns[0].type")), "int64");
+        est_json_free(root);
+        tool_run_free(&run);
+        TOOL_OUT(0, "{\"n\": [0]}\n{\"n\": [2]}\n{\"n\": [4]}\n", "", "inspect",
+                 tool_path("s-00000-of-00002.tfrecord"));
+        TOOL_OUT(0, "{\"n\": [1]}\n{\"n\": [3]}\n", "", "inspect", tool_path("s-00001-of-00002.tfrecord"));
+    }
+    assert_int_equal(tool_count_files("s-"), 2);
+    assert_int_equal(tool_count_files("s."), 0);
+}
+
+/* What is wrong with a row is said with its place; nothing is left behind; an old file stays as it was. */
+static void test_bad_rows(void **state)
+{
+    static const struct {
+        const char *text, *columns, *says;
+    } cases[] = {
+        { "a,b\n1,2\n1,2,3\n", "a,b", "bad.csv:3: 3 fields, not 2" },
+        { "a,b\n1,2\n\"x\ny\",2\n3\n", "a,b", "bad.csv:5: 1 fields, not 2" },
+        { "a,b\n1,2\nx,2\n", "a:int64,b", "bad.csv:3: column \"a\": \"x\" is not an int64" },
+        { "a,b\n1,2\n99999999999999999999,2\n", "a:int64,b", "is not an int64" },
+        { "a,b\n1,2\n1,x\033\n", "a,b:float", "bad.csv:3: column \"b\": \"x\\x1b\" is not a number" },
+        { "a,b\n1,2\n1,\"x\n", "a,b", "the record that begins at line 3" },
+        { "a,b\n1,2\n\"x\"y,2\n", "a,b", "bad.csv:3: a field goes on after its closing quote" },
+        { "a,b\n1,2\nx\"y\",2\n", "a,b", "bad.csv:3: a field without quotes around it has one inside" },
+        { "a,b\n1,2\n", "a,c", "bad.csv:1: the header has no column \"c\"" },
+        { "a,a\n1,2\n", "a", "bad.csv:1: the header has more than one column \"a\"" },
+        { "", "a", "bad.csv: is empty; a header is expected" },
+    };
+
+    (void)state;
+    tool_write_text("old.tfrecord", "as it was");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *left;
+
+        tool_write_text("bad.csv", cases[i].text);
+        TOOL_OUT(1, "", cases[i].says, "convert", tool_path("bad.csv"), "-o", tool_path("old.tfrecord"), "--columns",
+                 cases[i].columns);
+        left = tool_read_file(tool_path("old.tfrecord"), NULL);
+        assert_string_equal(left, "as it was");
+        est_free(left);
+        assert_int_equal(tool_count_files("old"), 1); /* no temporary file */
+    }
+    tool_write_text("bad.csv", "a,,c\n1,2,3\n");
+    TOOL_OUT(1, "", "field 2 of the header has no name", "convert", tool_path("bad.csv"), "-o",
+             tool_path("new.tfrecord"));
+    assert_int_equal(tool_count_files("new"), 0);
+}
+
+static void test_skip_bad(void **state)
+{
+    tool_run run;
+
+    (void)state;
+    tool_write_text("some.csv", "a,b\n1,2\n3\n4,5\nx,6\n");
+    run = TOOL(0, "convert", tool_path("some.csv"), "-o", tool_path("some.tfrecord"), "--skip-bad", "2", "--columns",
+               "a:int64,b");
+    tool_expect_part(run.out, "a: int64\nb: int64\n2 records in ", "standard output");
+    tool_expect_part(run.err, "estoc convert: left out 2 bad rows; the first: ", "standard error");
+    tool_expect_part(run.err, "some.csv:3: 1 fields, not 2\n", "standard error");
+    tool_run_free(&run);
+    TOOL_OUT(0, "{\"a\": [1], \"b\": [2]}\n{\"a\": [4], \"b\": [5]}\n", "", "inspect", tool_path("some.tfrecord"));
+    TOOL_OUT(1, "", "more than 1 bad rows, the last: ", "convert", tool_path("some.csv"), "-o",
+             tool_path("less.tfrecord"), "--skip-bad", "1", "--columns", "a:int64,b");
+    assert_int_equal(tool_count_files("less"), 0);
+}
+
+static void test_libsvm(void **state)
+{
+    tool_run run;
+
+    (void)state;
+    tool_write_text("in.libsvm", "1 3:0.5 7:-2\n# a comment\n\n-1\n0.5 1:1\nx 1:1\n1 2:z\n2 4:4\n");
+    TOOL_OUT(1, "", "in.libsvm:6: column 1: ", "convert", tool_path("in.libsvm"), "-o", tool_path("svm.tfrecord"));
+    assert_int_equal(tool_count_files("svm"), 0);
+    run = TOOL(0, "convert", tool_path("in.libsvm"), "-o", tool_path("svm.tfrecord"), "--skip-bad", "2");
+    tool_expect_part(run.out, "4 records in ", "standard output");
+    tool_expect_part(run.err, "left out 2 bad rows; the first: ", "standard error");
+    tool_run_free(&run);
+    TOOL_OUT(0,
+             "{\"index\": [3, 7], \"label\": [1.0], \"value\": [0.5, -2.0]}\n"
+             "{\"index\": [], \"label\": [-1.0], \"value\": []}\n"
+             "{\"index\": [1], \"label\": [0.5], \"value\": [1.0]}\n"
+             "{\"index\": [4], \"label\": [2.0], \"value\": [4.0]}\n",
+             "", "inspect", tool_path("svm.tfrecord"));
+}
+
+static void test_wrong_usage(void **state)
+{
+    const char *in = tool_write_text("in.csv", "a\n1\n");
+
+    (void)state;
+    TOOL_OUT(2, "", "An input is missing", "convert", "-o", "x");
+    TOOL_OUT(2, "", "--output is missing", "convert", in);
+    TOOL_OUT(2, "", "does not say a format", "convert", tool_path("in"), "-o", "x");
+    TOOL_OUT(2, "", "--from does not take \"cvs\" (did you mean \"csv\"?)", "convert", in, "-o", "x", "--from", "cvs");
+    TOOL_OUT(2, "", "--compression does not take \"gz\" (did you mean \"gzip\"?)", "convert", in, "-o", "x",
+             "--compression", "gz");
+    TOOL_OUT(2, "", "a type is int64, float, bytes or string (did you mean \"int64\"?)", "convert", in, "-o", "x",
+             "--columns", "a:in64");
+    TOOL_OUT(2, "", "two columns are called \"a\"", "convert", in, "-o", "x", "--columns", "a,a");
+    TOOL_OUT(2, "", "--no-header needs --columns", "convert", in, "-o", "x", "--no-header");
+    TOOL_OUT(2, "", "--delimiter takes one character", "convert", in, "-o", "x", "--delimiter", "ab");
+    TOOL_OUT(2, "", "--shards takes a number from 1 to 10000", "convert", in, "-o", "x", "--shards", "0");
+    TOOL_OUT(2, "", "is input and output", "convert", in, "-o", in);
+    TOOL_OUT(3, "", "cannot read ", "convert", in, tool_path("none.csv"), "-o", tool_path("x"));
+    TOOL_OUT(1, "", "No such file or directory", "convert", in, "-o", tool_path("nowhere/x.tfrecord"));
+    TOOL_OUT(1, "", "is not a regular file", "convert", "--from", "csv", "/dev/null", "-o", tool_path("x"));
+    assert_int_equal(tool_count_files("x"), 0);
+}
+
+/* A signal while it waits for its input: nothing is left behind. */
+static void test_interrupted(void **state)
+{
+    const char *fifo = tool_path("pipe.csv"), *out = tool_path("late.tfrecord");
+    int         status, fd;
+    pid_t       child;
+
+    (void)state;
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+
+        dup2(null, STDERR_FILENO);
+        alarm(TOOL_DEADLINE_SECS);
+        execl(EST_TOOL, "estoc", "convert", fifo, "-o", out, "--columns", "a:int64", (char *)NULL);
+        _exit(127);
+    }
+    fd = open(fifo, O_WRONLY); /* waits for the tool to open the other end */
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "a\n1\n", 4), 4);
+    assert_int_equal(tool_count_files("late.tfrecord.tmp"), 1);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(write(fd, "2\n", 2), 2);
+    close(fd);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+    assert_int_equal(tool_count_files("late"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_csv_round_trip), cmocka_unit_test(test_types),       cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_shards),         cmocka_unit_test(test_bad_rows),    cmocka_unit_test(test_skip_bad),
+        cmocka_unit_test(test_libsvm),         cmocka_unit_test(test_wrong_usage), cmocka_unit_test(test_interrupted),
+    };
+
+    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+}

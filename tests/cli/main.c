@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tool itself: help, version, wrong usage, output that cannot be written; manual pages that know every option. */
+#include "cli/tool.h"
+
+static const char *const commands[] = { "inspect", "convert" };
+
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void test_version(void **state)
+{
+    (void)state;
+    TOOL_OUT(0, "estoc " EST_VERSION "\n", "", "--version");
+    TOOL_OUT(0, "{\"version\": \"" EST_VERSION "\"}\n", "", "--version", "--json");
+}
+
+static void test_help(void **state)
+{
+    tool_run all = TOOL(0, "--help"), same;
+
+    (void)state;
+    same = TOOL(0, "help");
+    tool_expect_text(same.out, all.out, "help");
+    tool_run_free(&same);
+    tool_expect_part(all.out, "Usage: estoc <command>", "help");
+    tool_expect_part(all.out, "Exit codes:\n  0  ", "help");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        tool_run one = TOOL(0, commands[i], "--help");
+
+        same = TOOL(0, "help", commands[i]);
+        tool_expect_text(same.out, one.out, "help");
+        tool_run_free(&same);
+        tool_expect_part(all.out, commands[i], "help");
+        tool_expect_part(one.out, "Usage: estoc ", "help");
+        tool_expect_part(one.out, "Examples:\n", "help");
+        tool_expect_part(one.out, "Exit codes:\n", "help");
+        tool_expect_text(one.err, "", "standard error");
+        tool_run_free(&one);
+    }
+    tool_run_free(&all);
+}
+
+static void test_wrong_usage(void **state)
+{
+    tool_run nothing = tool_start((const char *const[]){ "estoc", NULL }, -1);
+
+    (void)state;
+    assert_int_equal(nothing.code, 2);
+    assert_int_equal(nothing.out_size, 0);
+    tool_expect_part(nothing.err, "Usage: estoc", "standard error");
+    tool_run_free(&nothing);
+    TOOL_OUT(2, "", "estoc: unknown command \"inspekt\" (did you mean \"inspect\"?)\n", "inspekt");
+    TOOL_OUT(2, "", "estoc: unknown command \"zebra\"\nTry \"estoc --help\".\n", "zebra");
+    TOOL_OUT(2, "", "unknown command \"covnert\" (did you mean \"convert\"?)", "help", "covnert");
+    TOOL_OUT(2, "", "unknown option \"--versoin\" (did you mean \"--version\"?)", "--versoin");
+    TOOL_OUT(2, "",
+             "estoc inspect: unknown option \"--lmit\" (did you mean \"--limit\"?)\nTry \"estoc inspect --help\".\n",
+             "inspect", "--lmit", "3", "x");
+    TOOL_OUT(2, "", "unknown option \"--zzz\"\n", "inspect", "--zzz");
+    TOOL_OUT(2, "", "unknown option \"-z\"\n", "inspect", "-z");
+    TOOL_OUT(2, "", "--json takes no value", "inspect", "--json=yes", "x");
+    TOOL_OUT(2, "", "--limit needs a value: N", "inspect", "x", "--limit");
+    TOOL_OUT(2, "", "--limit takes a number from 0 up, not \"-1\"", "inspect", "x", "--limit", "-1");
+    TOOL_OUT(2, "", "not \"12x\"", "inspect", "x", "--limit", "12x");
+}
+
+/* A device that is full, and a standard output that is not open. */
+static void test_output_that_fails(void **state)
+{
+    int      full = open("/dev/full", O_WRONLY | O_CLOEXEC), readable = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    tool_run run;
+
+    (void)state;
+    assert_true(full >= 0 && readable >= 0);
+    run = tool_start(TOOL_ARGV("--help"), full);
+    assert_int_equal(run.code, 1);
+    tool_expect_text(run.err, "estoc: cannot write to standard output: No space left on device\n", "standard error");
+    tool_run_free(&run);
+    run = tool_start(TOOL_ARGV("--version"), readable);
+    assert_int_equal(run.code, 1);
+    tool_expect_part(run.err, "cannot write to standard output", "standard error");
+    tool_run_free(&run);
+    close(full);
+    close(readable);
+}
+
+/* Every option that the help names is in the manual page, and every exit code. In a page "-" is written "\-". */
+static void check_page(const char *command, const char *help)
+{
+    char   path[256], word[64];
+    char  *page;
+    size_t size;
+    int    n = 0;
+
+    snprintf(path, sizeof path, EST_SOURCE_DIR "/docs/man/estoc-%s.1", command);
+    page = tool_read_file(path, &size);
+    for (const char *at = help; (at = strstr(at, " --")) != NULL; at += 3, n++) {
+        snprintf(word, sizeof word, "\\-\\-%.*s", (int)strcspn(at + 3, " \n,.:;=-"), at + 3);
+        if (strstr(page, word) == NULL) fail_msg("%s does not name %s", path, word);
+    }
+    assert_true(n > 5);
+    for (const char *code = "0123"; *code != '\0'; code++) {
+        snprintf(word, sizeof word, ".TP\n.B %c\n", *code);
+        if (strstr(page, word) == NULL) fail_msg("%s does not name the exit code %c", path, *code);
+    }
+    est_free(page);
+}
+
+static void test_manual_pages(void **state)
+{
+    char *page = tool_read_file(EST_SOURCE_DIR "/docs/man/estoc.1", NULL);
+
+    (void)state;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        tool_run help = TOOL(0, "help", commands[i]);
+
+        check_page(commands[i], help.out);
+        tool_expect_part(page, commands[i], "docs/man/estoc.1");
+        tool_run_free(&help);
+    }
+    est_free(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_version),      cmocka_unit_test(test_help),
+        cmocka_unit_test(test_wrong_usage),  cmocka_unit_test(test_output_that_fails),
+        cmocka_unit_test(test_manual_pages),
+    };
+
+    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+}
