@@ -7,8 +7,10 @@ CTEST   = ctest --output-on-failure --no-label-summary -j 2
 # The sanitizers place their shadow memory where some kernels put a program when addresses are random.
 FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
+FUZZ_SECONDS ?= 15
+
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan fuzz tidy bench install format size clean
+.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -28,7 +30,7 @@ run: build/release/build.ninja
 
 test:     ## build, then run the suite
 test: build
-	@$(CTEST) --no-tests=error --test-dir build/release
+	@$(CTEST) --no-tests=error -LE interop --test-dir build/release
 
 check:    ## format, layers, banned functions, headers, gcc and clang warnings, scripts
 check: bootstrap
@@ -37,16 +39,22 @@ check: bootstrap
 asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
 asan: build/asan/build.ninja
 	@cmake --build build/asan
-	@$(FIXED) $(CTEST) --no-tests=error --test-dir build/asan
+	@$(FIXED) $(CTEST) --no-tests=error -LE interop --test-dir build/asan
 
 tsan:     ## the tests that use threads, under ThreadSanitizer
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
 	@$(FIXED) $(CTEST) -L threads --test-dir build/tsan
 
-fuzz:     ## build the fuzzers of tests/fuzz into build/fuzz/fuzz
+interop:  ## exchange files of every format with TensorFlow (sets it up under build/)
+interop: build
+	@scripts/tensorflow-env
+	@$(CTEST) --no-tests=error -L interop --test-dir build/release
+
+fuzz:     ## run every fuzzer of tests/fuzz for FUZZ_SECONDS (15); FUZZ="wire event" runs only these
 fuzz: build/fuzz/build.ninja
 	@cmake --build build/fuzz
+	@scripts/fuzz $(FUZZ_SECONDS) $(FUZZ)
 
 tidy:     ## clang-tidy over the library and the examples
 tidy: build/clang/build.ninja
@@ -74,7 +82,7 @@ format:   ## clang-format every C file in place
 size:     ## what is longer than it should be
 	@scripts/size
 
-clean:    ## remove what was built (the downloads of scripts/bench-env stay)
+clean:    ## remove what was built (what scripts/tensorflow-env and scripts/bench-env downloaded stays)
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name 'bench-*' -exec rm -rf {} +
 
 # Ninja runs CMake again by itself when a CMake file or the list of sources changes.
