@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "tensor/tensor.h"
 
 typedef struct batch {
@@ -135,15 +136,7 @@ static const est_stage batch_stage = {
 
 static est_status read_options(const est_batch_options *given, est_batch_options *out)
 {
-    *out = (est_batch_options){ 0 };
-    if (given == NULL) return EST_OK;
-    if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *out) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "options with struct_size %zu where at most %zu is known: make them with "
-                        "EST_BATCH(...)",
-                        given->struct_size, sizeof *out);
-    }
-    memcpy(out, given, given->struct_size);
+    EST_TRY(est_options_take("EST_BATCH", given, out, sizeof *out));
     if ((unsigned)out->rows > EST_ROWS_RAGGED) {
         return est_fail(EST_INVALID_ARGUMENT, ".rows is %d, which is no est_feature_rows", (int)out->rows);
     }

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/options.h"
+
 #define ROWS_FIRST 256 /* room made at first */
 
 typedef struct decode_job {
@@ -208,11 +210,7 @@ est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_option
 
     if (batch < 1) return est_fail(EST_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; it takes 1 or more", batch);
     own->batch = batch;
-    if (options == NULL) return EST_OK;
-    if (options->struct_size == 0 || options->struct_size > sizeof *to) {
-        return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_PARSE", options->struct_size);
-    }
-    memcpy(to, options, options->struct_size);
+    EST_TRY(est_options_take("EST_PARSE", options, to, sizeof *to));
     EST_TRY(est_parallel_check_workers(to->workers));
     if (to->bad_rows_max < 0 && to->bad_rows_max != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max is %" PRId64 "; expected 0 or more, or EST_FOREVER",

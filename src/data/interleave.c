@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 
 /* Read ahead at a time, so that threads need not wait for one another at every element; fewer when that takes long. */
 #define BLOCK_ELEMENTS 32
@@ -626,14 +627,7 @@ est_status est_interleaved_restore(est_iter *it, est_str state)
 
 static est_status check_options(const est_interleave_options *options, est_interleave_options *out)
 {
-    *out = (est_interleave_options){ 0 };
-    if (options != NULL) {
-        if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-            return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_INTERLEAVE",
-                            options->struct_size);
-        }
-        memcpy(out, options, options->struct_size);
-    }
+    EST_TRY(est_options_take("EST_INTERLEAVE", options, out, sizeof *out));
     if (out->cycle < 0) return est_fail(EST_INVALID_ARGUMENT, "cycle %d: it is at least 1; 0: 1", out->cycle);
     if (out->block < 0) return est_fail(EST_INVALID_ARGUMENT, "block %d: it is at least 1; 0: 1", out->block);
     if (out->workers < 0 && out->workers != EST_AUTO) {

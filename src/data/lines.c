@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "data/interleave.h"
 #include "data/state.h"
 
@@ -106,12 +107,7 @@ static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines");
 
 static est_status check_options(const est_lines_options *options, est_lines_options *out)
 {
-    *out = (est_lines_options){ 0 };
-    if (options == NULL) return EST_OK;
-    if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-        return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_LINES", options->struct_size);
-    }
-    memcpy(out, options, options->struct_size);
+    EST_TRY(est_options_take("EST_LINES", options, out, sizeof *out));
     if (out->skip < 0) return est_fail(EST_INVALID_ARGUMENT, "skip %d: it is at least 0", out->skip);
     return EST_OK;
 }

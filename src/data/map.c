@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "data/ahead.h"
 
 typedef struct map {
@@ -89,11 +90,7 @@ static const est_stage map_stage = {
 
 static est_status options_copy(const est_map_options *options, est_map_options *out)
 {
-    if (options == NULL) return EST_OK;
-    if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-        return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_MAP", options->struct_size);
-    }
-    memcpy(out, options, options->struct_size);
+    EST_TRY(est_options_take("EST_MAP", options, out, sizeof *out));
     EST_TRY(est_parallel_check_workers(out->workers));
     if (out->bad_rows_max < 0 && out->bad_rows_max != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max is %" PRId64 "; expected 0 or more, or EST_FOREVER",

@@ -13,6 +13,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "format/number.h"
 #include "format/wire.h"
 #include "tensor/tensor.h"
@@ -551,13 +552,7 @@ est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
 
 static est_status check_options(const est_csv_options *options, est_csv_options *out)
 {
-    *out = (est_csv_options){ 0 };
-    if (options != NULL) {
-        if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-            return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_CSV", options->struct_size);
-        }
-        memcpy(out, options, options->struct_size);
-    }
+    EST_TRY(est_options_take("EST_CSV", options, out, sizeof *out));
     if (out->delimiter == 0) out->delimiter = ',';
     if (strchr("\"\n\r", out->delimiter) != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 
 #define RECORD_MAX ((size_t)1 << 30) /* what 0 means for record_bytes_max */
 
@@ -34,14 +35,7 @@ static bool is_plain(const uint8_t *bytes, size_t size)
 
 static est_status check_options(const est_tfrecord_read_options *options, est_tfrecord_read_options *out)
 {
-    *out = (est_tfrecord_read_options){ 0 };
-    if (options != NULL) {
-        if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-            return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_TFRECORD_READ",
-                            options->struct_size);
-        }
-        memcpy(out, options, options->struct_size);
-    }
+    EST_TRY(est_options_take("EST_TFRECORD_READ", options, out, sizeof *out));
     if (out->record_bytes_max == 0) out->record_bytes_max = RECORD_MAX;
     return EST_OK;
 }

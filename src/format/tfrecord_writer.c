@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/options.h"
 
 #define DEFLATE_MEMORY 9 /* zlib's memLevel: the most, as TensorFlow's writer */
 
@@ -85,14 +86,7 @@ static est_status put(est_tfrecord_writer *w, const void *bytes, size_t size)
 
 static est_status check_options(const est_tfrecord_write_options *options, est_tfrecord_write_options *out)
 {
-    *out = (est_tfrecord_write_options){ 0 };
-    if (options != NULL) {
-        if (options->struct_size == 0 || options->struct_size > sizeof *out) {
-            return est_fail(EST_INVALID_ARGUMENT, "options of %zu bytes: make them with EST_TFRECORD_WRITE",
-                            options->struct_size);
-        }
-        memcpy(out, options, options->struct_size);
-    }
+    EST_TRY(est_options_take("EST_TFRECORD_WRITE", options, out, sizeof *out));
     if (out->compression < EST_COMPRESSION_DEFAULT || out->compression > EST_COMPRESSION_GZIP) {
         return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)out->compression);
     }

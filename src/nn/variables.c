@@ -4,26 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "nn/nn.h"
 
 bool est_options_copy(est_graph *graph, const char *macro, const void *given, void *out, size_t size)
 {
-    size_t given_size;
+    est_status status = est_options_take(macro, given, out, size);
 
-    memset(out, 0, size);
-    memcpy(out, &size, sizeof size); /* struct_size is the first field of every options struct */
-    if (given == NULL) return true;
-    memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size || given_size > size) {
-        est_status status = est_fail(EST_INVALID_ARGUMENT,
-                                     "options with struct_size %zu where at most %zu is known: make them with %s(...)",
-                                     given_size, size, macro);
-        if (graph != NULL) (void)est_graph_poison(graph, status);
-        return false;
-    }
-    memcpy(out, given, given_size);
-    memcpy(out, &size, sizeof size);
-    return true;
+    if (status != EST_OK && graph != NULL) (void)est_graph_poison(graph, status);
+    return status == EST_OK;
 }
 
 static void collect_variable(est_node handle, est_initializer initializer, const char *collection)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "ops/ops.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
@@ -37,13 +38,7 @@ struct est_session {
 
 static est_status take_options(est_session *s, const est_session_options *options)
 {
-    if (options == NULL) return EST_OK;
-    if (options->struct_size < sizeof options->struct_size || options->struct_size > sizeof s->options) {
-        return est_fail(EST_INVALID_ARGUMENT, "session options have struct_size %zu: make them with EST_SESSION(...)",
-                        options->struct_size);
-    }
-    memcpy(&s->options, options, options->struct_size);
-    return EST_OK;
+    return est_options_take("EST_SESSION", options, &s->options, sizeof s->options);
 }
 
 /* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
