@@ -5,6 +5,7 @@
 #define ESTOC_ESTOC_H
 
 #include "estoc/checkpoint.h"
+#include "estoc/cluster.h"
 #include "estoc/csv.h"
 #include "estoc/dataset.h"
 #include "estoc/example.h"
@@ -12,6 +13,7 @@
 #include "estoc/log.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
+#include "estoc/run_config.h"
 #include "estoc/saver.h"
 #include "estoc/session.h"
 #include "estoc/status.h"

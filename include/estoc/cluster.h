@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clusters: which tasks a job is made of and which of them this process is.
+ *
+ * The description comes from the environment variable TF_CONFIG, from a JSON text of the same form, from Slurm's
+ * variables, or from the program itself; all fill the same est_cluster. A task is what RunConfig of TensorFlow calls
+ * task_type and task_id.
+ *
+ * Threading: immutable after they are made; any thread. */
+#ifndef ESTOC_CLUSTER_H
+#define ESTOC_CLUSTER_H
+
+#include <stdbool.h>
+
+#include "estoc/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- ClusterSpec ------------------------------------------------------------------------------------------------ */
+
+/* The addresses ("host:port") of the tasks of every job ("chief", "worker", "ps", "evaluator", or any other name). */
+typedef struct est_cluster est_cluster;
+
+typedef struct est_job {
+    const char        *name;
+    const char *const *addresses; /* [n]; an entry may be NULL: that index is not there */
+    int                n;
+} est_job;
+
+/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", and no two
+ * tasks have the same. */
+EST_API EST_MUST_CHECK est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out);
+
+/* From JSON: {"worker": ["a:1", "b:1"], "ps": {"0": "c:1"}}. `what` names the text in errors. */
+EST_API EST_MUST_CHECK est_status est_cluster_parse(const char *json, const char *what, est_cluster **out);
+
+EST_API void est_cluster_free(est_cluster *cluster); /* NULL is fine */
+
+/* What it holds. */
+EST_API int         est_cluster_jobs(const est_cluster *cluster);
+EST_API const char *est_cluster_job(const est_cluster *cluster, int i);             /* by name, rising; borrowed */
+EST_API int         est_cluster_tasks(const est_cluster *cluster, const char *job); /* highest index + 1; 0: none */
+
+/* The address of a task; NULL: none. Borrowed until the cluster is freed. */
+EST_API const char *est_cluster_address(const est_cluster *cluster, const char *job, int index);
+
+/* --- which task this process is ---------------------------------------------------------------------------------- */
+
+typedef struct est_task {
+    const est_cluster *cluster; /* empty for a program on its own, and for an evaluator */
+    const char        *type;    /* "worker" for a program on its own */
+    int                index;
+    bool               is_chief;
+    int                num_ps_replicas;
+    int                num_worker_replicas; /* chief included */
+    int                global_id;           /* chief's job, then the others by name, ps last; -1 for an evaluator */
+    const char        *master;              /* "" or where its session runs, as "grpc://host:port" */
+    const char        *evaluation_master;
+    const char        *model_dir;   /* from the description; NULL: not there */
+    const char        *environment; /* "" */
+} est_task;
+
+typedef struct est_task_rules {
+    size_t struct_size; /* filled by EST_TASK_RULES */
+    bool   no_chief_ok; /* a strategy without a chief job: worker 0 acts as chief; an evaluator needs no cluster */
+} est_task_rules;
+
+#define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = sizeof(est_task_rules), __VA_ARGS__ })
+
+/* A description that holds a task and all it points at. */
+typedef struct est_resolver est_resolver;
+
+/* From TF_CONFIG (json NULL: the environment variable; not set: a program on its own). Every violation of its rules is
+ * an error that names the field, shows its value and says what to write. `rules` may be NULL. */
+EST_API EST_MUST_CHECK est_status est_resolve_tf_config(const char *json, const est_task_rules *rules,
+                                                        est_resolver **out);
+
+/* As given: the cluster is copied; an empty or NULL one with type NULL is a program on its own. */
+EST_API EST_MUST_CHECK est_status est_resolve_simple(const est_cluster *cluster, const char *type, int index,
+                                                     const est_task_rules *rules, est_resolver **out);
+
+typedef struct est_slurm_options {
+    size_t         struct_size; /* filled by EST_SLURM */
+    const est_job *jobs;        /* names and counts; addresses are not looked at. NULL: all tasks are "worker" */
+    int            n_jobs;
+    int            port_base; /* 0: 8888 */
+} est_slurm_options;
+
+#define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = sizeof(est_slurm_options), __VA_ARGS__ })
+
+/* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...): tasks, counted host by
+ * host as the node list has them, are given to the jobs in the order listed, ports from port_base upwards on every
+ * host. Options and rules may be NULL. */
+EST_API EST_MUST_CHECK est_status est_resolve_slurm(const est_slurm_options *options, const est_task_rules *rules,
+                                                    est_resolver **out);
+
+/* The task, borrowed until the resolver is freed. */
+EST_API const est_task *est_resolver_task(const est_resolver *resolver);
+EST_API void            est_resolver_free(est_resolver *resolver); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

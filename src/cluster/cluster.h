@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the resolvers share: clusters made with errors that name the field, and the rules that turn a cluster, a type
+ * and an index into an est_task.
+ *
+ * Threading: as estoc/cluster.h. */
+#ifndef EST_CLUSTER_CLUSTER_H
+#define EST_CLUSTER_CLUSTER_H
+
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "estoc/cluster.h"
+
+#define EST_TASKS_MAX      100000 /* of a cluster, gaps included: a sparse index must not ask for all memory */
+#define EST_VALUE_TEXT_MAX 80     /* bytes of an offending value that an error shows */
+
+/* Where a description comes from, for errors: "TF_CONFIG" and "cluster." make "TF_CONFIG: cluster.worker[1] is ...". */
+typedef struct est_cluster_source {
+    const char *what;   /* "TF_CONFIG" */
+    const char *prefix; /* before the name of a job: "cluster." or "" */
+} est_cluster_source;
+
+/* est_cluster_create, and the same from a JSON object. */
+EST_MUST_CHECK est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int n_jobs,
+                                           est_cluster **out);
+EST_MUST_CHECK est_status est_cluster_from_json(est_cluster_source source, const est_json *value, est_cluster **out);
+
+EST_MUST_CHECK est_status est_cluster_copy(const est_cluster *cluster, est_cluster **out); /* NULL is an empty one */
+
+/* The job of that name; NULL: none. Borrowed until the cluster is freed. */
+const est_job *est_cluster_find(const est_cluster *cluster, const char *name);
+
+/* Appends the cluster as JSON that est_cluster_parse reads as the same. */
+void est_cluster_text(const est_cluster *cluster, est_strbuf *out);
+
+/* Appends a JSON value as one line; at most `max` bytes of it, then "...". 0: all. */
+void est_json_text(const est_json *value, size_t max, est_strbuf *out);
+
+/* Fails: "<what>: <field> is <value>; <advice>". */
+EST_MUST_CHECK est_status est_json_wrong(const char *what, const char *field, const est_json *value,
+                                         const char *advice);
+
+/* --- resolvers ------------------------------------------------------------------------------------------------- */
+
+/* What a resolver found out. All strings are copied. */
+typedef struct est_task_given {
+    est_cluster_source source;
+    const char        *prefix;     /* before "type" and "index" in errors: "task." or "" */
+    const char        *type;       /* NULL: not given */
+    const char        *index_text; /* as it was written, for errors; NULL: not given */
+    int64_t            index;      /* -1 when the text is not a number */
+    const char        *session_master, *eval_session_master, *model_dir, *environment; /* NULL: not given */
+} est_task_given;
+
+/* Decides which task of `cluster` (taken, also on failure) this is. */
+EST_MUST_CHECK est_status est_resolver_make(est_cluster *cluster, const est_task_given *given,
+                                            const est_task_rules *rules, est_resolver **out);
+
+/* est_resolve_tf_config, with `what` as the name of the text in errors. */
+EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
+                                           est_resolver **out);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TF_CONFIG: one JSON object with the cluster and this process's place in it.
+ *
+ *   cluster              {job: ["host:port", ...]}
+ *   task                 {"type": job, "index": number, or a string with one}
+ *   session_master       where the session of a task runs, instead of its own address; eval_session_master likewise
+ *   model_dir, service, environment, rpc_layer
+ *
+ * A key that is not known is ignored, as TensorFlow does, but with a warning: it is mostly a misspelling. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "cluster/cluster.h"
+
+static const char *const top_keys[]  = { "cluster",   "task",    "session_master", "eval_session_master",
+                                         "model_dir", "service", "environment",    "rpc_layer" };
+static const char *const task_keys[] = { "type", "index" };
+static const char *const job_names[] = { "chief", "worker", "ps", "evaluator", "master" };
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* --- misspellings ----------------------------------------------------------------------------------------------- */
+
+#define NAME_MAX_BYTES 24
+
+static int min3(int a, int b, int c)
+{
+    int least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* How many letters have to be added, left out, changed or swapped with the next to turn one name into the other. */
+static int distance(const char *a, const char *b)
+{
+    int    d[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];
+    size_t n = strlen(a), m = strlen(b);
+
+    if (n > NAME_MAX_BYTES || m > NAME_MAX_BYTES) return NAME_MAX_BYTES;
+    for (size_t i = 0; i <= n; i++) d[i][0] = (int)i;
+    for (size_t j = 0; j <= m; j++) d[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t j = 1; j <= m; j++) {
+            d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j]) {
+                d[i][j] = d[i - 2][j - 2] + 1;
+            }
+        }
+    }
+    return d[n][m];
+}
+
+/* The known name that `name` was perhaps meant to be: at most one letter in three is wrong. NULL: none, or it is one. */
+static const char *nearest(const char *name, const char *const *known, size_t n)
+{
+    const char *best       = NULL;
+    int         best_wrong = NAME_MAX_BYTES;
+
+    for (size_t i = 0; i < n; i++) {
+        int wrong = distance(name, known[i]);
+
+        if (wrong == 0) return NULL;
+        if (wrong >= best_wrong || 3 * wrong > (int)strlen(known[i])) continue;
+        best       = known[i];
+        best_wrong = wrong;
+    }
+    return best;
+}
+
+static bool is_known(const char *name, const char *const *known, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(name, known[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Warns of keys that are not known; `prefix` stands before their names. */
+static void warn_of_keys(const char *what, json_t *object, const char *prefix, const char *const *known, size_t n)
+{
+    const char *key;
+    json_t     *value;
+
+    json_object_foreach(object, key, value)
+    {
+        const char *meant = nearest(key, known, n);
+
+        if (is_known(key, known, n)) continue;
+        if (meant != NULL) {
+            est_log_warn("%s: %s%.80s is not known and not used; did you mean %s%s?", what, prefix, key, prefix, meant);
+        } else {
+            est_log_warn("%s: %s%.80s is not known and not used", what, prefix, key);
+        }
+    }
+}
+
+/* Any name of a job is allowed; one that is almost a name with a meaning is worth a look. */
+static void warn_of_jobs(const char *what, const est_cluster *cluster)
+{
+    for (int i = 0; i < est_cluster_jobs(cluster); i++) {
+        const char *job = est_cluster_job(cluster, i), *meant = nearest(job, job_names, COUNT(job_names));
+
+        if (meant != NULL) {
+            est_log_warn("%s: the job \"%s\" has no meaning of its own; did you mean \"%s\"?", what, job, meant);
+        }
+    }
+}
+
+/* --- fields ----------------------------------------------------------------------------------------------------- */
+
+/* A string that may be missing or null: *out stays NULL then. */
+static est_status take_string(const char *what, const est_json *root, const char *field, const char **out)
+{
+    const est_json *value = est_json_get(root, "%s", field);
+
+    if (value == NULL || json_is_null(value)) return EST_OK;
+    if (!json_is_string(value)) return est_json_wrong(what, field, value, "write a string, or leave it out");
+    *out = json_string_value(value);
+    return EST_OK;
+}
+
+/* "12" or "-3"; -1 when it is anything else, or negative: both are no index. */
+static int64_t index_of_text(const char *text)
+{
+    size_t size = strlen(text);
+
+    if (size == 0 || size > 9 || strspn(text, "0123456789") != size) return -1;
+    return strtol(text, NULL, 10);
+}
+
+/* The index; whether it is in range is for the rules to say, who know the cluster. */
+static void take_index(const est_json *task, est_strbuf *text, est_task_given *given)
+{
+    const est_json *value = est_json_get(task, "index");
+
+    if (value == NULL) return;
+    est_json_text(value, EST_VALUE_TEXT_MAX, text);
+    given->index_text = est_strbuf_text(text);
+    given->index      = -1;
+    if (json_is_integer(value)) given->index = json_integer_value(value);
+    if (json_is_string(value)) given->index = index_of_text(json_string_value(value));
+}
+
+static est_status take_task(const char *what, const est_json *root, est_strbuf *text, est_task_given *given)
+{
+    est_json *task = est_json_get(root, "task"), *type;
+
+    if (task == NULL) return EST_OK;
+    if (!json_is_object(task)) {
+        return est_json_wrong(what, "task", task, "write an object, as {\"type\": \"worker\", \"index\": 0}");
+    }
+    warn_of_keys(what, task, "task.", task_keys, COUNT(task_keys));
+    type = est_json_get(task, "type");
+    if (type != NULL && !json_is_string(type)) {
+        return est_json_wrong(what, "task.type", type, "write the name of a job in quotes, as \"worker\"");
+    }
+    given->type = json_string_value(type);
+    take_index(task, text, given);
+    return EST_OK;
+}
+
+static est_status take_model_dir(const char *what, const est_json *root, est_task_given *given)
+{
+    EST_TRY(take_string(what, root, "model_dir", &given->model_dir));
+    if (given->model_dir == NULL || given->model_dir[0] != '\0') return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "%s: model_dir is \"\"; write the path of a directory, or leave it out",
+                    what);
+}
+
+/* Everything but the cluster. */
+static est_status take_fields(const char *what, json_t *root, est_strbuf *text, est_task_given *given)
+{
+    const est_json *service = est_json_get(root, "service");
+    const char     *layer   = NULL;
+
+    warn_of_keys(what, root, "", top_keys, COUNT(top_keys));
+    EST_TRY(take_string(what, root, "session_master", &given->session_master));
+    EST_TRY(take_string(what, root, "eval_session_master", &given->eval_session_master));
+    EST_TRY(take_string(what, root, "environment", &given->environment));
+    EST_TRY(take_string(what, root, "rpc_layer", &layer));
+    EST_TRY(take_model_dir(what, root, given));
+    if (service != NULL && !json_is_object(service) && !json_is_null(service)) {
+        return est_json_wrong(what, "service", service, "write an object, or leave it out");
+    }
+    return take_task(what, root, text, given);
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+static est_status resolve_object(json_t *root, const char *what, const est_task_rules *rules, est_resolver **out)
+{
+    est_task_given  given   = { .source = { what, "cluster." }, .prefix = "task." };
+    const est_json *value   = est_json_get(root, "cluster");
+    est_cluster    *cluster = NULL;
+    est_strbuf      text    = { 0 };
+    est_status      status;
+
+    status = take_fields(what, root, &text, &given);
+    if (status == EST_OK) status = est_strbuf_status(&text);
+    if (status == EST_OK && value != NULL) {
+        status = est_cluster_from_json(given.source, value, &cluster);
+    } else if (status == EST_OK) {
+        status = est_cluster_create(NULL, 0, &cluster);
+    }
+    if (status == EST_OK) {
+        warn_of_jobs(what, cluster);
+        status = est_resolver_make(cluster, &given, rules, out);
+    }
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static void log_description(const char *what, const est_json *root)
+{
+    est_strbuf text = { 0 };
+
+    if (json_object_size(root) == 0 || !est_log_on(EST_LOG_INFO)) return;
+    est_json_text(root, 0, &text);
+    est_log_info("%s: %s", what, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules, est_resolver **out)
+{
+    const char *text = json != NULL ? json : getenv("TF_CONFIG");
+    est_json   *root;
+    est_status  status;
+
+    if (text == NULL) text = "{}";
+    if (text[strspn(text, " \t\r\n")] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "%s is empty; write {} for a program on its own", what);
+    }
+    EST_TRY(est_json_parse(text, strlen(text), what, &root));
+    if (json_is_object(root)) {
+        log_description(json != NULL ? what : "TF_CONFIG environment variable", root);
+        status = resolve_object(root, what, rules, out);
+    } else {
+        status = est_json_wrong(what, "the whole", root, "write an object with \"cluster\" and \"task\"");
+    }
+    est_json_free(root);
+    return status;
+}
+
+est_status est_resolve_tf_config(const char *json, const est_task_rules *rules, est_resolver **out)
+{
+    return est_resolve_text(json, "TF_CONFIG", rules, out);
+}

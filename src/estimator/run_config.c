@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RunConfig: checks, defaults, and where the model directory comes from. */
+#include "estimator/run_config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "cluster/cluster.h"
+
+#define SAVE_SUMMARY_STEPS            100
+#define SAVE_CHECKPOINTS_SECS         600
+#define KEEP_CHECKPOINT_MAX           5
+#define KEEP_CHECKPOINT_EVERY_N_HOURS 10000
+#define LOG_STEP_COUNT_STEPS          100
+#define SESSION_CREATION_TIMEOUT_SECS 7200
+#define MAX_WORKER_DELAY_SECS         60
+
+/* --- numbers ---------------------------------------------------------------------------------------------------- */
+
+/* Fills in a number of steps: the default for 0, 0 for EST_OFF. */
+static est_status fill_steps(const char *field, int64_t usual, int64_t *value)
+{
+    if (*value < 0 && *value != EST_OFF) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: %s is %" PRId64 "; write a number of steps, 0 for the default or EST_OFF", field,
+                        *value);
+    }
+    *value = *value == 0 ? usual : *value == EST_OFF ? 0 : *value;
+    return EST_OK;
+}
+
+/* Fills in a duration that cannot be off. */
+static est_status fill_duration(const char *field, double usual, double *value)
+{
+    if (!isfinite(*value) || *value < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "RunConfig: %s is %g; write a number above 0, or 0 for %g", field, *value,
+                        usual);
+    }
+    if (*value == 0) *value = usual;
+    return EST_OK;
+}
+
+/* By steps or by time, or not at all; not both. */
+static est_status fill_checkpoints(est_run_config *c)
+{
+    if (!isfinite(c->save_checkpoints_secs) || (c->save_checkpoints_secs < 0 && c->save_checkpoints_secs != EST_OFF)) {
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "RunConfig: save_checkpoints_secs is %g; write a number of seconds, 0 for the default or EST_OFF",
+            c->save_checkpoints_secs);
+    }
+    EST_TRY(fill_steps("save_checkpoints_steps", 0, &c->save_checkpoints_steps));
+    if (c->save_checkpoints_steps > 0 && c->save_checkpoints_secs > 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: save_checkpoints_steps is %" PRId64
+                        " and save_checkpoints_secs is %g; they cannot both be set, so leave one out",
+                        c->save_checkpoints_steps, c->save_checkpoints_secs);
+    }
+    if (c->save_checkpoints_steps > 0 || c->save_checkpoints_secs == EST_OFF) {
+        c->save_checkpoints_secs = 0;
+    } else if (c->save_checkpoints_secs == 0) {
+        c->save_checkpoints_secs = SAVE_CHECKPOINTS_SECS;
+    }
+    return EST_OK;
+}
+
+static est_status fill_numbers(est_run_config *c)
+{
+    int64_t delay = c->max_worker_delay_secs;
+
+    EST_TRY(fill_checkpoints(c));
+    EST_TRY(fill_steps("save_summary_steps", SAVE_SUMMARY_STEPS, &c->save_summary_steps));
+    EST_TRY(fill_steps("log_step_count_steps", LOG_STEP_COUNT_STEPS, &c->log_step_count_steps));
+    EST_TRY(fill_duration("keep_checkpoint_every_n_hours", KEEP_CHECKPOINT_EVERY_N_HOURS,
+                          &c->keep_checkpoint_every_n_hours));
+    EST_TRY(fill_duration("session_creation_timeout_secs", SESSION_CREATION_TIMEOUT_SECS,
+                          &c->session_creation_timeout_secs));
+    if (c->keep_checkpoint_max < 0 && c->keep_checkpoint_max != EST_OFF) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: keep_checkpoint_max is %d; write how many to keep, 0 for %d or EST_OFF to keep all",
+                        c->keep_checkpoint_max, KEEP_CHECKPOINT_MAX);
+    }
+    if (c->keep_checkpoint_max == 0) c->keep_checkpoint_max = KEEP_CHECKPOINT_MAX;
+    if (delay < 0 && delay != EST_OFF) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: max_worker_delay_secs is %d; write a number of seconds, 0 for %d or EST_OFF for no "
+                        "delay",
+                        c->max_worker_delay_secs, MAX_WORKER_DELAY_SECS);
+    }
+    c->max_worker_delay_secs = delay == 0 ? MAX_WORKER_DELAY_SECS : delay == EST_OFF ? 0 : (int32_t)delay;
+    if (c->threads < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: threads is %d; write how many, or 0 for as many as there are cores", c->threads);
+    }
+    return EST_OK;
+}
+
+/* --- the model directory ---------------------------------------------------------------------------------------- */
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a RunConfig");
+}
+
+/* Takes one more place that may name the directory; those that do must agree. */
+static est_status take_model_dir(const char *name, const char *dir, const char **from, const char **model_dir)
+{
+    if (dir == NULL) return EST_OK;
+    if (dir[0] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "%s is \"\"; write the path of a directory, or leave it out", name);
+    }
+    if (*model_dir != NULL && strcmp(*model_dir, dir) != 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s is \"%s\", but %s is \"%s\"; write the same, or leave one out", name,
+                        dir, *from, *model_dir);
+    }
+    *from      = name;
+    *model_dir = dir;
+    return EST_OK;
+}
+
+static est_status temporary_dir(est_arena *arena, const char **out)
+{
+    const char *top  = getenv("TMPDIR");
+    char       *path = est_arena_printf(arena, "%s/estoc-XXXXXX", top != NULL && top[0] != '\0' ? top : "/tmp");
+
+    if (path == NULL) return no_memory();
+    if (mkdtemp(path) == NULL) {
+        int error = errno;
+
+        return est_fail(est_status_from_errno(error),
+                        "cannot make a temporary model directory %s: %s; set model_dir, or TMPDIR to a directory that "
+                        "can be written",
+                        path, strerror(error));
+    }
+    est_log_warn("Using temporary folder as model directory: %s", path);
+    *out = path;
+    return EST_OK;
+}
+
+static est_status find_model_dir(est_run_config *c, const char *beside, const est_task *task, est_arena *arena)
+{
+    const char *dir = NULL, *from = NULL;
+    const char *described = c->cluster_json != NULL ? "RunConfig.cluster_json: model_dir" : "TF_CONFIG: model_dir";
+
+    EST_TRY(take_model_dir("RunConfig: model_dir", c->model_dir, &from, &dir));
+    EST_TRY(take_model_dir(described, task->model_dir, &from, &dir));
+    if (task->model_dir != NULL) est_log_info("Using model_dir in TF_CONFIG: %s", task->model_dir);
+    EST_TRY(take_model_dir("Estimator: model_dir", beside, &from, &dir));
+    if (dir == NULL) return temporary_dir(arena, &c->model_dir);
+    c->model_dir = est_arena_strdup(arena, dir);
+    return c->model_dir != NULL ? EST_OK : no_memory();
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------- */
+
+static void log_config(const est_run_config *c, const est_task *task)
+{
+    est_strbuf text = { 0 };
+
+    if (!est_log_on(EST_LOG_INFO)) return;
+    est_run_config_text(c, task, &text);
+    est_log_info("Using config: %s", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
+                                  est_resolver **resolver, est_run_config *out)
+{
+    est_run_config c;
+    est_resolver  *found = NULL;
+    est_status     status;
+
+    EST_TRY(est_options_take("EST_RUN_CONFIG", given, &c, sizeof c));
+    EST_TRY(fill_numbers(&c));
+    if (c.cluster_json != NULL) {
+        c.cluster_json = est_arena_strdup(arena, c.cluster_json);
+        if (c.cluster_json == NULL) return no_memory();
+    }
+    EST_TRY(est_resolve_text(c.cluster_json, c.cluster_json != NULL ? "RunConfig.cluster_json" : "TF_CONFIG",
+                             EST_TASK_RULES(.no_chief_ok = c.train_distribute != NULL), &found));
+    if (given == NULL) est_log_info("Using default config.");
+    status = find_model_dir(&c, model_dir, est_resolver_task(found), arena);
+    if (status != EST_OK) {
+        est_resolver_free(found);
+        return status;
+    }
+    log_config(&c, est_resolver_task(found));
+    *resolver = found;
+    *out      = c;
+    return EST_OK;
+}
+
+/* --- as text ---------------------------------------------------------------------------------------------------- */
+
+static void put_string(est_strbuf *out, const char *name, const char *value)
+{
+    est_strbuf_printf(out, "\"%s\": ", name);
+    est_strbuf_append_json(out, value, strlen(value));
+    est_strbuf_append(out, ", ");
+}
+
+static void put_count(est_strbuf *out, const char *name, int64_t value)
+{
+    est_strbuf_printf(out, "\"%s\": %" PRId64 ", ", name, value);
+}
+
+/* What is off is null. */
+static void put_period(est_strbuf *out, const char *name, int64_t value)
+{
+    if (value <= 0) {
+        est_strbuf_printf(out, "\"%s\": null, ", name);
+    } else {
+        put_count(out, name, value);
+    }
+}
+
+static void put_secs(est_strbuf *out, const char *name, double value)
+{
+    char  text[32];
+    char *comma;
+
+    if (value <= 0) {
+        put_period(out, name, 0);
+        return;
+    }
+    snprintf(text, sizeof text, "%.10g", value);
+    comma = strchr(text, ','); /* some locales */
+    if (comma != NULL) *comma = '.';
+    est_strbuf_printf(out, "\"%s\": %s, ", name, text);
+}
+
+static void put_bool(est_strbuf *out, const char *name, bool value)
+{
+    est_strbuf_printf(out, "\"%s\": %s, ", name, value ? "true" : "false");
+}
+
+static void put_task(est_strbuf *out, const est_task *task)
+{
+    est_strbuf_append(out, "\"cluster_spec\": ");
+    est_cluster_text(task->cluster, out);
+    est_strbuf_append(out, ", ");
+    put_string(out, "task_type", task->type);
+    put_count(out, "task_id", task->index);
+    put_bool(out, "is_chief", task->is_chief);
+    put_count(out, "num_ps_replicas", task->num_ps_replicas);
+    put_count(out, "num_worker_replicas", task->num_worker_replicas);
+    put_string(out, "master", task->master);
+    put_string(out, "evaluation_master", task->evaluation_master);
+    if (task->global_id >= 0) {
+        est_strbuf_printf(out, "\"global_id_in_cluster\": %d}", task->global_id);
+    } else {
+        est_strbuf_append(out, "\"global_id_in_cluster\": null}");
+    }
+}
+
+void est_run_config_text(const est_run_config *c, const est_task *task, est_strbuf *out)
+{
+    est_strbuf_append(out, "{");
+    put_string(out, "model_dir", c->model_dir);
+    if (c->seed != 0) {
+        est_strbuf_printf(out, "\"seed\": %" PRIu64 ", ", c->seed);
+    } else {
+        put_period(out, "seed", 0); /* not yet drawn */
+    }
+    put_period(out, "save_summary_steps", c->save_summary_steps);
+    put_period(out, "save_checkpoints_steps", c->save_checkpoints_steps);
+    put_secs(out, "save_checkpoints_secs", c->save_checkpoints_secs);
+    put_period(out, "keep_checkpoint_max", c->keep_checkpoint_max);
+    put_secs(out, "keep_checkpoint_every_n_hours", c->keep_checkpoint_every_n_hours);
+    put_period(out, "log_step_count_steps", c->log_step_count_steps);
+    put_secs(out, "session_creation_timeout_secs", c->session_creation_timeout_secs);
+    put_period(out, "max_worker_delay_secs", c->max_worker_delay_secs);
+    put_bool(out, "no_graph_def", c->no_graph_def);
+    put_period(out, "threads", c->threads);
+    put_bool(out, "check_numerics", c->check_numerics);
+    put_bool(out, "no_input_position", c->no_input_position);
+    put_bool(out, "no_signals", c->no_signals);
+    put_bool(out, "quiet", c->quiet);
+    put_bool(out, "train_distribute", c->train_distribute != NULL);
+    put_bool(out, "eval_distribute", c->eval_distribute != NULL);
+    put_task(out, task);
+}

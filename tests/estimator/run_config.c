@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RunConfig: defaults, every refused value, where the model directory comes from, what is logged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "estimator/run_config.h"
+#include "estoc/log.h"
+
+static char logged[8192], scratch[] = "/tmp/est-run-config-XXXXXX";
+
+static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    size_t n = strlen(logged);
+
+    (void)user;
+    (void)wall_ns;
+    snprintf(logged + n, sizeof logged - n, "%s %s\n", est_log_level_name(level), line);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    unsetenv("TF_CONFIG");
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(keep_line, NULL);
+    if (mkdtemp(scratch) == NULL) return 1;
+    return setenv("TMPDIR", scratch, 1);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return rmdir(scratch); /* nothing is left in it */
+}
+
+typedef struct resolved {
+    est_arena     *arena;
+    est_resolver  *resolver;
+    est_run_config c;
+} resolved;
+
+static est_status resolve(const est_run_config *given, const char *model_dir, resolved *out)
+{
+    *out      = (resolved){ .arena = est_arena_create() };
+    logged[0] = '\0';
+    return out->arena != NULL ? est_run_config_resolve(given, model_dir, out->arena, &out->resolver, &out->c)
+                              : EST_RESOURCE_EXHAUSTED;
+}
+
+static void resolved_clear(resolved *r)
+{
+    est_resolver_free(r->resolver);
+    est_arena_free(r->arena);
+}
+
+static void resolve_ok(const est_run_config *given, resolved *out)
+{
+    if (resolve(given, "dir", out) != EST_OK) fail_msg("%s", est_error_message());
+}
+
+static void test_defaults(void **state)
+{
+    resolved r;
+
+    (void)state;
+    resolve_ok(EST_RUN_CONFIG(.seed = 0), &r);
+    assert_int_equal(r.c.struct_size, sizeof r.c);
+    assert_string_equal(r.c.model_dir, "dir");
+    assert_int_equal(r.c.seed, 0);
+    assert_int_equal(r.c.save_summary_steps, 100);
+    assert_int_equal(r.c.save_checkpoints_steps, 0);
+    assert_true(r.c.save_checkpoints_secs == 600);
+    assert_int_equal(r.c.keep_checkpoint_max, 5);
+    assert_true(r.c.keep_checkpoint_every_n_hours == 10000);
+    assert_int_equal(r.c.log_step_count_steps, 100);
+    assert_true(r.c.session_creation_timeout_secs == 7200);
+    assert_int_equal(r.c.max_worker_delay_secs, 60);
+    assert_false(r.c.no_graph_def);
+    assert_int_equal(r.c.threads, 0);
+    assert_null(r.c.train_distribute);
+    assert_null(r.c.cluster_json);
+    assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
+    assert_true(est_resolver_task(r.resolver)->is_chief);
+    resolved_clear(&r);
+}
+
+static void test_given(void **state)
+{
+    resolved r;
+
+    (void)state;
+    resolve_ok(EST_RUN_CONFIG(.seed = 7, .save_summary_steps = 1, .save_checkpoints_steps = 2, .keep_checkpoint_max = 3,
+                              .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = 4,
+                              .session_creation_timeout_secs = 1.5, .max_worker_delay_secs = 6, .threads = 8,
+                              .quiet = true),
+               &r);
+    assert_int_equal(r.c.seed, 7);
+    assert_int_equal(r.c.save_summary_steps, 1);
+    assert_int_equal(r.c.save_checkpoints_steps, 2);
+    assert_true(r.c.save_checkpoints_secs == 0);
+    assert_int_equal(r.c.keep_checkpoint_max, 3);
+    assert_true(r.c.keep_checkpoint_every_n_hours == 0.5);
+    assert_int_equal(r.c.log_step_count_steps, 4);
+    assert_true(r.c.session_creation_timeout_secs == 1.5);
+    assert_int_equal(r.c.max_worker_delay_secs, 6);
+    assert_int_equal(r.c.threads, 8);
+    assert_true(r.c.quiet);
+    resolved_clear(&r);
+    resolve_ok(EST_RUN_CONFIG(.save_summary_steps = EST_OFF, .keep_checkpoint_max = EST_OFF,
+                              .log_step_count_steps = EST_OFF, .max_worker_delay_secs = EST_OFF),
+               &r);
+    assert_int_equal(r.c.save_summary_steps, 0);
+    assert_int_equal(r.c.keep_checkpoint_max, EST_OFF);
+    assert_int_equal(r.c.log_step_count_steps, 0);
+    assert_int_equal(r.c.max_worker_delay_secs, 0);
+    resolved_clear(&r);
+}
+
+/* How checkpoints are timed: given steps and seconds, resolved steps and seconds. */
+static void test_checkpoint_timing(void **state)
+{
+    static const struct {
+        int64_t steps;
+        double  secs;
+        int64_t want_steps;
+        double  want_secs;
+    } cases[] = {
+        { 0, 0, 0, 600 },       { 50, 0, 50, 0 },       { 0, 30, 0, 30 },
+        { 0, 0.25, 0, 0.25 },   { 50, EST_OFF, 50, 0 }, { EST_OFF, 30, 0, 30 },
+        { EST_OFF, 0, 0, 600 }, { 0, EST_OFF, 0, 0 },   { EST_OFF, EST_OFF, 0, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        resolved r;
+
+        resolve_ok(EST_RUN_CONFIG(.save_checkpoints_steps = cases[i].steps, .save_checkpoints_secs = cases[i].secs),
+                   &r);
+        assert_int_equal(r.c.save_checkpoints_steps, cases[i].want_steps);
+        assert_true(r.c.save_checkpoints_secs == cases[i].want_secs);
+        resolved_clear(&r);
+    }
+}
+
+static void expect_error(const est_run_config *given, const char *model_dir, const char *error)
+{
+    resolved r;
+
+    assert_int_equal(resolve(given, model_dir, &r), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), error);
+    assert_null(r.resolver);
+    assert_int_equal(r.c.struct_size, 0);
+    resolved_clear(&r);
+}
+
+static void test_refused_numbers(void **state)
+{
+    (void)state;
+    expect_error(EST_RUN_CONFIG(.save_summary_steps = -1), "d",
+                 "RunConfig: save_summary_steps is -1; write a number of steps, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.log_step_count_steps = EST_FOREVER), "d",
+                 "RunConfig: log_step_count_steps is -3; write a number of steps, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.save_checkpoints_steps = -10), "d",
+                 "RunConfig: save_checkpoints_steps is -10; write a number of steps, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.save_checkpoints_secs = -0.5), "d",
+                 "RunConfig: save_checkpoints_secs is -0.5; write a number of seconds, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.save_checkpoints_secs = NAN), "d",
+                 "RunConfig: save_checkpoints_secs is nan; write a number of seconds, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.save_checkpoints_secs = INFINITY), "d",
+                 "RunConfig: save_checkpoints_secs is inf; write a number of seconds, 0 for the default or EST_OFF");
+    expect_error(EST_RUN_CONFIG(.save_checkpoints_steps = 5, .save_checkpoints_secs = 60), "d",
+                 "RunConfig: save_checkpoints_steps is 5 and save_checkpoints_secs is 60; they cannot both be set, so "
+                 "leave one out");
+    expect_error(EST_RUN_CONFIG(.keep_checkpoint_max = -1), "d",
+                 "RunConfig: keep_checkpoint_max is -1; write how many to keep, 0 for 5 or EST_OFF to keep all");
+    expect_error(EST_RUN_CONFIG(.keep_checkpoint_every_n_hours = -1), "d",
+                 "RunConfig: keep_checkpoint_every_n_hours is -1; write a number above 0, or 0 for 10000");
+    expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = EST_OFF), "d",
+                 "RunConfig: session_creation_timeout_secs is -2; write a number above 0, or 0 for 7200");
+    expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = NAN), "d",
+                 "RunConfig: session_creation_timeout_secs is nan; write a number above 0, or 0 for 7200");
+    expect_error(EST_RUN_CONFIG(.max_worker_delay_secs = -1), "d",
+                 "RunConfig: max_worker_delay_secs is -1; write a number of seconds, 0 for 60 or EST_OFF for no delay");
+    expect_error(EST_RUN_CONFIG(.threads = -1), "d",
+                 "RunConfig: threads is -1; write how many, or 0 for as many as there are cores");
+}
+
+static void test_struct_size(void **state)
+{
+    est_run_config c = { .save_summary_steps = 7, .quiet = true, .threads = 3 };
+    resolved       r;
+
+    (void)state;
+    assert_int_equal(resolve(&c, "d", &r), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "make them with EST_RUN_CONFIG(...)"));
+    resolved_clear(&r);
+    c.struct_size = sizeof c + 1;
+    assert_int_equal(resolve(&c, "d", &r), EST_INVALID_ARGUMENT);
+    resolved_clear(&r);
+    c.struct_size = offsetof(est_run_config, threads); /* of a time before threads */
+    resolve_ok(&c, &r);
+    assert_int_equal(r.c.save_summary_steps, 7);
+    assert_int_equal(r.c.threads, 0);
+    assert_false(r.c.quiet);
+    resolved_clear(&r);
+}
+
+/* --- the model directory ---------------------------------------------------------------------------------------- */
+
+static void expect_dir(const char *beside, const char *in_config, const char *tf_config, const char *want)
+{
+    resolved r;
+
+    setenv("TF_CONFIG", tf_config, 1);
+    if (resolve(EST_RUN_CONFIG(.model_dir = in_config), beside, &r) != EST_OK) fail_msg("%s", est_error_message());
+    assert_string_equal(r.c.model_dir, want);
+    assert_true(r.c.model_dir != in_config); /* copied */
+    resolved_clear(&r);
+    unsetenv("TF_CONFIG");
+}
+
+static void expect_dir_error(const char *beside, const char *in_config, const char *tf_config, const char *error)
+{
+    setenv("TF_CONFIG", tf_config, 1);
+    expect_error(EST_RUN_CONFIG(.model_dir = in_config), beside, error);
+    unsetenv("TF_CONFIG");
+}
+
+#define LEAVE_OUT "; write the path of a directory, or leave it out"
+
+static void test_model_dir(void **state)
+{
+    static const char a[] = "{\"model_dir\": \"a\"}";
+
+    (void)state;
+    expect_dir("a", NULL, "{}", "a");
+    expect_dir(NULL, "a", "{}", "a");
+    expect_dir(NULL, NULL, a, "a");
+    assert_non_null(strstr(logged, "info Using model_dir in TF_CONFIG: a\n"));
+    expect_dir("a", "a", a, "a");
+    expect_dir_error("", NULL, "{}", "Estimator: model_dir is \"\"" LEAVE_OUT);
+    expect_dir_error(NULL, "", "{}", "RunConfig: model_dir is \"\"" LEAVE_OUT);
+    expect_dir_error(NULL, NULL, "{\"model_dir\": \"\"}", "TF_CONFIG: model_dir is \"\"" LEAVE_OUT);
+    expect_dir_error(
+        "b", "a", "{}",
+        "Estimator: model_dir is \"b\", but RunConfig: model_dir is \"a\"; write the same, or leave one out");
+    expect_dir_error(
+        NULL, "b", a,
+        "TF_CONFIG: model_dir is \"a\", but RunConfig: model_dir is \"b\"; write the same, or leave one out");
+    expect_dir_error(
+        "b", NULL, a,
+        "Estimator: model_dir is \"b\", but TF_CONFIG: model_dir is \"a\"; write the same, or leave one out");
+}
+
+static void test_temporary_dir(void **state)
+{
+    resolved r;
+    char     want[200];
+
+    (void)state;
+    assert_int_equal(resolve(NULL, NULL, &r), EST_OK);
+    assert_true(est_dir_exists(r.c.model_dir));
+    assert_memory_equal(r.c.model_dir, scratch, strlen(scratch));
+    snprintf(want, sizeof want,
+             "info Using default config.\nwarn Using temporary folder as model directory: %s\ninfo Using config: {",
+             r.c.model_dir);
+    assert_memory_equal(logged, want, strlen(want));
+    assert_int_equal(rmdir(r.c.model_dir), 0);
+    resolved_clear(&r);
+
+    setenv("TMPDIR", "/nowhere/at/all", 1);
+    assert_int_equal(resolve(NULL, NULL, &r), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), "cannot make a temporary model directory /nowhere/at/all/estoc-"));
+    assert_null(r.resolver);
+    resolved_clear(&r);
+    setenv("TMPDIR", scratch, 1);
+}
+
+/* --- the task --------------------------------------------------------------------------------------------------- */
+
+static const char two_workers[] =
+    "{\"cluster\": {\"worker\": [\"localhost:12345\", \"localhost:23456\"]}, \"task\": {\"type\": \"worker\", \"index\": "
+    "1}}";
+
+static void test_cluster(void **state)
+{
+    const est_strategy *strategy = (const est_strategy *)(const void *)scratch; /* only whether there is one counts */
+    resolved            r;
+
+    (void)state;
+    setenv("TF_CONFIG", two_workers, 1);
+    expect_error(NULL, "d", "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = strategy), &r);
+    assert_int_equal(est_resolver_task(r.resolver)->index, 1);
+    assert_ptr_equal(r.c.train_distribute, strategy);
+    resolved_clear(&r);
+    resolve_ok(EST_RUN_CONFIG(.cluster_json = "{}"), &r); /* wins over the variable */
+    assert_true(est_resolver_task(r.resolver)->is_chief);
+    assert_string_equal(r.c.cluster_json, "{}");
+    resolved_clear(&r);
+    unsetenv("TF_CONFIG");
+    expect_error(EST_RUN_CONFIG(.cluster_json = two_workers), "d",
+                 "RunConfig.cluster_json: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    expect_error(EST_RUN_CONFIG(.cluster_json = ""), "d",
+                 "RunConfig.cluster_json is empty; write {} for a program on its own");
+    expect_error(EST_RUN_CONFIG(.cluster_json = "{\"model_dir\": \"a\"}", .model_dir = "b"), NULL,
+                 "RunConfig.cluster_json: model_dir is \"a\", but RunConfig: model_dir is \"b\"; write the same, or "
+                 "leave one out");
+}
+
+/* The line is one line of JSON, whatever the model directory is called. */
+static void test_text(void **state)
+{
+    static const char want[] =
+        "{\"model_dir\": \"a\\\"b\\n\", \"seed\": null, \"save_summary_steps\": 100, \"save_checkpoints_steps\": null, "
+        "\"save_checkpoints_secs\": 600, \"keep_checkpoint_max\": null, \"keep_checkpoint_every_n_hours\": 0.5, "
+        "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"max_worker_delay_secs\": 60, "
+        "\"no_graph_def\": true, \"threads\": null, \"check_numerics\": false, \"no_input_position\": false, "
+        "\"no_signals\": false, \"quiet\": false, \"train_distribute\": false, \"eval_distribute\": false, "
+        "\"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "
+        "\"num_ps_replicas\": 0, \"num_worker_replicas\": 0, \"master\": \"\", \"evaluation_master\": \"\", "
+        "\"global_id_in_cluster\": null}";
+    resolved  r;
+    est_json *value = NULL;
+    char      line[2000];
+
+    (void)state;
+    if (resolve(EST_RUN_CONFIG(.model_dir = "a\"b\n", .keep_checkpoint_max = EST_OFF,
+                               .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = EST_OFF,
+                               .no_graph_def = true,
+                               .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": "
+                                               "\"evaluator\", \"index\": 2}}"),
+                NULL, &r) != EST_OK) {
+        fail_msg("%s", est_error_message());
+    }
+    resolved_clear(&r);
+    snprintf(line, sizeof line, "info Using config: %s\n", want);
+    assert_non_null(strstr(logged, line));
+    assert_int_equal(est_json_parse(want, strlen(want), "the line", &value), EST_OK);
+    est_json_free(value);
+}
+
+static void test_memory_failures(void **state)
+{
+    (void)state;
+    setenv("TF_CONFIG", two_workers, 1);
+    for (int64_t n = 1;; n++) {
+        resolved   r;
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = resolve(EST_RUN_CONFIG(.cluster_json = "{\"environment\": \"x\"}", .seed = 5), NULL, &r);
+        if (status == EST_OK) assert_int_equal(rmdir(r.c.model_dir), 0);
+        resolved_clear(&r);
+        if (!est_fault_fired()) {
+            assert_int_equal(status, EST_OK);
+            break;
+        }
+        assert_true(status == EST_RESOURCE_EXHAUSTED || status == EST_OK); /* a log line may be lost */
+    }
+    est_fault_arm_alloc(0);
+    unsetenv("TF_CONFIG");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_given),
+        cmocka_unit_test(test_checkpoint_timing),
+        cmocka_unit_test(test_refused_numbers),
+        cmocka_unit_test(test_struct_size),
+        cmocka_unit_test(test_model_dir),
+        cmocka_unit_test(test_temporary_dir),
+        cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_memory_failures),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RunConfig and TF_CONFIG against tf.estimator's: the same task for the same description, the same defaults, the same
+ * refusals. The Python side has the cases and says where the two are meant to differ. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "estimator/run_config.h"
+#include "estoc/log.h"
+#include "support/interop.h"
+
+/* Sets a numeric field from "field" and "12", "0.5" or "off". */
+static void set_number(est_run_config *c, const char *field, const char *text)
+{
+    double value = strcmp(text, "off") == 0 ? EST_OFF : strtod(text, NULL);
+
+    if (strcmp(field, "save_summary_steps") == 0)
+        c->save_summary_steps = (int64_t)value;
+    else if (strcmp(field, "save_checkpoints_steps") == 0)
+        c->save_checkpoints_steps = (int64_t)value;
+    else if (strcmp(field, "save_checkpoints_secs") == 0)
+        c->save_checkpoints_secs = value;
+    else if (strcmp(field, "keep_checkpoint_max") == 0)
+        c->keep_checkpoint_max = (int32_t)value;
+    else if (strcmp(field, "keep_checkpoint_every_n_hours") == 0)
+        c->keep_checkpoint_every_n_hours = value;
+    else if (strcmp(field, "log_step_count_steps") == 0)
+        c->log_step_count_steps = (int64_t)value;
+    else if (strcmp(field, "session_creation_timeout_secs") == 0)
+        c->session_creation_timeout_secs = value;
+    else if (strcmp(field, "max_worker_delay_secs") == 0)
+        c->max_worker_delay_secs = (int32_t)value;
+    else if (strcmp(field, "seed") == 0)
+        c->seed = (uint64_t)value;
+    else
+        fail_msg("%s is not a field", field);
+}
+
+/* A case is blobs: a name, its value, and so on. */
+static void say_case(est_str blob, est_strbuf *said)
+{
+    est_run_config c      = { .struct_size = sizeof c }, out;
+    est_arena     *arena  = est_arena_create();
+    const char    *beside = NULL;
+    est_resolver  *resolver;
+    est_strbuf     text = { 0 };
+    interop_blobs  parts;
+
+    assert_non_null(arena);
+    unsetenv("TF_CONFIG");
+    interop_blobs_of(blob, &parts);
+    for (size_t i = 0; i + 1 < parts.n; i += 2) {
+        char *name  = est_arena_printf(arena, "%.*s", (int)parts.at[i].size, parts.at[i].data);
+        char *value = est_arena_printf(arena, "%.*s", (int)parts.at[i + 1].size, parts.at[i + 1].data);
+
+        assert_true(name != NULL && value != NULL);
+        if (strcmp(name, "TF_CONFIG") == 0)
+            setenv(name, value, 1);
+        else if (strcmp(name, "beside") == 0)
+            beside = value;
+        else if (strcmp(name, "model_dir") == 0)
+            c.model_dir = value;
+        else
+            set_number(&c, name, value);
+    }
+    interop_blobs_clear(&parts);
+    if (est_run_config_resolve(&c, beside, arena, &resolver, &out) == EST_OK) {
+        est_run_config_text(&out, est_resolver_task(resolver), &text);
+        est_resolver_free(resolver);
+    } else {
+        est_strbuf_printf(&text, "error: %s", est_error_message());
+    }
+    interop_blob(said, est_strbuf_text(&text), text.size);
+    est_strbuf_clear(&text);
+    est_arena_free(arena);
+}
+
+static void compare(const char *write, const char *check)
+{
+    interop_blobs cases;
+    est_strbuf    said = { 0 };
+
+    est_log_set_level(EST_LOG_OFF);
+    interop_ask(write);
+    interop_blobs_read("cases", &cases);
+    assert_true(cases.n > 0);
+    for (size_t i = 0; i < cases.n; i++) say_case(cases.at[i], &said);
+    interop_blobs_clear(&cases);
+    interop_save("said", &said);
+    interop_ask(check);
+}
+
+static void test_tasks(void **state)
+{
+    (void)state;
+    compare("write_tasks", "check_tasks");
+}
+
+static void test_fields(void **state)
+{
+    (void)state;
+    compare("write_fields", "check_fields");
+}
+
+static void test_model_dirs(void **state)
+{
+    (void)state;
+    compare("write_model_dirs", "check_model_dirs");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tasks),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_model_dirs),
+    };
+
+    return INTEROP_MAIN("run_config", tests);
+}
