@@ -9,18 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
 #define LINE_MAX_BYTES 2048 /* longer lines are cut */
 #define LIMIT_UNSET    (EST_LOG_TRACE + 1)
+#define STATUS_MAX     512
+#define ERASE_LINE     "\r\033[K"
 
 atomic_int est_log_limit = LIMIT_UNSET;
 
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER; /* guards sink and sink_user */
 static est_log_sink_fn sink;
 static void           *sink_user;
+
+static pthread_mutex_t terminal_lock = PTHREAD_MUTEX_INITIALIZER; /* guards drawn, and writing while it is not "" */
+static char            drawn[STATUS_MAX];                         /* the status line with its colour; "": none */
 
 static const char *const level_names[] = { "off", "error", "warn", "info", "debug", "trace" };
 
@@ -78,8 +85,48 @@ static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
 
     localtime_r(&secs, &t);
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &t);
-    fprintf(stderr, "%s.%03d %s %s\n", stamp, (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level),
-            line);
+    pthread_mutex_lock(&terminal_lock);
+    fprintf(stderr, "%s%s.%03d %s %s\n%s", drawn[0] != '\0' ? ERASE_LINE : "", stamp,
+            (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), line, drawn);
+    pthread_mutex_unlock(&terminal_lock);
+}
+
+bool est_log_status_shown(void)
+{
+    const char *terminal = getenv("TERM");
+    bool        own_sink;
+
+    pthread_mutex_lock(&sink_lock);
+    own_sink = sink != NULL;
+    pthread_mutex_unlock(&sink_lock);
+    return !own_sink && est_log_get_level() >= EST_LOG_INFO && isatty(STDERR_FILENO) && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+/* A line that fills the last column would wrap, and then could not be erased. */
+static int status_width(void)
+{
+    struct winsize size;
+    int            width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+
+    return width - 1 < STATUS_MAX - 16 ? width - 1 : STATUS_MAX - 16;
+}
+
+void est_log_status(const char *line)
+{
+    const char *no_color = getenv("NO_COLOR");
+    bool        plain = no_color != NULL && *no_color != '\0', none = line == NULL || *line == '\0';
+
+    if (!none && !est_log_status_shown()) return;
+    pthread_mutex_lock(&terminal_lock);
+    if (!none) {
+        snprintf(drawn, sizeof drawn, "%s%.*s%s", plain ? "" : "\033[2m", status_width(), line, plain ? "" : "\033[0m");
+        fprintf(stderr, ERASE_LINE "%s", drawn);
+    } else if (drawn[0] != '\0') {
+        drawn[0] = '\0';
+        fputs(ERASE_LINE, stderr);
+    }
+    pthread_mutex_unlock(&terminal_lock);
 }
 
 void est_log_write(est_log_level level, const char *fmt, ...)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Early stopping: hooks that end a training by what its evaluations found. They look in the first run and then every so
+ * often; results are read from the event files of the evaluation, in the order of their steps.
+ *
+ * Each is made on the heap and freed with est_hook_free; NULL when memory is out or an argument is wrong, as the hooks of
+ * estoc/hooks.h. */
+#ifndef ESTOC_EARLY_STOPPING_H
+#define ESTOC_EARLY_STOPPING_H
+
+#include "estoc/hooks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_early_stopping_options {
+    size_t      struct_size;    /* filled by EST_EARLY_STOPPING */
+    const char *eval_dir;       /* NULL: "eval" in the model directory; another for an evaluation with a name; copied */
+    int64_t     min_steps;      /* results of earlier steps do not count */
+    double      run_every_secs; /* 0: 60, unless run_every_steps is set */
+    int64_t     run_every_steps; /* 0: by time */
+} est_early_stopping_options;
+#define EST_EARLY_STOPPING(...)                                                                                        \
+    (&(const est_early_stopping_options){ .struct_size = sizeof(est_early_stopping_options), __VA_ARGS__ })
+
+/* Stop when a result is above, or below, the threshold. A directory that does not exist has no results; a result without
+ * the metric (a name, copied) is an error that lists those it has. options NULL: all defaults, as below. */
+EST_API est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
+                                          const est_early_stopping_options *options);
+EST_API est_hook *est_stop_if_lower_hook(const char *metric, double threshold,
+                                         const est_early_stopping_options *options);
+
+/* Stop when the best result, the first one if there are equal ones, is that many steps old. */
+EST_API est_hook *est_stop_if_no_increase_hook(const char *metric, int64_t max_steps_without_increase,
+                                               const est_early_stopping_options *options);
+EST_API est_hook *est_stop_if_no_decrease_hook(const char *metric, int64_t max_steps_without_decrease,
+                                               const est_early_stopping_options *options);
+
+/* Stop when should_stop sets *stop; of the options eval_dir and min_steps have no meaning. `user` is borrowed until the
+ * hook is freed. */
+typedef est_status (*est_should_stop_fn)(void *user, est_loop *loop, bool *stop);
+EST_API est_hook *est_early_stopping_hook(est_should_stop_fn should_stop, void *user,
+                                          const est_early_stopping_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

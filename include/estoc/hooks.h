@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hooks: code that runs around the steps of a training, evaluation or prediction.
+ *
+ * A hook is a struct of optional functions, embedded in the author's own struct:
+ *
+ *     typedef struct plateau { est_hook hook; double best; } plateau;
+ *
+ *     static est_status plateau_after_run(est_hook *hook, est_loop *loop)
+ *     {
+ *         plateau *p = EST_CONTAINER_OF(hook, plateau, hook);
+ *
+ *         if (est_loop_loss(loop) < p->best) p->best = est_loop_loss(loop);
+ *         else est_loop_request_stop(loop, "no progress");
+ *         return EST_OK;
+ *     }
+ *
+ * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
+ * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
+ * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run. end is
+ * called when the input ended or a stop was requested, not after an error.
+ *
+ * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
+ * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
+ *
+ * Threading: hooks are called by the loop's thread, one at a time. */
+#ifndef ESTOC_HOOKS_H
+#define ESTOC_HOOKS_H
+
+#include "estoc/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_loop est_loop;
+typedef struct est_hook est_hook;
+
+struct est_hook {
+    est_status (*begin)(est_hook *hook, est_loop *loop);
+    est_status (*after_create_session)(est_hook *hook, est_loop *loop);
+    est_status (*before_run)(est_hook *hook, est_loop *loop);
+    est_status (*after_run)(est_hook *hook, est_loop *loop);
+    est_status (*end)(est_hook *hook, est_loop *loop);
+    void (*free)(est_hook *hook); /* called by who owns the hook; NULL: nothing to free */
+};
+
+/* A list of hooks as one argument: EST_HOOKS(&mine.hook, &other->hook). */
+typedef struct est_hooks {
+    est_hook *const *data;
+    int              n;
+} est_hooks;
+
+#define EST_HOOKS(...)                                                                                                 \
+    ((est_hooks){ (est_hook *const[]){ __VA_ARGS__ },                                                                  \
+                  (int)(sizeof((est_hook *const[]){ __VA_ARGS__ }) / sizeof(est_hook *)) })
+
+/* Frees a hook that the library made. NULL is fine. */
+EST_API void est_hook_free(est_hook *hook);
+
+/* --- what a hook sees of its loop --------------------------------------------------------------------------------- */
+
+/* What the loop runs, on what, and for which directory ("": none); borrowed until the loop goes. A session may be replaced
+ * by a new one. */
+EST_API est_graph   *est_loop_graph(est_loop *loop);
+EST_API est_session *est_loop_session(est_loop *loop); /* NULL in begin */
+EST_API const char  *est_loop_model_dir(const est_loop *loop);
+
+/* In begin: has this node computed in the runs for which it is wanted; returns its number. A NULL-graph node, or a call
+ * later than begin, fails the loop. */
+EST_API int est_loop_fetch(est_loop *loop, est_node node);
+
+/* In before_run: this run computes fetch number i. */
+EST_API void est_loop_want(est_loop *loop, int i);
+
+/* In after_run: the value of a wanted fetch, borrowed until the next run; data NULL when it was not wanted. */
+EST_API const void      *est_loop_data(const est_loop *loop, int i);
+EST_API const est_shape *est_loop_shape(const est_loop *loop, int i);
+EST_API est_dtype        est_loop_dtype(const est_loop *loop, int i);
+EST_API double           est_loop_scalar(const est_loop *loop, int i); /* NaN unless it is one number */
+
+/* In begin: this hook feeds a placeholder; returns the number of the feed. What the input or another hook feeds already
+ * fails the loop. In before_run: its value, shared, from this run on. */
+EST_API int  est_loop_add_feed(est_loop *loop, est_node placeholder);
+EST_API void est_loop_set_feed(est_loop *loop, int i, est_tensor *value);
+
+/* The loss of the last run, NaN before the first; the global step after it; runs made by this loop. */
+EST_API double  est_loop_loss(const est_loop *loop);
+EST_API int64_t est_loop_global_step(const est_loop *loop);
+EST_API int64_t est_loop_runs(const est_loop *loop);
+
+/* Ends the loop after this round of after_run; not an error. The first reason is the one that is told. */
+EST_API void est_loop_request_stop(est_loop *loop, const char *reason);
+EST_API bool est_loop_should_stop(const est_loop *loop);
+
+/* A scalar for TensorBoard, at this step, in the loop's directory. Nothing when the loop writes no summaries. */
+EST_API void est_loop_summary(est_loop *loop, const char *tag, double value);
+
+/* --- saving ------------------------------------------------------------------------------------------------------- */
+
+/* Called around every save of a checkpoint; all optional. after_save may ask to stop. */
+typedef struct est_saving_listener est_saving_listener;
+struct est_saving_listener {
+    est_status (*begin)(est_saving_listener *listener);
+    est_status (*before_save)(est_saving_listener *listener, est_session *session, int64_t global_step);
+    est_status (*after_save)(est_saving_listener *listener, est_session *session, int64_t global_step, bool *stop);
+    est_status (*end)(est_saving_listener *listener, est_session *session, int64_t global_step);
+};
+
+typedef struct est_saving_listeners {
+    est_saving_listener *const *data;
+    int                         n;
+} est_saving_listeners;
+
+#define EST_LISTENERS(...)                                                                                             \
+    ((est_saving_listeners){                                                                                           \
+        (est_saving_listener *const[]){ __VA_ARGS__ },                                                                 \
+        (int)(sizeof((est_saving_listener *const[]){ __VA_ARGS__ }) / sizeof(est_saving_listener *)) })
+
+/* --- standard hooks ------------------------------------------------------------------------------------------------ */
+
+/* Each is made on the heap and freed with est_hook_free; NULL when memory is out or an argument is wrong, and the error
+ * says why: a list with a NULL in it is refused by the call that takes it, with that error. "every" options: exactly one
+ * is set. */
+
+typedef struct est_named_node {
+    const char *name;
+    est_node    node; /* EST_NO_NODE: found by `name` in the graph when the loop begins */
+} est_named_node;
+
+typedef struct est_logging_options {
+    size_t  struct_size; /* filled by EST_LOGGING */
+    int64_t every_n_iter;
+    double  every_n_secs;
+    bool    at_end;
+} est_logging_options;
+#define EST_LOGGING(...) (&(const est_logging_options){ .struct_size = sizeof(est_logging_options), __VA_ARGS__ })
+/* Logs "name = value, ..." of these nodes at run 0, n, 2n ... of this loop. */
+EST_API est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging_options *options);
+
+/* Stops at a global step: after num_steps more, or at last_step; exactly one is above 0. */
+EST_API est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
+
+/* Stops when that many seconds have passed. */
+EST_API est_hook *est_stop_at_secs_hook(double seconds);
+
+/* A NaN loss ends the run with an error; or, without fail_on_nan, stops it. */
+EST_API est_hook *est_nan_hook(bool fail_on_nan);
+
+typedef struct est_every_options {
+    size_t      struct_size; /* filled by EST_EVERY */
+    int64_t     steps;
+    double      secs;
+    const char *output_dir; /* NULL: the loop's model directory; copied */
+} est_every_options;
+#define EST_EVERY(...) (&(const est_every_options){ .struct_size = sizeof(est_every_options), __VA_ARGS__ })
+/* Logs and writes "global_step/sec" every so often; options NULL: every 100 steps. */
+EST_API est_hook *est_step_counter_hook(const est_every_options *options);
+/* Writes a Chrome timeline, timeline-<step>.json, of a step every so often. */
+EST_API est_hook *est_profiler_hook(const est_every_options *options);
+/* Waits before the first run until the global step, as seen by others, has come this far. */
+EST_API est_hook *est_global_step_waiter_hook(int64_t wait_until_step);
+/* Computes these nodes (copied list) once at the end, with the last batch fed. The values are then read with
+ * est_final_value, borrowed until the hook is freed; NULL: there is none. */
+EST_API est_hook         *est_final_ops_hook(est_nodes nodes);
+EST_API const est_tensor *est_final_value(const est_hook *final_ops, int i);
+
+/* Feeds the nodes (copied list) before every run with what fn puts into values[n]: one new tensor each, which is taken.
+ * `user` is borrowed until the hook is freed. */
+typedef est_status (*est_feed_fn)(void *user, est_tensor **values);
+EST_API est_hook *est_feed_fn_hook(est_nodes nodes, est_feed_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

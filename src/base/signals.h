@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SIGINT and SIGTERM as a request to stop in good order: the first one is remembered, and loops look at it between two
+ * runs; a second one of the same kind ends the process as if nothing had caught it.
+ *
+ * Any thread. */
+#ifndef EST_BASE_SIGNALS_H
+#define EST_BASE_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "estoc/status.h"
+
+/* Catches both signals until the matching release; calls nest, and what was set before is put back by the last. A signal
+ * that the program ignores stays ignored. */
+void est_signals_catch(void);
+void est_signals_release(void);
+
+/* The signal that was caught since the outermost est_signals_catch; 0: none. Forgotten by its release, so that a loop of
+ * later runs: look before. */
+int         est_stop_signal(void);
+const char *est_stop_signal_name(void); /* "SIGTERM"; "" */
+
+/* Waits up to `secs`, less when a signal is caught; returns whether one was. */
+bool est_signals_wait(double secs);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Results of evaluations. */
+#include "train/eval_results.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "format/event.h"
+#include "format/summary.h"
+
+#define FILE_PREFIX "events.out.tfevents."
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for results of evaluations");
+}
+
+/* Room for one more of `size` bytes in an array of the arena; NULL: no memory. */
+static void *grow(est_arena *arena, void *data, int n, int *max, size_t size)
+{
+    void *larger;
+
+    if (n < *max) return data;
+    *max   = *max > 0 ? 2 * *max : 8;
+    larger = est_arena_alloc(arena, (size_t)*max * size);
+    if (larger != NULL && n > 0) memcpy(larger, data, (size_t)n * size);
+    return larger;
+}
+
+/* The result of a step, new if need be. Steps mostly rise, so the search is from the end. */
+static est_eval_result *result_of(est_eval_results *results, int64_t step)
+{
+    int              at = results->n;
+    est_eval_result *data;
+
+    while (at > 0 && results->data[at - 1].step > step) at--;
+    if (at > 0 && results->data[at - 1].step == step) return &results->data[at - 1];
+    data = grow(results->arena, results->data, results->n, &results->max, sizeof *data);
+    if (data == NULL) return NULL;
+    memmove(data + at + 1, data + at, (size_t)(results->n - at) * sizeof *data);
+    data[at]      = (est_eval_result){ .step = step };
+    results->data = data;
+    results->n++;
+    return &data[at];
+}
+
+static est_status put_metric(est_eval_results *results, est_eval_result *result, est_str tag, double value)
+{
+    est_eval_metric *metrics;
+
+    for (int i = 0; i < result->n; i++) {
+        if (strlen(result->metrics[i].name) != tag.size || memcmp(result->metrics[i].name, tag.data, tag.size) != 0)
+            continue;
+        result->metrics[i].value = value;
+        return EST_OK;
+    }
+    metrics = grow(results->arena, result->metrics, result->n, &result->max, sizeof *metrics);
+    if (metrics == NULL) return no_memory();
+    result->metrics         = metrics;
+    metrics[result->n].name = est_arena_printf(results->arena, "%.*s", (int)tag.size, tag.data);
+    if (metrics[result->n].name == NULL) return no_memory();
+    metrics[result->n++].value = value;
+    return EST_OK;
+}
+
+static bool is_scalar(const est_summary_value *value)
+{
+    if (value->kind == EST_SUMMARY_SCALAR) return true;
+    return value->kind == EST_SUMMARY_TENSOR && value->plugin.size == 7 &&
+           memcmp(value->plugin.data, "scalars", 7) == 0;
+}
+
+static est_status take_event(est_eval_results *results, const est_event *event)
+{
+    est_summary_cursor cursor;
+    est_summary_value  value;
+    bool               found;
+
+    if (event->kind != EST_EVENT_SUMMARY) return EST_OK;
+    est_summary_cursor_init(&cursor, event->bytes);
+    for (;;) {
+        est_eval_result *result;
+
+        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
+        if (!found) return EST_OK;
+        if (!is_scalar(&value)) continue;
+        result = result_of(results, event->step);
+        if (result == NULL) return no_memory();
+        EST_TRY(put_metric(results, result, value.tag, value.number));
+    }
+}
+
+static est_status read_file(est_eval_results *results, const char *path)
+{
+    est_event_reader *reader;
+    est_event         event;
+    est_status        status;
+
+    EST_TRY(est_event_reader_open(path, &reader));
+    do {
+        status = est_event_next(reader, &event);
+        if (status == EST_OK) status = take_event(results, &event);
+    } while (status == EST_OK);
+    est_event_reader_close(reader);
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+static est_status read_named(est_eval_results *results, const char *dir, const char *name)
+{
+    est_strbuf path = { 0 };
+    est_status status;
+
+    est_strbuf_printf(&path, "%s/%s", dir, name);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) status = read_file(results, est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED) return status;
+    est_log_warn("the rest of an event file is left out: %s", est_error_message());
+    return EST_OK;
+}
+
+static int is_event_file(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, FILE_PREFIX, sizeof FILE_PREFIX - 1) == 0;
+}
+
+est_status est_eval_results_read(est_eval_results *results, const char *dir)
+{
+    struct dirent **entries = NULL;
+    int             n       = scandir(dir, &entries, is_event_file, alphasort);
+    est_status      status  = EST_OK;
+
+    if (n < 0 && errno == ENOENT) return EST_OK;
+    if (n < 0) return est_fail(est_status_from_errno(errno), "%s: cannot be listed: %s", dir, strerror(errno));
+    results->arena = est_arena_create();
+    if (results->arena == NULL) status = no_memory();
+    for (int i = 0; i < n; i++) {
+        if (status == EST_OK) status = read_named(results, dir, entries[i]->d_name);
+        free(entries[i]); /* the C library's */
+    }
+    free(entries);
+    return status;
+}
+
+void est_eval_results_clear(est_eval_results *results)
+{
+    est_arena_free(results->arena);
+    memset(results, 0, sizeof *results);
+}
+
+const est_eval_metric *est_eval_result_find(const est_eval_result *result, const char *name)
+{
+    for (int i = 0; i < result->n; i++) {
+        if (strcmp(result->metrics[i].name, name) == 0) return &result->metrics[i];
+    }
+    return NULL;
+}

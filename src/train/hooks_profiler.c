@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The profiler: a Chrome timeline of a step every so often. The first run only starts the clock. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "train/hooks.h"
+
+typedef struct profiler_hook {
+    est_hook  hook;
+    char     *output_dir; /* NULL: the model directory */
+    est_timer timer;
+    bool      traces; /* this run */
+} profiler_hook;
+
+static est_status profiler_session(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    EST_CONTAINER_OF(hook, profiler_hook, hook)->timer.marked = false;
+    return EST_OK;
+}
+
+static est_status profiler_before_run(est_hook *hook, est_loop *loop)
+{
+    profiler_hook *own = EST_CONTAINER_OF(hook, profiler_hook, hook);
+
+    own->traces = own->timer.marked && est_timer_due(&own->timer, est_loop_global_step(loop) + 1);
+    if (own->traces) est_loop_trace(loop);
+    return EST_OK;
+}
+
+static est_status profiler_after_run(est_hook *hook, est_loop *loop)
+{
+    profiler_hook *own  = EST_CONTAINER_OF(hook, profiler_hook, hook);
+    const char    *dir  = own->output_dir != NULL ? own->output_dir : est_loop_model_dir(loop);
+    int64_t        step = est_loop_global_step(loop);
+    est_strbuf     path = { 0 };
+    est_status     status;
+
+    if (!own->timer.marked) (void)est_timer_mark(&own->timer, step, NULL, NULL);
+    if (!own->traces) return EST_OK;
+    (void)est_timer_mark(&own->timer, step, NULL, NULL);
+    est_strbuf_printf(&path, "%s/timeline-%" PRId64 ".json", dir, step);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) {
+        est_log_info("Saving timeline for %" PRId64 " into '%s'.", step, est_strbuf_text(&path));
+        status = est_dir_create(dir);
+    }
+    if (status == EST_OK) status = est_loop_write_timeline(loop, est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    return status;
+}
+
+static void profiler_free(est_hook *hook)
+{
+    profiler_hook *own = EST_CONTAINER_OF(hook, profiler_hook, hook);
+
+    est_free(own->output_dir);
+    est_free(own);
+}
+
+static est_status take_profiler(profiler_hook *own, const est_every_options *options)
+{
+    est_every_options every;
+
+    EST_TRY(est_every_take("profiler", options, 0, &every));
+    if (every.steps == 0 && every.secs == 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "how often does the profiler run? Set steps or secs, EST_EVERY(.steps = 100)");
+    }
+    own->timer = (est_timer){ .every_steps = every.steps, .every_secs = every.secs };
+    if (every.output_dir == NULL) return EST_OK;
+    own->output_dir = est_strdup(every.output_dir);
+    return own->output_dir != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+}
+
+est_hook *est_profiler_hook(const est_every_options *options)
+{
+    profiler_hook *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    if (take_profiler(own, options) != EST_OK) {
+        profiler_free(&own->hook);
+        return NULL;
+    }
+    own->hook = (est_hook){ .after_create_session = profiler_session,
+                            .before_run           = profiler_before_run,
+                            .after_run            = profiler_after_run,
+                            .free                 = profiler_free };
+    return &own->hook;
+}

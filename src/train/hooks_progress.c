@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The progress line: "step 1200/10000  45120 examples/s  loss 0.3124  2m13s left  waiting for input". Drawn ten times a
+ * second at most, so that it costs a fast step nothing. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strbuf.h"
+#include "train/hooks.h"
+
+#define DRAW_NS       (EST_NS_PER_SEC / 10)
+#define NEWEST_WEIGHT 0.2 /* of the latest speed in the one that is shown */
+#define INPUT_IS_SLOW 0.5 /* share of the time spent waiting for it that is worth saying */
+
+typedef struct progress_hook {
+    est_hook hook;
+    int64_t  max_steps;
+    bool     shown, has_speed;
+    int64_t  rows;       /* since the line was drawn */
+    int64_t  drawn_ns;   /* when that was */
+    int64_t  drawn_step; /* the step then */
+    double   drawn_wait; /* seconds spent waiting for input until then */
+    double   rows_per_sec, steps_per_sec;
+} progress_hook;
+
+static double input_wait(est_loop *loop)
+{
+    return est_loop_input(loop) != NULL ? est_iterator_get_stats(est_loop_input(loop)).wait_secs : 0;
+}
+
+static void mark(progress_hook *own, est_loop *loop)
+{
+    own->rows       = 0;
+    own->drawn_ns   = est_now_ns();
+    own->drawn_step = est_loop_global_step(loop);
+    own->drawn_wait = input_wait(loop);
+}
+
+static void put_time_left(est_strbuf *line, double secs)
+{
+    int64_t s = secs < 1e9 ? (int64_t)ceil(secs) : (int64_t)1e9;
+
+    if (s >= 3600) {
+        est_strbuf_printf(line, "  %" PRId64 "h%02dm left", s / 3600, (int)(s / 60 % 60));
+    } else if (s >= 60) {
+        est_strbuf_printf(line, "  %dm%02ds left", (int)(s / 60), (int)(s % 60));
+    } else {
+        est_strbuf_printf(line, "  %ds left", (int)s);
+    }
+}
+
+static void draw(const progress_hook *own, est_loop *loop, const char *waits_for)
+{
+    est_strbuf line = { 0 };
+    int64_t    step = est_loop_global_step(loop);
+
+    est_strbuf_printf(&line, "step %" PRId64, step);
+    if (own->max_steps > 0) est_strbuf_printf(&line, "/%" PRId64, own->max_steps);
+    if (own->rows_per_sec > 0) est_strbuf_printf(&line, "  %.4g examples/s", own->rows_per_sec);
+    if (est_loop_runs(loop) > 0) est_strbuf_printf(&line, "  loss %.4g", est_loop_loss(loop));
+    if (own->max_steps > step && own->steps_per_sec > 0) {
+        put_time_left(&line, (double)(own->max_steps - step) / own->steps_per_sec);
+    }
+    if (waits_for[0] != '\0') est_strbuf_printf(&line, "  %s", waits_for);
+    est_log_status(est_strbuf_text(&line)); /* shorter when memory was out */
+    est_strbuf_clear(&line);
+}
+
+static void mix(double *speed, double latest, bool is_first)
+{
+    *speed = is_first ? latest : (1 - NEWEST_WEIGHT) * *speed + NEWEST_WEIGHT * latest;
+}
+
+static est_status progress_session(est_hook *hook, est_loop *loop)
+{
+    progress_hook *own = EST_CONTAINER_OF(hook, progress_hook, hook);
+
+    own->shown = est_log_status_shown();
+    if (!own->shown) return EST_OK;
+    mark(own, loop);
+    draw(own, loop, "waiting for the first step");
+    return EST_OK;
+}
+
+static est_status progress_after_run(est_hook *hook, est_loop *loop)
+{
+    progress_hook *own = EST_CONTAINER_OF(hook, progress_hook, hook);
+    double         secs, waited;
+
+    if (!own->shown) return EST_OK;
+    own->rows += est_loop_batch_rows(loop);
+    if (est_now_ns() - own->drawn_ns < DRAW_NS && est_loop_runs(loop) > 1) return EST_OK;
+    secs   = (double)(est_now_ns() - own->drawn_ns) / (double)EST_NS_PER_SEC;
+    waited = input_wait(loop) - own->drawn_wait;
+    if (est_loop_runs(loop) > 1 && secs > 0) { /* the first run also prepares the step */
+        mix(&own->rows_per_sec, (double)own->rows / secs, !own->has_speed);
+        mix(&own->steps_per_sec, (double)(est_loop_global_step(loop) - own->drawn_step) / secs, !own->has_speed);
+        own->has_speed = true;
+    }
+    mark(own, loop);
+    draw(own, loop, est_loop_should_stop(loop) ? "stopping" : waited > INPUT_IS_SLOW * secs ? "waiting for input" : "");
+    return EST_OK;
+}
+
+static void take_away(progress_hook *own)
+{
+    if (own->shown) est_log_status(NULL);
+    own->shown = false;
+}
+
+static est_status progress_end(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    take_away(EST_CONTAINER_OF(hook, progress_hook, hook));
+    return EST_OK;
+}
+
+static void progress_free(est_hook *hook)
+{
+    progress_hook *own = EST_CONTAINER_OF(hook, progress_hook, hook);
+
+    take_away(own); /* a loop that failed did not end it */
+    est_free(own);
+}
+
+est_hook *est_progress_hook(int64_t max_steps)
+{
+    progress_hook *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    own->max_steps = max_steps;
+    own->hook      = (est_hook){ .after_create_session = progress_session,
+                                 .after_run            = progress_after_run,
+                                 .end                  = progress_end,
+                                 .free                 = progress_free };
+    return &own->hook;
+}

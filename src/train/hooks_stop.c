@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hooks that end a loop: at a step, after some seconds, at a NaN. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/hooks.h"
+
+/* --- at a step ------------------------------------------------------------------------------------------------------ */
+
+typedef struct stop_at_step {
+    est_hook hook;
+    int64_t  num_steps; /* 0: last_step was given */
+    int64_t  last_step; /* 0: not known before the first session */
+} stop_at_step;
+
+static void stop_when_reached(const stop_at_step *own, est_loop *loop)
+{
+    char reason[64];
+
+    if (est_loop_global_step(loop) < own->last_step) return;
+    snprintf(reason, sizeof reason, "step %" PRId64 " was reached", own->last_step);
+    est_loop_request_stop(loop, reason);
+}
+
+static est_status stop_at_step_begin(est_hook *hook, est_loop *loop)
+{
+    stop_at_step *own = EST_CONTAINER_OF(hook, stop_at_step, hook);
+
+    (void)loop;
+    if (own->num_steps > 0) own->last_step = 0;
+    return EST_OK;
+}
+
+/* Only the first session of a loop says where the steps are counted from. */
+static est_status stop_at_step_session(est_hook *hook, est_loop *loop)
+{
+    stop_at_step *own = EST_CONTAINER_OF(hook, stop_at_step, hook);
+
+    if (own->last_step == 0) own->last_step = est_loop_global_step(loop) + own->num_steps;
+    stop_when_reached(own, loop);
+    return EST_OK;
+}
+
+static est_status stop_at_step_after_run(est_hook *hook, est_loop *loop)
+{
+    stop_when_reached(EST_CONTAINER_OF(hook, stop_at_step, hook), loop);
+    return EST_OK;
+}
+
+static void stop_at_step_free(est_hook *hook)
+{
+    est_free(EST_CONTAINER_OF(hook, stop_at_step, hook));
+}
+
+est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
+{
+    stop_at_step *own;
+
+    if (num_steps < 0 || last_step < 0 || (num_steps > 0) == (last_step > 0)) {
+        (void)est_fail(EST_INVALID_ARGUMENT,
+                       "a stop after %" PRId64 " steps and at step %" PRId64 ": exactly one must be above 0", num_steps,
+                       last_step);
+        return NULL;
+    }
+    own = est_hook_alloc(sizeof *own);
+    if (own == NULL) return NULL;
+    own->num_steps = num_steps;
+    own->last_step = last_step;
+    own->hook      = (est_hook){ .begin                = stop_at_step_begin,
+                                 .after_create_session = stop_at_step_session,
+                                 .after_run            = stop_at_step_after_run,
+                                 .free                 = stop_at_step_free };
+    return &own->hook;
+}
+
+/* --- after some seconds ----------------------------------------------------------------------------------------------- */
+
+typedef struct stop_at_secs {
+    est_hook hook;
+    double   seconds;
+    int64_t  begun_ns;
+} stop_at_secs;
+
+static est_status stop_at_secs_begin(est_hook *hook, est_loop *loop)
+{
+    stop_at_secs *own = EST_CONTAINER_OF(hook, stop_at_secs, hook);
+
+    (void)loop;
+    own->begun_ns = est_now_ns();
+    return EST_OK;
+}
+
+static est_status stop_at_secs_after_run(est_hook *hook, est_loop *loop)
+{
+    stop_at_secs *own = EST_CONTAINER_OF(hook, stop_at_secs, hook);
+    char          reason[64];
+
+    if ((double)(est_now_ns() - own->begun_ns) < own->seconds * (double)EST_NS_PER_SEC) return EST_OK;
+    snprintf(reason, sizeof reason, "%g seconds have passed", own->seconds);
+    est_loop_request_stop(loop, reason);
+    return EST_OK;
+}
+
+static void stop_at_secs_free(est_hook *hook)
+{
+    est_free(EST_CONTAINER_OF(hook, stop_at_secs, hook));
+}
+
+est_hook *est_stop_at_secs_hook(double seconds)
+{
+    stop_at_secs *own;
+
+    if (!(seconds > 0)) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "a stop after %g seconds: expected a number above 0", seconds);
+        return NULL;
+    }
+    own = est_hook_alloc(sizeof *own);
+    if (own == NULL) return NULL;
+    own->seconds = seconds;
+    own->hook    = (est_hook){ .begin     = stop_at_secs_begin,
+                               .after_run = stop_at_secs_after_run,
+                               .free      = stop_at_secs_free };
+    return &own->hook;
+}
+
+/* --- at a NaN --------------------------------------------------------------------------------------------------------- */
+
+typedef struct nan_hook {
+    est_hook hook;
+    bool     fail;
+} nan_hook;
+
+static est_status nan_after_run(est_hook *hook, est_loop *loop)
+{
+    nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
+
+    if (!isnan(est_loop_loss(loop))) return EST_OK;
+    if (own->fail) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "NaN loss during training: the model diverged at step %" PRId64
+                        "; lower the learning rate, clip gradients, or find the node with check_numerics",
+                        est_loop_global_step(loop));
+    }
+    est_log_warn("Model diverged with loss = NaN.");
+    est_loop_request_stop(loop, "the loss is NaN");
+    return EST_OK;
+}
+
+static void nan_free(est_hook *hook)
+{
+    est_free(EST_CONTAINER_OF(hook, nan_hook, hook));
+}
+
+est_hook *est_nan_hook(bool fail_on_nan)
+{
+    nan_hook *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    own->fail = fail_on_nan;
+    own->hook = (est_hook){ .after_run = nan_after_run, .free = nan_free };
+    return &own->hook;
+}

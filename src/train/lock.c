@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lock of a model directory: a lock of the open file (F_OFD_SETLK), which the kernel drops when the process is gone,
+ * and which can be asked about without being taken. The text of the file only says who has it: "host\n123\n".
+ *
+ * On NFS the lock is the server's. When the server forgets it (a restart without its lease recovery, a mount with
+ * nolock), two trainers can hold it; a file system without locks is used without one, with a warning. */
+#include "train/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+
+#define LOCK_NAME "trainer.lock"
+#define TEXT_MAX  (HOST_NAME_MAX + 32)
+
+struct est_dir_lock {
+    int fd;
+};
+
+static est_status lock_path(const char *dir, char **out)
+{
+    est_strbuf path = { 0 };
+
+    est_strbuf_printf(&path, "%s/" LOCK_NAME, dir);
+    return est_strbuf_take(&path, out);
+}
+
+/* Who wrote the file, as "host, process 123"; "an unknown process" while nothing is there. */
+static void read_holder(int fd, char *out, size_t size)
+{
+    char    text[TEXT_MAX + 1];
+    ssize_t n = pread(fd, text, TEXT_MAX, 0);
+    char   *line_end, *process;
+
+    snprintf(out, size, "an unknown process");
+    if (n <= 0) return;
+    text[n]  = '\0';
+    line_end = strchr(text, '\n');
+    if (line_end == NULL) return;
+    *line_end = '\0';
+    process   = line_end + 1;
+    if (strspn(process, "0123456789") == 0) return;
+    process[strspn(process, "0123456789")] = '\0';
+    snprintf(out, size, "%s, process %s", text, process);
+}
+
+static void write_holder(int fd)
+{
+    char host[HOST_NAME_MAX + 1] = "", text[TEXT_MAX];
+    int  n;
+
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    n = snprintf(text, sizeof text, "%s\n%ld\n", host, (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+        est_log_debug("who holds the directory could not be written: %s", strerror(errno));
+    }
+}
+
+static bool has_no_locks(int error)
+{
+    return error == ENOLCK || error == ENOTSUP || error == ENOSYS || error == EINVAL;
+}
+
+static est_status lock_file(int fd, const char *dir)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char         holder[TEXT_MAX + 16];
+
+    if (fcntl(fd, F_OFD_SETLK, &whole) == 0) {
+        write_holder(fd);
+        return EST_OK;
+    }
+    if (errno == EAGAIN || errno == EACCES) {
+        read_holder(fd, holder, sizeof holder);
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "%s is in use by another trainer: %s; stop it first, or use another model directory", dir,
+                        holder);
+    }
+    if (!has_no_locks(errno)) {
+        return est_fail(est_status_from_errno(errno), "%s/" LOCK_NAME ": cannot be locked: %s", dir, strerror(errno));
+    }
+    est_log_warn("%s cannot be locked: %s; make sure that no other trainer uses it", dir, strerror(errno));
+    return EST_OK;
+}
+
+est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
+{
+    est_dir_lock *lock = est_zalloc(sizeof *lock);
+    char         *path = NULL;
+    est_status    status;
+
+    if (lock == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a lock", dir);
+    status = lock_path(dir, &path);
+    if (status != EST_OK) goto free_lock;
+    lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->fd < 0) {
+        status = est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
+        goto free_lock;
+    }
+    status = lock_file(lock->fd, dir);
+    if (status != EST_OK) goto close_file;
+    est_free(path);
+    *out = lock;
+    return EST_OK;
+
+close_file:
+    close(lock->fd);
+free_lock:
+    est_free(path);
+    est_free(lock);
+    return status;
+}
+
+/* The file stays: removing it could take away one that another trainer has just opened. */
+void est_dir_lock_release(est_dir_lock *lock)
+{
+    if (lock == NULL) return;
+    if (ftruncate(lock->fd, 0) != 0) est_log_debug("the lock keeps its text: %s", strerror(errno));
+    close(lock->fd);
+    est_free(lock);
+}
+
+est_status est_dir_lock_holder(const char *dir, char *out, size_t size)
+{
+    struct flock whole  = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    est_status   status = EST_OK;
+    char        *path;
+    int          fd;
+
+    EST_TRY(lock_path(dir, &path));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOENT) {
+            snprintf(out, size, "%s", "");
+        } else {
+            status = est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
+        }
+    } else if (fcntl(fd, F_OFD_GETLK, &whole) != 0 && !has_no_locks(errno)) {
+        status = est_fail(est_status_from_errno(errno), "%s: cannot be asked for its lock: %s", path, strerror(errno));
+    } else if (whole.l_type == F_UNLCK) {
+        snprintf(out, size, "%s", "");
+    } else {
+        read_holder(fd, out, size);
+    }
+    if (fd >= 0) close(fd);
+    est_free(path);
+    return status;
+}

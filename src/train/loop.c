@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination that
+ * comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
+#include "train/loop.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "train/summary_writer.h"
+
+#define RECOVERIES_MAX          100 /* sessions made anew without one successful run between them */
+#define RECOVERY_PAUSE_SECS_MAX 30  /* between two of them: 0, 1, 2, 4, ... */
+
+/* A prepared step that computes the always-fetches and those that `wanted` marks. */
+typedef struct variant {
+    est_step *step;
+    bool     *wanted; /* [n_fetches] */
+    int      *place;  /* [n_fetches]: which result of the step; -1: not computed */
+} variant;
+
+typedef enum loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } loop_phase;
+
+/* Nodes that hooks name in begin. */
+typedef struct node_list {
+    est_node *data;
+    int       n, capacity;
+} node_list;
+
+struct est_loop {
+    est_loop_spec  spec;
+    est_arena     *arena; /* copies of the spec's lists */
+    est_loop_feed *feeds; /* [spec.n_feeds] */
+    est_node      *targets;
+    est_hook     **hooks;
+    char          *model_dir;
+
+    node_list fetches;  /* of the spec, then of hooks */
+    bool     *wanted;   /* [fetches.n]: in the run at hand */
+    bool      traced;   /* the run at hand is */
+    variant  *variants; /* [n_variants] */
+    int       n_variants, variants_capacity;
+    int       ran; /* the variant of the last run; -1: none yet */
+
+    est_session       *session;
+    est_iterator      *input;
+    est_field         *batch, *next; /* [components]: of the last run, or to be run; room for the one after it */
+    bool               has_batch;    /* the batch has still to be run */
+    bool               input_ended;
+    node_list          fed;    /* of the spec, then of hooks */
+    const est_tensor **values; /* [fed.n]: NULL while there is none */
+
+    loop_phase phase;
+    est_status failed; /* of a call that cannot fail visibly */
+    est_error  error;
+    int64_t    runs, global_step;
+    double     loss;
+    bool       stop;
+    char       stop_reason[160];
+};
+
+/* --- what hooks see ------------------------------------------------------------------------------------------------ */
+
+est_graph *est_loop_graph(est_loop *loop)
+{
+    return loop->spec.graph;
+}
+
+est_session *est_loop_session(est_loop *loop)
+{
+    return loop->session;
+}
+
+const char *est_loop_model_dir(const est_loop *loop)
+{
+    return loop->model_dir;
+}
+
+est_iterator *est_loop_input(est_loop *loop)
+{
+    return loop->input;
+}
+
+bool est_loop_input_ended(const est_loop *loop)
+{
+    return loop->input_ended;
+}
+
+int64_t est_loop_batch_rows(const est_loop *loop)
+{
+    const est_tensor *first = loop->spec.n_feeds > 0 && loop->values != NULL ? loop->values[0] : NULL;
+    const est_shape  *shape = first != NULL ? est_tensor_shape(first) : NULL;
+
+    return shape != NULL && shape->rank > 0 ? shape->dim[0] : 0;
+}
+
+/* Gives a reference back that est_loop_set_feed took. */
+static void give_back(const est_tensor **value)
+{
+    est_tensor *own;
+
+    memcpy(&own, value, sizeof own);
+    est_tensor_free(own);
+    *value = NULL;
+}
+
+/* Keeps the thread's last error as that of the loop; the next call that can fail reports it. */
+static void loop_fail(est_loop *loop, est_status status)
+{
+    if (loop->failed != EST_OK) return;
+    loop->failed = status;
+    est_error_take(status, &loop->error);
+}
+
+/* Adds a node that a hook names; its number, or 0 when the loop has failed. */
+static int add_node(est_loop *loop, node_list *list, est_node node, const char *purpose)
+{
+    est_status status = EST_OK;
+
+    if (loop->phase != LOOP_BEGINS) {
+        status = est_fail(EST_FAILED_PRECONDITION, "a hook can name what it wants to %s only in begin", purpose);
+    } else if (node.graph == NULL) {
+        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s a node that does not exist", purpose);
+    } else if (node.graph != loop->spec.graph) {
+        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s '%s', which is a node of another graph", purpose,
+                          est_node_name(node));
+    } else if (list->n == list->capacity) {
+        int       capacity = list->capacity > 0 ? 2 * list->capacity : 8;
+        est_node *data     = est_realloc(list->data, (size_t)capacity * sizeof *data);
+
+        if (data != NULL) {
+            list->data     = data;
+            list->capacity = capacity;
+        } else {
+            status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d nodes of hooks", capacity);
+        }
+    }
+    if (status != EST_OK) {
+        loop_fail(loop, status);
+        return 0;
+    }
+    list->data[list->n] = node;
+    return list->n++;
+}
+
+int est_loop_fetch(est_loop *loop, est_node node)
+{
+    return add_node(loop, &loop->fetches, node, "see");
+}
+
+void est_loop_want(est_loop *loop, int i)
+{
+    if (i >= 0 && i < loop->fetches.n && loop->wanted != NULL) loop->wanted[i] = true;
+}
+
+int est_loop_add_feed(est_loop *loop, est_node node)
+{
+    for (int i = 0; i < loop->fed.n; i++) {
+        if (memcmp(&loop->fed.data[i], &node, sizeof node) != 0) continue;
+        loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook wants to feed '%s', which %s feeds already",
+                                 est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
+        return 0;
+    }
+    return add_node(loop, &loop->fed, node, "feed") - loop->spec.n_feeds;
+}
+
+void est_loop_set_feed(est_loop *loop, int i, est_tensor *value)
+{
+    int at = i + loop->spec.n_feeds;
+
+    if (loop->values == NULL || i < 0 || at >= loop->fed.n || value == NULL) {
+        loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook gives feed %d of %d %s value", i,
+                                 loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
+        return;
+    }
+    (void)est_tensor_ref(value);
+    give_back(&loop->values[at]);
+    loop->values[at] = value;
+}
+
+void est_loop_trace(est_loop *loop)
+{
+    loop->traced = true;
+}
+
+est_status est_loop_write_timeline(est_loop *loop, const char *path)
+{
+    if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: nothing was run yet", path);
+    return est_step_write_timeline(loop->variants[loop->ran].step, path);
+}
+
+/* Where fetch i is among the results of the last run; -1: it is not. */
+static int place_of(const est_loop *loop, int i)
+{
+    return loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
+}
+
+const void *est_loop_data(const est_loop *loop, int i)
+{
+    int place = place_of(loop, i);
+
+    return place >= 0 ? est_step_data(loop->variants[loop->ran].step, place) : NULL;
+}
+
+const est_shape *est_loop_shape(const est_loop *loop, int i)
+{
+    int place = place_of(loop, i);
+
+    return place >= 0 ? est_step_shape(loop->variants[loop->ran].step, place) : NULL;
+}
+
+est_dtype est_loop_dtype(const est_loop *loop, int i)
+{
+    return i >= 0 && i < loop->fetches.n ? est_node_dtype(loop->fetches.data[i]) : EST_DTYPE_NONE;
+}
+
+double est_loop_scalar(const est_loop *loop, int i)
+{
+    int place = place_of(loop, i);
+
+    if (place < 0 || est_shape_count(est_loop_shape(loop, i)) != 1) return NAN;
+    if (est_loop_dtype(loop, i) == EST_STRING) return NAN;
+    return est_step_scalar(loop->variants[loop->ran].step, place);
+}
+
+double est_loop_loss(const est_loop *loop)
+{
+    return loop->loss;
+}
+
+int64_t est_loop_global_step(const est_loop *loop)
+{
+    return loop->global_step;
+}
+
+int64_t est_loop_runs(const est_loop *loop)
+{
+    return loop->runs;
+}
+
+void est_loop_request_stop(est_loop *loop, const char *reason)
+{
+    if (loop->stop) return;
+    loop->stop = true;
+    snprintf(loop->stop_reason, sizeof loop->stop_reason, "%s", reason != NULL ? reason : "a hook asked to stop");
+}
+
+bool est_loop_should_stop(const est_loop *loop)
+{
+    return loop->stop || est_stop_signal() != 0;
+}
+
+/* Turns a caught signal into a request to stop. */
+static bool stop_signalled(est_loop *loop)
+{
+    if (est_stop_signal() == 0) return false;
+    est_loop_request_stop(loop, est_stop_signal_name());
+    return true;
+}
+
+struct est_summary_writer *est_loop_summaries(est_loop *loop)
+{
+    return loop->spec.summaries;
+}
+
+void est_loop_summary(est_loop *loop, const char *tag, double value)
+{
+    if (loop->spec.summaries == NULL) return;
+    est_summary_begin(loop->spec.summaries, loop->global_step);
+    est_summary_add_scalar(loop->spec.summaries, tag, value);
+    est_summary_end(loop->spec.summaries);
+}
+
+const char *est_loop_stop_reason(const est_loop *loop)
+{
+    return loop->stop_reason;
+}
+
+/* --- input ---------------------------------------------------------------------------------------------------------- */
+
+static int n_components(const est_loop *loop)
+{
+    return loop->spec.input != NULL ? est_dataset_components(loop->spec.input) : 0;
+}
+
+static void drop_batch(est_loop *loop)
+{
+    if (loop->batch != NULL) est_element_clear(loop->batch, n_components(loop));
+    for (int i = 0; i < loop->spec.n_feeds && loop->values != NULL; i++) loop->values[i] = NULL;
+    loop->has_batch = false;
+}
+
+est_status est_loop_reset_input(est_loop *loop)
+{
+    drop_batch(loop);
+    loop->input_ended = false;
+    est_iterator_free(loop->input);
+    loop->input = NULL;
+    return loop->spec.input != NULL ? est_iterator_create(loop->spec.input, &loop->input) : EST_OK;
+}
+
+/* The next batch, unless the one at hand has still to be run. At the end of the input the last one stays, so that what
+ * hooks see in their end is still there. */
+static est_status pull_batch(est_loop *loop, bool *has_one)
+{
+    est_field *batch = loop->next;
+    est_status status;
+
+    *has_one = true;
+    if (loop->has_batch || loop->input == NULL) return EST_OK;
+    status = est_iterator_next(loop->input, batch);
+    if (status == EST_OUT_OF_RANGE) {
+        loop->input_ended = true;
+        *has_one          = false;
+        return EST_OK;
+    }
+    if (status != EST_OK) {
+        est_element_clear(batch, n_components(loop));
+        return est_fail_context(status, "reading the input");
+    }
+    drop_batch(loop);
+    loop->ran   = -1; /* results may lie in the batch that is gone */
+    loop->next  = loop->batch;
+    loop->batch = batch;
+    for (int i = 0; i < loop->spec.n_feeds; i++) {
+        const est_field *field = &batch[loop->feeds[i].component];
+
+        loop->values[i] = loop->feeds[i].splits ? field->splits : field->values;
+    }
+    loop->has_batch = true;
+    return EST_OK;
+}
+
+/* --- steps ---------------------------------------------------------------------------------------------------------- */
+
+/* Fetches of every run come first: the loss and the step, when they are there. */
+static int n_own(const est_loop *loop)
+{
+    return (loop->spec.loss.graph != NULL) + (loop->spec.global_step.graph != NULL);
+}
+
+static void forget_variants(est_loop *loop)
+{
+    for (int i = 0; i < loop->n_variants; i++) {
+        est_free(loop->variants[i].wanted);
+        est_free(loop->variants[i].place);
+    }
+    loop->n_variants = 0; /* the steps went with their session */
+    loop->ran        = -1;
+}
+
+static est_status prepare(est_loop *loop, variant *out)
+{
+    int        n = 0, n_fetches = loop->fetches.n;
+    est_node  *fetches;
+    est_status status;
+
+    out->wanted = est_alloc((size_t)n_fetches + 1);
+    out->place  = est_alloc(((size_t)n_fetches + 1) * sizeof *out->place);
+    fetches     = est_alloc((size_t)(n_own(loop) + n_fetches + 1) * sizeof *fetches);
+    if (out->wanted == NULL || out->place == NULL || fetches == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step with %d fetches", n_fetches);
+        goto done;
+    }
+    memcpy(out->wanted, loop->wanted, (size_t)n_fetches);
+    if (loop->spec.loss.graph != NULL) fetches[n++] = loop->spec.loss;
+    if (loop->spec.global_step.graph != NULL) fetches[n++] = loop->spec.global_step;
+    for (int i = 0; i < n_fetches; i++) {
+        out->place[i] = loop->wanted[i] ? n : -1;
+        if (loop->wanted[i]) fetches[n++] = loop->fetches.data[i];
+    }
+    status = est_session_prepare(loop->session, (est_nodes){ loop->fed.data, loop->fed.n }, (est_nodes){ fetches, n },
+                                 (est_nodes){ loop->targets, loop->spec.targets.n }, &out->step);
+done:
+    est_free(fetches);
+    if (status == EST_OK) return EST_OK;
+    est_free(out->wanted);
+    est_free(out->place);
+    return status;
+}
+
+/* The number of the variant for what is wanted now. */
+static est_status find_variant(est_loop *loop, int *out)
+{
+    for (int i = 0; i < loop->n_variants; i++) {
+        if (memcmp(loop->variants[i].wanted, loop->wanted, (size_t)loop->fetches.n) != 0) continue;
+        *out = i;
+        return EST_OK;
+    }
+    if (loop->n_variants == loop->variants_capacity) {
+        int      capacity = loop->variants_capacity > 0 ? 2 * loop->variants_capacity : 4;
+        variant *variants = est_realloc(loop->variants, (size_t)capacity * sizeof *variants);
+
+        if (variants == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+        loop->variants          = variants;
+        loop->variants_capacity = capacity;
+    }
+    EST_TRY(prepare(loop, &loop->variants[loop->n_variants]));
+    *out = loop->n_variants++;
+    return EST_OK;
+}
+
+static est_status call_hooks(est_loop *loop, size_t member)
+{
+    for (int i = 0; i < loop->spec.hooks.n; i++) {
+        est_status (*call)(est_hook *, est_loop *);
+
+        memcpy(&call, (const char *)loop->hooks[i] + member, sizeof call);
+        if (call == NULL) continue;
+        EST_TRY(call(loop->hooks[i], loop));
+        if (loop->failed != EST_OK) return est_error_raise(&loop->error);
+    }
+    return EST_OK;
+}
+
+/* Everything that is fed has a value. */
+static est_status check_values(const est_loop *loop)
+{
+    for (int i = 0; i < loop->fed.n; i++) {
+        if (loop->values[i] != NULL) continue;
+        return est_fail(EST_FAILED_PRECONDITION, "'%s' is fed by %s, which gave it no value%s",
+                        est_node_name(loop->fed.data[i]), i < loop->spec.n_feeds ? "the input" : "a hook",
+                        i < loop->spec.n_feeds ? "" : ": call est_loop_set_feed in before_run");
+    }
+    return EST_OK;
+}
+
+/* The run itself, with the hooks around it. A batch counts as used when all of them were content. */
+static est_status run_once(est_loop *loop)
+{
+    int       v, n = 0;
+    est_step *step;
+
+    loop->traced = false;
+    for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
+    EST_TRY(call_hooks(loop, offsetof(est_hook, before_run)));
+    if (stop_signalled(loop)) return EST_OUT_OF_RANGE; /* it came while a hook waited; nothing has begun yet */
+    EST_TRY(check_values(loop));
+    EST_TRY(find_variant(loop, &v));
+    step = loop->variants[v].step;
+    if (loop->traced) EST_TRY(est_step_trace(step, 1));
+    EST_TRY(est_step_run(step, loop->values));
+    loop->ran = v;
+    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
+    if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
+    loop->runs++;
+    EST_TRY(call_hooks(loop, offsetof(est_hook, after_run)));
+    loop->has_batch = false;
+    if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
+    return EST_OK;
+}
+
+est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
+{
+    est_feed  *feeds = est_alloc((size_t)(loop->fed.n + 1) * sizeof *feeds);
+    int        n     = 0;
+    est_status status;
+
+    if (feeds == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d feeds", loop->fed.n);
+    for (int i = 0; i < loop->fed.n; i++) {
+        if (loop->values[i] != NULL) feeds[n++] = (est_feed){ loop->fed.data[i], loop->values[i] };
+    }
+    status = est_session_run(loop->session, (est_feeds){ feeds, n }, nodes, EST_NO_NODES, out);
+    est_free(feeds);
+    return status;
+}
+
+/* --- sessions ------------------------------------------------------------------------------------------------------- */
+
+static est_status create_session(est_loop *loop)
+{
+    const est_session_options *options = loop->spec.session.struct_size > 0 ? &loop->spec.session : NULL;
+
+    forget_variants(loop);
+    est_session_free(loop->session);
+    loop->session = NULL;
+    EST_TRY(est_session_create(loop->spec.graph, options, &loop->session));
+    EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
+    if (loop->spec.summaries != NULL) {
+        est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
+    }
+    return call_hooks(loop, offsetof(est_hook, after_create_session));
+}
+
+static bool is_recoverable(est_status status)
+{
+    return status == EST_ABORTED || status == EST_UNAVAILABLE;
+}
+
+/* Makes the session anew until that succeeds or fails for good. The first time at once: most often the peer is back
+ * already. A stop ends the waiting with the failure, because there is no session to end with. */
+static est_status recover(est_loop *loop, est_status status, int *recoveries)
+{
+    while (is_recoverable(status)) {
+        int    doublings  = *recoveries - 1;
+        double pause_secs = doublings < 0 ? 0 : doublings < 5 ? (double)(1 << doublings) : RECOVERY_PAUSE_SECS_MAX;
+
+        if (++*recoveries > RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after %d new sessions", RECOVERIES_MAX);
+        }
+        est_log_info("%s; this may be due to a task that was restarted. Making a new session.", est_error_message());
+        if (est_signals_wait(pause_secs)) {
+            return est_fail_context(status, "%s while a new session was to be made", est_stop_signal_name());
+        }
+        status = create_session(loop);
+    }
+    return status;
+}
+
+est_status est_loop_step(est_loop *loop)
+{
+    int recoveries = 0;
+
+    for (;;) {
+        bool       has_one;
+        est_status status;
+
+        if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return EST_OUT_OF_RANGE;
+        EST_TRY(pull_batch(loop, &has_one));
+        if (!has_one) return EST_OUT_OF_RANGE;
+        status = run_once(loop);
+        if (!is_recoverable(status)) return status;
+        EST_TRY(recover(loop, status, &recoveries));
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------ */
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a loop");
+}
+
+/* A hook that could not be made is NULL, and the thread still knows why. */
+static est_status refuse_null(int i)
+{
+    est_error why;
+
+    est_error_take(EST_INVALID_ARGUMENT, &why);
+    return est_fail(EST_INVALID_ARGUMENT, "hook %d is NULL%s%s", i, why.message[0] != '\0' ? ": " : "", why.message);
+}
+
+static est_status copy_feeds(est_loop *loop, const est_loop_spec *spec)
+{
+    for (int i = 0; i < spec->n_feeds; i++) {
+        const est_loop_feed *feed = &spec->feeds[i];
+
+        if (feed->component < 0 || feed->component >= n_components(loop)) {
+            return est_fail(EST_INVALID_ARGUMENT, "feed %d is component %d of an input with %d", i, feed->component,
+                            n_components(loop));
+        }
+        loop->feeds[i] = *feed;
+        (void)add_node(loop, &loop->fed, feed->node, "feed");
+    }
+    return EST_OK;
+}
+
+static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
+{
+    loop->arena = est_arena_create();
+    if (loop->arena == NULL) return no_memory();
+    loop->feeds     = est_arena_alloc(loop->arena, (size_t)(spec->n_feeds + 1) * sizeof *loop->feeds);
+    loop->targets   = est_arena_alloc(loop->arena, (size_t)(spec->targets.n + 1) * sizeof *loop->targets);
+    loop->hooks     = est_arena_alloc(loop->arena, (size_t)(spec->hooks.n + 1) * sizeof *loop->hooks);
+    loop->batch     = est_arena_alloc(loop->arena, (size_t)(n_components(loop) + 1) * sizeof *loop->batch);
+    loop->next      = est_arena_alloc(loop->arena, (size_t)(n_components(loop) + 1) * sizeof *loop->next);
+    loop->model_dir = est_arena_strdup(loop->arena, spec->model_dir != NULL ? spec->model_dir : "");
+    if (loop->feeds == NULL || loop->targets == NULL || loop->hooks == NULL || loop->batch == NULL ||
+        loop->next == NULL || loop->model_dir == NULL) {
+        return no_memory();
+    }
+    for (int i = 0; i < spec->hooks.n; i++) {
+        loop->hooks[i] = spec->hooks.data[i];
+        if (loop->hooks[i] == NULL) return refuse_null(i);
+    }
+    EST_TRY(copy_feeds(loop, spec));
+    if (spec->targets.n > 0) memcpy(loop->targets, spec->targets.data, (size_t)spec->targets.n * sizeof *loop->targets);
+    for (int i = 0; i < spec->fetches.n; i++) (void)est_loop_fetch(loop, spec->fetches.data[i]);
+    return loop->failed != EST_OK ? est_error_raise(&loop->error) : EST_OK;
+}
+
+static est_status open_loop(est_loop *loop)
+{
+    int        recoveries = 0;
+    est_status status;
+
+    EST_TRY(copy_spec(loop, &loop->spec));
+    EST_TRY(call_hooks(loop, offsetof(est_hook, begin)));
+    EST_TRY(est_graph_status(loop->spec.graph));
+    loop->phase  = LOOP_RUNS;
+    loop->wanted = est_arena_alloc(loop->arena, (size_t)loop->fetches.n + 1);
+    loop->values = est_arena_alloc(loop->arena, (size_t)(loop->fed.n + 1) * sizeof *loop->values);
+    if (loop->wanted == NULL || loop->values == NULL) return no_memory();
+    EST_TRY(est_loop_reset_input(loop));
+    status = create_session(loop);
+    return is_recoverable(status) ? recover(loop, status, &recoveries) : status;
+}
+
+est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
+{
+    est_loop  *loop = est_zalloc(sizeof *loop);
+    est_status status;
+
+    if (loop == NULL) return no_memory();
+    loop->spec = *spec;
+    loop->loss = NAN;
+    loop->ran  = -1;
+    status     = open_loop(loop);
+    if (status != EST_OK) {
+        est_loop_free(loop);
+        return status;
+    }
+    *out = loop;
+    return EST_OK;
+}
+
+est_status est_loop_end(est_loop *loop)
+{
+    if (loop->phase == LOOP_ENDED) return EST_OK;
+    loop->phase = LOOP_ENDED;
+    return call_hooks(loop, offsetof(est_hook, end));
+}
+
+est_status est_loop_run(est_loop *loop)
+{
+    est_status status;
+
+    do status = est_loop_step(loop);
+    while (status == EST_OK);
+    return status == EST_OUT_OF_RANGE ? est_loop_end(loop) : status;
+}
+
+void est_loop_free(est_loop *loop)
+{
+    if (loop == NULL) return;
+    forget_variants(loop);
+    est_free(loop->variants);
+    est_session_free(loop->session);
+    drop_batch(loop);
+    for (int i = loop->spec.n_feeds; i < loop->fed.n && loop->values != NULL; i++) give_back(&loop->values[i]);
+    est_free(loop->fed.data);
+    est_free(loop->fetches.data);
+    est_iterator_free(loop->input);
+    est_arena_free(loop->arena);
+    est_free(loop);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop: pulls a batch, runs the step, calls the hooks; what training, evaluation and prediction share.
+ *
+ * A loop is described once (est_loop_spec) and then opened: hooks begin, the session is made, variables get their values
+ * by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
+ * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is made
+ * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds, a hundred
+ * times.
+ *
+ * Threading: one thread at a time. A stop may be requested by a signal handler (est_stop_signal in base/signals.h). */
+#ifndef EST_TRAIN_LOOP_H
+#define EST_TRAIN_LOOP_H
+
+#include "estoc/dataset.h"
+#include "estoc/hooks.h"
+
+/* Where a fed node gets its value from: a component of the input. */
+typedef struct est_loop_feed {
+    est_node node;
+    int      component;
+    bool     splits; /* those of a ragged component, not its values */
+} est_loop_feed;
+
+typedef struct est_loop_spec {
+    est_graph          *graph; /* borrowed until the loop goes; hooks may add to it in begin */
+    const char         *model_dir;
+    est_session_options session; /* zeroed: all defaults */
+
+    const est_dataset   *input; /* NULL: no input, nothing is fed, and the loop only ends by a stop */
+    const est_loop_feed *feeds; /* [n_feeds]; copied */
+    int                  n_feeds;
+
+    est_node  loss;        /* EST_NO_NODE: there is none */
+    est_node  global_step; /* a value computed in every run: the step as it is after the run; EST_NO_NODE: stays put */
+    est_nodes fetches;     /* computed in every run, numbers 0 .. n - 1 for est_loop_data; copied */
+    est_nodes targets;     /* run in every run; copied */
+    struct est_summary_writer *summaries; /* what est_loop_summary writes to, with a START for every session; borrowed
+                                             until the loop goes; NULL: nothing is written */
+    est_hooks                  hooks;     /* in the order they are called; borrowed until the loop goes; copied list */
+
+    /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the
+     * global step. Called for every session. */
+    est_status (*initialize)(void *user, est_loop *loop, int64_t *global_step);
+    void *user;
+} est_loop_spec;
+
+/* Everything up to the first run. On failure nothing is left. */
+EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);
+
+/* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. */
+EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
+
+/* Runs until the end or a stop, then lets the hooks end. */
+EST_MUST_CHECK est_status est_loop_run(est_loop *loop);
+
+/* Lets the hooks end, after est_loop_step said EST_OUT_OF_RANGE or the caller has enough. */
+EST_MUST_CHECK est_status est_loop_end(est_loop *loop);
+
+void est_loop_free(est_loop *loop); /* NULL is fine */
+
+est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
+
+/* In initialize: begins the input anew and forgets the batch that was under way, for a run that goes back to a
+ * checkpoint. The iterator is new, so it can be put at a saved position. */
+EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
+
+const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */
+bool        est_loop_input_ended(const est_loop *loop);
+
+struct est_summary_writer *est_loop_summaries(est_loop *loop); /* NULL: none */
+
+/* Computes nodes outside of a run, with the last batch fed if there was one; new tensors, owned by the caller. */
+EST_MUST_CHECK est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out);
+
+/* In before_run: this run is traced. In its after_run: writes the trace as a Chrome timeline. */
+void                      est_loop_trace(est_loop *loop);
+EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path);
+
+/* Rows of the last batch: the first dimension of the first fed component; 0 before the first run. */
+int64_t est_loop_batch_rows(const est_loop *loop);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When something that happens every so many steps or seconds is due. By est_now_ns, so that tests move the clock. */
+#ifndef EST_TRAIN_TIMER_H
+#define EST_TRAIN_TIMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Set one of the first two; a zeroed rest is a timer that was never marked. */
+typedef struct est_timer {
+    int64_t every_steps; /* above 0, or 0: by time */
+    double  every_secs;
+    bool    marked;
+    int64_t last_step;
+    int64_t last_ns;
+} est_timer;
+
+/* True the first time; false again for the step of the last mark; else when the steps or seconds since have passed. */
+bool est_timer_due(const est_timer *timer, int64_t step);
+
+/* It happened at this step, now. Returns whether it had happened before, and then how long ago. The pointers may be NULL. */
+bool est_timer_mark(est_timer *timer, int64_t step, double *elapsed_secs, int64_t *elapsed_steps);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signals: caught and told, nested, put back; a second one ends the process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/signals.h"
+
+static int n_own;
+
+static void own_handler(int number)
+{
+    (void)number;
+    n_own++;
+}
+
+static void test_caught(void **state)
+{
+    struct sigaction now;
+
+    (void)state;
+    signal(SIGINT, own_handler);
+    est_signals_catch();
+    assert_int_equal(est_stop_signal(), 0);
+    assert_string_equal(est_stop_signal_name(), "");
+    est_signals_catch(); /* nested */
+    raise(SIGTERM);
+    assert_int_equal(est_stop_signal(), SIGTERM);
+    assert_string_equal(est_stop_signal_name(), "SIGTERM");
+    est_signals_release();
+    assert_int_equal(est_stop_signal(), SIGTERM);
+    est_signals_release();
+    assert_int_equal(est_stop_signal(), 0); /* the next one begins afresh */
+    raise(SIGINT);
+    assert_int_equal(n_own, 1); /* what was there is there again */
+    sigaction(SIGTERM, NULL, &now);
+    assert_true(now.sa_handler == SIG_DFL);
+
+    est_signals_catch();
+    raise(SIGINT);
+    assert_string_equal(est_stop_signal_name(), "SIGINT");
+    assert_int_equal(n_own, 1);
+    est_signals_release();
+    signal(SIGINT, SIG_DFL);
+}
+
+static void test_ignored_stays_ignored(void **state)
+{
+    (void)state;
+    signal(SIGINT, SIG_IGN); /* as under nohup */
+    est_signals_catch();
+    raise(SIGINT);
+    assert_int_equal(est_stop_signal(), 0);
+    est_signals_release();
+    signal(SIGINT, SIG_DFL);
+}
+
+static void test_second_ends(void **state)
+{
+    int   status;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        est_signals_catch();
+        raise(SIGTERM);
+        if (est_stop_signal() != SIGTERM) _exit(3);
+        raise(SIGTERM);
+        _exit(4);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* A clock whose third sleep brings the signal. */
+typedef struct bringing_clock {
+    est_manual_clock manual;
+    est_clock        clock;
+    int              sleeps;
+} bringing_clock;
+
+static void sleep_and_bring(void *user, int64_t ns)
+{
+    bringing_clock *own = user;
+
+    est_manual_clock_advance(&own->manual, ns);
+    if (++own->sleeps == 3) raise(SIGTERM);
+}
+
+static int64_t bringing_now(void *user)
+{
+    return atomic_load(&((bringing_clock *)user)->manual.now_ns);
+}
+
+static void test_wait(void **state)
+{
+    bringing_clock own = { .clock = { .now_ns = bringing_now, .wall_ns = bringing_now, .sleep_ns = sleep_and_bring } };
+
+    (void)state;
+    est_manual_clock_init(&own.manual, 0, 0);
+    own.clock.user = &own;
+    own.sleeps     = 10;
+    est_clock_set(&own.clock);
+    est_signals_catch();
+    assert_false(est_signals_wait(0));
+    assert_int_equal(est_now_ns(), 0);
+    assert_false(est_signals_wait(2.5));
+    assert_int_equal(est_now_ns(), 5 * EST_NS_PER_SEC / 2);
+    own.sleeps = 0;
+    assert_true(est_signals_wait(1000));
+    assert_int_equal(own.sleeps, 3);
+    assert_true(est_now_ns() < 3 * EST_NS_PER_SEC);
+    assert_true(est_signals_wait(1000)); /* at once */
+    assert_int_equal(own.sleeps, 3);
+    est_signals_release();
+    est_clock_set(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_caught),
+        cmocka_unit_test(test_ignored_stays_ignored),
+        cmocka_unit_test(test_second_ends),
+        cmocka_unit_test(test_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The saving hook: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that loses no
+ * step. */
+#include <limits.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "base/signals.h"
+#include "train/checkpoint_hook.h"
+#include "train/events_test.h"
+#include "train/loop_test.h"
+
+/* --- a listener that writes down its calls ------------------------------------------------------------------------------ */
+
+typedef struct listener {
+    est_saving_listener listener;
+    const char         *name;
+    int                 stop_at, saves;
+    est_status          before_failure;
+} listener;
+
+static est_status listener_begin(est_saving_listener *l)
+{
+    note("%s.begin ", EST_CONTAINER_OF(l, listener, listener)->name);
+    return EST_OK;
+}
+
+static est_status listener_before(est_saving_listener *l, est_session *session, int64_t step)
+{
+    listener *own = EST_CONTAINER_OF(l, listener, listener);
+
+    assert_non_null(session);
+    note("%s.before(%d) ", own->name, (int)step);
+    return own->before_failure != EST_OK ? est_fail(own->before_failure, "%s fails", own->name) : EST_OK;
+}
+
+static est_status listener_after(est_saving_listener *l, est_session *session, int64_t step, bool *stop)
+{
+    listener *own = EST_CONTAINER_OF(l, listener, listener);
+
+    assert_non_null(session);
+    note("%s.after(%d) ", own->name, (int)step);
+    *stop = ++own->saves == own->stop_at;
+    return EST_OK;
+}
+
+static est_status listener_end(est_saving_listener *l, est_session *session, int64_t step)
+{
+    assert_non_null(session);
+    note("%s.end(%d) ", EST_CONTAINER_OF(l, listener, listener)->name, (int)step);
+    return EST_OK;
+}
+
+static listener make_listener(const char *name)
+{
+    return (listener){ .name = name, .listener = { listener_begin, listener_before, listener_after, listener_end } };
+}
+
+/* --- trainings ------------------------------------------------------------------------------------------------------------ */
+
+static est_saver *make_saver(const char *dir)
+{
+    est_saver *saver;
+
+    assert_ok(est_saver_create(dir, EST_SAVER(.keep_max = EST_OFF), &saver));
+    return saver;
+}
+
+static est_hook *make_hook(const est_checkpoint_hook_spec *spec)
+{
+    est_hook *hook;
+
+    assert_ok(est_checkpoint_hook_create(spec, &hook));
+    return hook;
+}
+
+/* The steps that have a checkpoint, up to 99. */
+static const char *saved_steps(const char *dir)
+{
+    static char text[256];
+    char        name[512];
+
+    text[0] = '\0';
+    for (int step = 0; step < 100; step++) {
+        snprintf(name, sizeof name, "%s/model.ckpt-%d.index", dir, step);
+        if (est_file_exists(name)) snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", step);
+    }
+    return text;
+}
+
+static void test_steps(void **state)
+{
+    trainer   t;
+    listener  a = make_listener("a"), b = make_listener("b");
+    est_hook *hook;
+
+    (void)state;
+    make_trainer(&t, 14, 1);
+    t.saver = make_saver(at("steps"));
+    hook    = make_hook(&(est_checkpoint_hook_spec){
+           .saver = t.saver, .timer = { .every_steps = 3 }, .listeners = EST_LISTENERS(&a.listener, &b.listener) });
+    assert_true(log_has("Create CheckpointSaverHook."));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_string_equal(saved_steps(at("steps")), "0 3 6 7 ");
+    expect_happened("a.begin b.begin init a.before(0) b.before(0) a.after(0) b.after(0) "
+                    "a.before(3) b.before(3) a.after(3) b.after(3) "
+                    "a.before(6) b.before(6) a.after(6) b.after(6) "
+                    "a.before(7) b.before(7) a.after(7) b.after(7) a.end(7) b.end(7) ");
+    est_hook_free(hook);
+
+    /* A restart saves again at once, and an end at a saved step does not. */
+    hook = make_hook(&(est_checkpoint_hook_spec){
+        .saver = t.saver, .timer = { .every_steps = 7 }, .listeners = EST_LISTENERS(&a.listener) });
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_string_equal(saved_steps(at("steps")), "0 3 6 7 14 ");
+    expect_happened("a.begin init a.before(7) a.after(7) a.before(14) a.after(14) a.end(14) ");
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
+static est_manual_clock clock_at;
+
+static void pass_a_second(recorder *own, est_loop *loop)
+{
+    (void)own;
+    (void)loop;
+    est_manual_clock_advance(&clock_at, EST_NS_PER_SEC);
+}
+
+static void test_secs(void **state)
+{
+    trainer   t;
+    est_hook *hook;
+    recorder  r = make_recorder("r");
+
+    (void)state;
+    est_manual_clock_init(&clock_at, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&clock_at.clock);
+    make_trainer(&t, 20, 1);
+    t.saver     = make_saver(at("secs"));
+    r.in_before = pass_a_second;
+    hook        = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_secs = 4 } });
+    assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
+    assert_string_equal(saved_steps(at("secs")), "0 4 8 10 ");
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    est_clock_set(NULL);
+    trainer_free(&t);
+}
+
+static void test_log_and_events(void **state)
+{
+    trainer             t;
+    est_hook           *hook;
+    est_summary_writer *writer;
+    char                path[PATH_MAX], want[4096];
+
+    (void)state;
+    make_trainer(&t, 2, 1);
+    t.saver = make_saver(at("log"));
+    assert_ok(est_summary_writer_create(at("log"), "", &writer));
+    hook             = make_hook(&(est_checkpoint_hook_spec){
+                    .saver = t.saver, .timer = { .every_steps = 10 }, .summaries = writer, .meta = "META", .meta_size = 4 });
+    t.spec.summaries = writer;
+    logged[0]        = '\0';
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    snprintf(want, sizeof want,
+             "Calling checkpoint listeners before saving checkpoint 0...\n"
+             "Saving checkpoints for 0 into %s/model.ckpt.\n"
+             "Calling checkpoint listeners after saving checkpoint 0...\n"
+             "Calling checkpoint listeners before saving checkpoint 1...\n"
+             "Saving checkpoints for 1 into %s/model.ckpt.\n"
+             "Calling checkpoint listeners after saving checkpoint 1...\n",
+             at("log"), at("log"));
+    assert_string_equal(logged, want);
+    expect_text(at("log/model.ckpt-1.meta"), "META");
+    snprintf(path, sizeof path, "%s", est_summary_writer_path(writer));
+    est_hook_free(hook);
+    est_summary_writer_free(writer);
+    snprintf(want, sizeof want, "0: session 1 ; 0: session 3 %s/model.ckpt-0; 1: session 3 %s/model.ckpt-1", at("log"),
+             at("log"));
+    assert_string_equal(events_of(path), want);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
+static void test_listener_stops(void **state)
+{
+    trainer   t;
+    listener  a = make_listener("a");
+    est_hook *hook;
+
+    (void)state;
+    make_trainer(&t, 4, EST_FOREVER);
+    t.saver   = make_saver(at("stops"));
+    a.stop_at = 2;
+    hook      = make_hook(&(est_checkpoint_hook_spec){
+             .saver = t.saver, .timer = { .every_steps = 3 }, .listeners = EST_LISTENERS(&a.listener) });
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_string_equal(saved_steps(at("stops")), "0 3 ");
+    assert_true(log_has("A CheckpointSaverListener requested that training be stopped. listener: 0"));
+    expect_happened("a.begin init a.before(0) a.after(0) a.before(3) a.after(3) a.end(3) ");
+
+    a.before_failure = EST_INTERNAL;
+    expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INTERNAL, "a fails");
+    expect_happened("a.begin init a.before(3) ");
+    est_hook_free(hook);
+    hook = NULL;
+    expect_error(
+        est_checkpoint_hook_create(
+            &(est_checkpoint_hook_spec){ .saver = t.saver, .listeners = EST_LISTENERS(&a.listener, NULL) }, &hook),
+        EST_INVALID_ARGUMENT, "saving listener 1 is NULL");
+    assert_null(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
+/* --- extras ----------------------------------------------------------------------------------------------------------------- */
+
+static int extras_failures;
+
+static est_status add_position(void *user, est_loop *loop, est_extra *extras, int n_max, int *n)
+{
+    est_tensor *position;
+
+    assert_string_equal(user, "user");
+    assert_true(n_max >= 1);
+    if (extras_failures > 0) return est_fail(EST_UNIMPLEMENTED, "no position");
+    EST_TRY(est_iterator_save(est_loop_input(loop), &position));
+    extras[0] = (est_extra){ "input/position", position };
+    *n        = 1;
+    return EST_OK;
+}
+
+static void test_extras(void **state)
+{
+    trainer                  t;
+    est_tensor              *position = NULL;
+    est_iterator            *rows;
+    est_field                batch[2] = { { 0 } };
+    est_hook                *hook;
+    est_session             *session;
+    static char              user[] = "user";
+    est_checkpoint_hook_spec spec   = { .timer = { .every_steps = 1 }, .extras = add_position, .user = user };
+
+    (void)state;
+    make_trainer(&t, 8, 1);
+    spec.saver = make_saver(at("extras"));
+    hook       = make_hook(&spec);
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_ok(est_session_create(t.graph, NULL, &session));
+    assert_ok(est_saver_restore(
+        NULL, session,
+        EST_RESTORE(.path = at("extras/model.ckpt-2"), .extras = EST_EXTRAS_OUT({ "input/position", &position })),
+        NULL));
+    assert_ok(est_iterator_create(t.input, &rows));
+    assert_ok(est_iterator_restore(rows, position));
+    assert_ok(est_iterator_next(rows, batch));
+    assert_true(nn_element(batch[0].values, 0) == 5); /* after the rows of two batches */
+    est_element_clear(batch, 2);
+    est_iterator_free(rows);
+    est_tensor_free(position);
+    est_session_free(session);
+    extras_failures = 1;
+    expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_UNIMPLEMENTED, "no position");
+    extras_failures = 0;
+    est_hook_free(hook);
+    est_saver_free(spec.saver);
+    trainer_free(&t);
+}
+
+/* --- going back ---------------------------------------------------------------------------------------------------------------- */
+
+static void note_step(recorder *own, est_loop *loop)
+{
+    (void)own;
+    note("%d ", (int)est_loop_global_step(loop));
+}
+
+/* A new session goes back to the last checkpoint: steps since then are made again. */
+static void test_recovery(void **state)
+{
+    trainer   t;
+    est_hook *hook;
+    recorder  r = make_recorder("");
+
+    (void)state;
+    make_trainer(&t, 2, 8);
+    t.saver           = make_saver(at("recovery"));
+    hook              = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_steps = 3 } });
+    r.hook.begin      = NULL;
+    r.hook.end        = NULL;
+    r.hook.before_run = NULL;
+    r.in_after        = note_step;
+    r.failure         = EST_ABORTED;
+    r.fail_after      = 5;
+    assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
+    expect_happened(
+        "init .session .after 1 .after 2 .after 3 .after 4 .after 5 init .session .after 4 .after 5 .after 6 "
+        ".after 7 ");
+    assert_string_equal(saved_steps(at("recovery")), "0 3 6 7 ");
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
+/* --- SIGTERM ---------------------------------------------------------------------------------------------------------------------- */
+
+static int started;
+
+static void say_started(recorder *own, est_loop *loop)
+{
+    (void)loop;
+    if (own->calls == 5 && write(started, "x", 1) != 1) _exit(9);
+}
+
+/* What a child says when it has ended in good order: its step, read from its last checkpoint by the parent. */
+static int train_until_told(const char *dir)
+{
+    trainer    t;
+    recorder   r = make_recorder("r");
+    est_hook  *hook;
+    est_loop  *loop;
+    est_status status;
+
+    make_trainer(&t, 4, EST_FOREVER);
+    r.in_after = say_started;
+    t.saver    = make_saver(dir);
+    hook       = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_secs = 1e6 } });
+    est_signals_catch();
+    t.spec.hooks = EST_HOOKS(hook, &r.hook);
+    status       = est_loop_open(&t.spec, &loop);
+    if (status == EST_OK) status = est_loop_run(loop);
+    if (status != EST_OK || strcmp(est_loop_stop_reason(loop), "SIGTERM") != 0) return 1;
+    if (est_loop_global_step(loop) < 5 || est_loop_runs(loop) != est_loop_global_step(loop)) return 2;
+    est_signals_release();
+    est_loop_free(loop);
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+    return 0;
+}
+
+static void test_sigterm(void **state)
+{
+    int             ready[2], status;
+    char            byte, latest[EST_CHECKPOINT_PATH_MAX];
+    pid_t           child;
+    est_checkpoint *checkpoint;
+    est_tensor     *step;
+
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    started = ready[1];
+    child   = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(train_until_told(at("sigterm")));
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_ok(est_checkpoint_latest(at("sigterm"), latest));
+    assert_ok(est_checkpoint_open(latest, &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "global_step", &step));
+    assert_true(nn_element(step, 0) >= 5);
+    assert_int_equal(nn_element(step, 0), strtol(strrchr(latest, '-') + 1, NULL, 10));
+    est_tensor_free(step);
+    est_checkpoint_close(checkpoint);
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------------------------- */
+
+static est_status save_some(void)
+{
+    trainer                  t;
+    listener                 a      = make_listener("a");
+    est_hook                *hook   = NULL;
+    static char              user[] = "user";
+    est_checkpoint_hook_spec spec   = {
+          .timer = { .every_steps = 1 }, .listeners = EST_LISTENERS(&a.listener), .extras = add_position, .user = user
+    };
+    est_status status = trainer_try(&t, 2, 1);
+
+    if (status == EST_OK) status = est_saver_create(at("memory"), NULL, &spec.saver);
+    if (status == EST_OK) status = est_checkpoint_hook_create(&spec, &hook);
+    if (status == EST_OK) status = run_hooks(&t, EST_HOOKS(hook));
+    est_hook_free(hook);
+    est_saver_free(spec.saver);
+    trainer_free(&t);
+    happened[0] = '\0';
+    return status;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        est_status status;
+        bool       fired;
+
+        est_fault_arm_alloc(n);
+        status = save_some();
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (!fired) break;
+        if (status != EST_OK) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+    }
+    assert_ok(save_some());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_steps, keep_log),          cmocka_unit_test_setup(test_secs, keep_log),
+        cmocka_unit_test_setup(test_log_and_events, keep_log), cmocka_unit_test_setup(test_listener_stops, keep_log),
+        cmocka_unit_test_setup(test_extras, keep_log),         cmocka_unit_test_setup(test_recovery, keep_log),
+        cmocka_unit_test_setup(test_sigterm, keep_log),        cmocka_unit_test_setup(test_memory, keep_log),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

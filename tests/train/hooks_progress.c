@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The progress line, on a terminal that is ours: what is drawn, that log lines are whole beside it, colours, width, and
+ * that nothing is drawn elsewhere. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "train/loop_test.h"
+
+static char screen[1 << 16]; /* all that the child wrote */
+
+/* What a child does with its standard error a terminal of that width; what it wrote is in `screen`. */
+static void on_terminal(int columns, int (*body)(void))
+{
+    struct winsize size = { .ws_row = 25, .ws_col = (unsigned short)columns };
+    size_t         n    = 0;
+    int            terminal, status;
+    ssize_t        got;
+    pid_t          child = forkpty(&terminal, NULL, NULL, &size);
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        est_log_set_sink(NULL, NULL);
+        est_log_set_level(EST_LOG_INFO);
+        setenv("TERM", "xterm", 1);
+        unsetenv("NO_COLOR");
+        _exit(body());
+    }
+    while ((got = read(terminal, screen + n, sizeof screen - 1 - n)) > 0) n += (size_t)got;
+    screen[n] = '\0';
+    close(terminal);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != 0) fail_msg("%d: %s", WEXITSTATUS(status), screen);
+}
+
+static bool screen_has(const char *text)
+{
+    return strstr(screen, text) != NULL;
+}
+
+static void expect_on_screen(const char *text)
+{
+    if (!screen_has(text)) fail_msg("'%s' is not in '%s'", text, screen);
+}
+
+/* --- a training that takes its time ------------------------------------------------------------------------------------ */
+
+static est_manual_clock clock_at;
+static double           step_secs;
+
+static est_status take_time(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    (void)loop;
+    est_manual_clock_advance(&clock_at, (int64_t)(step_secs * (double)EST_NS_PER_SEC));
+    return EST_OK;
+}
+
+static est_status log_third(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_runs(loop) == 3) est_log_info("an ordinary line");
+    return EST_OK;
+}
+
+static est_hook slow    = { .before_run = take_time };
+static est_hook talking = { .after_run = log_third };
+
+static int train(int64_t max_steps)
+{
+    trainer    t;
+    est_hook  *progress = est_progress_hook(max_steps);
+    est_status status;
+
+    est_manual_clock_init(&clock_at, 0, 0);
+    est_clock_set(&clock_at.clock);
+    make_trainer(&t, 10, 1);
+    status = run_hooks(&t, EST_HOOKS(&slow, progress, &talking));
+    est_hook_free(progress);
+    trainer_free(&t);
+    return status == EST_OK ? 0 : 1;
+}
+
+static int train_slowly(void)
+{
+    step_secs = 2;
+    return train(100);
+}
+
+/* Erases the line, writes in dim, and back to normal. */
+#define DRAWN(text) "\r\033[K\033[2m" text "\033[0m"
+
+static void test_line(void **state)
+{
+    (void)state;
+    on_terminal(120, train_slowly);
+    expect_on_screen(DRAWN("step 0/100  waiting for the first step"));
+    expect_on_screen(DRAWN("step 1/100  loss 10"));
+    expect_on_screen(DRAWN("step 2/100  1 examples/s  loss 45.12  3m16s left"));
+    expect_on_screen(DRAWN("step 5/100  1 examples/s  loss 0.4724  3m10s left"));
+
+    /* The ordinary line takes the place of the progress line, which is drawn again below it. */
+    expect_on_screen("info an ordinary line\r\n\033[2mstep 3/100  1 examples/s  loss 61.93  3m14s left\033[0m");
+    assert_memory_equal(strstr(screen, "info an ordinary line") - sizeof "1970-01-01 00:00:06.000" - 4, "\r\033[K", 4);
+    assert_string_equal(screen + strlen(screen) - 4, "\r\033[K"); /* gone in the end */
+}
+
+static int train_fast(void)
+{
+    step_secs = 0.04;
+    return train(0);
+}
+
+/* Ten lines a second at most: of five steps of 40 ms the first and the fourth are drawn. */
+static void test_fast(void **state)
+{
+    (void)state;
+    on_terminal(120, train_fast);
+    expect_on_screen(DRAWN("step 1  loss 10"));
+    assert_false(screen_has("step 2 "));
+    assert_false(screen_has("step 3 "));
+    expect_on_screen(DRAWN("step 4  50 examples/s  loss 17.45"));
+    assert_false(screen_has("step 5 "));
+    assert_false(screen_has("left"));
+}
+
+static int train_plain(void)
+{
+    setenv("NO_COLOR", "1", 1);
+    return train_slowly();
+}
+
+static void test_no_color(void **state)
+{
+    (void)state;
+    on_terminal(120, train_plain);
+    expect_on_screen("\r\033[Kstep 2/100  1 examples/s  loss 45.12  3m16s left");
+    assert_false(screen_has("\033[2m"));
+    assert_false(screen_has("\033[0m"));
+}
+
+static void test_narrow(void **state)
+{
+    (void)state;
+    on_terminal(20, train_slowly);
+    expect_on_screen(DRAWN("step 2/100  1 examp")); /* 19 columns: the last would wrap */
+    assert_false(screen_has("examples"));
+}
+
+static int train_dumb(void)
+{
+    setenv("TERM", "dumb", 1);
+    return train_slowly();
+}
+
+static int train_quiet(void)
+{
+    est_log_set_level(EST_LOG_WARN);
+    return train_slowly();
+}
+
+static int train_with_sink(void)
+{
+    est_log_set_sink(keep_line, NULL);
+    return train_slowly();
+}
+
+static int train_into_file(void)
+{
+    int fd = open("/dev/null", O_WRONLY);
+
+    return fd >= 0 && dup2(fd, STDERR_FILENO) >= 0 ? train_slowly() : 2;
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    on_terminal(80, train_dumb);
+    assert_true(screen_has("an ordinary line") && !screen_has("step") && !screen_has("\033"));
+    on_terminal(80, train_quiet);
+    assert_string_equal(screen, "");
+    on_terminal(80, train_with_sink);
+    assert_string_equal(screen, "");
+    on_terminal(80, train_into_file);
+    assert_string_equal(screen, "");
+}
+
+/* --- input, ends and failures ----------------------------------------------------------------------------------------------- */
+
+static est_status slow_row(void *user, const est_field *in, est_field *out)
+{
+    (void)user;
+    est_manual_clock_advance(&clock_at, EST_NS_PER_SEC);
+    for (int i = 0; i < 2; i++) out[i] = (est_field){ .values = est_tensor_ref(in[i].values) };
+    return EST_OK;
+}
+
+static int train_hungry(void)
+{
+    trainer    t;
+    est_hook  *progress = est_progress_hook(4000);
+    est_status status;
+
+    step_secs = 0.25;
+    est_manual_clock_init(&clock_at, 0, 0);
+    est_clock_set(&clock_at.clock);
+    make_trainer(&t, 10, 1);
+    if (est_dataset_finish(est_dataset_map(t.input, slow_row, NULL), &t.input) != EST_OK) return 2;
+    t.spec.input = t.input;
+    status       = run_hooks(&t, EST_HOOKS(&slow, progress));
+    est_hook_free(progress);
+    trainer_free(&t);
+    return status == EST_OK ? 0 : 1;
+}
+
+static void test_input(void **state)
+{
+    (void)state;
+    on_terminal(120, train_hungry);
+    expect_on_screen(DRAWN("step 2/4000  1.6 examples/s  loss 45.12  1h23m left  waiting for input"));
+}
+
+static int train_and_fail(void)
+{
+    trainer   t;
+    recorder  r        = make_recorder("r");
+    est_hook *progress = est_progress_hook(10);
+
+    make_trainer(&t, 10, 1);
+    r.failure = EST_INTERNAL, r.fail_after = 2;
+    if (run_hooks(&t, EST_HOOKS(progress, &r.hook)) != EST_INTERNAL) return 1;
+    est_hook_free(progress);
+    trainer_free(&t);
+    est_log_info("after it");
+    return 0;
+}
+
+/* A loop that failed leaves no line behind either. */
+static void test_failure(void **state)
+{
+    (void)state;
+    on_terminal(80, train_and_fail);
+    expect_on_screen("step 1/10");
+    assert_null(strstr(strstr(screen, "after it"), "step"));
+    assert_non_null(strstr(screen, "\r\033[K"));
+}
+
+static est_status raise_third(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_runs(loop) == 3) raise(SIGINT);
+    return EST_OK;
+}
+
+static int train_and_stop(void)
+{
+    trainer    t;
+    est_hook   stopping = { .after_run = raise_third };
+    est_hook  *progress = est_progress_hook(10);
+    est_status status;
+
+    step_secs = 1;
+    est_manual_clock_init(&clock_at, 0, 0);
+    est_clock_set(&clock_at.clock);
+    make_trainer(&t, 10, 1);
+    est_signals_catch();
+    status = run_hooks(&t, EST_HOOKS(&slow, &stopping, progress));
+    est_signals_release();
+    est_hook_free(progress);
+    trainer_free(&t);
+    return status == EST_OK ? 0 : 1;
+}
+
+static void test_stopping(void **state)
+{
+    (void)state;
+    on_terminal(80, train_and_stop);
+    expect_on_screen("step 3/10  2 examples/s  loss 61.93  7s left  stopping");
+}
+
+/* --- many threads ------------------------------------------------------------------------------------------------------------ */
+
+enum { N_THREADS = 4, N_LINES = 50 };
+
+static void *log_lines(void *arg)
+{
+    for (int i = 0; i < N_LINES; i++) est_log_info("thread %d line %d", *(int *)arg, i);
+    return NULL;
+}
+
+static int log_from_threads(void)
+{
+    pthread_t threads[N_THREADS];
+    int       numbers[N_THREADS];
+
+    for (int i = 0; i < N_THREADS; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, log_lines, &numbers[i]) != 0) return 1;
+    }
+    for (int i = 0; i < N_LINES; i++) est_log_status(i % 10 == 9 ? NULL : "the status line");
+    for (int i = 0; i < N_THREADS; i++) pthread_join(threads[i], NULL);
+    est_log_status(NULL);
+    return 0;
+}
+
+/* Every line is whole: what is left of it after the last erasure is a stamp, the level and the text. */
+static void test_threads(void **state)
+{
+    int seen[N_THREADS] = { 0 };
+
+    (void)state;
+    on_terminal(80, log_from_threads);
+    for (char *at_line = screen, *line; (line = strsep(&at_line, "\n")) != NULL;) {
+        const char *rest;
+        int         thread, number;
+
+        rest = strrchr(line, 'K') != NULL ? strrchr(line, 'K') + 1 : line;
+        if (strchr(line, '\r') == NULL || *rest == '\0') continue; /* the last erasure has no line */
+        if (sscanf(rest, "%*d-%*d-%*d %*d:%*d:%*d.%*d info thread %d line %d\r", &thread, &number) != 2) {
+            fail_msg("torn: '%s'", line);
+        }
+        assert_int_equal(number, seen[thread]++);
+    }
+    for (int i = 0; i < N_THREADS; i++) assert_int_equal(seen[i], N_LINES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line),    cmocka_unit_test(test_fast),     cmocka_unit_test(test_no_color),
+        cmocka_unit_test(test_narrow),  cmocka_unit_test(test_nothing),  cmocka_unit_test(test_input),
+        cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping), cmocka_unit_test(test_threads),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

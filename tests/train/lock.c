@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lock of a model directory: one process has it, another is refused and told who, and a killed one leaves nothing. */
+#include <limits.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "train/lock.h"
+#include "train/saver_test.h"
+
+static const char *make_dir(const char *name)
+{
+    assert_ok(est_dir_create(at(name)));
+    return at(name);
+}
+
+static const char *who(pid_t pid)
+{
+    static char text[HOST_NAME_MAX + 64];
+    char        host[HOST_NAME_MAX + 1] = "";
+
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text, "%s, process %ld", host, (long)pid);
+    return text;
+}
+
+static void expect_holder(const char *dir, const char *want)
+{
+    char got[256] = "untouched";
+
+    assert_ok(est_dir_lock_holder(dir, got, sizeof got));
+    assert_string_equal(got, want);
+}
+
+static void test_one_process(void **state)
+{
+    const char   *dir = make_dir("one");
+    est_dir_lock *lock, *second = NULL;
+    struct stat   info;
+
+    (void)state;
+    expect_holder(dir, "");
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_dir_lock_take(dir, &lock));
+        expect_holder(dir, who(getpid()));
+        expect_error(est_dir_lock_take(dir, &second), EST_FAILED_PRECONDITION, who(getpid()));
+        expect_error(est_dir_lock_take(dir, &second), EST_FAILED_PRECONDITION, "use another model directory");
+        assert_null(second);
+        est_dir_lock_release(lock);
+        expect_holder(dir, "");
+    }
+    assert_int_equal(stat(at("one/trainer.lock"), &info), 0);
+    est_dir_lock_release(NULL);
+    expect_error(est_dir_lock_take(at("nowhere"), &lock), EST_NOT_FOUND, "nowhere/trainer.lock");
+    expect_holder(at("nowhere"), "");
+    put_bytes(at("file"), "x", 1);
+    assert_int_not_equal(est_dir_lock_holder(at("file"), (char[8]){ "" }, 8), EST_OK);
+}
+
+/* A child takes the lock, says so, and waits to be killed. */
+static pid_t start_holder(const char *dir)
+{
+    int   ready[2];
+    char  byte;
+    pid_t child;
+
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        est_dir_lock *lock;
+
+        if (est_dir_lock_take(dir, &lock) != EST_OK || write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void test_two_processes(void **state)
+{
+    const char   *dir   = make_dir("two");
+    pid_t         child = start_holder(dir);
+    est_dir_lock *lock;
+
+    (void)state;
+    expect_holder(dir, who(child));
+    expect_error(est_dir_lock_take(dir, &lock), EST_FAILED_PRECONDITION, who(child));
+    expect_holder(dir, who(child)); /* asking and trying took nothing away */
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    expect_holder(dir, ""); /* though the file still names it */
+    assert_ok(est_dir_lock_take(dir, &lock));
+    expect_holder(dir, who(getpid()));
+    est_dir_lock_release(lock);
+}
+
+/* Text that no trainer wrote. */
+static void test_strange_text(void **state)
+{
+    static const char *const texts[] = { "", "host", "host\n", "host\nabc\n", "\n\n" };
+    const char              *dir     = make_dir("strange");
+    est_dir_lock            *lock;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_ok(est_dir_lock_take(dir, &lock));
+        put_bytes(at("strange/trainer.lock"), texts[i], strlen(texts[i]));
+        expect_holder(dir, "an unknown process");
+        est_dir_lock_release(lock);
+    }
+}
+
+static void test_memory(void **state)
+{
+    const char *dir = make_dir("memory");
+
+    (void)state;
+    for (int64_t n = 1;; n++) {
+        est_dir_lock *lock = NULL;
+        char          text[64];
+        est_status    status;
+
+        est_fault_arm_alloc(n);
+        status = est_dir_lock_take(dir, &lock);
+        if (status == EST_OK) status = est_dir_lock_holder(dir, text, sizeof text);
+        est_fault_arm_alloc(0);
+        est_dir_lock_release(lock);
+        if (status == EST_OK) break;
+        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        expect_holder(dir, "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_strange_text),
+        cmocka_unit_test(test_memory),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
