@@ -8,7 +8,8 @@
 #include "base/fingerprint.h"
 #include "format/feature_set.h"
 
-#define HINTS_MAX 4096 /* positions remembered */
+#define LOOK_AHEAD                                                                                                     \
+    3 /* names an entry is compared with before it is looked up by hash: the wanted ones may be missing */
 
 static const uint8_t TAG_ENTRY = EST_FEATURES_FEATURE << 3 | EST_WIRE_BYTES;
 static const uint8_t TAG_KEY   = EST_ENTRY_KEY << 3 | EST_WIRE_BYTES;
@@ -69,11 +70,10 @@ est_status est_feature_table_init(est_feature_table *table, const char *const *n
     *table = (est_feature_table){ .n_buckets = 8 };
     if (n > UINT32_MAX / 8) return est_fail(EST_INVALID_ARGUMENT, "%zu features are too many", n);
     while (table->n_buckets < 4 * n) table->n_buckets *= 2; /* mostly empty: few names share a bucket */
-    table->n_hints = 2 * n < HINTS_MAX ? 2 * n : HINTS_MAX;
     table->slots   = est_zalloc((n + 1) * sizeof *table->slots);
     table->buckets = est_zalloc(table->n_buckets * sizeof *table->buckets);
-    table->hints   = est_zalloc((table->n_hints + 1) * sizeof *table->hints);
-    if (table->slots == NULL || table->buckets == NULL || table->hints == NULL) {
+    table->after   = est_zalloc((n + 1) * sizeof *table->after);
+    if (table->slots == NULL || table->buckets == NULL || table->after == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a table of %zu features", n);
     }
     for (size_t i = 0; i < n; i++) EST_TRY(add_name(table, names[i]));
@@ -85,14 +85,14 @@ void est_feature_table_clear(est_feature_table *table)
     for (size_t i = 0; i < table->n; i++) est_free(table->slots[i].name);
     est_free(table->slots);
     est_free(table->buckets);
-    est_free(table->hints);
+    est_free(table->after);
     *table = (est_feature_table){ 0 };
 }
 
 void est_feature_table_begin(est_feature_table *table)
 {
     table->generation++;
-    table->position = 0;
+    table->last = 0;
 }
 
 /* --- the entries ------------------------------------------------------------------------------------------------ */
@@ -100,19 +100,21 @@ void est_feature_table_begin(est_feature_table *table)
 /* Gives the entry's value to the name it belongs to, if that is wanted. */
 static inline void take_entry(est_feature_table *table, est_str key, est_str value)
 {
-    size_t            position = table->position++;
-    bool              has_hint = position < table->n_hints;
-    est_feature_slot *slot     = has_hint ? &table->slots[table->hints[position]] : NULL;
+    uint32_t          found = table->after[table->last];
+    est_feature_slot *slot;
 
-    if (slot == NULL || !same_name(slot, key)) {
-        uint32_t found = table->buckets[find_bucket(table, key)];
-
-        if (found == 0) return;
-        slot = &table->slots[found - 1];
-        if (has_hint) table->hints[position] = found - 1;
+    for (int i = 1; found != 0 && !same_name(&table->slots[found - 1], key); i++) {
+        found = i < LOOK_AHEAD ? table->after[found] : 0;
     }
+    if (found == 0) {
+        found = table->buckets[find_bucket(table, key)];
+        if (found == 0) return;
+        table->after[table->last] = found;
+    }
+    slot             = &table->slots[found - 1];
     slot->value      = value;
     slot->generation = table->generation;
+    table->last      = found;
 }
 
 /* Reads a tag and a length; false when the tag is another, or the bytes are not all there. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The wanted names of a map from names to messages (Features, FeatureLists) and, for the example at hand, the bytes each
- * of them has. Most examples of a file have the same names in the same order, so the k-th entry is first compared with
- * the name found k-th last time; only a miss is looked up by hash. One thread at a time. */
+ * of them has. Most examples of a file have their names in the same order, though not always all of them, so an entry is
+ * first compared with the names that came next last time; only a miss is looked up by hash. One thread at a time. */
 #ifndef EST_FORMAT_FEATURE_TABLE_H
 #define EST_FORMAT_FEATURE_TABLE_H
 
@@ -20,10 +20,9 @@ typedef struct est_feature_table {
     size_t            n;
     uint32_t         *buckets; /* [n_buckets]: 1 + slot; 0: free */
     size_t            n_buckets;
-    uint32_t         *hints; /* [n_hints]: the slot of the entry at this position last time */
-    size_t            n_hints;
+    uint32_t         *after; /* [1 + n]: 1 + the slot that came after this one; the first: at the start; 0: not known */
     uint64_t          generation; /* of the example at hand */
-    size_t            position;   /* entries of it seen so far */
+    uint32_t          last;       /* 1 + the slot found last in it; 0: none yet */
 } est_feature_table;
 
 /* Makes the table of n different names. On failure it is to be cleared all the same. */
