@@ -10,11 +10,11 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench install format size clean
+.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench bench-input install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 bootstrap: ## install the Debian packages the build needs, if any is missing
 	@scripts/bootstrap
@@ -69,6 +69,12 @@ else
 	@scripts/bench-env
 	@bench/compare
 endif
+
+bench-input: ## compare files and input with tf.data and pandas; CENSUS=adult.data adds that file
+bench-input: build/dist/build.ninja
+	@cmake --build build/dist
+	@scripts/bench-env
+	@bench/compare-input $(if $(CENSUS),--census $(CENSUS))
 
 install:  ## install the libraries and headers under PREFIX (/usr/local)
 install: bootstrap

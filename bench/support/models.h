@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference models of the benchmarks: cnn, mlp and wide_deep (docs/performance.md says what they are). */
+#ifndef EST_BENCH_MODELS_H
+#define EST_BENCH_MODELS_H
+
+#include "estoc/estoc.h"
+
+#define BENCH_FEEDS_MAX 32
+
+/* A model ready to be trained, and what a step of it must at least cost. */
+typedef struct bench_model {
+    const char *name;
+    int64_t     batch;
+    est_graph  *graph;
+    est_node    feed[BENCH_FEEDS_MAX];
+    int         n_feeds;
+    est_node    loss, train;
+    double      flops; /* of a step: forward, and back towards every variable */
+    double      bytes; /* of a step: inputs read, variables and their slots read and written */
+    /* A batch of random inputs, tensors of the caller's; another one for every set. */
+    void (*fill)(struct bench_model *m, int set, est_tensor **feeds);
+} bench_model;
+
+/* Adds the model of that name to a new graph, which the caller frees. batch 0: its own; width multiplies the hidden
+ * layers. Exits when there is no such model. */
+bench_model bench_model_build(const char *name, int64_t batch, double width);
+
+#endif
