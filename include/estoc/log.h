@@ -3,7 +3,7 @@
  * The log: what the library tells a human while it runs.
  *
  * By default lines go to standard error, down to info. The environment variable EST_LOG (error, warn, info, debug,
- * trace or off) sets the level of a program that does not set its own.
+ * trace or off) sets the level of a program that does not set its own; "info,json" makes the lines JSON objects.
  *
  * Threading: any thread. */
 #ifndef ESTOC_LOG_H
@@ -40,6 +40,10 @@ typedef void (*est_log_sink_fn)(void *user, est_log_level level, int64_t wall_ns
 /* Sends lines to `sink` instead of standard error; NULL: standard error again. `user` is borrowed until the sink has
  * been replaced and no thread of the library logs any more. */
 EST_API void est_log_set_sink(est_log_sink_fn sink, void *user);
+
+/* A ready-made sink: every line as {"time": ..., "level": ..., "message": ...}, to the FILE that `user` is; NULL: to
+ * standard error. */
+EST_API void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const char *line);
 
 #ifdef __cplusplus
 }

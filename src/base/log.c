@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/strbuf.h"
 
 #define LINE_MAX_BYTES 2048 /* longer lines are cut */
 #define LIMIT_UNSET    (EST_LOG_TRACE + 1)
@@ -40,13 +41,24 @@ const char *est_log_level_name(est_log_level level)
 static int limit_from_environment(void)
 {
     const char *text = getenv("EST_LOG");
+    size_t      size = text != NULL ? strcspn(text, ",") : 0;
 
     if (text == NULL || *text == '\0') return EST_LOG_INFO;
+    if (text[size] == ',' && strcasecmp(text + size, ",json") != 0) size = strlen(text);
     for (int level = EST_LOG_OFF; level <= EST_LOG_TRACE; level++) {
-        if (strcasecmp(text, level_names[level]) == 0) return level;
+        if (strlen(level_names[level]) == size && strncasecmp(text, level_names[level], size) == 0) return level;
     }
-    fprintf(stderr, "EST_LOG is \"%s\"; expected off, error, warn, info, debug or trace\n", text);
+    fprintf(stderr, "EST_LOG is \"%s\"; expected off, error, warn, info, debug or trace, and ,json for JSON lines\n",
+            text);
     return EST_LOG_INFO;
+}
+
+static bool json_from_environment(void)
+{
+    const char *text  = getenv("EST_LOG");
+    const char *comma = text != NULL ? strchr(text, ',') : NULL;
+
+    return comma != NULL && strcasecmp(comma, ",json") == 0;
 }
 
 est_log_level est_log_get_level(void)
@@ -91,6 +103,23 @@ static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
     pthread_mutex_unlock(&terminal_lock);
 }
 
+void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
+    char       stamp[32];
+    struct tm  t;
+    est_strbuf text = { 0 };
+
+    gmtime_r(&secs, &t);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &t);
+    est_strbuf_printf(&text, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\", \"message\": ", stamp,
+                      (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level));
+    est_strbuf_append_json(&text, line, strlen(line));
+    est_strbuf_append(&text, "}\n");
+    fputs(est_strbuf_text(&text), user != NULL ? user : stderr);
+    est_strbuf_clear(&text);
+}
+
 bool est_log_status_shown(void)
 {
     const char *terminal = getenv("TERM");
@@ -99,8 +128,8 @@ bool est_log_status_shown(void)
     pthread_mutex_lock(&sink_lock);
     own_sink = sink != NULL;
     pthread_mutex_unlock(&sink_lock);
-    return !own_sink && est_log_get_level() >= EST_LOG_INFO && isatty(STDERR_FILENO) && terminal != NULL &&
-           strcmp(terminal, "dumb") != 0;
+    return !own_sink && !json_from_environment() && est_log_get_level() >= EST_LOG_INFO && isatty(STDERR_FILENO) &&
+           terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
 /* A line that fills the last column would wrap, and then could not be erased. */
@@ -149,6 +178,8 @@ void est_log_write(est_log_level level, const char *fmt, ...)
     pthread_mutex_unlock(&sink_lock);
     if (to != NULL) {
         to(user, level, wall_ns, line);
+    } else if (json_from_environment()) {
+        est_log_json_sink(NULL, level, wall_ns, line);
     } else {
         stderr_sink(level, wall_ns, line);
     }

@@ -175,12 +175,31 @@ static void test_names(void **state)
     assert_string_equal(est_log_level_name((est_log_level)9), "unknown");
 }
 
+static void test_json(void **state)
+{
+    char  *text = NULL;
+    size_t size = 0;
+    FILE  *file = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(file);
+    est_log_json_sink(file, EST_LOG_WARN, INT64_C(1700000000) * EST_NS_PER_SEC + 5000000, "a \"quoted\"\tword");
+    fclose(file);
+    assert_string_equal(text, "{\"time\": \"2023-11-14T22:13:20.005Z\", \"level\": \"warn\", "
+                              "\"message\": \"a \\\"quoted\\\"\\tword\"}\n");
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment),    cmocka_unit_test(test_bad_environment_means_info),
-        cmocka_unit_test(test_levels_filter),  cmocka_unit_test(test_long_lines_are_cut),
-        cmocka_unit_test(test_standard_error), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_bad_environment_means_info),
+        cmocka_unit_test(test_levels_filter),
+        cmocka_unit_test(test_long_lines_are_cut),
+        cmocka_unit_test(test_standard_error),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_names),
     };
 
