@@ -145,6 +145,7 @@
 #define est_ones_like(...) EST_LOCATED(est_ones_like, __VA_ARGS__)
 #define est_pack(...) EST_LOCATED(est_pack, __VA_ARGS__)
 #define est_pad(...) EST_LOCATED(est_pad, __VA_ARGS__)
+#define est_parse_examples(...) EST_LOCATED(est_parse_examples, __VA_ARGS__)
 #define est_placeholder(...) EST_LOCATED(est_placeholder, __VA_ARGS__)
 #define est_pow(...) EST_LOCATED(est_pow, __VA_ARGS__)
 #define est_random_normal(...) EST_LOCATED(est_random_normal, __VA_ARGS__)

@@ -7,6 +7,7 @@
 #ifndef ESTOC_OPS_H
 #define ESTOC_OPS_H
 
+#include "estoc/example.h"
 #include "estoc/graph.h"
 
 #ifdef __cplusplus
@@ -272,6 +273,18 @@ EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, e
                                 est_node l2, est_node l2_shrinkage, est_node lr_power);
 EST_API est_node est_apply_adadelta(est_node var, est_node accum, est_node accum_update, est_node lr, est_node rho,
                                     est_node epsilon, est_gradient g);
+
+/* --- serialized examples ---------------------------------------------------------------------------------------- */
+
+/* One feature of a batch of n examples: fixed ones [n, shape...]; padded ones [n, longest, shape...] and lengths [n];
+ * ragged ones values and splits [n + 1]. What there is not is EST_NO_NODE. */
+typedef struct est_parsed {
+    est_node values, splits, lengths;
+} est_parsed;
+
+/* Parses serialized tf.train.Examples, a string vector, as est_example_parse does; out[i] belongs to specs[i]. In
+ * TensorFlow a padded or ragged feature cannot be required, so `required` of those is not looked at. */
+EST_API void est_parse_examples(est_node examples, const est_feature_spec *specs, int n, est_parsed *out);
 
 #ifdef __cplusplus
 }

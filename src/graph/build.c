@@ -34,11 +34,16 @@ static est_status copy_attr(est_graph *g, est_attr *to, const est_attr *from, co
     if (from->kind == EST_ATTR_STRING) {
         to->s = est_arena_strdup(g->arena, from->s);
         if (to->s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
-    } else if (from->kind == EST_ATTR_INTS) {
+    } else if (from->kind == EST_ATTR_INTS || from->kind == EST_ATTR_TYPES) {
         int64_t *ints = est_arena_alloc(g->arena, sizeof *ints * (size_t)(from->ints.n + 1));
         if (ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
         if (from->ints.n > 0) memcpy(ints, from->ints.data, sizeof *ints * (size_t)from->ints.n);
         to->ints.data = ints;
+    } else if (from->kind == EST_ATTR_SHAPES) {
+        est_shape *shapes = est_arena_alloc(g->arena, sizeof *shapes * (size_t)(from->shapes.n + 1));
+        if (shapes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+        if (from->shapes.n > 0) memcpy(shapes, from->shapes.data, sizeof *shapes * (size_t)from->shapes.n);
+        to->shapes.data = shapes;
     } else if (from->kind == EST_ATTR_TENSOR) {
         to->tensor = est_tensor_ref(from->tensor);
     }
@@ -84,9 +89,37 @@ static est_status set_type(build *b, const est_arg *arg, est_dtype dtype, int in
     return EST_OK;
 }
 
+static bool is_type_list(const build *b, const est_arg *arg)
+{
+    return arg->type_attr >= 0 && b->sig.attr[arg->type_attr].kind == EST_ATTR_TYPES;
+}
+
+/* The inputs from `next` on are a list whose types are an attribute: n of them, of these types or of any. */
+static est_status set_types(build *b, const est_arg *arg, int next, int n)
+{
+    const est_attr_def *d     = &b->sig.attr[arg->type_attr];
+    est_attr           *attr  = &b->def->attr[arg->type_attr];
+    int64_t            *types = est_arena_alloc(b->g->arena, sizeof *types * (size_t)(n + 1));
+
+    if (types == NULL) return no_memory(b->op);
+    for (int k = 0; k < n; k++) {
+        types[k] = est_node_dtype(b->in.data[next + k]);
+        if (b->known[arg->type_attr] && attr->ints.data[k] != types[k]) {
+            return est_fail(EST_INVALID_ARGUMENT, "input %d ('%s') must be %s, got %s", next + k, arg->name,
+                            est_dtype_name((est_dtype)attr->ints.data[k]), est_dtype_name((est_dtype)types[k]));
+        }
+    }
+    if (!b->known[arg->type_attr]) *attr = est_attr_types(d->name, (est_i64s){ types, n });
+    b->known[arg->type_attr] = true;
+    return EST_OK;
+}
+
 /* How many tensors argument i is when `left` inputs are left for it and the `after` arguments that follow. */
 static int list_length(const build *b, const est_arg *arg, int left, int after)
 {
+    if (is_type_list(b, arg)) {
+        return b->known[arg->type_attr] ? b->def->attr[arg->type_attr].ints.n : left - after;
+    }
     return b->known[arg->number_attr] ? (int)b->def->attr[arg->number_attr].i : left - after;
 }
 
@@ -98,6 +131,13 @@ static est_status check_inputs(build *b)
         const est_arg *arg = &b->sig.in[i];
         int            n   = 1;
 
+        if (is_type_list(b, arg)) {
+            n = list_length(b, arg, b->in.n - next, b->sig.n_in - i - 1);
+            if (n < 0 || n > b->in.n - next) return est_fail(EST_INVALID_ARGUMENT, "input '%s' is missing", arg->name);
+            EST_TRY(set_types(b, arg, next, n));
+            next += n;
+            continue;
+        }
         if (arg->number_attr >= 0) {
             n = list_length(b, arg, b->in.n - next, b->sig.n_in - i - 1);
             if (n < 0) n = 0;
@@ -113,6 +153,18 @@ static est_status check_inputs(build *b)
     return est_fail(EST_INVALID_ARGUMENT, "%d inputs given, %d expected", b->in.n, next);
 }
 
+static est_status check_types(const est_attr_def *d, const est_attr *attr)
+{
+    int n = d->types == 0 ? 0 : attr->kind == EST_ATTR_TYPES ? attr->ints.n : 1;
+
+    for (int i = 0; i < n; i++) {
+        est_dtype dtype = attr->kind == EST_ATTR_TYPES ? (est_dtype)attr->ints.data[i] : attr->type;
+        if ((d->types & 1u << dtype) != 0) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "type %s is not supported here", est_dtype_name(dtype));
+    }
+    return EST_OK;
+}
+
 static est_status default_attrs(build *b)
 {
     for (int a = 0; a < b->sig.n_attr; a++) {
@@ -126,22 +178,31 @@ static est_status default_attrs(build *b)
             est_attr deduced = b->def->attr[a];
             EST_TRY(copy_attr(b->g, &b->def->attr[a], &deduced, d->name));
         }
-        if (d->types != 0 && (d->types & 1u << b->def->attr[a].type) == 0) {
-            return est_fail(EST_INVALID_ARGUMENT, "type %s is not supported here",
-                            est_dtype_name(b->def->attr[a].type));
-        }
+        EST_TRY(check_types(d, &b->def->attr[a]));
     }
     return EST_OK;
+}
+
+/* How many tensors a result is. */
+static int result_length(const build *b, const est_arg *arg)
+{
+    if (is_type_list(b, arg)) return b->def->attr[arg->type_attr].ints.n;
+    return arg->number_attr >= 0 ? (int)b->def->attr[arg->number_attr].i : 1;
+}
+
+static est_dtype result_type(const build *b, const est_arg *arg, int k)
+{
+    const est_attr *attr = arg->type_attr >= 0 ? &b->def->attr[arg->type_attr] : NULL;
+
+    if (attr == NULL) return arg->dtype;
+    return attr->kind == EST_ATTR_TYPES ? (est_dtype)attr->ints.data[k] : attr->type;
 }
 
 static int count_outputs(const build *b)
 {
     int n = 0;
 
-    for (int i = 0; i < b->sig.n_out; i++) {
-        const est_arg *arg = &b->sig.out[i];
-        n += arg->number_attr >= 0 ? (int)b->def->attr[arg->number_attr].i : 1;
-    }
+    for (int i = 0; i < b->sig.n_out; i++) n += result_length(b, &b->sig.out[i]);
     return n;
 }
 
@@ -157,9 +218,9 @@ static est_status make_outputs(build *b)
     if (def->dtype == NULL || def->shape == NULL || def->value == NULL) return no_memory(b->op);
     for (int i = 0; i < b->sig.n_out; i++) {
         const est_arg *arg = &b->sig.out[i];
-        int            n   = arg->number_attr >= 0 ? (int)def->attr[arg->number_attr].i : 1;
+        int            n   = result_length(b, arg);
         for (int k = 0; k < n; k++, next++) {
-            def->dtype[next]   = arg->type_attr >= 0 ? def->attr[arg->type_attr].type : arg->dtype;
+            def->dtype[next]   = result_type(b, arg, k);
             def->shape[next]   = EST_SHAPE_UNKNOWN;
             def->value[next].n = -1;
         }

@@ -20,12 +20,28 @@ static bool has_default(const est_attr *attr, const est_attr_def *def)
     case EST_ATTR_SHAPE: return est_shape_equal(&attr->shape, &fallback->shape);
     case EST_ATTR_STRING: return strcmp(attr->s, fallback->s) == 0;
     case EST_ATTR_INTS:
+    case EST_ATTR_TYPES:
         return attr->ints.n == fallback->ints.n &&
                (attr->ints.n == 0 ||
                 memcmp(attr->ints.data, fallback->ints.data, sizeof *attr->ints.data * (size_t)attr->ints.n) == 0);
+    case EST_ATTR_SHAPES:
     case EST_ATTR_TENSOR: return false;
     }
     return false;
+}
+
+static void put_types(est_graph_def_node *node, const est_attr *attr)
+{
+    est_dtype *types = est_arena_alloc(node->graph->arena, sizeof *types * (size_t)(attr->ints.n + 1));
+
+    if (types == NULL) {
+        if (node->graph->status == EST_OK) {
+            node->graph->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the attributes of '%s'", node->name);
+        }
+        return;
+    }
+    for (int i = 0; i < attr->ints.n; i++) types[i] = (est_dtype)attr->ints.data[i];
+    est_graph_def_set_type_list(node, attr->name, types, attr->ints.n);
 }
 
 static void put_attr(est_graph_def_node *node, const est_attr *attr)
@@ -38,6 +54,8 @@ static void put_attr(est_graph_def_node *node, const est_attr *attr)
     case EST_ATTR_SHAPE: est_graph_def_set_shape(node, attr->name, &attr->shape); break;
     case EST_ATTR_STRING: est_graph_def_set_s(node, attr->name, attr->s); break;
     case EST_ATTR_INTS: est_graph_def_set_i_list(node, attr->name, attr->ints.data, attr->ints.n); break;
+    case EST_ATTR_TYPES: put_types(node, attr); break;
+    case EST_ATTR_SHAPES: est_graph_def_set_shape_list(node, attr->name, attr->shapes.data, attr->shapes.n); break;
     case EST_ATTR_TENSOR: est_graph_def_set_tensor(node, attr->name, attr->tensor); break;
     }
 }

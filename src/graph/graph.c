@@ -304,6 +304,11 @@ est_i64s est_node_ints(const est_node_def *node, const char *name)
     return est_node_attr(node, name)->ints;
 }
 
+est_shapes est_node_shapes(const est_node_def *node, const char *name)
+{
+    return est_node_attr(node, name)->shapes;
+}
+
 /* --- initializers and collections ---------------------------------------------------------------------------------- */
 
 void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assign)

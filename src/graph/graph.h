@@ -21,8 +21,15 @@ typedef enum est_attr_kind {
     EST_ATTR_SHAPE,
     EST_ATTR_STRING,
     EST_ATTR_INTS,
+    EST_ATTR_TYPES, /* dtypes, as numbers in `ints` */
+    EST_ATTR_SHAPES,
     EST_ATTR_TENSOR
 } est_attr_kind;
+
+typedef struct est_shapes {
+    const est_shape *data;
+    int              n;
+} est_shapes;
 
 typedef struct est_attr {
     const char   *name;
@@ -35,6 +42,7 @@ typedef struct est_attr {
         est_shape   shape;
         const char *s;
         est_i64s    ints;
+        est_shapes  shapes;
         est_tensor *tensor; /* shared: the graph holds a reference */
     };
 } est_attr;
@@ -77,6 +85,14 @@ static inline est_attr est_attr_string(const char *name, const char *v)
 static inline est_attr est_attr_ints(const char *name, est_i64s v)
 {
     return (est_attr){ .name = name, .kind = EST_ATTR_INTS, .ints = v };
+}
+static inline est_attr est_attr_types(const char *name, est_i64s v)
+{
+    return (est_attr){ .name = name, .kind = EST_ATTR_TYPES, .ints = v };
+}
+static inline est_attr est_attr_shapes(const char *name, est_shapes v)
+{
+    return (est_attr){ .name = name, .kind = EST_ATTR_SHAPES, .shapes = v };
 }
 static inline est_attr est_attr_tensor(const char *name, est_tensor *v)
 {
@@ -121,7 +137,8 @@ double          est_node_float(const est_node_def *node, const char *name);
 bool            est_node_bool(const est_node_def *node, const char *name);
 est_dtype       est_node_type(const est_node_def *node, const char *name);
 const char     *est_node_string(const est_node_def *node, const char *name);
-est_i64s        est_node_ints(const est_node_def *node, const char *name);
+est_i64s        est_node_ints(const est_node_def *node, const char *name); /* of EST_ATTR_TYPES too */
+est_shapes      est_node_shapes(const est_node_def *node, const char *name);
 
 /* How often this thread has called est_node_attr(), directly or through the others: to prove that a path looks nothing
  * up. */

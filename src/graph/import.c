@@ -128,6 +128,37 @@ static est_status convert_ints(const import *m, const est_def_value *list, est_i
     return EST_OK;
 }
 
+static est_status convert_types(const import *m, const est_def_value *list, est_i64s *out)
+{
+    int64_t *types = est_arena_alloc(est_graph_arena(m->graph), sizeof *types * ((size_t)list->n + 1));
+
+    if (types == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (list->n > 0 && list->items[0].kind != EST_DEF_TYPE) {
+        return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected type", est_def_kind_name(list->items[0].kind));
+    }
+    for (int i = 0; i < list->n; i++) {
+        est_dtype dtype;
+
+        EST_TRY(convert_type(list->items[i].type, &dtype));
+        types[i] = dtype;
+    }
+    *out = (est_i64s){ types, list->n };
+    return EST_OK;
+}
+
+static est_status convert_shapes(const import *m, const est_def_value *list, est_shapes *out)
+{
+    est_shape *shapes = est_arena_alloc(est_graph_arena(m->graph), sizeof *shapes * ((size_t)list->n + 1));
+
+    if (shapes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (list->n > 0 && list->items[0].kind != EST_DEF_SHAPE) {
+        return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected shape", est_def_kind_name(list->items[0].kind));
+    }
+    for (int i = 0; i < list->n; i++) shapes[i] = *list->items[i].shape;
+    *out = (est_shapes){ shapes, list->n };
+    return EST_OK;
+}
+
 /* A float that is the default's nearest one is the default: 0.1 stays 0.1 in a graph that was written and read. */
 static double convert_float(float f, const est_attr_def *def)
 {
@@ -137,9 +168,10 @@ static double convert_float(float f, const est_attr_def *def)
 static est_status convert_value(const import *m, const est_attr_def *def, const est_def_value *value, est_attr *out)
 {
     static const est_def_kind kinds[] = {
-        [EST_ATTR_INT] = EST_DEF_I,     [EST_ATTR_FLOAT] = EST_DEF_F,       [EST_ATTR_BOOL] = EST_DEF_B,
-        [EST_ATTR_TYPE] = EST_DEF_TYPE, [EST_ATTR_SHAPE] = EST_DEF_SHAPE,   [EST_ATTR_STRING] = EST_DEF_S,
-        [EST_ATTR_INTS] = EST_DEF_LIST, [EST_ATTR_TENSOR] = EST_DEF_TENSOR,
+        [EST_ATTR_INT] = EST_DEF_I,         [EST_ATTR_FLOAT] = EST_DEF_F,     [EST_ATTR_BOOL] = EST_DEF_B,
+        [EST_ATTR_TYPE] = EST_DEF_TYPE,     [EST_ATTR_SHAPE] = EST_DEF_SHAPE, [EST_ATTR_STRING] = EST_DEF_S,
+        [EST_ATTR_INTS] = EST_DEF_LIST,     [EST_ATTR_TYPES] = EST_DEF_LIST,  [EST_ATTR_SHAPES] = EST_DEF_LIST,
+        [EST_ATTR_TENSOR] = EST_DEF_TENSOR,
     };
 
     if (value->kind != kinds[def->kind]) {
@@ -155,6 +187,8 @@ static est_status convert_value(const import *m, const est_attr_def *def, const 
     case EST_ATTR_SHAPE: out->shape = *value->shape; return EST_OK;
     case EST_ATTR_STRING: return convert_string(m, value->s, &out->s);
     case EST_ATTR_INTS: return convert_ints(m, value, &out->ints);
+    case EST_ATTR_TYPES: return convert_types(m, value, &out->ints);
+    case EST_ATTR_SHAPES: return convert_shapes(m, value, &out->shapes);
     case EST_ATTR_TENSOR: return est_tensor_proto_parse(value->s, &out->tensor);
     }
     return EST_OK;

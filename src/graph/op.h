@@ -103,7 +103,7 @@ typedef struct est_call {
     est_view *const    *in;                   /* inputs; a resource input's data is its est_var */
     est_view           *out;                  /* outputs: shape set, memory ready */
     void               *scratch;              /* as many bytes as the kernel's scratch() asked for; 64-byte aligned */
-    void               *state;                /* the kernel's own, made by prepare(), given back by release() */
+    void               *state;                /* the kernel's own, made by prepare() or measure(), freed by release() */
     est_param           param[EST_PARAM_MAX]; /* the kernel's own, set by prepare(): what it needs of the attributes */
     est_pool           *pool;                 /* for parallel loops; may be NULL */
     const uint64_t     *run_seed;             /* differs in every run of a session: the counter of random ops */
@@ -123,7 +123,12 @@ typedef struct est_kernel {
     bool (*accepts)(const est_call *c);
     size_t (*scratch)(const est_call *c); /* bytes for the shapes in c; never less when a dimension grows */
     est_status (*prepare)(est_call *c);   /* after every change of shapes, before run */
-    void (*release)(est_call *c);         /* frees c->state */
+
+    /* For ops whose outputs have sizes that only the contents of the inputs tell: their infer() leaves dimensions unknown
+     * also when a step is laid out, and measure() sets shape and count of every output before memory is made for it. Not
+     * called when the layout knew all shapes. It may allocate, into c->state. */
+    est_status (*measure)(est_call *c);
+    void (*release)(est_call *c); /* frees c->state */
 } est_kernel;
 
 #define EST_KERNELS(...) ((const est_kernel[]){ __VA_ARGS__, { 0 } })
@@ -136,9 +141,10 @@ struct est_op {
     /* Arguments, results and attributes, in the manner of TensorFlow's OpDef:
      *   "a: T, b: T -> product: T; transpose_a: bool = false; T: {float32, float64, int32, int64}"
      * Before "->" inputs, then outputs, then attributes separated by ";". An argument's type is a dtype name or a type
-     * attribute; "values: N*T" is a list whose length is the int attribute N. Attribute kinds: int, float, bool, type,
-     * shape, string, ints, tensor, or {dtype, ...} for a type attribute with a limited choice; "= default" makes one
-     * optional. Type attributes of inputs and N are deduced. "()" stands for no inputs or no outputs. */
+     * attribute; "values: N*T" is a list whose length is the int attribute N, and an argument whose type is an
+     * attribute of kind types is a list with those types. Attribute kinds: int, float, bool, type, shape, string, ints,
+     * types, shapes, tensor, or {dtype, ...} for a type attribute with a limited choice ("types{dtype, ...}" for a
+     * list of such); "= default" makes one optional. Type attributes of inputs and N are deduced. "()" stands for no inputs or no outputs. */
     const char *signature;
 
     est_status (*infer)(est_infer *c);

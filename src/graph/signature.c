@@ -103,9 +103,10 @@ static est_status kind(parser *p, est_attr_def *a)
     static const struct {
         const char   *name;
         est_attr_kind kind;
-    } kinds[] = { { "int", EST_ATTR_INT },   { "float", EST_ATTR_FLOAT },  { "bool", EST_ATTR_BOOL },
-                  { "type", EST_ATTR_TYPE }, { "shape", EST_ATTR_SHAPE },  { "string", EST_ATTR_STRING },
-                  { "ints", EST_ATTR_INTS }, { "tensor", EST_ATTR_TENSOR } };
+    } kinds[] = { { "int", EST_ATTR_INT },      { "float", EST_ATTR_FLOAT }, { "bool", EST_ATTR_BOOL },
+                  { "type", EST_ATTR_TYPE },    { "shape", EST_ATTR_SHAPE }, { "string", EST_ATTR_STRING },
+                  { "ints", EST_ATTR_INTS },    { "types", EST_ATTR_TYPES }, { "shapes", EST_ATTR_SHAPES },
+                  { "tensor", EST_ATTR_TENSOR } };
     char name[EST_NAME_MAX];
 
     if (accept(p, "{")) {
@@ -116,7 +117,7 @@ static est_status kind(parser *p, est_attr_def *a)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(name, kinds[i].name) == 0) {
             a->kind = kinds[i].kind;
-            return EST_OK;
+            return a->kind == EST_ATTR_TYPES && accept(p, "{") ? type_set(p, &a->types) : EST_OK;
         }
     }
     return bad(p, "a kind of attribute");
@@ -164,6 +165,8 @@ static est_status fallback(parser *p, est_attr_def *a)
         a->fallback.s = a->text;
         return accept(p, "\"") ? EST_OK : bad(p, "'\"'");
     }
+    case EST_ATTR_TYPES:
+    case EST_ATTR_SHAPES:
     case EST_ATTR_TENSOR: break;
     }
     if (end == NULL || end == p->at) return bad(p, "a default value");
@@ -190,7 +193,8 @@ static est_status resolve(const parser *p, const est_signature *sig, est_arg *ar
         args[i].dtype       = est_dtype_from_name(names[i].type, strlen(names[i].type));
         args[i].type_attr   = args[i].dtype == EST_DTYPE_NONE ? find_attr(sig, names[i].type) : -1;
         args[i].number_attr = names[i].number[0] != '\0' ? find_attr(sig, names[i].number) : -1;
-        if (args[i].dtype == EST_DTYPE_NONE && !is_kind(sig, args[i].type_attr, EST_ATTR_TYPE)) {
+        if (args[i].dtype == EST_DTYPE_NONE && !is_kind(sig, args[i].type_attr, EST_ATTR_TYPE) &&
+            (names[i].number[0] != '\0' || !is_kind(sig, args[i].type_attr, EST_ATTR_TYPES))) {
             return bad(p, names[i].type);
         }
         if (names[i].number[0] != '\0' && !is_kind(sig, args[i].number_attr, EST_ATTR_INT))

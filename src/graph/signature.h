@@ -13,14 +13,14 @@
 typedef struct est_arg {
     char      name[EST_NAME_MAX];
     est_dtype dtype;       /* fixed type, or EST_DTYPE_NONE: see type_attr */
-    int       type_attr;   /* index of the type attribute; -1: fixed */
+    int       type_attr;   /* index of the attribute of kind type, or types for a list; -1: fixed */
     int       number_attr; /* index of the int attribute that counts a list; -1: one tensor */
 } est_arg;
 
 typedef struct est_attr_def {
     char          name[EST_NAME_MAX];
     est_attr_kind kind;
-    uint32_t      types; /* type attributes: bit per allowed dtype; 0: any */
+    uint32_t      types; /* of kind type or types: bit per allowed dtype; 0: any */
     bool          optional;
     est_attr      fallback;           /* its default */
     char          text[EST_NAME_MAX]; /* where a default string lives */

@@ -16,8 +16,14 @@ static bool same_attr(const est_attr *a, const est_attr *b)
     case EST_ATTR_SHAPE: return est_shape_equal(&a->shape, &b->shape);
     case EST_ATTR_STRING: return strcmp(a->s, b->s) == 0;
     case EST_ATTR_INTS:
+    case EST_ATTR_TYPES:
         return a->ints.n == b->ints.n &&
                (a->ints.n == 0 || memcmp(a->ints.data, b->ints.data, sizeof(int64_t) * (size_t)a->ints.n) == 0);
+    case EST_ATTR_SHAPES:
+        for (int i = 0; i < a->shapes.n && i < b->shapes.n; i++) {
+            if (!est_shape_equal(&a->shapes.data[i], &b->shapes.data[i])) return false;
+        }
+        return a->shapes.n == b->shapes.n;
     case EST_ATTR_TENSOR:
         if (a->tensor == b->tensor) return true;
         return est_tensor_dtype(a->tensor) == est_tensor_dtype(b->tensor) &&

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,27 @@ est_status est_eval_results_read(est_eval_results *results, const char *dir)
         free(entries[i]); /* the C library's */
     }
     free(entries);
+    return status;
+}
+
+est_status est_eval_results_glob(est_eval_results *results, const char *pattern)
+{
+    glob_t     found  = { 0 };
+    int        error  = glob(pattern, 0, NULL, &found); /* in the order of names: that of time */
+    est_status status = EST_OK;
+
+    if (error == GLOB_NOMATCH) return EST_OK;
+    if (error == GLOB_NOSPACE) return no_memory();
+    if (error != 0) return est_fail(EST_UNKNOWN, "%s: the files cannot be listed", pattern);
+    if (results->arena == NULL) results->arena = est_arena_create();
+    if (results->arena == NULL) status = no_memory();
+    for (size_t i = 0; i < found.gl_pathc && status == EST_OK; i++) {
+        status = read_file(results, found.gl_pathv[i]);
+        if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED) continue;
+        est_log_warn("the rest of an event file is left out: %s", est_error_message());
+        status = EST_OK;
+    }
+    globfree(&found);
     return status;
 }
 

@@ -48,6 +48,27 @@ static void arguments_results_and_attributes_are_read(void **state)
     assert_int_equal(s.attr[10].kind, EST_ATTR_TENSOR);
 }
 
+/* Arguments with a type each, and lists of shapes. */
+static void lists_of_types_and_shapes_are_read(void **state)
+{
+    est_signature s;
+
+    (void)state;
+    assert_ok(parse("keys: string, defaults: Tdense -> values: Tdense, rest: N*int64; Tdense: types{float32, string}; "
+                    "N: int; any: types; dims: shapes",
+                    &s));
+    assert_int_equal(s.in[1].type_attr, 0);
+    assert_int_equal(s.in[1].number_attr, -1);
+    assert_int_equal(s.out[0].type_attr, 0);
+    assert_int_equal(s.attr[0].kind, EST_ATTR_TYPES);
+    assert_int_equal(s.attr[0].types, 1u << EST_F32 | 1u << EST_STRING);
+    assert_int_equal(s.attr[2].kind, EST_ATTR_TYPES);
+    assert_int_equal(s.attr[2].types, 0);
+    assert_int_equal(s.attr[3].kind, EST_ATTR_SHAPES);
+    assert_int_equal(parse("x: N*T -> (); N: int; T: types", &s), EST_INTERNAL); /* a list of lists */
+    assert_int_equal(parse("x: T -> (); T: types{float32", &s), EST_INTERNAL);
+}
+
 static void space_and_nothing_are_fine(void **state)
 {
     est_signature s;
@@ -168,8 +189,10 @@ static est_node some_input(est_graph *g, const est_signature *sig, const est_arg
 
 static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *tensor)
 {
-    static const int64_t ones[4] = { 1, 1, 1, 1 };
-    bool                 padding = strcmp(def->name, "padding") == 0;
+    static const int64_t   ones[4] = { 1, 1, 1, 1 };
+    static int64_t         types[EST_RESOURCE + 1][2];
+    static const est_shape shapes[1] = { { 2, { 4, 3 } } };
+    bool                   padding   = strcmp(def->name, "padding") == 0;
 
     switch (def->kind) {
     case EST_ATTR_INT: return est_attr_int(def->name, 2);
@@ -179,6 +202,10 @@ static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *t
     case EST_ATTR_SHAPE: return est_attr_shape(def->name, EST_SHAPE(4, 3));
     case EST_ATTR_STRING: return est_attr_string(def->name, padding ? "SAME" : "text");
     case EST_ATTR_INTS: return est_attr_ints(def->name, (est_i64s){ ones, 4 });
+    case EST_ATTR_TYPES:
+        types[type][0] = types[type][1] = type;
+        return est_attr_types(def->name, (est_i64s){ types[type], 2 });
+    case EST_ATTR_SHAPES: return est_attr_shapes(def->name, (est_shapes){ shapes, 1 });
     case EST_ATTR_TENSOR: return est_attr_tensor(def->name, tensor);
     }
     return *(&def->fallback);
@@ -251,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arguments_results_and_attributes_are_read),
+        cmocka_unit_test(lists_of_types_and_shapes_are_read),
         cmocka_unit_test(space_and_nothing_are_fine),
         cmocka_unit_test(bad_texts_are_refused),
         cmocka_unit_test(every_op_keeps_its_promises),
