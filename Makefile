@@ -44,7 +44,7 @@ asan: build/asan/build.ninja
 tsan:     ## the tests that use threads, under ThreadSanitizer
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
-	@$(FIXED) $(CTEST) -L threads --test-dir build/tsan
+	@$(FIXED) $(CTEST) --no-tests=error -L threads --test-dir build/tsan
 
 interop:  ## exchange files of every format with TensorFlow (sets it up under build/)
 interop: build

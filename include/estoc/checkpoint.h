@@ -25,8 +25,9 @@ typedef struct est_checkpoint est_checkpoint;
 /* Opens the checkpoint with that prefix; or the latest usable one of a model directory; or that of a SavedModel
  * directory. In a model directory the file `checkpoint` says which is the latest. One whose files are missing or cut is
  * logged as a warning, and the one before it is taken; where `checkpoint` itself is missing or damaged, or nothing that
- * it names is usable, the directory is searched for `*-<step>.index`, the highest step first, which TensorFlow would not
- * do. EST_NOT_FOUND: there is no checkpoint. */
+ * it names is usable, the directory is searched for `*-<step>.index`, which TensorFlow would not do: the highest step
+ * first, but steps above that of `checkpoint` last, as training must have gone back from them. EST_NOT_FOUND: there is no
+ * checkpoint. EST_DATA_LOSS: none is usable, or `checkpoint` is damaged and nothing else tells of one. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_open(const char *path, est_checkpoint **out);
 
 /* NULL is fine. */

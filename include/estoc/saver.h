@@ -32,7 +32,8 @@ typedef struct est_saver_options {
 #define EST_SAVER(...) (&(const est_saver_options){ .struct_size = sizeof(est_saver_options), __VA_ARGS__ })
 
 /* A saver for `dir` (copied), which is made if it does not exist. Checkpoints that its file `checkpoint` names and that
- * exist count as kept, so that they go when their time comes. options NULL: all defaults. */
+ * exist count as kept, so that they go when their time comes; also when the directory was moved since. Those that this
+ * saver could not restore, as they are damaged, go before good ones. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_saver_create(const char *dir, const est_saver_options *options, est_saver **out);
 
 /* Frees the saver; files stay. NULL is fine. */
@@ -65,7 +66,9 @@ typedef struct est_save_options {
 
 /* Saves every variable of the session, the local ones of metrics left out, as `<dir>/<name>-<global_step>`. When it
  * returns EST_OK the checkpoint is on disk and the latest; its prefix is put into `path` (NULL: not wanted). A
- * checkpoint of the same step is replaced. On failure the error names the file and the reason, earlier checkpoints stay
+ * checkpoint of the same step is replaced, its `.meta` too; so that it is whole throughout, the data file of the new one
+ * is called `-of-00002` where that of the old one is `-of-00001`. TensorFlow restores such a checkpoint, but its
+ * MergeV2Checkpoints wants both files. On failure the error names the file and the reason, earlier checkpoints stay
  * as they were, and no file of this one is left. options NULL: none. */
 EST_API EST_MUST_CHECK est_status est_saver_save(est_saver *saver, est_session *session, int64_t global_step,
                                                  const est_save_options *options, char path[EST_CHECKPOINT_PATH_MAX]);
@@ -127,14 +130,16 @@ typedef struct est_restored {
  * Partitioned ones are put together. Dtype and shape must be those of the variable.
  *
  * From a directory the newest usable checkpoint is restored: one that is damaged or lacks files is logged as a warning
- * and the one before it is used (see est_checkpoint_open for which those are). EST_NOT_FOUND: the directory has no
- * checkpoint at all, training starts anew. EST_DATA_LOSS: it has, but none is usable; the error lists them.
+ * and the one before it is used (see est_checkpoint_open for which those are). What may pass, such as a file that cannot
+ * be read now, is an error and no reason to use an older one. EST_NOT_FOUND: there is no checkpoint at all, training
+ * starts anew. EST_DATA_LOSS: there is, but none is usable; the error lists them. EST_FAILED_PRECONDITION: it lacks
+ * variables of the session. EST_INVALID_ARGUMENT: dtype or shape differ, or the call is wrong.
  *
  * All variables and extras are from one checkpoint, or nothing changes. Restoring over variables that have no value yet
  * (before est_session_init) reads the files once, over others twice.
  *
  * saver: may be NULL when a path is given. options NULL: all defaults. out: may be NULL. */
-EST_API EST_MUST_CHECK est_status est_saver_restore(const est_saver *saver, est_session *session,
+EST_API EST_MUST_CHECK est_status est_saver_restore(est_saver *saver, est_session *session,
                                                     const est_restore_options *options, est_restored *out);
 
 #ifdef __cplusplus

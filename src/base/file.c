@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,14 +151,20 @@ est_status est_file_temp_name(const char *path, char **out)
     return est_strbuf_take(&name, out);
 }
 
+est_status est_file_sync(int fd, const char *path)
+{
+    if (fault(EST_FAULT_POINT("file.sync")) || fsync(fd) != 0) return fail_errno("sync", path);
+    return EST_OK;
+}
+
 /* Syncs what `path` names: a file's bytes (F1) or a directory's names (F3). */
 static est_status path_sync(const char *path, int flags)
 {
-    int        fd     = open(path, flags | O_RDONLY | O_CLOEXEC);
-    est_status status = EST_OK;
+    int        fd = open(path, flags | O_RDONLY | O_CLOEXEC);
+    est_status status;
 
     if (fd < 0) return fail_errno("open", path);
-    if (fault(EST_FAULT_POINT("file.sync")) || fsync(fd) != 0) status = fail_errno("sync", path);
+    status = est_file_sync(fd, path);
     close(fd);
     return status;
 }
@@ -176,24 +183,30 @@ static est_status parent_sync(const char *path)
     return status;
 }
 
-est_status est_file_commit(const char *temp, const char *path)
+est_status est_file_rename(const char *temp, const char *path)
 {
-    EST_TRY(path_sync(temp, 0));
     if (fault(EST_FAULT_POINT("file.rename")) || rename(temp, path) != 0) {
         return fail_errno("rename a temporary file to", path);
     }
     return parent_sync(path);
 }
 
-/* A new file `temp` with these bytes. */
-static est_status temp_write(const char *temp, const void *bytes, size_t size)
+est_status est_file_commit(const char *temp, const char *path)
 {
-    int fd = fault(EST_FAULT_POINT("file.create")) ? -1 : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    EST_TRY(path_sync(temp, 0));
+    return est_file_rename(temp, path);
+}
+
+est_status est_file_create(const char *path, const void *bytes, size_t size)
+{
+    int fd = fault(EST_FAULT_POINT("file.create")) ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     est_status status;
 
-    if (fd < 0) return fail_errno("create", temp);
-    status = est_file_write_all(fd, temp, bytes, size);
-    if (close(fd) != 0 && status == EST_OK) status = fail_errno("close", temp);
+    if (fd < 0) return fail_errno("create", path);
+    status = est_file_write_all(fd, path, bytes, size);
+    if (status == EST_OK) status = est_file_sync(fd, path);
+    if (close(fd) != 0 && status == EST_OK) status = fail_errno("close", path);
+    if (status != EST_OK) unlink(path);
     return status;
 }
 
@@ -203,9 +216,11 @@ est_status est_file_replace(const char *path, const void *bytes, size_t size)
     char      *temp;
 
     EST_TRY(est_file_temp_name(path, &temp));
-    status = temp_write(temp, bytes, size);
-    if (status == EST_OK) status = est_file_commit(temp, path);
-    if (status != EST_OK) unlink(temp);
+    status = est_file_create(temp, bytes, size);
+    if (status == EST_OK) {
+        status = est_file_rename(temp, path);
+        if (status != EST_OK) unlink(temp);
+    }
     est_free(temp);
     return status;
 }
@@ -230,10 +245,10 @@ bool est_dir_exists(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* One directory; another thread or process may make it at the same time. */
+/* One directory, on disk when the call returns; another thread or process may make it at the same time. */
 static est_status dir_make(const char *path)
 {
-    if (!fault(EST_FAULT_POINT("dir.create")) && mkdir(path, 0777) == 0) return EST_OK;
+    if (!fault(EST_FAULT_POINT("dir.create")) && mkdir(path, 0777) == 0) return parent_sync(path);
     if (errno == EEXIST && est_dir_exists(path)) return EST_OK;
     return fail_errno("create directory", path);
 }
@@ -256,4 +271,18 @@ est_status est_dir_create(const char *path)
     if (status == EST_OK) status = dir_make(partial);
     est_free(partial);
     return status;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info;
+    (void)kind;
+    (void)at;
+    return fault(EST_FAULT_POINT("dir.remove")) ? -1 : remove(path);
+}
+
+est_status est_dir_remove(const char *path)
+{
+    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return EST_OK;
+    return fail_errno("remove the directory", path);
 }

@@ -25,9 +25,17 @@ EST_MUST_CHECK est_status est_file_write_all(int fd, const char *path, const voi
 /* Makes `path` hold these bytes, keeping F1 to F3. */
 EST_MUST_CHECK est_status est_file_replace(const char *path, const void *bytes, size_t size);
 
-/* The second half of a replacement, for files written in pieces: syncs `temp`, renames it to `path`, syncs the
- * directory. On failure `temp` is left to the caller. */
+/* The steps of a replacement, for files written in pieces. Sync the descriptor that wrote (F1): another one may not be
+ * told of bytes that did not reach the disk. rename makes `temp` be `path` (F2) and syncs the directory (F3); on failure
+ * `temp` is left to the caller. */
+EST_MUST_CHECK est_status est_file_sync(int fd, const char *path);
+EST_MUST_CHECK est_status est_file_rename(const char *temp, const char *path);
+
+/* Both, for a file that another wrote: it is opened and synced, then renamed. */
 EST_MUST_CHECK est_status est_file_commit(const char *temp, const char *path);
+
+/* A new file with these bytes, which are on disk when the call returns; its name may not be. On failure there is none. */
+EST_MUST_CHECK est_status est_file_create(const char *path, const void *bytes, size_t size);
 
 /* A name beside `path` that no other thread or process uses, to be freed with est_free: "<path>.tmp-<pid>-<n>". */
 EST_MUST_CHECK est_status est_file_temp_name(const char *path, char **out);
@@ -35,8 +43,11 @@ EST_MUST_CHECK est_status est_file_temp_name(const char *path, char **out);
 /* Removes a file; one that is not there is fine. */
 EST_MUST_CHECK est_status est_file_remove(const char *path);
 
-/* Makes the directory and those above it; ones that exist are fine. */
+/* Makes the directory and those above it, on disk when the call returns; ones that exist are fine. */
 EST_MUST_CHECK est_status est_dir_create(const char *path);
+
+/* Removes a directory with everything in it; links are removed, not followed. One that is not there is fine. */
+EST_MUST_CHECK est_status est_dir_remove(const char *path);
 
 bool est_file_exists(const char *path); /* of any kind */
 bool est_dir_exists(const char *path);

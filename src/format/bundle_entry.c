@@ -4,7 +4,6 @@
  *
  *   BundleHeaderProto  1 num_shards | 2 endianness | 3 version { 1 producer | 2 min_consumer }
  *   BundleEntryProto   1 dtype | 2 shape | 3 shard_id | 4 offset | 5 size | 6 crc32c (fixed32) | 7 slices
- *   TensorShapeProto   2 dim { 1 size } | 3 unknown_rank
  *   TensorSliceProto   1 extent { 1 start | 2 length }; a whole axis is an empty extent
  *
  * A slice's key is made so that bytes sort as the values do: a 0, the name, the rank, then start and length of each
@@ -12,39 +11,26 @@
 #include "format/bundle_entry.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+#include "format/tensor_proto.h"
+#include "format/wire_defaults.h"
 
-static void put_nonzero(est_wire_writer *w, uint32_t number, int64_t value)
-{
-    if (value != 0) est_wire_put_i64(w, number, value);
-}
+/* --- writing ---------------------------------------------------------------------------------------------------- */
 
 void est_bundle_header_put(est_wire_writer *w, const est_bundle_header *header)
 {
     size_t version;
 
-    put_nonzero(w, 1, header->n_shards);
-    put_nonzero(w, 2, header->endianness);
+    est_wire_put_i64_nonzero(w, 1, header->n_shards);
+    est_wire_put_i64_nonzero(w, 2, header->endianness);
     version = est_wire_begin(w, 3);
-    put_nonzero(w, 1, header->producer);
-    put_nonzero(w, 2, header->min_consumer);
+    est_wire_put_i64_nonzero(w, 1, header->producer);
+    est_wire_put_i64_nonzero(w, 2, header->min_consumer);
     est_wire_end(w, version);
-}
-
-static void put_shape(est_wire_writer *w, uint32_t number, const est_shape *shape)
-{
-    size_t mark = est_wire_begin(w, number);
-
-    for (int i = 0; i < shape->rank; i++) {
-        size_t dim = est_wire_begin(w, 2);
-
-        put_nonzero(w, 1, shape->dim[i]);
-        est_wire_end(w, dim);
-    }
-    est_wire_end(w, mark);
 }
 
 static void put_slice(est_wire_writer *w, uint32_t number, const est_bundle_slice *slice)
@@ -55,7 +41,7 @@ static void put_slice(est_wire_writer *w, uint32_t number, const est_bundle_slic
         size_t extent = est_wire_begin(w, 1);
 
         if (slice->length[i] >= 0) {
-            put_nonzero(w, 1, slice->start[i]);
+            est_wire_put_i64_nonzero(w, 1, slice->start[i]);
             est_wire_put_i64(w, 2, slice->length[i]); /* a oneof member: written even when 0 */
         }
         est_wire_end(w, extent);
@@ -65,12 +51,16 @@ static void put_slice(est_wire_writer *w, uint32_t number, const est_bundle_slic
 
 void est_bundle_entry_put(est_wire_writer *w, const est_bundle_entry *entry)
 {
-    put_nonzero(w, 1, entry->dtype);
-    put_shape(w, 2, &entry->shape);
+    size_t shape;
+
+    est_wire_put_i64_nonzero(w, 1, entry->dtype);
+    shape = est_wire_begin(w, 2);
+    est_shape_proto_put(w, &entry->shape);
+    est_wire_end(w, shape);
     if (entry->n_slices == 0) {
-        put_nonzero(w, 3, entry->shard);
-        put_nonzero(w, 4, entry->offset);
-        put_nonzero(w, 5, entry->size);
+        est_wire_put_i64_nonzero(w, 3, entry->shard);
+        est_wire_put_i64_nonzero(w, 4, entry->offset);
+        est_wire_put_i64_nonzero(w, 5, entry->size);
         est_wire_put_fixed32(w, 6, entry->crc);
     }
     for (int i = 0; i < entry->n_slices; i++) put_slice(w, 7, &entry->slices[i]);
@@ -115,39 +105,23 @@ est_status est_bundle_header_parse(est_str bytes, est_bundle_header *out)
     return EST_OK;
 }
 
-static est_status parse_dim(est_wire_reader *r, int64_t *size)
-{
-    est_wire_field field;
-
-    *size = 0;
-    while (est_wire_next(r, &field)) {
-        if (field.number != 1) continue;
-        *size = est_wire_i64(r, &field);
-        if (*size < 0) est_wire_fail(r, field.start, "a dimension of %" PRId64, *size);
-    }
-    return est_wire_finish(r);
-}
-
-/* Too many axes leave rank -1: the other tensors of the file can still be read. */
+/* Too many axes leave rank -1: the other tensors of the file can still be read. A stored tensor has no axis or rank that
+ * is not known. */
 static est_status parse_shape(est_wire_reader *r, est_shape *out)
 {
-    est_wire_reader dim;
-    est_wire_field  field;
-    int64_t         size;
+    const uint8_t *start  = r->at;
+    est_status     status = est_shape_proto_parse(r, out);
 
-    *out = EST_SHAPE_SCALAR;
-    while (est_wire_next(r, &field)) {
-        if (field.number == 3 && est_wire_bool(r, &field)) est_wire_fail(r, field.start, "a shape of unknown rank");
-        if (field.number != 2) continue;
-        est_wire_message(r, &field, "Dim", &dim);
-        EST_TRY(parse_dim(&dim, &size));
-        if (out->rank >= 0 && out->rank < EST_RANK_MAX) {
-            out->dim[out->rank++] = size;
-        } else {
-            out->rank = -1;
-        }
+    if (status == EST_UNIMPLEMENTED) {
+        *out = EST_SHAPE_UNKNOWN;
+        return EST_OK;
     }
-    return est_wire_finish(r);
+    EST_TRY(status);
+    if (out->rank < 0) return est_wire_fail(r, start, "a shape of unknown rank");
+    for (int i = 0; i < out->rank; i++) {
+        if (out->dim[i] < 0) return est_wire_fail(r, start, "a dimension of %" PRId64, out->dim[i]);
+    }
+    return EST_OK;
 }
 
 static est_status parse_extent(est_wire_reader *r, int64_t *start, int64_t *length)
@@ -334,6 +308,65 @@ bool est_bundle_slice_intersect(const est_bundle_slice *a, const est_bundle_slic
         out->length[i] = end - start;
     }
     return true;
+}
+
+/* Where a box lies along one axis. */
+typedef struct span {
+    int64_t                 start, end;
+    const est_bundle_slice *box;
+} span;
+
+static int by_start(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The axis along which the boxes are shortest, compared to all of them together: fewest lie side by side there. */
+static int cut_axis(const est_bundle_slice *const *boxes, int n)
+{
+    double least = INFINITY;
+    int    best  = 0;
+
+    for (int axis = 0; axis < boxes[0]->rank; axis++) {
+        double sum = 0, end = 0;
+
+        for (int i = 0; i < n; i++) {
+            sum += (double)boxes[i]->length[axis];
+            end = fmax(end, (double)boxes[i]->start[axis] + (double)boxes[i]->length[axis]);
+        }
+        if (sum / end >= least) continue;
+        least = sum / end;
+        best  = axis;
+    }
+    return best;
+}
+
+est_status est_bundle_slices_overlap(const est_bundle_slice *const *boxes, int n, bool *out)
+{
+    span            *spans;
+    est_bundle_slice both;
+    int              axis;
+    bool             found = n > 1 && boxes[0]->rank == 0;
+
+    if (n > 1 && !found) {
+        spans = est_alloc((size_t)n * sizeof *spans);
+        if (spans == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slices", n);
+        axis = cut_axis(boxes, n);
+        for (int i = 0; i < n; i++) {
+            spans[i] = (span){ boxes[i]->start[axis], boxes[i]->start[axis] + boxes[i]->length[axis], boxes[i] };
+        }
+        qsort(spans, (size_t)n, sizeof *spans, by_start);
+        for (int i = 0; i < n && !found; i++) { /* only with those that begin before this one ends */
+            for (int j = i + 1; j < n && spans[j].start < spans[i].end && !found; j++) {
+                found = est_bundle_slice_intersect(spans[i].box, spans[j].box, &both);
+            }
+        }
+        est_free(spans);
+    }
+    *out = found;
+    return EST_OK;
 }
 
 est_shape est_bundle_slice_shape(const est_bundle_slice *slice)

@@ -58,6 +58,9 @@ EST_MUST_CHECK est_status est_bundle_slice_resolve(const est_bundle_slice *slice
 /* The part that both have; false when that is nothing. Both resolved and of the same rank. */
 bool est_bundle_slice_intersect(const est_bundle_slice *a, const est_bundle_slice *b, est_bundle_slice *out);
 
+/* Whether any two of n boxes (resolved, not empty, of one rank) have a part in common. There may be very many. */
+EST_MUST_CHECK est_status est_bundle_slices_overlap(const est_bundle_slice *const *boxes, int n, bool *out);
+
 /* The shape of a resolved slice. */
 est_shape est_bundle_slice_shape(const est_bundle_slice *slice);
 

@@ -568,18 +568,22 @@ static est_status plan_slices(const est_bundle *bundle, read_plan *plan)
 /* The parts must be all of what is wanted, and no element in two of them. */
 static est_status check_cover(const est_bundle *bundle, const read_plan *plan)
 {
-    est_shape        want = est_bundle_slice_shape(&plan->want);
-    int64_t          left = est_shape_count(&want);
-    est_bundle_slice both;
+    const est_bundle_slice **boxes = est_alloc(((size_t)plan->n_parts + 1) * sizeof *boxes);
+    est_shape                want  = est_bundle_slice_shape(&plan->want);
+    int64_t                  left  = est_shape_count(&want);
+    bool                     twice = false;
+    est_status               status;
 
+    if (boxes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read \"%s\"", plan->entry->name);
+    for (int i = 0; i < plan->n_parts; i++) boxes[i] = &plan->parts[i].box;
+    status = est_bundle_slices_overlap(boxes, plan->n_parts, &twice);
+    est_free(boxes);
+    EST_TRY(status);
+    if (twice) return est_fail(EST_DATA_LOSS, "%s.index: slices of \"%s\" overlap", bundle->prefix, plan->entry->name);
     for (int i = 0; i < plan->n_parts; i++) {
         est_shape box = est_bundle_slice_shape(&plan->parts[i].box);
 
         left -= est_shape_count(&box);
-        for (int j = 0; j < i; j++) {
-            if (!est_bundle_slice_intersect(&plan->parts[i].box, &plan->parts[j].box, &both)) continue;
-            return est_fail(EST_DATA_LOSS, "%s.index: slices of \"%s\" overlap", bundle->prefix, plan->entry->name);
-        }
     }
     if (left == 0) return EST_OK;
     return est_fail(EST_NOT_FOUND, "%s: the slices of \"%s\" lack %" PRId64 " of the elements wanted", bundle->prefix,

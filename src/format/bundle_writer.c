@@ -2,6 +2,7 @@
  *
  * Writing a checkpoint: tensors one after the other into a data file under a temporary name, their places into an index
  * in memory; finishing names the data, then writes the index. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -259,11 +260,8 @@ uint32_t est_bundle_crc_length(uint32_t crc, uint64_t length)
 static est_status append_varint(est_bundle_writer *writer, uint64_t v)
 {
     uint8_t bytes[EST_WIRE_VARINT_MAX];
-    size_t  n = 0;
 
-    for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    return write_bytes(writer, bytes, n);
+    return write_bytes(writer, bytes, (size_t)(est_wire_store_varint(bytes, v) - bytes));
 }
 
 /* The CRC of an entry of strings takes the lengths not as they are stored; hence write_bytes beside append. */
@@ -364,32 +362,54 @@ est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bu
     return EST_OK;
 }
 
-/* How many data files the checkpoint that has this name already says it has; 0: there is none that could be read. */
+/* How many data files the checkpoint that has this name already says it has; 0: there is none, or its index is damaged.
+ * An index that only cannot be read now is an error: it may be that of a good checkpoint. */
 static est_status old_shards(const char *index_path, int32_t *out)
 {
     est_bundle_index index  = { 0 };
-    est_status       status = est_file_exists(index_path) ? est_bundle_index_load(&index, index_path) : EST_NOT_FOUND;
+    est_status       status = est_bundle_index_load(&index, index_path);
 
-    *out = status == EST_OK ? index.header.n_shards : 0;
+    if (status == EST_OK) *out = index.header.n_shards;
     est_bundle_index_clear(&index);
-    return status == EST_RESOURCE_EXHAUSTED ? status : EST_OK;
+    if (status != EST_NOT_FOUND && status != EST_DATA_LOSS && status != EST_UNIMPLEMENTED) return status;
+    *out = 0;
+    return EST_OK;
 }
 
-/* What cannot be removed is only in the way; whoever removes the checkpoint removes it too. */
+/* Whether the name is that of shard 0, `first`, but for the number of the shard. */
+static bool is_shard_of(const char *name, const char *first)
+{
+    size_t n = strlen(first), number = n - strlen(strrchr(first, '-')) - strlen("00000-of");
+
+    return strlen(name) == n && strncmp(name, first, number) == 0 && strspn(name + number, "0123456789") == 5 &&
+           strcmp(name + number + 5, first + number + 5) == 0;
+}
+
+/* Removes `<prefix>.data-?????-of-<n_shards>`: what is there, since a damaged header may say any number. What cannot be
+ * removed is only in the way; whoever removes the checkpoint removes it too. */
 static void remove_data(const char *prefix, int32_t n_shards)
 {
-    for (int32_t i = 0; i < n_shards; i++) {
-        char *path;
+    const char    *slash = strrchr(prefix, '/');
+    char          *first, *folder;
+    struct dirent *entry;
+    DIR           *handle;
+    size_t         base = slash != NULL ? (size_t)(slash + 1 - prefix) : 0;
 
-        if (est_bundle_data_path(prefix, i, n_shards, &path) != EST_OK) return;
-        unlink(path);
-        est_free(path);
+    if (est_bundle_data_path(prefix, 0, n_shards, &first) != EST_OK) return;
+    folder = est_strdup(slash != NULL ? prefix : "./");
+    if (folder != NULL && slash != NULL) folder[base] = '\0';
+    handle = folder != NULL ? opendir(folder) : NULL;
+    while (handle != NULL && (entry = readdir(handle)) != NULL) {
+        if (is_shard_of(entry->d_name, first + base)) (void)unlinkat(dirfd(handle), entry->d_name, 0);
     }
+    if (handle != NULL) closedir(handle);
+    est_free(folder);
+    est_free(first);
 }
 
 /* Takes the new data back, and an index that has its name although syncing its directory failed. With an older
  * checkpoint of the name the index is one or the other's, and whichever it is keeps its data (B3). */
-static void roll_back(const est_bundle_writer *writer, const char *index_path, int32_t old, int32_t now)
+static void roll_back(const est_bundle_writer *writer, const char *index_path, int32_t old)
 {
     int32_t have = 0;
 
@@ -398,31 +418,32 @@ static void roll_back(const est_bundle_writer *writer, const char *index_path, i
     } else if (old_shards(index_path, &have) != EST_OK || have != old) {
         return;
     }
-    remove_data(writer->prefix, now);
+    unlink(writer->data_path);
 }
 
-/* Keeps B1 to B3. An old index that cannot be read is of no use to anyone and goes first. */
+/* Keeps B1 to B3. A damaged old index is of no use to anyone and goes first: it must not get new data. */
 static est_status commit(est_bundle_writer *writer, const char *index_path)
 {
     int32_t    old, now;
     est_status status;
 
     EST_TRY(flush(writer));
+    EST_TRY(est_file_sync(writer->fd, writer->temp_path));
     EST_TRY(old_shards(index_path, &old));
     now = old == 1 ? 2 : 1;
     if (old == 0) EST_TRY(est_file_remove(index_path));
     EST_TRY(est_bundle_data_path(writer->prefix, 0, now, &writer->data_path));
-    status = est_file_commit(writer->temp_path, writer->data_path);
+    status = est_file_rename(writer->temp_path, writer->data_path);
     if (status == EST_OK) {
         close(writer->fd);
         writer->fd = -1;
         status     = est_bundle_index_save(&writer->index, now, index_path);
     }
     if (status != EST_OK) {
-        roll_back(writer, index_path, old, now);
+        roll_back(writer, index_path, old);
         return status;
     }
-    remove_data(writer->prefix, old);
+    if (old != 0) remove_data(writer->prefix, old);
     return EST_OK;
 }
 

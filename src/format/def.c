@@ -45,16 +45,29 @@ est_status est_def_copy_text(est_arena *arena, est_str text, const char **out)
     return EST_OK;
 }
 
+/* A power of two, so that it need not be kept, and a message of many pieces costs no more than a few times its size. */
+static size_t room_for(size_t n)
+{
+    size_t room = 16;
+
+    while (room < n) room *= 2;
+    return room;
+}
+
 est_status est_def_append_bytes(est_arena *arena, est_str bytes, est_str *message)
 {
-    char *joined;
+    size_t size = message->size + bytes.size;
+    char  *joined;
 
-    if (message->size == 0) return est_def_copy_bytes(arena, bytes, message);
-    joined = est_arena_alloc(arena, message->size + bytes.size);
-    if (joined == NULL) return no_memory();
-    memcpy(joined, message->data, message->size);
-    if (bytes.size > 0) memcpy(joined + message->size, bytes.data, bytes.size);
-    *message = (est_str){ joined, message->size + bytes.size };
+    if (bytes.size == 0) return EST_OK;
+    memcpy(&joined, &message->data, sizeof joined); /* it is of the arena */
+    if (message->size == 0 || room_for(size) > room_for(message->size)) {
+        joined = est_arena_alloc(arena, room_for(size));
+        if (joined == NULL) return no_memory();
+        if (message->size > 0) memcpy(joined, message->data, message->size);
+    }
+    memcpy(joined + message->size, bytes.data, bytes.size);
+    *message = (est_str){ joined, size };
     return EST_OK;
 }
 
@@ -208,11 +221,8 @@ est_status est_def_map_put(est_arena *arena, void *items, int *n, size_t item_si
 static void put_varint(est_wire_writer *w, uint64_t value)
 {
     uint8_t bytes[EST_WIRE_VARINT_MAX];
-    size_t  n = 0;
 
-    for (; value >= 0x80; value >>= 7) bytes[n++] = (uint8_t)(value | 0x80);
-    bytes[n++] = (uint8_t)value;
-    est_wire_put_raw(w, bytes, n);
+    est_wire_put_raw(w, bytes, (size_t)(est_wire_store_varint(bytes, value) - bytes));
 }
 
 static void put_func(est_wire_writer *w, uint32_t number, const est_def_func *func)

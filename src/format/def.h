@@ -24,7 +24,8 @@
 EST_MUST_CHECK est_status est_def_copy_text(est_arena *arena, est_str text, const char **out);
 EST_MUST_CHECK est_status est_def_copy_bytes(est_arena *arena, est_str bytes, est_str *out);
 
-/* Adds bytes at the end of an encoded message: how protobuf merges a field that comes twice. */
+/* Adds bytes at the end of an encoded message: how protobuf merges a field that comes twice. The message is empty, or was
+ * made here. */
 EST_MUST_CHECK est_status est_def_append_bytes(est_arena *arena, est_str bytes, est_str *message);
 
 /* The text or the bytes of a field, copied. */

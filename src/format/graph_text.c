@@ -111,7 +111,7 @@ static void print_decimal(const printer *p, double value, int digits)
         at++;
     }
     for (; *at != '\0'; at++) {
-        if (*at != '.') mantissa[n++] = *at;
+        if (*at >= '0' && *at <= '9') mantissa[n++] = *at; /* between them is the point, whatever the locale's is */
     }
     while (n > 1 && mantissa[n - 1] == '0') n--;
     if (exponent < -4 || exponent >= 16) {

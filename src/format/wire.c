@@ -305,7 +305,7 @@ static size_t varint_size(uint64_t value)
     return n;
 }
 
-static uint8_t *store_varint(uint8_t *p, uint64_t value)
+uint8_t *est_wire_store_varint(uint8_t *p, uint64_t value)
 {
     for (; value >= 0x80; value >>= 7) *p++ = (uint8_t)(value | 0x80);
     *p++ = (uint8_t)value;
@@ -324,7 +324,7 @@ static uint8_t *put_tag(est_wire_writer *w, uint32_t number, est_wire_type type,
     p        = room(w, tag_size + size);
     if (p == NULL) return NULL;
     w->size += tag_size + size;
-    return store_varint(p, tag);
+    return est_wire_store_varint(p, tag);
 }
 
 /* The tag and length of n bytes that the caller stores at the returned place; NULL on failure. */
@@ -334,14 +334,14 @@ static uint8_t *put_length(est_wire_writer *w, uint32_t number, size_t n)
 
     if (n > EST_WIRE_MESSAGE_MAX) w->failed = true;
     p = put_tag(w, number, EST_WIRE_BYTES, varint_size(n) + n);
-    return p != NULL ? store_varint(p, n) : NULL;
+    return p != NULL ? est_wire_store_varint(p, n) : NULL;
 }
 
 void est_wire_put_u64(est_wire_writer *w, uint32_t number, uint64_t value)
 {
     uint8_t *p = put_tag(w, number, EST_WIRE_VARINT, varint_size(value));
 
-    if (p != NULL) store_varint(p, value);
+    if (p != NULL) est_wire_store_varint(p, value);
 }
 
 void est_wire_put_i64(est_wire_writer *w, uint32_t number, int64_t value)
@@ -427,7 +427,7 @@ void est_wire_put_i64s(est_wire_writer *w, uint32_t number, const int64_t *value
 
     for (size_t i = 0; i < n; i++) size += varint_size((uint64_t)values[i]);
     p = put_length(w, number, size);
-    for (size_t i = 0; p != NULL && i < n; i++) p = store_varint(p, (uint64_t)values[i]);
+    for (size_t i = 0; p != NULL && i < n; i++) p = est_wire_store_varint(p, (uint64_t)values[i]);
 }
 
 void est_wire_put_raw(est_wire_writer *w, const void *bytes, size_t size)
@@ -457,7 +457,7 @@ void est_wire_end(est_wire_writer *w, size_t mark)
         return;
     }
     if (more > 0) memmove(w->data + mark + more, w->data + mark, size);
-    store_varint(w->data + mark - 1, size);
+    est_wire_store_varint(w->data + mark - 1, size);
     w->size += more;
 }
 

@@ -154,6 +154,9 @@ static inline bool est_wire_varint(const uint8_t **at, const uint8_t *end, uint6
     return est_wire_varint_long(at, end, value);
 }
 
+/* Encodes a varint at p, where EST_WIRE_VARINT_MAX bytes are enough; returns its end. */
+uint8_t *est_wire_store_varint(uint8_t *p, uint64_t value);
+
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 /* A zeroed struct is an empty message. */

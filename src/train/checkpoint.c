@@ -39,6 +39,7 @@ static est_status load_objects(est_checkpoint *checkpoint)
     return status;
 }
 
+/* At most INT64_MAX: a damaged index may say any size. */
 static int64_t stored_bytes(const est_bundle *bundle, const est_bundle_entry *entry)
 {
     int64_t bytes = entry->size;
@@ -46,7 +47,8 @@ static int64_t stored_bytes(const est_bundle *bundle, const est_bundle_entry *en
     for (int i = 0; i < entry->n_slices; i++) {
         const est_bundle_entry *slice = est_bundle_find_slice(bundle, entry, i);
 
-        if (slice != NULL) bytes += slice->size;
+        if (slice == NULL) continue;
+        bytes = slice->size < INT64_MAX - bytes ? bytes + slice->size : INT64_MAX;
     }
     return bytes;
 }
@@ -111,6 +113,11 @@ void est_checkpoint_close(est_checkpoint *checkpoint)
     est_free(checkpoint);
 }
 
+bool est_checkpoint_is_unusable(est_status status)
+{
+    return status == EST_DATA_LOSS || status == EST_NOT_FOUND || status == EST_UNIMPLEMENTED;
+}
+
 /* Not all bytes are read, so only missing and cut files make one unusable here. */
 static est_status open_usable(void *user, const char *prefix, bool *unusable)
 {
@@ -125,7 +132,7 @@ static est_status open_usable(void *user, const char *prefix, bool *unusable)
             est_checkpoint_close(checkpoint);
         }
     }
-    *unusable = status != EST_RESOURCE_EXHAUSTED;
+    *unusable = est_checkpoint_is_unusable(status);
     return status;
 }
 
@@ -272,9 +279,8 @@ est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_M
 
     if (dir == NULL) return est_fail(EST_INVALID_ARGUMENT, "the model directory is NULL");
     EST_TRY(est_checkpoint_join(dir, "checkpoint", &path));
-    if (est_file_exists(path)) {
-        status = est_checkpoint_state_read(&state, path);
-    } else {
+    status = est_checkpoint_state_read(&state, path);
+    if (status == EST_NOT_FOUND) {
         status = est_fail(EST_NOT_FOUND, "there is no checkpoint in %s: it has no file checkpoint", dir);
     }
     if (status == EST_OK) status = est_checkpoint_join(dir, state.model_checkpoint_path, &prefix);

@@ -12,14 +12,21 @@
 /* The checkpoints of a model directory. A zeroed struct is an empty list; clear it also after a failure. */
 typedef struct est_checkpoint_list {
     est_arena   *arena;
-    const char **paths; /* [n] prefixes in the order to try them: as the state file says, then by falling step */
+    const char **paths; /* [n] prefixes in the order to try them */
     int          n, max;
+    bool         bad_state; /* there is a state file, but it is damaged */
 } est_checkpoint_list;
 
-/* Lists what the state file names, there or not, then what else is in the directory: `<name>-<step>.index`; any name
- * when it is NULL. A damaged state file is logged and counts as none. A directory that does not exist has none. */
+/* Lists what the state file names, there or not, the latest first; then what else is in the directory,
+ * `<name>-<step>.index` (any name when it is NULL), by falling step: first up to that of the state file's latest, then
+ * the others, which training that went back has left behind. A damaged state file is logged. A directory that does not
+ * exist has none. */
 EST_MUST_CHECK est_status est_checkpoint_list_make(est_checkpoint_list *list, const char *dir, const char *name);
 void                      est_checkpoint_list_clear(est_checkpoint_list *list);
+
+/* Whether a status that opening or reading a checkpoint gave says that the checkpoint is at fault: damaged, of a later
+ * format, or without its files. Others may pass, such as a disk that cannot be read now. */
+bool est_checkpoint_is_unusable(est_status status);
 
 /* Calls attempt(user, prefix, &unusable) for the checkpoints of a directory, newest first, until one succeeds. A failure
  * with *unusable set is the checkpoint's: it is logged, and the next is tried; any other ends the search. When a newer

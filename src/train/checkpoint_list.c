@@ -55,9 +55,10 @@ est_status est_checkpoint_put_path(const char *path, char out[EST_CHECKPOINT_PAT
 
 est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out)
 {
-    est_strbuf inner = { 0 };
-    bool       found = false;
-    est_status status;
+    est_strbuf  inner = { 0 };
+    struct stat info;
+    bool        found = false;
+    est_status  status;
 
     EST_TRY(est_checkpoint_exists(path, &found));
     if (found) {
@@ -77,6 +78,10 @@ est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out)
                         "%s is a file; a checkpoint is named by what its files have in common, "
                         "without .index and .data-00000-of-00001",
                         path);
+    }
+    if (stat(path, &info) != 0 && errno != ENOENT && errno != ENOTDIR) {
+        status = est_status_from_errno(errno);
+        return est_fail(status, "cannot look at %s: %s", path, strerror(errno));
     }
     return est_fail(EST_NOT_FOUND, "no checkpoint %s: there is no %s.index and no such directory", path, path);
 }
@@ -122,18 +127,46 @@ static est_status add_state(est_checkpoint_list *list, const char *dir, const es
     return EST_OK;
 }
 
-static est_status add_from_state_file(est_checkpoint_list *list, const char *dir)
+/* The step of "<name>-<step>"; -1: it is not called like that. *end is where it ends. */
+static int64_t parse_step(const char *name, const char **end)
+{
+    const char *dash = strrchr(name, '-');
+    char       *stop;
+    long long   step;
+
+    if (dash == NULL || dash == name || dash[1] < '0' || dash[1] > '9') return -1;
+    errno = 0;
+    step  = strtoll(dash + 1, &stop, 10);
+    *end  = stop;
+    return errno == 0 ? step : -1;
+}
+
+/* INT64_MAX: it has none. */
+static int64_t step_of_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *end = NULL;
+    int64_t     step = parse_step(slash != NULL ? slash + 1 : path, &end);
+
+    return step >= 0 && *end == '\0' ? step : INT64_MAX;
+}
+
+/* *latest: the step of the one that the file names as the latest. */
+static est_status add_from_state_file(est_checkpoint_list *list, const char *dir, int64_t *latest)
 {
     est_checkpoint_state state = { 0 };
     char                *path  = NULL;
     est_status           status;
 
     EST_TRY(est_checkpoint_join(dir, "checkpoint", &path));
-    status = est_file_exists(path) ? est_checkpoint_state_read(&state, path) : EST_NOT_FOUND;
+    status = est_checkpoint_state_read(&state, path);
     if (status == EST_OK) {
-        status = add_state(list, dir, &state);
-    } else if (status != EST_RESOURCE_EXHAUSTED) {
-        if (status != EST_NOT_FOUND) est_log_warn("%s; looking for checkpoints in the directory", est_error_message());
+        status  = add_state(list, dir, &state);
+        *latest = step_of_path(state.model_checkpoint_path);
+    } else if (status == EST_DATA_LOSS) {
+        est_log_warn("%s; looking for checkpoints in the directory", est_error_message());
+        list->bad_state = true;
+        status          = EST_OK;
+    } else if (status == EST_NOT_FOUND) {
         status = EST_OK;
     }
     est_checkpoint_state_clear(&state);
@@ -155,26 +188,22 @@ static int by_falling_step(const void *a, const void *b)
 }
 
 /* The step of `<name>-<step>.index`; -1: it is not called like that. *size becomes that of the prefix. */
-static int64_t step_of(const char *file, const char *name, size_t *size)
+static int64_t step_of_file(const char *file, const char *name, size_t *size)
 {
-    const char *dash = strrchr(file, '-');
-    char       *end;
-    long long   step;
+    const char *end  = NULL;
+    int64_t     step = parse_step(file, &end);
 
-    if (dash == NULL || dash == file || dash[1] < '0' || dash[1] > '9') return -1;
-    if (name != NULL && (strlen(name) != (size_t)(dash - file) || strncmp(file, name, strlen(name)) != 0)) return -1;
-    errno = 0;
-    step  = strtoll(dash + 1, &end, 10);
-    if (errno != 0 || strcmp(end, INDEX_SUFFIX) != 0) return -1;
+    if (step < 0 || strcmp(end, INDEX_SUFFIX) != 0) return -1;
     *size = (size_t)(end - file);
-    return step;
+    if (name == NULL) return step;
+    return strlen(name) == (size_t)(strrchr(file, '-') - file) && strncmp(file, name, strlen(name)) == 0 ? step : -1;
 }
 
 /* Adds the entry to what was found, if it is an index. */
 static est_status take_file(const char *file, const char *name, found **all, int *n)
 {
     size_t  size = 0;
-    int64_t step = step_of(file, name, &size);
+    int64_t step = step_of_file(file, name, &size);
     found  *more;
 
     if (step < 0) return EST_OK;
@@ -205,19 +234,22 @@ static est_status scan(const char *dir, const char *name, found **all, int *n)
 
 est_status est_checkpoint_list_make(est_checkpoint_list *list, const char *dir, const char *name)
 {
-    found     *all = NULL;
-    int        n   = 0;
+    found     *all    = NULL;
+    int        n      = 0;
+    int64_t    latest = INT64_MAX;
     est_status status;
 
     list->arena = est_arena_create();
     if (list->arena == NULL) return no_memory(dir);
-    status = add_from_state_file(list, dir);
+    status = add_from_state_file(list, dir, &latest);
     if (status == EST_OK) status = scan(dir, name, &all, &n);
     if (n > 0) qsort(all, (size_t)n, sizeof *all, by_falling_step);
-    for (int i = 0; i < n; i++) {
-        if (status == EST_OK) status = add(list, dir, all[i].prefix);
-        est_free(all[i].prefix);
+    for (int later = 0; later < 2; later++) {
+        for (int i = 0; i < n && status == EST_OK; i++) {
+            if ((all[i].step > latest) == later) status = add(list, dir, all[i].prefix);
+        }
     }
+    for (int i = 0; i < n; i++) est_free(all[i].prefix);
     est_free(all);
     return status;
 }
@@ -274,20 +306,32 @@ typedef struct search {
     int                       rounds; /* left */
 } search;
 
-/* One round over the list; *again: the directory has changed, and nothing was reported. */
+/* With a state file there was a checkpoint once, and it may still be there under a name that only the file knew. */
+static est_status fail_empty(const char *dir, const est_checkpoint_list *list)
+{
+    if (!list->bad_state) return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s", dir);
+    return est_fail(
+        EST_DATA_LOSS,
+        "%s/checkpoint is damaged, and no `<name>-<step>.index` lies beside it; name the checkpoint to use, "
+        "or remove the file to start anew",
+        dir);
+}
+
+/* One round over the list; *again: the directory has changed, look at it anew. */
 static est_status try_listed(const search *s, const est_checkpoint_list *list, const newest *first, bool *again)
 {
     est_strbuf reasons = { 0 };
-    est_status status  = EST_NOT_FOUND;
+    est_status status  = EST_OK;
     est_error  error;
 
+    if (list->n == 0) return fail_empty(s->dir, list);
     for (int i = 0; i < list->n; i++) {
         bool unusable = false;
 
         status = s->attempt(s->user, list->paths[i], &unusable);
         if (status == EST_OK || !unusable) break;
         est_error_take(status, &error);
-        *again = i == 0 && s->rounds > 0 && has_newer(s->dir, s->name, first);
+        *again = s->rounds > 0 && has_newer(s->dir, s->name, first);
         if (*again) break;
         est_log_warn("checkpoint %s is not usable: %s%s", list->paths[i], error.message,
                      i + 1 < list->n ? "; trying the one before it" : "");
@@ -298,7 +342,6 @@ static est_status try_listed(const search *s, const est_checkpoint_list *list, c
                           est_strbuf_text(&reasons));
     }
     est_strbuf_clear(&reasons);
-    if (list->n == 0) return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s", s->dir);
     return status;
 }
 

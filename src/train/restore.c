@@ -31,6 +31,7 @@ typedef struct target {
 } target;
 
 typedef struct restoring {
+    est_saver                 *saver; /* may be NULL */
     est_session               *session;
     const est_restore_options *options;
     target                    *targets;
@@ -137,7 +138,7 @@ static est_status fail_missing(const restoring *r, const est_checkpoint *checkpo
         est_strbuf_printf(&names, "%s\"%s\"", n++ > 0 ? ", " : "", t->stored);
         if (similar != NULL) est_strbuf_printf(&names, " (it has \"%s\")", similar);
     }
-    status = est_fail(EST_NOT_FOUND,
+    status = est_fail(EST_FAILED_PRECONDITION,
                       "the checkpoint %s lacks %d of %d variables: %s%s. Give .renames, or .partial to leave them as "
                       "they are",
                       est_checkpoint_path(checkpoint), r->n_missing, r->n, est_strbuf_text(&names),
@@ -232,50 +233,63 @@ static est_status read_checkpoint(restoring *r, const est_checkpoint *checkpoint
     return read_variables(r, bundle);
 }
 
-/* Restores from one checkpoint. Running out of memory is not its fault, nor is a model that does not fit. */
+/* Restores from one checkpoint. Running out of memory is not its fault, nor is a model that does not fit. The saver
+ * learns which are of no use, to remove them before good ones. */
 static est_status restore_prefix(void *user, const char *prefix, bool *unusable)
 {
     restoring      *r = user;
     est_checkpoint *checkpoint;
     est_status      status;
 
-    *unusable = false;
     EST_TRY(est_checkpoint_put_path(prefix, r->used));
     status    = est_checkpoint_open_prefix(prefix, &checkpoint);
-    *unusable = status != EST_RESOURCE_EXHAUSTED;
-    EST_TRY(status);
-    status    = match(r, checkpoint);
-    *unusable = false;
+    *unusable = est_checkpoint_is_unusable(status);
     if (status == EST_OK) {
-        status    = read_checkpoint(r, checkpoint);
-        *unusable = status != EST_RESOURCE_EXHAUSTED;
+        status = match(r, checkpoint);
+        if (status == EST_OK) {
+            status    = read_checkpoint(r, checkpoint);
+            *unusable = est_checkpoint_is_unusable(status);
+        }
+        est_checkpoint_close(checkpoint);
     }
-    est_checkpoint_close(checkpoint);
+    if (r->saver != NULL && *unusable) est_saver_mark_unusable(r->saver, prefix);
     return status;
 }
 
 /* --- where from ------------------------------------------------------------------------------------------------- */
+
+/* The one that was asked for, and no other. That it lacks files is damage: EST_NOT_FOUND would say that there is nothing
+ * to restore. */
+static est_status restore_one(restoring *r, const char *prefix)
+{
+    bool       unusable = false;
+    est_status status   = restore_prefix(r, prefix, &unusable);
+    est_error  error;
+
+    if (status != EST_NOT_FOUND) return status;
+    est_error_take(EST_DATA_LOSS, &error);
+    return est_error_raise(&error);
+}
 
 static est_status restore_path(restoring *r, const char *path)
 {
     est_checkpoint_kind kind;
     char               *prefix = NULL;
     est_status          status;
-    bool                unusable;
 
     EST_TRY(est_checkpoint_path_kind(path, &kind));
     switch (kind) {
-    case EST_CHECKPOINT_PREFIX: return restore_prefix(r, path, &unusable);
+    case EST_CHECKPOINT_PREFIX: return restore_one(r, path);
     case EST_CHECKPOINT_DIRECTORY: return est_checkpoint_try_all(path, NULL, restore_prefix, r);
     case EST_CHECKPOINT_SAVED_MODEL: break;
     }
     EST_TRY(est_checkpoint_join(path, EST_SAVED_MODEL_PREFIX, &prefix));
-    status = restore_prefix(r, prefix, &unusable);
+    status = restore_one(r, prefix);
     est_free(prefix);
     return status;
 }
 
-static est_status restore(restoring *r, const est_saver *saver)
+static est_status restore(restoring *r)
 {
     est_var  **vars;
     est_status status;
@@ -287,7 +301,7 @@ static est_status restore(restoring *r, const est_saver *saver)
     est_free(vars);
     EST_TRY(status);
     if (r->options->path != NULL) return restore_path(r, r->options->path);
-    return est_checkpoint_try_all(est_saver_dir(saver), est_saver_name(saver), restore_prefix, r);
+    return est_checkpoint_try_all(est_saver_dir(r->saver), est_saver_name(r->saver), restore_prefix, r);
 }
 
 static void hand_over(restoring *r, est_restored *out)
@@ -301,18 +315,18 @@ static void hand_over(restoring *r, est_restored *out)
     memcpy(out->path, r->used, sizeof out->path);
 }
 
-est_status est_saver_restore(const est_saver *saver, est_session *session, const est_restore_options *options,
+est_status est_saver_restore(est_saver *saver, est_session *session, const est_restore_options *options,
                              est_restored *out)
 {
     est_restore_options own;
-    restoring           r = { .session = session, .options = &own };
+    restoring           r = { .saver = saver, .session = session, .options = &own };
     est_status          status;
 
     EST_TRY(est_saver_take_options("EST_RESTORE", options, &own, sizeof own));
     if (saver == NULL && own.path == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "nothing to restore from: neither a saver nor a path was given");
     }
-    status = restore(&r, saver);
+    status = restore(&r);
     if (status == EST_OK) hand_over(&r, out);
     drop_extras(&r);
     est_free(r.targets);

@@ -3,19 +3,21 @@
  * Saving: a session's variables to a checkpoint, which is then the latest, and removing old ones.
  *
  * Whatever fails or is killed, and whenever, these hold:
- * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and its `.meta`;
- * S2 the state file names only checkpoints whose index was on disk before;
+ * S1 an index has its name only while all its data is on disk under its name (bundle.h, B1 and B2), and a `.meta` beside
+ *    it is its own: that of the step's old index goes aside before the index changes, the new one comes after;
+ * S2 the state file names only checkpoints whose index and `.meta` were on disk before;
  * S3 nothing is removed before the state file that does not name it any more is on disk;
  * S4 of a checkpoint that is removed the index goes first, so that what is left of it is never taken for whole;
  * S5 a save that failed leaves no file of its own, and the checkpoints and the state file of before;
  * S6 a step that is saved again stays restorable throughout: its index changes from the old data to the new in one step
  *    (B3);
  * S7 a restore takes all from one checkpoint or changes nothing (restore.c).
- * A saver removes only files of its own directory. Temporary files of a process that was killed are removed by the
- * first save of the next one.
+ * A saver removes only files of its own directory. Files of a process that was killed, temporary ones and data without an
+ * index, are removed by the first save of the next one.
  *
  * What is kept follows TensorFlow's Saver: the last keep_max, and of those that fall out of that list the first that was
- * made after each period of keep_every_n_hours, counted from when the saver was made. */
+ * made after each period of keep_every_n_hours, counted from when the saver was made. Unlike there, checkpoints that a
+ * restore found unusable fall out before good ones do: the one that training goes on from may be older. */
 #include "train/saver.h"
 
 #include <dirent.h>
@@ -43,8 +45,10 @@
 
 /* A checkpoint of the directory that retention counts. */
 typedef struct kept {
-    char  *path; /* prefix within the directory */
-    double secs; /* when it was made, since 1970 */
+    char  *path;     /* prefix within the directory */
+    double secs;     /* when it was made, since 1970 */
+    bool   unusable; /* a restore found it so */
+    bool   leaves;   /* with the save under way */
 } kept;
 
 struct est_saver {
@@ -56,7 +60,7 @@ struct est_saver {
     double keep_after; /* the next that was made after this moment stays */
     kept  *kept;       /* [n_kept], oldest first; empty when all are kept, since none is ever removed */
     int    n_kept, max_kept;
-    bool   swept; /* temporary files of earlier processes are gone */
+    bool   swept; /* leftovers of earlier processes are gone */
 };
 
 /* --- what is saved ---------------------------------------------------------------------------------------------- */
@@ -156,43 +160,94 @@ static est_status reserve_kept(est_saver *saver)
     return EST_OK;
 }
 
-/* The name of a checkpoint within the saver's directory, however its path is written; NULL: it is elsewhere. */
-static const char *own_name(const est_saver *saver, const char *path)
+/* The folder of a path, to be freed with est_free; NULL: memory is out. */
+static char *folder_of(const char *path)
+{
+    const char *slash  = strrchr(path, '/');
+    char       *folder = est_strdup(slash != NULL ? path : ".");
+
+    if (folder != NULL && slash != NULL) folder[slash == path ? 1 : slash - path] = '\0';
+    return folder;
+}
+
+static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char       *here, *there, *folder;
-    bool        same;
 
-    if (slash == NULL) return path;
-    if (path[0] != '/') return NULL;
-    folder = est_strdup(path);
-    if (folder == NULL) return NULL;
-    folder[slash == path ? 1 : slash - path] = '\0';
-    here                                     = realpath(saver->dir, NULL);
-    there                                    = realpath(folder, NULL);
-    same                                     = here != NULL && there != NULL && strcmp(here, there) == 0;
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Whether the path lies in the saver's directory, however it is written. */
+static bool is_own(const est_saver *saver, const char *path)
+{
+    char *folder = folder_of(path), *here = realpath(saver->dir, NULL);
+    char *there = folder != NULL ? realpath(folder, NULL) : NULL;
+    bool  same  = here != NULL && there != NULL && strcmp(here, there) == 0;
+
     free(here);
     free(there);
     est_free(folder);
-    return same ? slash + 1 : NULL;
+    return same;
+}
+
+/* Whether nothing is where the path's folder should be: the directory was moved. */
+static bool is_folder_gone(const char *path)
+{
+    char       *folder = folder_of(path);
+    struct stat info;
+    bool        gone = folder != NULL && stat(folder, &info) != 0 && errno == ENOENT;
+
+    est_free(folder);
+    return gone;
+}
+
+static int find_kept(const est_saver *saver, const char *name)
+{
+    for (int i = 0; i < saver->n_kept; i++) {
+        if (strcmp(base_name(saver->kept[i].path), name) == 0) return i;
+    }
+    return -1;
+}
+
+void est_saver_mark_unusable(est_saver *saver, const char *prefix)
+{
+    int i = find_kept(saver, base_name(prefix));
+
+    if (i >= 0 && is_own(saver, prefix)) saver->kept[i].unusable = true;
+}
+
+/* Takes one off the list. */
+static void forget(est_saver *saver, int i)
+{
+    est_free(saver->kept[i].path);
+    saver->n_kept--;
+    memmove(saver->kept + i, saver->kept + i + 1, sizeof *saver->kept * (size_t)(saver->n_kept - i));
+}
+
+/* Puts one at the end of the list, in place of one of its name; `prefix` is taken. There is room. */
+static void enter(est_saver *saver, char *prefix, double secs)
+{
+    int old = find_kept(saver, base_name(prefix));
+
+    if (old >= 0) forget(saver, old);
+    saver->kept[saver->n_kept++] = (kept){ .path = prefix, .secs = secs };
 }
 
 /* Counts a checkpoint of the state file as kept if it is there. When it was made is when its index was written. */
 static est_status seed_one(est_saver *saver, const char *path)
 {
-    const char *name = own_name(saver, path);
+    bool        absolute = path[0] == '/';
     struct stat info;
     char       *prefix = NULL, *index = NULL;
     est_status  status;
 
-    if (name == NULL) return EST_OK;
+    if (absolute ? !is_own(saver, path) && !is_folder_gone(path) : strchr(path, '/') != NULL) return EST_OK;
     EST_TRY(reserve_kept(saver));
-    EST_TRY(est_checkpoint_join(saver->dir, name, &prefix));
+    EST_TRY(est_checkpoint_join(saver->dir, base_name(path), &prefix));
     status = est_bundle_index_path(prefix, &index);
     if (status == EST_OK && stat(index, &info) == 0) {
-        saver->kept[saver->n_kept++] = (kept){ prefix, (double)info.st_mtim.tv_sec +
-                                                           (double)info.st_mtim.tv_nsec / (double)EST_NS_PER_SEC };
-        prefix                       = NULL;
+        enter(saver, prefix, (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / (double)EST_NS_PER_SEC);
+        prefix = NULL;
     }
     est_free(prefix);
     est_free(index);
@@ -281,8 +336,9 @@ void est_saver_free(est_saver *saver)
 
 /* --- files of the directory ------------------------------------------------------------------------------------- */
 
-/* Removes the files of the directory that `wanted` says; those that cannot be are logged. */
-static void remove_files(const est_saver *saver, bool (*wanted)(const char *file, const char *of), const char *of)
+/* Removes the files of the directory that are unwanted; those that cannot be are logged. */
+static void remove_files(const est_saver *saver, bool (*unwanted)(int dir, const char *file, const char *of),
+                         const char      *of)
 {
     DIR           *handle = opendir(saver->dir);
     struct dirent *entry;
@@ -293,28 +349,72 @@ static void remove_files(const est_saver *saver, bool (*wanted)(const char *file
     }
     (void)fsync(dirfd(handle)); /* what was removed before goes before these (S4) */
     while ((entry = readdir(handle)) != NULL) {
-        if (!wanted(entry->d_name, of) || unlinkat(dirfd(handle), entry->d_name, 0) == 0 || errno == ENOENT) continue;
+        if (!unwanted(dirfd(handle), entry->d_name, of)) continue;
+        if (unlinkat(dirfd(handle), entry->d_name, 0) == 0 || errno == ENOENT) continue;
         est_log_warn("cannot remove %s/%s: %s", saver->dir, entry->d_name, strerror(errno));
     }
     closedir(handle);
 }
 
-static bool is_file_of(const char *file, const char *checkpoint)
+static bool is_data_or_meta(const char *suffix)
+{
+    return strncmp(suffix, ".data-", 6) == 0 || strcmp(suffix, ".meta") == 0;
+}
+
+static bool is_file_of(int dir, const char *file, const char *checkpoint)
 {
     size_t n = strlen(checkpoint);
 
-    return strncmp(file, checkpoint, n) == 0 && (strncmp(file + n, ".data-", 6) == 0 || strcmp(file + n, ".meta") == 0);
+    (void)dir;
+    return strncmp(file, checkpoint, n) == 0 && is_data_or_meta(file + n);
+}
+
+/* The end of "<name>-<step>" in a file's name; NULL: it does not start like that. */
+static const char *after_step(const char *file, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (strncmp(file, name, n) != 0 || file[n] != '-' || file[n + 1] < '0' || file[n + 1] > '9') return NULL;
+    return file + n + 1 + strspn(file + n + 1, "0123456789");
+}
+
+static bool is_missing(int dir, const char *file)
+{
+    struct stat info;
+
+    return fstatat(dir, file, &info, 0) != 0 && errno == ENOENT;
 }
 
 /* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ... */
 static bool is_temporary(const char *file, const char *name)
 {
     const char *tmp = strstr(file, ".tmp-");
-    size_t      n   = strlen(name);
 
     if (tmp == NULL || tmp[5] == '\0' || tmp[5 + strspn(tmp + 5, "0123456789-")] != '\0') return false;
     if ((size_t)(tmp - file) == strlen(STATE_FILE) && strncmp(file, STATE_FILE, strlen(STATE_FILE)) == 0) return true;
-    return strncmp(file, name, n) == 0 && file[n] == '-' && file[n + 1] >= '0' && file[n + 1] <= '9';
+    return after_step(file, name) != NULL;
+}
+
+/* Data and `.meta` without an index: a process was killed before it wrote the index, or after it removed it. Not those
+ * of TensorFlow's first format, whose data has no suffix. */
+static bool is_orphan(int dir, const char *file, const char *name)
+{
+    const char *end  = after_step(file, name);
+    est_strbuf  path = { 0 };
+    bool        orphan;
+
+    if (end == NULL || !is_data_or_meta(end)) return false;
+    est_strbuf_append_bytes(&path, file, (size_t)(end - file));
+    orphan = !path.failed && is_missing(dir, path.data);
+    est_strbuf_append(&path, ".index");
+    orphan = orphan && !path.failed && is_missing(dir, path.data);
+    est_strbuf_clear(&path);
+    return orphan;
+}
+
+static bool is_leftover(int dir, const char *file, const char *name)
+{
+    return is_temporary(file, name) || is_orphan(dir, file, name);
 }
 
 /* Keeps S4. What cannot be removed is logged: it is in the way of nothing. */
@@ -340,10 +440,13 @@ typedef struct saving {
     est_var               **vars;
     int                     n_vars;
     char                   *prefix; /* dir/name-step */
+    char                   *index_path;
     char                   *meta_path;
+    char                   *new_meta;  /* where it is until the index is there; NULL: none */
+    char                   *old_meta;  /* where that of the step is meanwhile; NULL: it has none */
+    ino_t                   old_index; /* 0: no checkpoint of that step exists */
     est_strbuf              state;     /* text of the state file when it is done */
-    int                     n_dropped; /* of the oldest kept ones */
-    bool                    replaces;  /* a checkpoint of that step exists */
+    bool                    latest;    /* the state file says so */
 } saving;
 
 static est_status check_values(const saving *s)
@@ -382,8 +485,40 @@ static est_status add_extras(est_bundle_writer *writer, est_extras extras)
     return EST_OK;
 }
 
+/* Which file the step's index is; 0: none. */
+static ino_t index_now(const saving *s)
+{
+    struct stat info;
+
+    return stat(s->index_path, &info) == 0 ? info.st_ino : 0;
+}
+
+/* Writes the new `.meta` beside its place, where space may be short, and puts the old one aside. */
+static est_status begin_meta(saving *s)
+{
+    if (s->options->meta != NULL) {
+        EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));
+        EST_TRY(est_file_create(s->new_meta, s->options->meta, s->options->meta_size));
+    }
+    if (!est_file_exists(s->meta_path)) return EST_OK;
+    EST_TRY(est_file_temp_name(s->meta_path, &s->old_meta));
+    return est_file_rename(s->meta_path, s->old_meta);
+}
+
+/* Leaves the `.meta` that belongs to the index (S1), and no other. */
+static void end_meta(const saving *s)
+{
+    if (s->new_meta != NULL) unlink(s->new_meta);
+    if (s->old_meta == NULL) return;
+    if (index_now(s) == s->old_index) {
+        (void)rename(s->old_meta, s->meta_path);
+    } else {
+        unlink(s->old_meta);
+    }
+}
+
 /* Writes and commits the files of the checkpoint (S1). */
-static est_status write_checkpoint(const saving *s)
+static est_status write_checkpoint(saving *s)
 {
     est_bundle_writer *writer;
     est_status         status = EST_OK;
@@ -391,13 +526,27 @@ static est_status write_checkpoint(const saving *s)
     EST_TRY(est_bundle_writer_create(s->prefix, 0, &writer));
     for (int i = 0; i < s->n_vars && status == EST_OK; i++) status = add_variable(writer, s->vars[i]);
     if (status == EST_OK) status = add_extras(writer, s->options->extras);
-    if (status == EST_OK && s->options->meta != NULL) {
-        status = est_file_replace(s->meta_path, s->options->meta, s->options->meta_size);
-    }
+    if (status == EST_OK) status = begin_meta(s);
     if (status == EST_OK) status = est_bundle_finish(writer);
     est_bundle_writer_free(writer);
-    if (status != EST_OK && s->options->meta != NULL && !s->replaces) unlink(s->meta_path);
     return status;
+}
+
+/* Decides which checkpoints leave once this one is there: unusable ones before others, older ones before newer ones. */
+static void plan_leaving(const saving *s)
+{
+    est_saver *saver = s->saver;
+    int        same  = find_kept(saver, base_name(s->prefix)); /* is replaced */
+    int        over  = saver->n_kept + (same < 0) - saver->keep_max;
+
+    for (int i = 0; i < saver->n_kept; i++) saver->kept[i].leaves = false;
+    for (int good = 0; good < 2; good++) {
+        for (int i = 0; i < saver->n_kept && over > 0; i++) {
+            if (i == same || saver->kept[i].unusable == good) continue;
+            saver->kept[i].leaves = true;
+            over--;
+        }
+    }
 }
 
 /* Which checkpoints are kept once this one is, and the text of the state file. When all are kept it names only the
@@ -406,16 +555,16 @@ static est_status plan_state(saving *s)
 {
     est_saver           *saver = s->saver;
     est_checkpoint_state state = { 0 };
-    const char          *name  = strrchr(s->prefix, '/') + 1;
+    const char          *name  = base_name(s->prefix);
     est_status           status;
-    int                  n = 1; /* kept in the end */
 
-    for (int i = 0; i < saver->n_kept; i++) n += strcmp(saver->kept[i].path, s->prefix) != 0;
-    s->n_dropped = saver->keep_max != EST_OFF && n > saver->keep_max ? n - saver->keep_max : 0;
-    status       = est_checkpoint_state_set_latest(&state, name);
-    for (int i = 0, at = 0; i < saver->n_kept && status == EST_OK; i++) {
-        if (strcmp(saver->kept[i].path, s->prefix) == 0 || at++ < s->n_dropped) continue;
-        status = est_checkpoint_state_add_path(&state, strrchr(saver->kept[i].path, '/') + 1);
+    plan_leaving(s);
+    status = est_checkpoint_state_set_latest(&state, name);
+    for (int i = 0; i < saver->n_kept && status == EST_OK; i++) {
+        const char *other = base_name(saver->kept[i].path);
+
+        if (saver->kept[i].leaves || strcmp(other, name) == 0) continue;
+        status = est_checkpoint_state_add_path(&state, other);
     }
     if (status == EST_OK) status = est_checkpoint_state_add_path(&state, name);
     if (status == EST_OK) est_checkpoint_state_print(&state, &s->state);
@@ -438,57 +587,40 @@ static bool state_is_written(const saving *s)
     return same;
 }
 
-/* Puts the new one at the end of the list, in place of an old one of its step. There is room. */
-static void enter_kept(saving *s)
-{
-    est_saver *saver = s->saver;
-    int        n     = 0;
-
-    if (saver->keep_max == EST_OFF) return;
-    for (int i = 0; i < saver->n_kept; i++) {
-        if (strcmp(saver->kept[i].path, s->prefix) == 0) {
-            est_free(saver->kept[i].path);
-        } else {
-            saver->kept[n++] = saver->kept[i];
-        }
-    }
-    saver->kept[n++] = (kept){ s->prefix, wall_secs() };
-    saver->n_kept    = n;
-    s->prefix        = NULL; /* the list's now */
-}
-
 /* Makes the new checkpoint the latest (S2); a failure takes it back, unless it replaced an old one (S5). */
 static est_status make_latest(saving *s)
 {
-    est_status status = est_file_replace(s->saver->state_path, s->state.data, s->state.size);
+    est_status status = s->new_meta != NULL ? est_file_rename(s->new_meta, s->meta_path) : EST_OK;
     est_error  error;
 
+    if (status == EST_OK) status = est_file_replace(s->saver->state_path, s->state.data, s->state.size);
     if (status == EST_OK) {
-        enter_kept(s);
+        s->latest = true;
         return EST_OK;
     }
     est_error_take(status, &error);
-    if (state_is_written(s)) {
-        enter_kept(s);
-    } else if (!s->replaces) {
-        remove_checkpoint(s->saver, s->prefix);
-    }
+    s->latest = state_is_written(s);
+    if (!s->latest && s->old_index == 0) remove_checkpoint(s->saver, s->prefix);
     return est_error_raise(&error);
 }
 
-/* The oldest leave the list and, but for one a period, the disk (S3). */
-static void drop_oldest(est_saver *saver, int n)
+/* Those that leave the list leave the disk (S3), but for one a period. */
+static void drop_leaving(est_saver *saver)
 {
-    for (int i = 0; i < n; i++) {
-        if (saver->kept[i].secs > saver->keep_after) {
+    for (int i = 0; i < saver->n_kept;) {
+        const kept *k = &saver->kept[i];
+
+        if (!k->leaves) {
+            i++;
+            continue;
+        }
+        if (!k->unusable && k->secs > saver->keep_after) {
             saver->keep_after += saver->keep_secs;
         } else {
-            remove_checkpoint(saver, saver->kept[i].path);
+            remove_checkpoint(saver, k->path);
         }
-        est_free(saver->kept[i].path);
+        forget(saver, i);
     }
-    memmove(saver->kept, saver->kept + n, sizeof *saver->kept * (size_t)(saver->n_kept - n));
-    saver->n_kept -= n;
 }
 
 static est_status name_files(saving *s, int64_t global_step)
@@ -501,6 +633,7 @@ static est_status name_files(saving *s, int64_t global_step)
     if (status == EST_OK) status = est_checkpoint_join(s->saver->dir, name.data, &s->prefix);
     est_strbuf_clear(&name);
     EST_TRY(status);
+    EST_TRY(est_bundle_index_path(s->prefix, &s->index_path));
     est_strbuf_printf(&meta, "%s.meta", s->prefix);
     return est_strbuf_take(&meta, &s->meta_path);
 }
@@ -508,19 +641,25 @@ static est_status name_files(saving *s, int64_t global_step)
 static est_status save(saving *s, int64_t global_step, char path[EST_CHECKPOINT_PATH_MAX])
 {
     est_saver *saver = s->saver;
+    est_status status;
 
     EST_TRY(name_files(s, global_step));
     EST_TRY(check_values(s));
     EST_TRY(reserve_kept(saver));
     EST_TRY(plan_state(s));
     EST_TRY(est_checkpoint_put_path(s->prefix, path)); /* before anything is written: it may be too long */
-    EST_TRY(est_checkpoint_exists(s->prefix, &s->replaces));
-    if (!saver->swept) remove_files(saver, is_temporary, saver->name);
+    s->old_index = index_now(s);
+    if (!saver->swept) remove_files(saver, is_leftover, saver->name);
     saver->swept = true;
-    EST_TRY(write_checkpoint(s));
-    EST_TRY(make_latest(s));
-    drop_oldest(saver, s->n_dropped);
-    return EST_OK;
+    status       = write_checkpoint(s);
+    if (status == EST_OK) status = make_latest(s);
+    end_meta(s);
+    if (s->latest && saver->keep_max != EST_OFF) {
+        enter(saver, s->prefix, wall_secs());
+        s->prefix = NULL; /* the list's now */
+    }
+    if (status == EST_OK) drop_leaving(saver);
+    return status;
 }
 
 est_status est_saver_save(est_saver *saver, est_session *session, int64_t global_step, const est_save_options *options,
@@ -539,7 +678,10 @@ est_status est_saver_save(est_saver *saver, est_session *session, int64_t global
     if (status == EST_OK && path != NULL) memcpy(path, prefix, strlen(prefix) + 1);
     est_free(s.vars);
     est_free(s.prefix);
+    est_free(s.index_path);
     est_free(s.meta_path);
+    est_free(s.new_meta);
+    est_free(s.old_meta);
     est_strbuf_clear(&s.state);
     return status;
 }

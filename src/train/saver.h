@@ -17,4 +17,7 @@ EST_MUST_CHECK est_status est_saver_take_options(const char *macro, const void *
 const char *est_saver_dir(const est_saver *saver);
 const char *est_saver_name(const est_saver *saver);
 
+/* Notes that a checkpoint cannot be restored; of those of the saver's directory it goes before good ones do. */
+void est_saver_mark_unusable(est_saver *saver, const char *prefix);
+
 #endif

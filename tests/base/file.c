@@ -14,11 +14,62 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
+
+/* --- system calls that are written down -------------------------------------------------------------------------- */
+
+/* Stand in for the C library's. One letter a call: w write, S sync of the descriptor that wrote last, s of another one,
+ * D of a directory, R rename, M mkdir. */
+static char calls[64];
+static int  writer_fd;
+
+static void note(char call)
+{
+    size_t n = strlen(calls);
+
+    if (n + 1 < sizeof calls) calls[n] = call;
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    note('w');
+    writer_fd = fd;
+    return syscall(SYS_write, fd, bytes, size);
+}
+
+int fsync(int fd)
+{
+    struct stat info;
+
+    note(fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) ? 'D' : fd == writer_fd ? 'S' : 's');
+    if (fd == writer_fd) writer_fd = -1;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    note('R');
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    note('M');
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+static void expect_calls(const char *want)
+{
+    assert_string_equal(calls, want);
+    memset(calls, 0, sizeof calls);
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
 
 static char root[64];
 
@@ -147,6 +198,24 @@ static void test_directories(void **state)
     assert_int_not_equal(est_dir_create(at("a/file/below")), EST_OK);
 }
 
+/* F1 to F3. The descriptor that wrote is synced: another one is not told of every failed write. A directory is on disk
+ * when its parent is. */
+static void test_order(void **state)
+{
+    (void)state;
+    memset(calls, 0, sizeof calls);
+    assert_int_equal(est_file_replace(at("order"), "x", 1), EST_OK);
+    expect_calls("wSRD");
+    assert_int_equal(est_file_commit(at("order"), at("order2")), EST_OK);
+    expect_calls("sRD");
+    assert_int_equal(est_file_create(at("order3"), "x", 1), EST_OK);
+    expect_calls("wS");
+    assert_int_equal(est_dir_create(at("new/one/")), EST_OK);
+    expect_calls("MDMDM");
+    assert_int_equal(est_dir_create(at("new/one")), EST_OK);
+    expect_calls("");
+}
+
 static void test_relative_paths(void **state)
 {
     char *before = getcwd(NULL, 0);
@@ -255,19 +324,37 @@ static void test_errno_codes(void **state)
     assert_int_equal(est_status_from_errno(EIO), EST_UNKNOWN);
 }
 
+static void test_directories_go_with_all_in_them(void **state)
+{
+    char dir[] = "/tmp/est-file-XXXXXX", inner[64], file[64], outside[] = "/tmp/est-file-XXXXXX", link[64], kept[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_non_null(mkdtemp(outside));
+    snprintf(inner, sizeof inner, "%s/a/b", dir);
+    snprintf(file, sizeof file, "%s/a/b/file", dir);
+    snprintf(link, sizeof link, "%s/a/link", dir);
+    snprintf(kept, sizeof kept, "%s/kept", outside);
+    assert_int_equal(est_dir_create(inner), EST_OK);
+    assert_int_equal(est_file_replace(file, "x", 1), EST_OK);
+    assert_int_equal(est_file_replace(kept, "x", 1), EST_OK);
+    assert_int_equal(symlink(outside, link), 0);
+    assert_int_equal(est_dir_remove(dir), EST_OK);
+    assert_false(est_file_exists(dir));
+    assert_true(est_file_exists(kept)); /* a link is removed, not what it points to */
+    assert_int_equal(est_dir_remove(dir), EST_OK);
+    assert_int_equal(est_dir_remove(outside), EST_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_files_without_a_size),
-        cmocka_unit_test(test_errors_name_the_path),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_relative_paths),
-        cmocka_unit_test(test_temp_names_differ),
-        cmocka_unit_test(test_replace_under_faults),
-        cmocka_unit_test(test_read_and_create_under_faults),
-        cmocka_unit_test(test_errno_codes),
+        cmocka_unit_test(test_write_and_read),       cmocka_unit_test(test_files_without_a_size),
+        cmocka_unit_test(test_errors_name_the_path), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_directories),          cmocka_unit_test(test_order),
+        cmocka_unit_test(test_relative_paths),       cmocka_unit_test(test_temp_names_differ),
+        cmocka_unit_test(test_replace_under_faults), cmocka_unit_test(test_read_and_create_under_faults),
+        cmocka_unit_test(test_errno_codes),          cmocka_unit_test(test_directories_go_with_all_in_them),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

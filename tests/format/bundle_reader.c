@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/bundle.h"
+#include "format/bundle_index.h"
 
 #define ROWS 3000001 /* a little over two blocks of int32; slices start within blocks */
 
@@ -149,12 +152,127 @@ static void test_check_files(void **state)
     est_bundle_close(bundle);
 }
 
+/* --- indexes made by hand --------------------------------------------------------------------------------------- */
+
+typedef struct handmade {
+    char             prefix[96], index_path[128], data_path[128];
+    est_bundle_index index;
+} handmade;
+
+static handmade handmade_begin(const void *data, size_t size)
+{
+    handmade h = { 0 };
+
+    snprintf(h.prefix, sizeof h.prefix, "%s/h", folder);
+    snprintf(h.index_path, sizeof h.index_path, "%s.index", h.prefix);
+    snprintf(h.data_path, sizeof h.data_path, "%s.data-00000-of-00001", h.prefix);
+    assert_int_equal(est_file_replace(h.data_path, data, size), EST_OK);
+    return h;
+}
+
+static void handmade_add(handmade *h, const char *name, const est_bundle_entry *entry)
+{
+    assert_int_equal(est_bundle_index_add(&h->index, (est_str){ name, strlen(name) }, entry, NULL), EST_OK);
+}
+
+static est_bundle *handmade_open(handmade *h)
+{
+    est_bundle *bundle;
+
+    assert_int_equal(est_bundle_index_save(&h->index, 1, h->index_path), EST_OK);
+    assert_int_equal(est_bundle_open(h->prefix, &bundle), EST_OK);
+    return bundle;
+}
+
+static void handmade_end(handmade *h, est_bundle *bundle)
+{
+    est_bundle_close(bundle);
+    est_bundle_index_clear(&h->index);
+    unlink(h->index_path);
+    unlink(h->data_path);
+}
+
+/* Right checksums, but bytes that are no bool, and sizes that do not fit the shape. */
+static void test_wrong_values(void **state)
+{
+    static const uint8_t bytes[8] = { 0, 1, 2 };
+    handmade             h        = handmade_begin(bytes, sizeof bytes);
+    est_bundle_entry     entry    = { .name = "bools", .dtype = EST_BOOL, .shape = EST_SHAPE(3), .size = 3 };
+    est_bundle          *bundle;
+    est_tensor          *got = NULL;
+
+    (void)state;
+    entry.crc = est_crc32c_mask(est_crc32c_extend(0, bytes, 3));
+    handmade_add(&h, "bools", &entry);
+    entry     = (est_bundle_entry){ .name = "long", .dtype = EST_F32, .shape = EST_SHAPE(1), .size = 8 };
+    entry.crc = est_crc32c_mask(est_crc32c_extend(0, bytes, 8));
+    handmade_add(&h, "long", &entry);
+    entry.name  = "short";
+    entry.shape = EST_SHAPE(3);
+    handmade_add(&h, "short", &entry);
+    bundle = handmade_open(&h);
+    assert_int_equal(est_bundle_read(bundle, "bools", NULL, &got), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "element 2 of \"bools\" is 2"));
+    assert_int_equal(est_bundle_verify(bundle, "bools"), EST_DATA_LOSS);
+    assert_int_equal(est_bundle_read(bundle, "long", NULL, &got), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "\"long\" has 8 bytes"));
+    assert_int_equal(est_bundle_verify(bundle, "long"), EST_DATA_LOSS);
+    assert_int_equal(est_bundle_read(bundle, "short", NULL, &got), EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "\"short\" has 8 bytes"));
+    assert_null(got);
+    handmade_end(&h, bundle);
+}
+
+/* A tensor of n x 4 bytes in n slices, all on the same data. Returns the seconds of the processor to read it. */
+static double read_slices(int n, est_status want)
+{
+    static const uint8_t bytes[4] = { 1, 2, 3, 4 };
+    handmade             h        = handmade_begin(bytes, sizeof bytes);
+    est_bundle_entry     piece    = { .name = "a", .dtype = EST_U8, .shape = EST_SHAPE(4, 1), .size = 4 };
+    est_strbuf           key      = { 0 };
+    est_tensor          *got      = NULL;
+    est_bundle          *bundle;
+    clock_t              start;
+
+    piece.crc = est_crc32c_mask(est_crc32c_extend(0, bytes, 4));
+    for (int i = 0; i < n; i++) {
+        est_bundle_slice slice = EST_BUNDLE_SLICE(0, -1, i, 1);
+        est_bundle_entry full  = {
+             .name = "a", .dtype = EST_U8, .shape = EST_SHAPE(4, n), .slices = &slice, .n_slices = 1
+        };
+
+        if (want != EST_OK && i == n - 1)
+            slice = EST_BUNDLE_SLICE(0, 4, n / 2, 1); /* spelt otherwise: it is there twice */
+        est_strbuf_reset(&key);
+        est_bundle_slice_key(&key, "a", &slice);
+        assert_int_equal(est_bundle_index_add_slices(&h.index, &full), EST_OK);
+        assert_int_equal(est_bundle_index_add(&h.index, (est_str){ key.data, key.size }, &piece, NULL), EST_OK);
+    }
+    bundle = handmade_open(&h);
+    start  = clock();
+    assert_int_equal(est_bundle_read(bundle, "a", NULL, &got), want);
+    start = clock() - start;
+    for (int i = 0; got != NULL && i < 4 * n; i++) assert_int_equal(((uint8_t *)est_tensor_data(got))[i], 1 + i / n);
+    est_tensor_free(got);
+    est_strbuf_clear(&key);
+    handmade_end(&h, bundle);
+    return (double)start / CLOCKS_PER_SEC;
+}
+
+/* Four times the slices take about four times as long: not every one is compared with every other. */
+static void test_many_slices(void **state)
+{
+    (void)state;
+    assert_true(read_slices(40000, EST_OK) < 9 * read_slices(10000, EST_OK));
+    read_slices(1000, EST_DATA_LOSS);
+    assert_non_null(strstr(est_error_message(), "overlap"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_change),
-        cmocka_unit_test(test_check_files),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_change),      cmocka_unit_test(test_wrong_values),
+        cmocka_unit_test(test_many_slices), cmocka_unit_test(test_check_files),
     };
 
     return cmocka_run_group_tests(tests, make_checkpoint, remove_checkpoint);

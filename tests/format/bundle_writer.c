@@ -7,14 +7,33 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/bundle.h"
+#include "format/bundle_index.h"
+
+/* Stands in for the C library's, to count. */
+static int n_removals;
+
+int unlink(const char *path)
+{
+    n_removals++;
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int unlinkat(int fd, const char *path, int flags)
+{
+    n_removals++;
+    return (int)syscall(SYS_unlinkat, fd, path, flags);
+}
 
 static char folder[64], prefix[96];
 
@@ -120,6 +139,52 @@ static void test_over_a_merged_one(void **state)
     remove_files();
 }
 
+/* A header may say any number of data files: only those that are there are removed, and no others. */
+static void test_over_many_shards(void **state)
+{
+    est_bundle_index index = { 0 };
+    est_bundle_entry entry = { .name = "v", .dtype = EST_F32, .shape = EST_SHAPE(0) };
+    char             path[128];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s.index", prefix);
+    assert_int_equal(est_bundle_index_add(&index, (est_str){ "v", 1 }, &entry, NULL), EST_OK);
+    assert_int_equal(est_bundle_index_save(&index, 20000, path), EST_OK);
+    est_bundle_index_clear(&index);
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = { ".data-00007-of-20000", ".data-00007-of-20001", "-1.data-00007-of-20000" };
+
+        snprintf(path, sizeof path, "%s%s", prefix, names[i]);
+        assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+    }
+    n_removals = 0;
+    assert_int_equal(write_value(5), EST_OK);
+    assert_true(n_removals < 5);
+    assert_true(read_value() == 5);
+    assert_false(has(".data-00007-of-20000", true));
+    assert_true(has(".data-00007-of-20001", true));
+    assert_true(has("-1.data-00007-of-20000", true));
+    remove_files();
+}
+
+/* An old index that cannot be read now may be a good one: it is not saved over. A damaged one is. */
+static void test_over_an_unreadable_one(void **state)
+{
+    char path[128];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s.index", prefix);
+    assert_int_equal(symlink(path, path), 0); /* a loop: opening fails, also for root */
+    assert_int_equal(write_value(5), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), strerror(ELOOP)));
+    assert_int_equal(unlink(path), 0);
+    assert_false(has(".data-00000-of-00001", false));
+    assert_int_equal(est_file_replace(path, "damaged", 7), EST_OK);
+    assert_int_equal(write_value(6), EST_OK);
+    assert_true(read_value() == 6);
+    remove_files();
+}
+
 /* Every allocation and every system call fails once: the old value stays, or the new one is there and only its directory
  * was not synced. */
 static void test_failures(void **state)
@@ -157,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_over_a_merged_one),
+        cmocka_unit_test(test_over_many_shards),
+        cmocka_unit_test(test_over_an_unreadable_one),
         cmocka_unit_test(test_failures),
     };
 

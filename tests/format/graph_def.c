@@ -414,6 +414,25 @@ static void test_damage(void **state)
     def_free_file(file);
 }
 
+/* A library in very many pieces costs a few times its size, not the square of it. */
+static void test_many_pieces(void **state)
+{
+    const int       n     = 20000;
+    est_arena      *arena = est_arena_create();
+    est_wire_writer w     = { 0 };
+    est_graph_def   graph;
+
+    (void)state;
+    for (int i = 0; i < n; i++) est_wire_put_bytes(&w, 2, "\x0a\x00", 2); /* an empty function */
+    for (int i = 0; i < n; i++) est_wire_put_bytes(&w, 2, "", 0);
+    def_check(est_graph_def_parse_bytes(def_written(&w), arena, &graph));
+    assert_int_equal(graph.library.size, 2 * n);
+    for (int i = 0; i < n; i++) assert_memory_equal(graph.library.data + 2 * i, "\x0a\x00", 2);
+    assert_true(est_arena_bytes(arena) < 8 * w.size);
+    est_arena_free(arena);
+    est_wire_writer_clear(&w);
+}
+
 static void test_memory_failures(void **state)
 {
     (void)state;
@@ -427,7 +446,7 @@ int main(void)
         cmocka_unit_test(test_build),           cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_errors),          cmocka_unit_test(test_depth),
         cmocka_unit_test(test_unusual),         cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_many_pieces),     cmocka_unit_test(test_memory_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
  * damage. */
 #include "support/def_test.h"
 
+#include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "format/graph_text.h"
@@ -170,6 +172,42 @@ static void test_unusual(void **state)
     est_wire_writer_clear(&inner);
 }
 
+/* The format has a point whatever the program's locale has. */
+static void test_locale(void **state)
+{
+    est_strbuf      text = { 0 };
+    est_wire_writer w    = { 0 };
+    est_arena      *arena;
+    est_graph_def   graph;
+    char            folder[] = "/tmp/est-locale-XXXXXX", command[256];
+    bool            comma;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+    if (system(command) == 0) setenv("LOCPATH", folder, 1); /* else there may be an installed one */
+    comma = setlocale(LC_NUMERIC, "de_DE.UTF-8") != NULL;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0) fail();
+    if (!comma) {
+        print_message("no locale with a decimal comma can be made here (it needs localedef and its files)\n");
+        skip();
+    }
+    snprintf(command, sizeof command, "%.2f", 0.25);
+    assert_string_equal(command, "0,25");
+    arena = est_arena_create();
+    est_graph_def_init(&graph, arena);
+    est_graph_def_set_f(est_graph_def_add_node(&graph, "n", "Op"), "rate", 0.15625F);
+    def_check(est_graph_def_put(&w, &graph));
+    def_check(est_graph_def_text(def_written(&w), &text));
+    setlocale(LC_NUMERIC, "C");
+    unsetenv("LOCPATH");
+    assert_non_null(strstr(est_strbuf_text(&text), "f: 0.15625\n"));
+    est_strbuf_clear(&text);
+    est_wire_writer_clear(&w);
+    est_arena_free(arena);
+}
+
 /* Text is not read again: damage must do no harm, that is all. */
 static est_status print(est_str message, est_wire_writer *w)
 {
@@ -213,9 +251,11 @@ static void test_memory_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graph),       cmocka_unit_test(test_graph_written),   cmocka_unit_test(test_meta_graph),
-        cmocka_unit_test(test_saved_model), cmocka_unit_test(test_doubles),         cmocka_unit_test(test_unusual),
-        cmocka_unit_test(test_damage),      cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_graph),           cmocka_unit_test(test_graph_written),
+        cmocka_unit_test(test_meta_graph),      cmocka_unit_test(test_saved_model),
+        cmocka_unit_test(test_doubles),         cmocka_unit_test(test_unusual),
+        cmocka_unit_test(test_locale),          cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_memory_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

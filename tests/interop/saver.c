@@ -2,7 +2,7 @@
  *
  * Training that moves between Estoc and TensorFlow's v1 Saver: we train and save, TensorFlow restores every variable and
  * goes on, we restore what it saved; the losses are those of having stayed. For each optimizer, as each has variables
- * of its own. */
+ * of its own. A step that was saved again is restored by TensorFlow too. */
 #include <stdio.h>
 
 #include "estoc/estoc.h"
@@ -88,9 +88,35 @@ static void test_training(void **state)
     for (int i = 0; i < 7; i++) assert_near(restore_theirs(names[i], optimizers[i]), losses[i], 1e-5);
 }
 
+/* A step that was saved again has its only data file under the name of the first of two; and a third time under the
+ * first name. TensorFlow restores both. */
+static void test_saved_again(void **state)
+{
+    trained    m    = build(est_sgd(0.1));
+    est_strbuf said = { 0 };
+    est_saver *saver;
+    char       text[64];
+
+    (void)state;
+    for (int i = 1; i <= 3; i++) {
+        char name[32];
+
+        train(&m);
+        snprintf(name, sizeof name, "again%d", i);
+        interop_check(est_saver_create(interop_path(name), NULL, &saver));
+        for (int j = 0; j < i; j++) interop_check(est_saver_save(saver, m.t.session, STEPS, NULL, NULL));
+        est_saver_free(saver);
+        snprintf(text, sizeof text, "%.9g", nn_scalar(&m.t, m.loss));
+        interop_blob(&said, text, strlen(text));
+    }
+    interop_save("again.loss", &said);
+    interop_ask("restore_again");
+    nn_end(&m.t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_training) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_training), cmocka_unit_test(test_saved_again) };
 
     return INTEROP_MAIN("saver", tests);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's side of saver.c."""
+import os
 import sys
 
 import interop
@@ -25,13 +26,30 @@ def dense(x, units, name):
         return x @ kernel + v1.get_variable("bias", [units])
 
 
+def model_loss():
+    """The same regression as saver.c's."""
+    x = tf.constant([[0, 0.5], [-1, 1], [1, 0], [1, 2]], tf.float32)
+    y = tf.constant([[0], [1], [1], [-2]], tf.float32)
+    return tf.reduce_mean(tf.square(dense(tf.tanh(dense(x, 3, "hidden")), 1, "out") - y))
+
+
+def restore_again(folder):
+    """Restores steps that Estoc saved once, twice and three times."""
+    for i, ours in enumerate(interop.read_blobs(f"{folder}/again.loss"), 1):
+        with tf.Graph().as_default(), v1.Session() as session:
+            loss = model_loss()
+            v1.train.get_or_create_global_step()
+            latest = tf.train.latest_checkpoint(f"{folder}/again{i}")
+            assert os.path.exists(f"{latest}.data-00000-of-0000{2 if i == 2 else 1}"), latest
+            v1.train.Saver().restore(session, latest)
+            np.testing.assert_allclose(session.run(loss), float(ours), rtol=1e-5)
+
+
 def train(folder):
     """Restores what Estoc saved, with every variable; trains as long as Estoc did; saves."""
     for name, optimizer in OPTIMIZERS.items():
         with tf.Graph().as_default(), v1.Session() as session:
-            x = tf.constant([[0, 0.5], [-1, 1], [1, 0], [1, 2]], tf.float32)
-            y = tf.constant([[0], [1], [1], [-2]], tf.float32)
-            loss = tf.reduce_mean(tf.square(dense(tf.tanh(dense(x, 3, "hidden")), 1, "out") - y))
+            loss = model_loss()
             step = v1.train.get_or_create_global_step()
             minimize = optimizer().minimize(loss, step)
             saver = v1.train.Saver()

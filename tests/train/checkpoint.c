@@ -3,6 +3,8 @@
  * Reading checkpoints as a user does: found by prefix, model directory and SavedModel; listed, read by key and by the
  * name of the variable, checked byte by byte. */
 #include "base/json.h"
+#include "format/bundle.h"
+#include "format/bundle_index.h"
 #include "train/saver_test.h"
 
 static est_json *load_golden(const char *name)
@@ -158,6 +160,37 @@ static void test_unknown_dtype(void **state)
     est_checkpoint_close(checkpoint);
 }
 
+/* An index may say any sizes; their sum is at most the largest number. */
+static void test_huge_sizes(void **state)
+{
+    est_bundle_index index = { 0 };
+    est_bundle_entry piece = { .name = "a", .dtype = EST_F32, .shape = EST_SHAPE(1), .size = INT64_MAX };
+    est_strbuf       key   = { 0 };
+    est_checkpoint  *checkpoint;
+    est_tensor      *got;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        est_bundle_slice slice = EST_BUNDLE_SLICE(i, 1);
+        est_bundle_entry full  = {
+             .name = "a", .dtype = EST_F32, .shape = EST_SHAPE(2), .slices = &slice, .n_slices = 1
+        };
+
+        assert_ok(est_bundle_index_add_slices(&index, &full));
+        est_strbuf_reset(&key);
+        est_bundle_slice_key(&key, "a", &slice);
+        assert_ok(est_bundle_index_add(&index, (est_str){ key.data, key.size }, &piece, NULL));
+    }
+    assert_ok(est_bundle_index_save(&index, 1, at("huge.index")));
+    put_bytes(at("huge.data-00000-of-00001"), "", 0);
+    assert_ok(est_checkpoint_open(at("huge"), &checkpoint));
+    assert_true(est_checkpoint_at(checkpoint, 0)->bytes == INT64_MAX);
+    assert_int_equal(est_checkpoint_read(checkpoint, "a", &got), EST_DATA_LOSS);
+    est_checkpoint_close(checkpoint);
+    est_strbuf_clear(&key);
+    est_bundle_index_clear(&index);
+}
+
 /* Every byte of the data is checked: slices, strings and the object graph too. */
 static void verify_finds_every_change(const char *from, const char *name)
 {
@@ -295,7 +328,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tensorflow),  cmocka_unit_test(test_listing),       cmocka_unit_test(test_errors),
         cmocka_unit_test(test_saved_model), cmocka_unit_test(test_unknown_dtype), cmocka_unit_test(test_verify),
-        cmocka_unit_test(test_latest),      cmocka_unit_test(test_open_usable),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_huge_sizes),  cmocka_unit_test(test_latest),        cmocka_unit_test(test_open_usable),
+        cmocka_unit_test(test_failures),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -54,6 +54,38 @@ static void test_newer_one_meanwhile(void **state)
     end_model(&m);
 }
 
+/* The first one is damaged, the second is removed by a newer save just then: the newer one is found. */
+static est_status lose_second(void *user, const char *prefix, bool *unusable)
+{
+    race *r = user;
+
+    r->n_attempts++;
+    snprintf(r->last, sizeof r->last, "%s", prefix);
+    if (r->n_attempts == 2) assert_ok(save_step(r->saver, r->m, 3));
+    if (r->n_attempts > 2) return EST_OK;
+    *unusable = true;
+    return est_fail(r->n_attempts == 1 ? EST_DATA_LOSS : EST_NOT_FOUND, "attempt %d", r->n_attempts);
+}
+
+static void test_newer_one_later(void **state)
+{
+    model m = make_model();
+    race  r = { .m = &m };
+
+    (void)state;
+    watch_log();
+    assert_ok(est_saver_create(at("later"), EST_SAVER(.keep_max = 2), &r.saver));
+    assert_ok(save_step(r.saver, &m, 1));
+    assert_ok(save_step(r.saver, &m, 2));
+    assert_ok(est_checkpoint_try_all(at("later"), NULL, lose_second, &r));
+    assert_int_equal(r.n_attempts, 3);
+    assert_string_equal(r.last, at("later/model.ckpt-3"));
+    assert_int_equal(n_warnings, 1);
+    est_saver_free(r.saver);
+    est_log_set_sink(NULL, NULL);
+    end_model(&m);
+}
+
 static est_status refuse(void *user, const char *prefix, bool *unusable)
 {
     (void)prefix;
@@ -100,12 +132,19 @@ static void test_order(void **state)
     assert_int_equal(list.n, 4);
     assert_string_equal(list.paths[0], at("list/a-5"));
     assert_string_equal(list.paths[1], at("list/gone"));
-    assert_string_equal(list.paths[2], at("list/a-20"));
-    assert_string_equal(list.paths[3], at("list/a-3"));
+    assert_string_equal(list.paths[2], at("list/a-3"));
+    assert_string_equal(list.paths[3], at("list/a-20")); /* after the latest: left behind */
     est_checkpoint_list_clear(&list);
     assert_ok(est_checkpoint_list_make(&list, at("list"), NULL));
     assert_int_equal(list.n, 5);
-    assert_string_equal(list.paths[3], at("list/b-7"));
+    assert_string_equal(list.paths[2], at("list/a-3"));
+    assert_string_equal(list.paths[3], at("list/a-20"));
+    assert_string_equal(list.paths[4], at("list/b-7"));
+    est_checkpoint_list_clear(&list);
+    put_bytes(at("list/checkpoint"), "model_checkpoint_path: 'a'", 26); /* no step: nothing is known to be later */
+    assert_ok(est_checkpoint_list_make(&list, at("list"), "a"));
+    assert_int_equal(list.n, 4);
+    assert_string_equal(list.paths[1], at("list/a-20"));
     est_checkpoint_list_clear(&list);
     assert_ok(est_checkpoint_list_make(&list, at("no such directory"), NULL));
     assert_int_equal(list.n, 0);
@@ -116,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_newer_one_meanwhile),
+        cmocka_unit_test(test_newer_one_later),
         cmocka_unit_test(test_other_errors),
         cmocka_unit_test(test_order),
     };
