@@ -298,7 +298,7 @@ static est_status resolve_step(const slurm_step *step, const est_slurm_options *
 {
     est_task_given given = { .source = { "Slurm", "" }, .prefix = "" };
     est_cluster   *cluster;
-    const char   **addresses;
+    const char   **addresses = NULL;
     est_job       *jobs;
     int            first = 0;
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Estimator: a model_fn with a directory, that can be trained, evaluated, asked and exported.
+ *
+ *     status = est_estimator_create(digits_model, EST_ESTIMATOR(
+ *         .config = EST_RUN_CONFIG(.model_dir = "runs/digits", .save_checkpoints_steps = 500)), &digits);
+ *     if (status == EST_OK) status = est_train_and_evaluate(digits,
+ *         EST_TRAIN_SPEC(.input_fn = digits_input, .input_user = "train-*.tfrecord", .max_steps = 10000),
+ *         EST_EVAL_SPEC (.input_fn = digits_input, .input_user = "test-*.tfrecord", .steps = EST_FOREVER), NULL);
+ *     est_estimator_free(digits);
+ *
+ * All state is in the model directory: a program that is started again goes on where the last checkpoint was made, with
+ * the same variables, the same random numbers and the next row of its input. One trainer at a time may have a directory.
+ *
+ * SIGINT and SIGTERM end a run in good order: the step is finished, the checkpoint saved, and the call returns
+ * EST_CANCELLED; est_exit_code makes 75 of it, "start me again".
+ *
+ * Threading: one thread at a time for each estimator. */
+#ifndef ESTOC_ESTIMATOR_H
+#define ESTOC_ESTIMATOR_H
+
+#include "estoc/checkpoint.h"
+#include "estoc/dataset.h"
+#include "estoc/model.h"
+#include "estoc/saver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct est_estimator est_estimator;
+
+/* --- input --------------------------------------------------------------------------------------------------------- */
+
+typedef struct est_input_context {
+    est_mode    mode;
+    const void *params; /* of the estimator */
+    uint64_t    seed;   /* of the run; not 0 */
+    int n_pipelines; /* how many tasks read the same files, each its part: est_dataset_shard(d, n_pipelines, pipeline) */
+    int pipeline;
+    int num_replicas_in_sync;
+} est_input_context;
+
+/* Makes the dataset of batches for a mode; called once for every loop. */
+typedef est_status (*est_input_fn)(const est_input_context *context, void *user, est_dataset **out);
+
+/* --- warm start -------------------------------------------------------------------------------------------------------- */
+
+/* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed. */
+typedef struct est_vocab_info {
+    const char *variable;       /* of the new model */
+    const char *new_vocab;      /* a text file, an entry a line */
+    const char *old_vocab;      /* that of the checkpoint */
+    int64_t     new_vocab_size; /* entries used; 0: all */
+    int64_t     old_vocab_size; /* 0: all */
+    int64_t     num_oov_buckets;
+    int         axis;    /* 0: rows; 1: columns */
+    bool        initial; /* entries that are new keep the variable's initial value; false: 0 */
+} est_vocab_info;
+
+/* Where the variables of a run that starts anew have their first values from. */
+typedef struct est_warm_start {
+    size_t            struct_size; /* filled by EST_WARM_START */
+    const char       *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
+    const char       *variables;   /* an extended regular expression, matched from the start of the name; NULL: ".*" */
+    bool              all;         /* all variables, slots too; false: trainable ones */
+    bool              only_vocabs; /* true: none but those in `vocabs` */
+    const est_rename *renames;     /* new name, name in the checkpoint; copied */
+    int               n_renames;
+    const est_vocab_info *vocabs; /* copied */
+    int                   n_vocabs;
+} est_warm_start;
+#define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = sizeof(est_warm_start), __VA_ARGS__ })
+
+/* --- making one ----------------------------------------------------------------------------------------------------- */
+
+typedef struct est_estimator_options {
+    size_t                struct_size; /* filled by EST_ESTIMATOR */
+    const char           *model_dir;   /* NULL: that of config; not another one */
+    const est_run_config *config;      /* NULL: all defaults; copied */
+    const void           *params;      /* handed to model_fn; copied, params_size bytes */
+    size_t                params_size;
+    const est_warm_start *warm_start; /* NULL: none; copied */
+} est_estimator_options;
+
+#define EST_ESTIMATOR(...) (&(const est_estimator_options){ .struct_size = sizeof(est_estimator_options), __VA_ARGS__ })
+
+/* An estimator of this model; its directory is made by the first training. options NULL: all defaults. */
+EST_API EST_MUST_CHECK est_status est_estimator_create(est_model_fn model_fn, const est_estimator_options *options,
+                                                       est_estimator **out);
+EST_API void                      est_estimator_free(est_estimator *estimator); /* NULL is fine */
+
+/* What it was made with, defaults filled in; borrowed until it is freed. */
+EST_API const char           *est_estimator_model_dir(const est_estimator *estimator);
+EST_API const est_run_config *est_estimator_config(const est_estimator *estimator); /* resolved */
+EST_API const est_task       *est_estimator_task(const est_estimator *estimator);
+
+/* Adds metrics to what model_fn gave, in evaluations: fn asks the model for features and labels, and for predictions by
+ * est_model_prediction, and calls est_model_metric; a metric of the same name is replaced. */
+typedef est_status (*est_metric_fn)(est_model *model, void *user);
+EST_API EST_MUST_CHECK est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user);
+
+/* Names of the variables in the latest checkpoint are listed by est_checkpoint_open(model_dir). */
+
+/* --- train, evaluate, predict --------------------------------------------------------------------------------------- */
+
+typedef struct est_train_options {
+    size_t       struct_size; /* filled by EST_TRAIN_OPTIONS */
+    est_input_fn input_fn;
+    void        *input_user;
+    int64_t      steps;     /* 0: no limit of more steps */
+    int64_t      max_steps; /* 0: no limit of the global step; not both */
+    est_hooks    hooks;     /* borrowed until the call returns */
+} est_train_options;
+#define EST_TRAIN_OPTIONS(...) (&(const est_train_options){ .struct_size = sizeof(est_train_options), __VA_ARGS__ })
+
+/* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. */
+EST_API EST_MUST_CHECK est_status est_train(est_estimator *estimator, const est_train_options *options);
+
+/* What an evaluation found: metrics by name, "loss" and "global_step" among them, in the order of names. */
+typedef struct est_metrics est_metrics;
+EST_API int                est_metrics_count(const est_metrics *metrics);
+EST_API const char        *est_metrics_name(const est_metrics *metrics, int i);
+EST_API double             est_metrics_value(const est_metrics *metrics, int i);
+EST_API double             est_metrics_get(const est_metrics *metrics, const char *name); /* NaN: no such metric */
+EST_API int64_t            est_metrics_global_step(const est_metrics *metrics);
+EST_API void               est_metrics_free(est_metrics *metrics); /* NULL is fine */
+
+typedef struct est_evaluate_options {
+    size_t       struct_size; /* filled by EST_EVALUATE_OPTIONS */
+    est_input_fn input_fn;
+    void        *input_user;
+    int64_t      steps;           /* 0: until the input ends */
+    const char  *name;            /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name> */
+    const char  *checkpoint_path; /* NULL: the latest */
+    est_hooks    hooks;
+} est_evaluate_options;
+#define EST_EVALUATE_OPTIONS(...)                                                                                      \
+    (&(const est_evaluate_options){ .struct_size = sizeof(est_evaluate_options), __VA_ARGS__ })
+
+/* Runs a checkpoint over the input; the metrics are the caller's. */
+EST_API EST_MUST_CHECK est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options,
+                                               est_metrics **out);
+
+typedef struct est_predict_options {
+    size_t             struct_size; /* filled by EST_PREDICT_OPTIONS */
+    est_input_fn       input_fn;
+    void              *input_user;
+    const char *const *keys; /* NULL: all predictions */
+    int                n_keys;
+    bool               batches;         /* true: a batch at a time; else one example */
+    const char        *checkpoint_path; /* NULL: the latest */
+    est_hooks          hooks;
+} est_predict_options;
+#define EST_PREDICT_OPTIONS(...)                                                                                       \
+    (&(const est_predict_options){ .struct_size = sizeof(est_predict_options), __VA_ARGS__ })
+
+/* Predictions one after the other; nothing is computed before the first is asked for. */
+typedef struct est_predictions    est_predictions;
+EST_API EST_MUST_CHECK est_status est_predict(est_estimator *estimator, const est_predict_options *options,
+                                              est_predictions **out);
+/* The next one; EST_OUT_OF_RANGE at the end. */
+EST_API EST_MUST_CHECK est_status est_predictions_next(est_predictions *predictions);
+/* Its values, borrowed until the next one; NULL: no such key. */
+EST_API const est_tensor *est_predictions_get(const est_predictions *predictions, const char *key);
+EST_API int               est_predictions_count(const est_predictions *predictions);
+EST_API const char       *est_predictions_key(const est_predictions *predictions, int i);
+EST_API void              est_predictions_free(est_predictions *predictions); /* NULL is fine */
+
+/* --- train_and_evaluate ------------------------------------------------------------------------------------------------ */
+
+typedef struct est_train_spec {
+    size_t               struct_size; /* filled by EST_TRAIN_SPEC */
+    est_input_fn         input_fn;
+    void                *input_user;
+    int64_t              max_steps; /* 0: until the input ends */
+    est_hooks            hooks;
+    est_saving_listeners saving_listeners;
+} est_train_spec;
+#define EST_TRAIN_SPEC(...) (&(const est_train_spec){ .struct_size = sizeof(est_train_spec), __VA_ARGS__ })
+
+typedef struct est_exporter est_exporter; /* estoc/exporter.h */
+
+typedef struct est_exporters {
+    est_exporter *const *data;
+    int                  n;
+} est_exporters;
+
+typedef struct est_eval_spec {
+    size_t        struct_size; /* filled by EST_EVAL_SPEC */
+    est_input_fn  input_fn;
+    void         *input_user;
+    int64_t       steps; /* 0: 100; EST_FOREVER: until the input ends */
+    const char   *name;
+    est_hooks     hooks;
+    est_exporters exporters;
+    double        start_delay_secs; /* 0: 120; EST_OFF: none; of a separate evaluator */
+    double        throttle_secs;    /* 0: 600; EST_OFF: none */
+} est_eval_spec;
+#define EST_EVAL_SPEC(...) (&(const est_eval_spec){ .struct_size = sizeof(est_eval_spec), __VA_ARGS__ })
+
+/* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
+ * gets the last evaluation, NULL when there was none. */
+EST_API EST_MUST_CHECK est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train,
+                                                         const est_eval_spec *eval, est_metrics **out);
+
+/* What a program should return for the status of its run: 0 for EST_OK, 75 for EST_CANCELLED by a signal (start it again
+ * and it goes on), else 1. */
+EST_API int est_exit_code(est_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

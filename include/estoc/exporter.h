@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exporting: trained models as SavedModels, by hand or by exporters after evaluations.
+ *
+ * An export is a directory <base>/<seconds since 1970> with saved_model.pb, variables/ and assets/, as TensorFlow Serving
+ * and tf.saved_model.load read it. It appears under its name only when it is complete and was checked: the exported graph
+ * is read back, run by this library on rows, and must give the model's own numbers. The rows are some of the batch that
+ * the estimator trained or evaluated with last; features that had none, and estimators that did neither, get made up ones.
+ *
+ * Threading: one thread at a time. */
+#ifndef ESTOC_EXPORTER_H
+#define ESTOC_EXPORTER_H
+
+#include "estoc/estimator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a served model is fed. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
+ * placeholder a feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training. */
+typedef struct est_serving_input {
+    const est_feature_spec *parse; /* [n_parse]: a parsing receiver; NULL: raw */
+    int                     n_parse;
+    const est_component    *raw; /* [n_raw]; shapes without the batch, which comes first */
+    int                     n_raw;
+    int64_t                 batch; /* 0: any */
+} est_serving_input;
+
+/* How to export. */
+typedef struct est_export_options {
+    size_t             struct_size; /* filled by EST_EXPORT */
+    est_serving_input  input;
+    const char        *checkpoint_path; /* NULL: the latest */
+    bool               as_text;         /* saved_model.pbtxt in place of .pb */
+    const char *const *assets_extra;    /* pairs: name under assets.extra/, file to copy */
+    int                n_assets_extra;  /* pairs */
+} est_export_options;
+#define EST_EXPORT(...) (&(const est_export_options){ .struct_size = sizeof(est_export_options), __VA_ARGS__ })
+
+/* Exports into a new directory below `base`, whose path goes into `path` (NULL: not wanted). The checkpoint is the one
+ * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none. A failure leaves the
+ * exports that are there as they were; EST_DATA_LOSS: the check found that the export answers otherwise than the model.
+ *
+ * Signatures: what model_fn gave by est_model_export_..., else all predictions as "serving_default". Those that classify
+ * and regress need a parsing receiver (or one raw string) and are left out with any other, with a line in the log. */
+EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimator, const char *base,
+                                                         const est_export_options *options,
+                                                         char                      path[EST_CHECKPOINT_PATH_MAX]);
+
+/* --- exporters ------------------------------------------------------------------------------------------------------- */
+
+/* current is better than best. */
+typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_metrics *current);
+
+/* What Latest, Final and Best need to know. */
+typedef struct est_exporter_options {
+    size_t             struct_size;     /* filled by EST_EXPORTER */
+    est_export_options saved_model;     /* checkpoint_path and struct_size are not looked at; copied */
+    int                exports_to_keep; /* 0: 5; EST_OFF: all; those with names of 10 digits count */
+    est_compare_fn     compare;         /* best: NULL: a smaller "loss" */
+    void              *compare_user;
+    const char *event_file_pattern; /* best: where earlier results are; NULL: "eval/" "*.tfevents.*"; "": nowhere */
+} est_exporter_options;
+#define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
+
+/* After every evaluation; at the end only; when the evaluation was better than all before. Made on the heap; NULL and an
+ * error when an argument is wrong or memory is out. */
+EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
+EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
+EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
+EST_API void          est_exporter_free(est_exporter *exporter); /* NULL is fine */
+
+/* Its name, borrowed until it is freed. */
+EST_API const char *est_exporter_name(const est_exporter *exporter);
+
+/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the path. */
+EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
+                                                      const char *export_path, const char *checkpoint_path,
+                                                      const est_metrics *metrics, bool is_the_final_export);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

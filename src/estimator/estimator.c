@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The estimator itself: made, freed, and what its four verbs share: the input, the model of a mode, values for its
+ * variables. */
+#include "estimator/estimator.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "estoc/saver.h"
+
+/* --- making one -------------------------------------------------------------------------------------------------------- */
+
+static est_status copy_warm_start(est_estimator *estimator, const est_warm_start *given)
+{
+    est_arena      *arena = estimator->arena;
+    est_warm_start *copy;
+    est_rename     *renames;
+    est_vocab_info *vocabs;
+    bool            failed;
+
+    if (given->struct_size == 0) return est_fail(EST_INVALID_ARGUMENT, "warm_start: make it with EST_WARM_START(...)");
+    if (given->path == NULL || given->path[0] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "warm_start.path: name the checkpoint to start from");
+    }
+    copy    = est_arena_alloc(arena, sizeof *copy);
+    renames = est_arena_alloc(arena, (size_t)(given->n_renames + 1) * sizeof *renames);
+    vocabs  = est_arena_alloc(arena, (size_t)(given->n_vocabs + 1) * sizeof *vocabs);
+    failed  = copy == NULL || renames == NULL || vocabs == NULL;
+    if (!failed) {
+        *copy           = *given;
+        copy->path      = est_arena_strdup(arena, given->path);
+        copy->variables = given->variables != NULL ? est_arena_strdup(arena, given->variables) : NULL;
+        failed          = copy->path == NULL || (given->variables != NULL && copy->variables == NULL);
+    }
+    for (int i = 0; !failed && i < given->n_renames; i++) {
+        renames[i] = (est_rename){ est_arena_strdup(arena, given->renames[i].variable),
+                                   est_arena_strdup(arena, given->renames[i].stored) };
+        failed     = renames[i].variable == NULL || renames[i].stored == NULL;
+    }
+    for (int i = 0; !failed && i < given->n_vocabs; i++) {
+        vocabs[i]           = given->vocabs[i];
+        vocabs[i].variable  = est_arena_strdup(arena, given->vocabs[i].variable);
+        vocabs[i].new_vocab = est_arena_strdup(arena, given->vocabs[i].new_vocab);
+        vocabs[i].old_vocab = est_arena_strdup(arena, given->vocabs[i].old_vocab);
+        failed              = vocabs[i].variable == NULL || vocabs[i].new_vocab == NULL || vocabs[i].old_vocab == NULL;
+    }
+    if (failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    copy->renames         = renames;
+    copy->vocabs          = vocabs;
+    estimator->warm_start = copy;
+    return EST_OK;
+}
+
+static est_status fill(est_estimator *estimator, const est_estimator_options *options)
+{
+    void *params;
+
+    estimator->arena = est_arena_create();
+    if (estimator->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    EST_TRY(est_run_config_resolve(options->config, options->model_dir, estimator->arena, &estimator->resolver,
+                                   &estimator->config));
+    estimator->task      = est_resolver_task(estimator->resolver);
+    estimator->model_dir = estimator->config.model_dir;
+    if (options->params_size > 0) {
+        params = est_arena_alloc(estimator->arena, options->params_size);
+        if (params == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+        memcpy(params, options->params, options->params_size);
+        estimator->params      = params;
+        estimator->params_size = options->params_size;
+    } else {
+        estimator->params = options->params;
+    }
+    if (options->warm_start != NULL) EST_TRY(copy_warm_start(estimator, options->warm_start));
+    return EST_OK;
+}
+
+est_status est_estimator_create(est_model_fn model_fn, const est_estimator_options *options, est_estimator **out)
+{
+    static const est_estimator_options defaults = { .struct_size = sizeof defaults };
+    est_estimator                     *estimator;
+    est_status                         status;
+
+    if (model_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "an estimator needs a model_fn, NULL was given");
+    if (options == NULL) options = &defaults;
+    if (options->struct_size != sizeof *options) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_estimator_options: make it with EST_ESTIMATOR(...)");
+    }
+    estimator = est_zalloc(sizeof *estimator);
+    if (estimator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    estimator->model_fn = model_fn;
+    status              = fill(estimator, options);
+    if (status != EST_OK) {
+        est_estimator_free(estimator);
+        return status;
+    }
+    *out = estimator;
+    return EST_OK;
+}
+
+void est_estimator_free(est_estimator *estimator)
+{
+    if (estimator == NULL) return;
+    est_rows_clear(&estimator->rows);
+    est_resolver_free(estimator->resolver);
+    est_arena_free(estimator->arena);
+    est_free(estimator);
+}
+
+const char *est_estimator_model_dir(const est_estimator *estimator)
+{
+    return estimator->model_dir;
+}
+
+const est_run_config *est_estimator_config(const est_estimator *estimator)
+{
+    return &estimator->config;
+}
+
+const est_task *est_estimator_task(const est_estimator *estimator)
+{
+    return estimator->task;
+}
+
+est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user)
+{
+    est_metric_extender  *extender = est_arena_alloc(estimator->arena, sizeof *extender);
+    est_metric_extender **last     = &estimator->extenders;
+
+    if (fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "add_metrics needs a function, NULL was given");
+    if (extender == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    while (*last != NULL) last = &(*last)->next;
+    *extender = (est_metric_extender){ .fn = fn, .user = user };
+    *last     = extender;
+    return EST_OK;
+}
+
+int est_exit_code(est_status status)
+{
+    return status == EST_OK ? 0 : status == EST_CANCELLED ? 75 : 1;
+}
+
+/* --- input and model --------------------------------------------------------------------------------------------------- */
+
+est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
+                               uint64_t seed, est_dataset **out)
+{
+    est_dataset      *dataset = NULL;
+    est_status        status;
+    est_input_context context = {
+        .mode                 = mode,
+        .params               = estimator->params,
+        .seed                 = seed != 0 ? seed : 1, /* where nothing was drawn any will do */
+        .n_pipelines          = 1,
+        .num_replicas_in_sync = 1,
+    };
+
+    if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
+    if (mode == EST_TRAIN && estimator->task->num_worker_replicas > 1) {
+        context.n_pipelines = estimator->task->num_worker_replicas;
+        context.pipeline    = estimator->task->global_id;
+    }
+    status = input_fn(&context, user, &dataset);
+    if (status == EST_OK && dataset == NULL)
+        status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK and no dataset");
+    if (status != EST_OK) return est_fail_context(status, "input_fn");
+    *out = dataset;
+    return EST_OK;
+}
+
+est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
+                               est_model **out)
+{
+    est_model *model = NULL;
+    est_status status;
+
+    EST_TRY(est_model_create(mode, &estimator->config, estimator->task, input, seed, &model));
+    est_log_info("Calling model_fn.");
+    status = est_model_build(model, estimator->model_fn, estimator->params);
+    for (est_metric_extender *e = estimator->extenders; status == EST_OK && mode == EST_EVAL && e != NULL;
+         e                      = e->next) {
+        status = e->fn(model, e->user);
+        if (status == EST_OK) status = est_model_status(model);
+    }
+    if (status != EST_OK) {
+        est_model_free(model);
+        return status;
+    }
+    est_log_info("Done calling model_fn.");
+    *out = model;
+    return EST_OK;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------------ */
+
+est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *step       = NULL;
+    est_status      status     = est_checkpoint_open(estimator->model_dir, &checkpoint);
+
+    if (status == EST_NOT_FOUND) {
+        *out = -1;
+        return EST_OK;
+    }
+    EST_TRY(status);
+    status = est_checkpoint_read(checkpoint, "global_step", &step);
+    if (status == EST_OK && (est_tensor_dtype(step) != EST_I64 || est_tensor_count(step) != 1)) {
+        status = est_fail(EST_DATA_LOSS, "%s: global_step is not one int64", est_checkpoint_path(checkpoint));
+    }
+    if (status == EST_OK) *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
+                                 const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX])
+{
+    est_restored    restored = { 0 };
+    const char     *from     = checkpoint_path != NULL ? checkpoint_path : estimator->model_dir;
+    est_checkpoint *there    = NULL;
+    est_status      status   = est_checkpoint_open(from, &there);
+
+    est_checkpoint_close(there);
+    if (status == EST_OK) { /* EST_NOT_FOUND from now on is a variable that it lacks */
+        EST_TRY(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored));
+        est_log_info("Restoring parameters from %s", restored.path);
+        if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
+        return est_session_init(session); /* what no checkpoint has: the state of metrics */
+    }
+    if (status != EST_NOT_FOUND || checkpoint_path != NULL) return status;
+    if (path != NULL) path[0] = '\0';
+    EST_TRY(est_session_init(session));
+    if (estimator->warm_start == NULL) return EST_OK;
+    return est_warm_start_apply(estimator->warm_start, model->graph, session);
+}
+
+/* --- metrics ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct named_value {
+    char  *name;
+    double value;
+} named_value;
+
+struct est_metrics {
+    named_value *values; /* [n] */
+    int          n;
+};
+
+est_status est_metrics_create(int n, est_metrics **out)
+{
+    est_metrics *metrics = est_zalloc(sizeof *metrics);
+
+    if (metrics != NULL) metrics->values = est_zalloc((size_t)(n + 1) * sizeof *metrics->values);
+    if (metrics == NULL || metrics->values == NULL) {
+        est_free(metrics);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+    }
+    metrics->n = n;
+    *out       = metrics;
+    return EST_OK;
+}
+
+est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double value)
+{
+    metrics->values[i] = (named_value){ est_strdup(name), value };
+    return metrics->values[i].name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const named_value *)a)->name, ((const named_value *)b)->name);
+}
+
+void est_metrics_sort(est_metrics *metrics)
+{
+    qsort(metrics->values, (size_t)metrics->n, sizeof *metrics->values, by_name);
+}
+
+int est_metrics_count(const est_metrics *metrics)
+{
+    return metrics->n;
+}
+
+const char *est_metrics_name(const est_metrics *metrics, int i)
+{
+    return metrics->values[i].name;
+}
+
+double est_metrics_value(const est_metrics *metrics, int i)
+{
+    return metrics->values[i].value;
+}
+
+double est_metrics_get(const est_metrics *metrics, const char *name)
+{
+    for (int i = 0; i < metrics->n; i++) {
+        if (strcmp(metrics->values[i].name, name) == 0) return metrics->values[i].value;
+    }
+    return NAN;
+}
+
+int64_t est_metrics_global_step(const est_metrics *metrics)
+{
+    return (int64_t)est_metrics_get(metrics, "global_step");
+}
+
+void est_metrics_free(est_metrics *metrics)
+{
+    if (metrics == NULL) return;
+    for (int i = 0; i < metrics->n; i++) est_free(metrics->values[i].name);
+    est_free(metrics->values);
+    est_free(metrics);
+}

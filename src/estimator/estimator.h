@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The estimator's own struct, and what train, evaluate, predict and export share. The public half is
+ * estoc/estimator.h. */
+#ifndef EST_ESTIMATOR_ESTIMATOR_H
+#define EST_ESTIMATOR_ESTIMATOR_H
+
+#include "base/alloc.h"
+#include "estimator/model.h"
+#include "estimator/rows.h"
+#include "estoc/estimator.h"
+#include "train/loop.h"
+
+/* What is saved beside the variables, to go on exactly where a run was. */
+#define EST_EXTRA_INPUT "estoc/input_position" /* uint8 [n]: est_iterator_save */
+#define EST_EXTRA_RUNS  "estoc/run_count"      /* int64: est_session_run_count */
+#define EST_EXTRA_SEED  "estoc/seed"           /* int64: of the graph's random operations */
+
+typedef struct est_metric_extender {
+    est_metric_fn               fn;
+    void                       *user;
+    struct est_metric_extender *next; /* called after this one */
+} est_metric_extender;
+
+struct est_estimator {
+    est_arena            *arena;
+    est_model_fn          model_fn;
+    const void           *params; /* a copy */
+    size_t                params_size;
+    est_run_config        config; /* no field has its default marker any more */
+    est_resolver         *resolver;
+    const est_task       *task;
+    const char           *model_dir;
+    const est_warm_start *warm_start; /* a copy in the arena; NULL: none */
+    est_metric_extender  *extenders;
+    est_rows              rows; /* of the input seen last; exports are tried on them */
+};
+
+/* Checks a configuration and fills in every default; strings are copied into the arena. The directory is made out from
+ * `model_dir` (of the Estimator), the configuration and the cluster's description. */
+EST_MUST_CHECK est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
+                                                 est_resolver **resolver, est_run_config *out);
+
+/* The dataset that input_fn makes for a mode. */
+EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
+                                              void *user, uint64_t seed, est_dataset **out);
+
+/* The model of a mode over an input, built, with the log lines around it. */
+EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,
+                                              uint64_t seed, est_model **out);
+
+/* The global step of the latest checkpoint; -1: there is none. */
+EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);
+
+/* Gives the variables of a session the values of a checkpoint (NULL: the latest), or, where there is none, of the warm
+ * start or of their initializers, saying so. `path` (may be NULL) gets the prefix that was restored, "" for none. */
+EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
+                                                const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX]);
+
+/* Applies the warm start to variables that have their initial values. */
+EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
+                                               est_session *session);
+
+/* est_train with listeners; train_and_evaluate's half. *out_step (may be NULL): the global step at the end. */
+EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
+                                              est_saving_listeners listeners, int64_t *out_step);
+
+/* Builds the list of metrics of an evaluation. */
+EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);
+EST_MUST_CHECK est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double value);
+void                      est_metrics_sort(est_metrics *metrics);
+
+#endif

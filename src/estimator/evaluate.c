@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evaluate: a checkpoint over an input; metrics as a list, as a log line and as a summary. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strbuf.h"
+#include "estimator/estimator.h"
+#include "estoc/ops.h"
+#include "train/summary_writer.h"
+
+/* The hook that counts evaluation steps, logs them and stops after the last; and sums the loss. */
+typedef struct eval_counter {
+    est_hook hook;
+    int64_t  steps; /* 0: until the input ends */
+    int64_t  done;
+    double   loss_sum;
+} eval_counter;
+
+static est_status counter_after_run(est_hook *hook, est_loop *loop)
+{
+    eval_counter *c    = EST_CONTAINER_OF(hook, eval_counter, hook);
+    int64_t       each = c->steps < 20 ? 1 : c->steps / 10;
+
+    c->done++;
+    c->loss_sum += est_loop_loss(loop);
+    if (c->steps == 0) return EST_OK;
+    if (c->done % each == 0 || c->done == c->steps) {
+        est_log_info("Evaluation [%" PRId64 "/%" PRId64 "]", c->done, c->steps);
+    }
+    if (c->done >= c->steps) est_loop_request_stop(loop, "all evaluation steps are done");
+    return EST_OK;
+}
+
+typedef struct evaluation {
+    est_estimator              *estimator;
+    const est_evaluate_options *options;
+    est_dataset                *input;
+    est_model                  *model;
+    est_hook                  **hooks;
+    int                         n_hooks;
+    eval_counter                counter;
+    char                        path[EST_CHECKPOINT_PATH_MAX];
+} evaluation;
+
+static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
+{
+    evaluation  *e       = user;
+    est_tensor  *step    = NULL;
+    est_session *session = est_loop_session(loop);
+
+    EST_TRY(est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path));
+    if (e->path[0] == '\0') {
+        est_log_info("Could not find trained model in model_dir: %s, running initialization to evaluate.",
+                     e->estimator->model_dir);
+    }
+    EST_TRY(est_session_read(session, "global_step", &step));
+    *global_step = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    e->counter.done     = 0;
+    e->counter.loss_sum = 0;
+    return EST_OK;
+}
+
+/* Model, hooks and counters of the evaluation as a loop. */
+static est_status open_loop(evaluation *e, est_loop **out)
+{
+    const est_model_metric_item *metrics = e->model->metrics.data;
+    est_arena                   *arena   = e->model->arena;
+    est_node                    *updates = est_arena_alloc(arena, (size_t)(e->model->metrics.n + 1) * sizeof *updates);
+
+    if (updates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an evaluation");
+    for (int i = 0; i < e->model->metrics.n; i++) updates[i] = metrics[i].metric.update;
+    return est_loop_open(&(est_loop_spec){ .graph      = e->model->graph,
+                                           .model_dir  = e->estimator->model_dir,
+                                           .session    = { .struct_size    = sizeof(est_session_options),
+                                                           .threads        = e->estimator->config.threads,
+                                                           .check_numerics = e->estimator->config.check_numerics },
+                                           .input      = e->input,
+                                           .feeds      = e->model->feeds.data,
+                                           .n_feeds    = e->model->feeds.n,
+                                           .loss       = e->model->loss,
+                                           .targets    = { updates, e->model->metrics.n },
+                                           .hooks      = { e->hooks, e->n_hooks },
+                                           .initialize = initialize,
+                                           .user       = e },
+                         out);
+}
+
+static est_status collect_hooks(evaluation *e)
+{
+    const est_model_hook *own = e->model->hooks.data;
+    int                   max = e->options->hooks.n + e->model->hooks.n + 1;
+
+    e->hooks = est_arena_alloc(e->model->arena, (size_t)max * sizeof *e->hooks);
+    if (e->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an evaluation");
+    e->counter             = (eval_counter){ .hook = { .after_run = counter_after_run }, .steps = e->options->steps };
+    e->hooks[e->n_hooks++] = &e->counter.hook;
+    for (int i = 0; i < e->options->hooks.n; i++) e->hooks[e->n_hooks++] = e->options->hooks.data[i];
+    for (int i = 0; i < e->model->hooks.n; i++) {
+        if (own[i].kind == EST_HOOK_EVALUATION) e->hooks[e->n_hooks++] = own[i].hook;
+    }
+    return EST_OK;
+}
+
+/* The metrics' values after the last batch. */
+static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
+{
+    const est_model_metric_item *items   = e->model->metrics.data;
+    int                          n       = e->model->metrics.n;
+    est_node                    *nodes   = est_arena_alloc(e->model->arena, (size_t)(n + 1) * sizeof *nodes);
+    est_tensor                 **values  = est_arena_alloc(e->model->arena, (size_t)(n + 1) * sizeof *values);
+    est_metrics                 *metrics = NULL;
+    est_status                   status;
+
+    if (nodes == NULL || values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+    for (int i = 0; i < n; i++) nodes[i] = est_cast(items[i].metric.value, EST_F64);
+    EST_TRY(est_graph_status(e->model->graph));
+    EST_TRY(est_metrics_create(n + 2, &metrics));
+    status = n > 0
+                 ? est_session_run(est_loop_session(loop), EST_NO_FEEDS, (est_nodes){ nodes, n }, EST_NO_NODES, values)
+                 : EST_OK;
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        status = est_metrics_set(metrics, i, items[i].name, *(const double *)est_tensor_data(values[i]));
+    }
+    for (int i = 0; i < n; i++) est_tensor_free(values[i]);
+    if (status == EST_OK) {
+        double mean = e->counter.done > 0 ? e->counter.loss_sum / (double)e->counter.done : NAN;
+
+        status = est_metrics_set(metrics, n, "loss", mean);
+    }
+    if (status == EST_OK) {
+        status = est_metrics_set(metrics, n + 1, "global_step", (double)est_loop_global_step(loop));
+    }
+    if (status != EST_OK) {
+        est_metrics_free(metrics);
+        return status;
+    }
+    est_metrics_sort(metrics);
+    *out = metrics;
+    return EST_OK;
+}
+
+/* The log line, and one event in the evaluation's directory. */
+static est_status publish(const evaluation *e, const est_metrics *metrics)
+{
+    int64_t             step = est_metrics_global_step(metrics);
+    est_strbuf          line = { 0 }, dir = { 0 };
+    est_summary_writer *writer = NULL;
+    est_status          status;
+
+    est_strbuf_printf(&dir, "%s/eval%s%s", e->estimator->model_dir, e->options->name != NULL ? "_" : "",
+                      e->options->name != NULL ? e->options->name : "");
+    status = est_strbuf_status(&dir);
+    if (status == EST_OK) status = est_summary_writer_create(est_strbuf_text(&dir), "", &writer);
+    if (status == EST_OK) {
+        est_summary_begin(writer, step);
+        for (int i = 0; i < est_metrics_count(metrics); i++) {
+            const char *name = est_metrics_name(metrics, i);
+
+            est_strbuf_printf(&line, "%s%s = %.9g", i > 0 ? ", " : "", name, est_metrics_value(metrics, i));
+            if (strcmp(name, "global_step") != 0) est_summary_add_scalar(writer, name, est_metrics_value(metrics, i));
+        }
+        est_log_info("Saving dict for global step %" PRId64 ": %s", step, est_strbuf_text(&line));
+        if (e->path[0] != '\0') {
+            est_log_info("Saving 'checkpoint_path' summary for global step %" PRId64 ": %s", step, e->path);
+            est_summary_add_text(writer, "checkpoint_path", (est_str){ e->path, strlen(e->path) });
+        }
+        est_summary_end(writer);
+        est_summary_writer_free(writer);
+    }
+    est_strbuf_clear(&line);
+    est_strbuf_clear(&dir);
+    return status;
+}
+
+static void log_time(const char *format)
+{
+    time_t    now = (time_t)(est_wall_ns() / EST_NS_PER_SEC);
+    char      text[80];
+    struct tm parts;
+
+    gmtime_r(&now, &parts);
+    if (strftime(text, sizeof text, format, &parts) > 0) est_log_info("%s", text);
+}
+
+static est_status run(evaluation *e, est_metrics **out)
+{
+    est_loop  *loop = NULL;
+    est_status status;
+    int64_t    start = est_now_ns();
+
+    EST_TRY(collect_hooks(e));
+    log_time("Starting evaluation at %Y-%m-%dT%H:%M:%S");
+    EST_TRY(open_loop(e, &loop));
+    status = est_loop_run(loop);
+    if (status == EST_OK && est_stop_signal() != 0) {
+        status = est_fail(EST_CANCELLED, "%s during an evaluation", est_stop_signal_name());
+    }
+    if (status == EST_OK && e->counter.done == 0) {
+        status = est_fail(EST_INVALID_ARGUMENT, "the input of the evaluation has no batch; see its input_fn");
+    }
+    if (status == EST_OK) status = read_metrics(e, loop, out);
+    if (status == EST_OK) status = est_rows_record(&e->estimator->rows, e->model, loop);
+    est_loop_free(loop);
+    EST_TRY(status);
+    est_log_info("Inference Time : %0.5fs", (double)(est_now_ns() - start) / EST_NS_PER_SEC);
+    log_time("Finished evaluation at %Y-%m-%d-%H:%M:%S");
+    return EST_OK;
+}
+
+est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
+{
+    evaluation   e       = { .estimator = estimator, .options = options };
+    est_metrics *metrics = NULL;
+    est_status   status;
+
+    if (options == NULL || options->struct_size != sizeof *options) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_evaluate_options: make it with EST_EVALUATE_OPTIONS(...)");
+    }
+    if (options->steps < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; it must be above 0, or 0 for all of the input",
+                        options->steps);
+    }
+    if (!estimator->config.no_signals) est_signals_catch();
+    status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
+                                 &e.input);
+    if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
+    if (status == EST_OK) status = run(&e, &metrics);
+    if (status == EST_OK) status = publish(&e, metrics);
+    if (!estimator->config.no_signals) est_signals_release();
+    est_model_free(e.model);
+    est_dataset_free(e.input);
+    if (status != EST_OK) {
+        est_metrics_free(metrics);
+        return est_fail_context(status, "evaluate");
+    }
+    *out = metrics;
+    return EST_OK;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * est_export_saved_model: a trained model as a directory that servers read.
+ *
+ * Everything is written below <base>/temp-<seconds>, checked there, and only then gets its name in one step (X1). A
+ * failure at any moment leaves the exports that were there and, unless the process dies, no temporary directory (X2). */
+#include "estimator/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/strbuf.h"
+#include "format/bundle.h"
+#include "format/graph_text.h"
+
+#define ATTEMPTS_MAX 10 /* to find a second that has no export yet */
+
+typedef struct job {
+    est_estimator            *estimator;
+    const est_export_options *options;
+    est_export_model          e;
+    est_arena                *arena;
+    char                     *temp, *final;
+} job;
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an export");
+}
+
+/* --- the directory --------------------------------------------------------------------------------------------------- */
+
+static est_status make_temp(const char *path, bool *made)
+{
+    bool broken = EST_FAULT_POINT("export.mkdir");
+
+    if (broken) errno = ENOSPC;
+    *made = !broken && mkdir(path, 0777) == 0;
+    if (*made || errno == EEXIST) return EST_OK;
+    return est_fail(est_status_from_errno(errno), "cannot create directory %s: %s", path, strerror(errno));
+}
+
+/* Makes temp-<now>, for a second that no export has. */
+static est_status choose_directory(job *x, const char *base)
+{
+    EST_TRY(est_dir_create(base));
+    for (int attempt = 1;; attempt++) {
+        int64_t now  = est_wall_ns() / EST_NS_PER_SEC;
+        bool    made = false;
+
+        x->final = est_arena_printf(x->arena, "%s/%" PRId64, base, now);
+        x->temp  = est_arena_printf(x->arena, "%s/temp-%" PRId64, base, now);
+        if (x->final == NULL || x->temp == NULL) return no_memory();
+        if (!est_file_exists(x->final)) {
+            est_status status = make_temp(x->temp, &made);
+
+            if (!made) x->temp = NULL; /* nothing of ours to remove */
+            EST_TRY(status);
+        } else {
+            x->temp = NULL;
+        }
+        if (made) return EST_OK;
+        if (attempt == ATTEMPTS_MAX) {
+            return est_fail(EST_ALREADY_EXISTS, "%s: found no name for an export in %d seconds, the last was %s", base,
+                            attempt, x->final);
+        }
+        est_log_warn("Directory %s already exists; retrying (attempt %d/%d)", x->final, attempt, ATTEMPTS_MAX);
+        est_sleep_ns(EST_NS_PER_SEC);
+    }
+}
+
+/* X1. When the new name could not be made durable the export is taken back: what a caller was told is what there is. */
+static est_status publish(const job *x)
+{
+    est_status status = est_file_commit(x->temp, x->final);
+
+    if (status != EST_OK && !est_file_exists(x->temp)) (void)rename(x->final, x->temp);
+    return status;
+}
+
+/* --- files ----------------------------------------------------------------------------------------------------------- */
+
+static const char *within(const job *x, const char *name)
+{
+    return est_arena_printf(x->arena, "%s/%s", x->temp, name);
+}
+
+static est_status write_variables(const job *x, const est_def_names *names)
+{
+    const char        *dir = within(x, "variables"), *prefix = within(x, "variables/variables");
+    est_bundle_writer *writer = NULL;
+    est_status         status;
+
+    if (dir == NULL || prefix == NULL) return no_memory();
+    EST_TRY(est_dir_create(dir)); /* there even without variables, as TensorFlow has it */
+    if (names->n == 0) return EST_OK;
+    EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
+    status = EST_OK;
+    for (int i = 0; i < names->n && status == EST_OK; i++) {
+        est_tensor *value = NULL;
+
+        status = est_session_read(x->e.session, names->items[i], &value);
+        if (status == EST_OK) status = est_bundle_add(writer, names->items[i], value);
+        est_tensor_free(value);
+    }
+    if (status == EST_OK) status = est_bundle_finish(writer);
+    est_bundle_writer_free(writer);
+    return status;
+}
+
+static est_status write_message(const job *x, const est_wire_writer *w)
+{
+    const char *path = within(x, "saved_model.pb");
+
+    return path == NULL ? no_memory() : est_file_replace(path, w->data, w->size);
+}
+
+/* In place of the message, which the check has read. */
+static est_status write_text(const job *x, const est_wire_writer *w)
+{
+    const char *path = within(x, "saved_model.pbtxt"), *message = within(x, "saved_model.pb");
+    est_strbuf  text = { 0 };
+    est_status  status;
+
+    if (path == NULL || message == NULL) return no_memory();
+    status = est_saved_model_text((est_str){ (const char *)w->data, w->size }, &text);
+    if (status == EST_OK) status = est_strbuf_status(&text);
+    if (status == EST_OK) status = est_file_replace(path, est_strbuf_text(&text), text.size);
+    if (status == EST_OK) status = est_file_remove(message);
+    est_strbuf_clear(&text);
+    return status;
+}
+
+/* A name below assets.extra/ must stay below it. */
+static bool is_inside(const char *name)
+{
+    if (name == NULL || name[0] == '\0' || name[0] == '/') return false;
+    for (const char *part = name; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) return false;
+    }
+    return true;
+}
+
+static est_status copy_extra(const job *x, const char *name, const char *from)
+{
+    char      *to = est_arena_printf(x->arena, "%s/assets.extra/%s", x->temp, name), *slash;
+    char      *bytes;
+    size_t     size;
+    est_status status;
+
+    if (to == NULL) return no_memory();
+    slash  = strrchr(to, '/');
+    *slash = '\0';
+    EST_TRY(est_dir_create(to));
+    *slash = '/';
+    EST_TRY(est_file_read(from, &bytes, &size));
+    status = est_file_replace(to, bytes, size);
+    est_free(bytes);
+    return status;
+}
+
+static est_status copy_extras(const job *x)
+{
+    const est_export_options *o = x->options;
+
+    for (int i = 0; i < o->n_assets_extra; i++) {
+        const char *name = o->assets_extra[2 * i], *from = o->assets_extra[2 * i + 1];
+
+        if (!is_inside(name) || from == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "assets_extra %d: \"%s\" is no name below assets.extra/; it takes pairs of name and file",
+                            i, name != NULL ? name : "");
+        }
+        EST_TRY(copy_extra(x, name, from));
+    }
+    return EST_OK;
+}
+
+/* --- the model ------------------------------------------------------------------------------------------------------- */
+
+static est_status make_model(job *x)
+{
+    est_estimator *estimator = x->estimator;
+    est_model     *model;
+
+    EST_TRY(
+        est_model_create(EST_PREDICT, &estimator->config, estimator->task, NULL, estimator->config.seed, &x->e.model));
+    model = x->e.model;
+    EST_TRY(est_receiver_build(&x->options->input, model, &x->e.receiver));
+    est_log_info("Calling model_fn.");
+    EST_TRY(est_model_build(model, estimator->model_fn, estimator->params));
+    est_log_info("Done calling model_fn.");
+    EST_TRY(est_receiver_name(&x->e.receiver, model));
+    return est_export_signatures(&x->e);
+}
+
+static est_status restore_model(job *x)
+{
+    est_estimator *estimator = x->estimator;
+    char           path[EST_CHECKPOINT_PATH_MAX];
+
+    EST_TRY(est_session_create(x->e.model->graph, EST_SESSION(.threads = estimator->config.threads), &x->e.session));
+    EST_TRY(est_estimator_restore(estimator, x->e.model, x->e.session, x->options->checkpoint_path, path));
+    if (path[0] != '\0' || estimator->warm_start != NULL) return EST_OK;
+    return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
+                    estimator->model_dir);
+}
+
+static est_status write_all(job *x, const char *base)
+{
+    est_saved_model saved;
+    est_def_names   variables = { 0 };
+    est_wire_writer w         = { 0 };
+    est_status      status;
+
+    est_saved_model_init(&saved, x->arena);
+    EST_TRY(est_export_meta_graph(&x->e, &saved, &variables));
+    status = est_saved_model_put(&w, &saved);
+    if (status == EST_OK) status = est_wire_writer_status(&w);
+    if (status == EST_OK) status = choose_directory(x, base);
+    if (status == EST_OK) status = write_variables(x, &variables);
+    if (status == EST_OK) status = write_message(x, &w);
+    if (status == EST_OK) status = est_export_check(&x->e, &x->estimator->rows, x->temp);
+    if (status == EST_OK) status = copy_extras(x);
+    if (status == EST_OK && x->options->as_text) status = write_text(x, &w);
+    est_wire_writer_clear(&w);
+    return status == EST_OK ? publish(x) : status;
+}
+
+/* X2. What the failure was stays the error. */
+static void drop_temp(const job *x, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    if (est_dir_remove(x->temp) != EST_OK) est_log_warn("an unfinished export stays: %s", est_error_message());
+    (void)est_error_raise(&error);
+}
+
+static est_status check_options(const est_export_options *options)
+{
+    if (options->n_assets_extra < 0 || (options->n_assets_extra > 0 && options->assets_extra == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "n_assets_extra is %d and assets_extra %s", options->n_assets_extra,
+                        options->assets_extra != NULL ? "is set" : "NULL");
+    }
+    return EST_OK;
+}
+
+est_status est_export_saved_model(est_estimator *estimator, const char *base, const est_export_options *options,
+                                  char path[EST_CHECKPOINT_PATH_MAX])
+{
+    est_export_options own;
+    job                x = { .estimator = estimator, .options = &own };
+    est_status         status;
+
+    EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
+    EST_TRY(check_options(&own));
+    if (base == NULL || base[0] == '\0' || strlen(base) + 32 > EST_CHECKPOINT_PATH_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "export: the directory to export to has %s",
+                        base == NULL || base[0] == '\0' ? "no name" : "too long a name");
+    }
+    x.arena = est_arena_create();
+    status  = x.arena == NULL ? no_memory() : make_model(&x);
+    if (status == EST_OK) status = restore_model(&x);
+    if (status == EST_OK) status = write_all(&x, base);
+    if (status == EST_OK) {
+        est_log_info("SavedModel written to: %s", x.final);
+        if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", x.final);
+    } else if (x.temp != NULL) {
+        drop_temp(&x, status);
+    }
+    est_session_free(x.e.session);
+    est_model_free(x.e.model);
+    est_arena_free(x.arena);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "export");
+}

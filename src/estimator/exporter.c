@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exporters: which evaluations are followed by an export, and which exports are kept. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/strbuf.h"
+#include "estimator/estimator.h"
+#include "estoc/exporter.h"
+#include "train/eval_results.h"
+
+#define KEEP_DEFAULT    5
+#define PATTERN_DEFAULT "eval/*.tfevents.*"
+#define VERSION_DIGITS  10 /* of the seconds since 1970 from 2001 to 2286 */
+
+typedef enum exporter_kind { KIND_LATEST = 0, KIND_FINAL, KIND_BEST } exporter_kind;
+
+struct est_exporter {
+    exporter_kind      kind;
+    est_arena         *arena;
+    const char        *name;
+    est_export_options saved_model; /* lists in the arena, default values owned */
+    int                n_specs;     /* whose default values were copied */
+    int                keep;        /* 0: all */
+    est_compare_fn     compare;     /* NULL: a smaller loss */
+    void              *compare_user;
+    const char        *pattern; /* "": none */
+
+    char        *model_dir; /* whose event files were read; NULL: none yet */
+    est_metrics *best;      /* NULL: none is known */
+    bool         exported;  /* by this object */
+};
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an exporter");
+}
+
+/* --- making one ------------------------------------------------------------------------------------------------------ */
+
+static est_status copy_text(est_exporter *x, const char *text, const char **out)
+{
+    *out = est_arena_strdup(x->arena, text != NULL ? text : "");
+    return *out != NULL ? EST_OK : no_memory();
+}
+
+static est_status copy_specs(est_exporter *x, est_serving_input *input)
+{
+    est_feature_spec *specs = est_arena_alloc(x->arena, (size_t)input->n_parse * sizeof *specs);
+
+    if (specs == NULL) return no_memory();
+    for (int i = 0; i < input->n_parse; i++) {
+        const est_tensor *value = input->parse[i].default_value;
+        est_tensor       *copy  = NULL;
+
+        specs[i]               = input->parse[i];
+        specs[i].default_value = NULL;
+        EST_TRY(copy_text(x, input->parse[i].name, &specs[i].name));
+        if (value != NULL) {
+            EST_TRY(est_tensor_create_from(est_tensor_dtype(value), *est_tensor_shape(value), est_tensor_data(value),
+                                           &copy));
+            specs[i].default_value = copy;
+        }
+        x->saved_model.input.parse = specs;
+        x->n_specs                 = i + 1;
+    }
+    return EST_OK;
+}
+
+static est_status copy_raw(est_exporter *x, est_serving_input *input)
+{
+    est_component *raw = est_arena_alloc(x->arena, (size_t)input->n_raw * sizeof *raw);
+
+    if (raw == NULL) return no_memory();
+    for (int i = 0; i < input->n_raw; i++) {
+        raw[i] = input->raw[i];
+        EST_TRY(copy_text(x, input->raw[i].name, &raw[i].name));
+    }
+    x->saved_model.input.raw = raw;
+    return EST_OK;
+}
+
+static est_status copy_saved_model(est_exporter *x, const est_export_options *given)
+{
+    est_serving_input input = given->input;
+    const char      **extra = est_arena_alloc(x->arena, (2 * (size_t)given->n_assets_extra + 1) * sizeof *extra);
+
+    x->saved_model                 = *given;
+    x->saved_model.struct_size     = sizeof x->saved_model;
+    x->saved_model.checkpoint_path = NULL;
+    x->saved_model.input.parse     = NULL;
+    x->saved_model.input.raw       = NULL;
+    if (extra == NULL) return no_memory();
+    if (input.parse != NULL && input.n_parse > 0) EST_TRY(copy_specs(x, &input));
+    if (input.raw != NULL && input.n_raw > 0) EST_TRY(copy_raw(x, &input));
+    for (int i = 0; i < 2 * given->n_assets_extra; i++) EST_TRY(copy_text(x, given->assets_extra[i], &extra[i]));
+    if (given->n_assets_extra > 0) x->saved_model.assets_extra = extra;
+    return EST_OK;
+}
+
+static est_status check_options(const char *name, const est_exporter_options *o)
+{
+    if (name == NULL || name[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "an exporter needs a name");
+    if (strchr(name, '/') != NULL || strcmp(name, "..") == 0 || strcmp(name, ".") == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: its name is that of a directory and takes no /", name);
+    }
+    if (o->exports_to_keep < 0 && o->exports_to_keep != EST_OFF) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "exporter %s: exports_to_keep is %d; it takes a number, 0 for %d, or EST_OFF", name,
+                        o->exports_to_keep, KEEP_DEFAULT);
+    }
+    if (o->saved_model.n_assets_extra < 0 ||
+        (o->saved_model.n_assets_extra > 0 && o->saved_model.assets_extra == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: n_assets_extra is %d and there are none", name,
+                        o->saved_model.n_assets_extra);
+    }
+    if (o->saved_model.input.parse == NULL && o->saved_model.input.raw == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: saved_model.input must say what the model is fed", name);
+    }
+    return EST_OK;
+}
+
+static est_status fill(est_exporter *x, const char *name, const est_exporter_options *given)
+{
+    est_exporter_options o;
+
+    EST_TRY(est_options_take("EST_EXPORTER", given, &o, sizeof o));
+    EST_TRY(check_options(name, &o));
+    x->arena = est_arena_create();
+    if (x->arena == NULL) return no_memory();
+    x->keep         = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
+    x->compare      = o.compare;
+    x->compare_user = o.compare_user;
+    EST_TRY(copy_text(x, name, &x->name));
+    EST_TRY(copy_text(x, o.event_file_pattern != NULL ? o.event_file_pattern : PATTERN_DEFAULT, &x->pattern));
+    return copy_saved_model(x, &o.saved_model);
+}
+
+static est_exporter *create(exporter_kind kind, const char *name, const est_exporter_options *options)
+{
+    est_exporter *x = est_zalloc(sizeof *x);
+
+    if (x == NULL) {
+        (void)no_memory();
+        return NULL;
+    }
+    x->kind = kind;
+    if (fill(x, name, options) == EST_OK) return x;
+    est_exporter_free(x);
+    return NULL;
+}
+
+est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(KIND_LATEST, name, options);
+}
+
+est_exporter *est_final_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(KIND_FINAL, name, options);
+}
+
+est_exporter *est_best_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(KIND_BEST, name != NULL ? name : "best_exporter", options);
+}
+
+void est_exporter_free(est_exporter *x)
+{
+    if (x == NULL) return;
+    for (int i = 0; i < x->n_specs; i++) {
+        est_tensor_free((est_tensor *)(uintptr_t)x->saved_model.input.parse[i].default_value);
+    }
+    est_metrics_free(x->best);
+    est_free(x->model_dir);
+    est_arena_free(x->arena);
+    est_free(x);
+}
+
+const char *est_exporter_name(const est_exporter *exporter)
+{
+    return exporter->name;
+}
+
+/* --- garbage collection ---------------------------------------------------------------------------------------------- */
+
+static int is_version(const struct dirent *entry)
+{
+    size_t n = strspn(entry->d_name, "0123456789");
+
+    return n == VERSION_DIGITS && entry->d_name[n] == '\0';
+}
+
+/* Removes all but the newest. One that cannot be removed is no reason to fail a training. */
+static est_status collect_garbage(const est_exporter *x, const char *base)
+{
+    struct dirent **entries = NULL;
+    int             n       = x->keep > 0 ? scandir(base, &entries, is_version, alphasort) : 0;
+    est_status      status  = EST_OK;
+
+    if (n < 0) return est_fail(est_status_from_errno(errno), "%s: cannot be listed: %s", base, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        est_strbuf path = { 0 };
+
+        est_strbuf_printf(&path, "%s/%s", base, entries[i]->d_name);
+        free(entries[i]); /* the C library's */
+        if (status == EST_OK) status = est_strbuf_status(&path);
+        if (status == EST_OK && i < n - x->keep && est_dir_exists(est_strbuf_text(&path)) &&
+            est_dir_remove(est_strbuf_text(&path)) != EST_OK) {
+            est_log_warn("Can not delete %s recursively: %s", est_strbuf_text(&path), est_error_message());
+        }
+        est_strbuf_clear(&path);
+    }
+    free(entries);
+    return status;
+}
+
+/* --- best ------------------------------------------------------------------------------------------------------------ */
+
+static est_status is_better(const est_exporter *x, const est_metrics *best, const est_metrics *current, bool *out)
+{
+    double before = est_metrics_get(best, "loss"), now = est_metrics_get(current, "loss");
+
+    if (x->compare != NULL) {
+        *out = x->compare(x->compare_user, best, current);
+        return EST_OK;
+    }
+    for (int i = 0; i < 2; i++) {
+        const est_metrics *metrics = i == 0 ? best : current;
+        bool               has     = false;
+
+        for (int k = 0; k < est_metrics_count(metrics); k++)
+            has = has || strcmp(est_metrics_name(metrics, k), "loss") == 0;
+        if (!has) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "the %s evaluation has no metric loss; give the exporter a compare function",
+                            i == 0 ? "best" : "current");
+        }
+    }
+    *out = before > now;
+    return EST_OK;
+}
+
+static est_status copy_metrics(const est_metrics *from, est_metrics **out)
+{
+    est_metrics *copy   = NULL;
+    est_status   status = est_metrics_create(est_metrics_count(from), &copy);
+
+    for (int i = 0; i < est_metrics_count(from) && status == EST_OK; i++) {
+        status = est_metrics_set(copy, i, est_metrics_name(from, i), est_metrics_value(from, i));
+    }
+    if (status != EST_OK) {
+        est_metrics_free(copy);
+        return status;
+    }
+    *out = copy;
+    return EST_OK;
+}
+
+static est_status metrics_of(const est_eval_result *result, est_metrics **out)
+{
+    est_metrics *metrics = NULL;
+    bool         stepped = est_eval_result_find(result, "global_step") != NULL;
+    est_status   status  = est_metrics_create(result->n + !stepped, &metrics);
+
+    for (int i = 0; i < result->n && status == EST_OK; i++) {
+        status = est_metrics_set(metrics, i, result->metrics[i].name, result->metrics[i].value);
+    }
+    if (status == EST_OK && !stepped) {
+        status = est_metrics_set(metrics, result->n, "global_step", (double)result->step);
+    }
+    if (status != EST_OK) {
+        est_metrics_free(metrics);
+        return status;
+    }
+    est_metrics_sort(metrics);
+    *out = metrics;
+    return EST_OK;
+}
+
+static est_status best_of(const est_exporter *x, const est_eval_results *results, est_metrics **out)
+{
+    est_metrics *best = NULL;
+
+    for (int i = 0; i < results->n; i++) {
+        est_metrics *candidate = NULL;
+        bool         better    = best == NULL;
+        est_status   status    = metrics_of(&results->data[i], &candidate);
+
+        if (status == EST_OK && best != NULL) status = is_better(x, best, candidate, &better);
+        if (status != EST_OK) {
+            est_metrics_free(candidate);
+            est_metrics_free(best);
+            return status;
+        }
+        est_metrics_free(better ? best : candidate);
+        if (better) best = candidate;
+    }
+    *out = best;
+    return EST_OK;
+}
+
+/* The best of the evaluations that an earlier run left; NULL: there are none. */
+static est_status load_best(est_exporter *x, const char *model_dir)
+{
+    est_eval_results results = { 0 };
+    est_strbuf       pattern = { 0 };
+    est_metrics     *best    = NULL;
+    char            *dir     = est_strdup(model_dir);
+    est_status       status;
+
+    est_log_info("Loading best metric from event files.");
+    est_strbuf_printf(&pattern, "%s/%s", model_dir, x->pattern);
+    status = dir == NULL ? no_memory() : est_strbuf_status(&pattern);
+    if (status == EST_OK) status = est_eval_results_glob(&results, est_strbuf_text(&pattern));
+    if (status == EST_OK) status = best_of(x, &results, &best);
+    est_eval_results_clear(&results);
+    est_strbuf_clear(&pattern);
+    if (status != EST_OK) {
+        est_free(dir);
+        return status;
+    }
+    est_free(x->model_dir);
+    est_metrics_free(x->best);
+    x->model_dir = dir;
+    x->best      = best;
+    return EST_OK;
+}
+
+/* Whether an evaluation is to be followed by an export. The first of an object is, even when it is worse than what an
+ * earlier run had: TensorFlow has it so, and the directory of a new run would stay empty otherwise. */
+static est_status wants_best(est_exporter *x, const est_estimator *estimator, const est_metrics *metrics, bool *out)
+{
+    const char *model_dir = est_estimator_model_dir(estimator);
+
+    if (x->pattern[0] != '\0' && (x->model_dir == NULL || strcmp(x->model_dir, model_dir) != 0)) {
+        EST_TRY(load_best(x, model_dir));
+    }
+    *out = x->best == NULL || !x->exported;
+    if (*out) return EST_OK;
+    return is_better(x, x->best, metrics, out);
+}
+
+/* --- exporting ------------------------------------------------------------------------------------------------------- */
+
+static est_status export_now(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path)
+{
+    est_export_options options = x->saved_model;
+
+    options.checkpoint_path = checkpoint_path;
+    return est_export_saved_model(estimator, base, &options, NULL);
+}
+
+static est_status export_best(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
+                              const est_metrics *metrics)
+{
+    est_metrics *best   = NULL;
+    bool         wanted = false;
+    est_status   status;
+
+    if (metrics == NULL) return est_fail(EST_INVALID_ARGUMENT, "exporter %s: there are no metrics to compare", x->name);
+    EST_TRY(wants_best(x, estimator, metrics, &wanted));
+    if (!wanted) return EST_OK;
+    est_log_info("Performing best model export.");
+    EST_TRY(copy_metrics(metrics, &best));
+    status = export_now(x, estimator, base, checkpoint_path);
+    if (status != EST_OK) {
+        est_metrics_free(best);
+        return status;
+    }
+    est_metrics_free(x->best);
+    x->best     = best;
+    x->exported = true;
+    return collect_garbage(x, base);
+}
+
+est_status est_exporter_export(est_exporter *x, est_estimator *estimator, const char *export_path,
+                               const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export)
+{
+    switch (x->kind) {
+    case KIND_LATEST:
+        EST_TRY(export_now(x, estimator, export_path, checkpoint_path));
+        return collect_garbage(x, export_path);
+    case KIND_FINAL:
+        if (!is_the_final_export) return EST_OK;
+        est_log_info("Performing the final export in the end of training.");
+        return export_now(x, estimator, export_path, checkpoint_path);
+    case KIND_BEST: return export_best(x, estimator, export_path, checkpoint_path, metrics);
+    }
+    return EST_OK;
+}

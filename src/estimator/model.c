@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model that a model_fn describes: its graph, what is fed, what comes out. */
+#include "estimator/model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "estoc/layers.h"
+#include "estoc/ops.h"
+
+static const char *const mode_names[] = { "train", "eval", "infer" };
+
+/* --- making and freeing ---------------------------------------------------------------------------------------------- */
+
+est_status est_model_create(est_mode mode, const est_run_config *config, const est_task *task, const est_dataset *input,
+                            uint64_t seed, est_model **out)
+{
+    est_model *model = est_zalloc(sizeof *model);
+    est_status status;
+
+    if (model == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    model->arena = est_arena_create();
+    status       = model->arena == NULL ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model")
+                                        : est_graph_create(seed, &model->graph);
+    if (status != EST_OK) {
+        est_model_free(model);
+        return status;
+    }
+    model->mode             = mode;
+    model->config           = config;
+    model->task             = task;
+    model->input            = input;
+    model->feeds.item       = sizeof(est_loop_feed);
+    model->predictions.item = sizeof(est_named_node);
+    model->metrics.item     = sizeof(est_model_metric_item);
+    model->exports.item     = sizeof(est_model_export);
+    model->summaries.item   = sizeof(est_model_summary);
+    model->hooks.item       = sizeof(est_model_hook);
+    *out                    = model;
+    return EST_OK;
+}
+
+void est_model_free(est_model *model)
+{
+    est_model_hook *hooks;
+
+    if (model == NULL) return;
+    hooks = model->hooks.data;
+    for (int i = 0; i < model->hooks.n; i++) est_hook_free(hooks[i].hook);
+    est_map_clear(&model->receiver);
+    est_map_clear(&model->nodes);
+    est_graph_free(model->graph);
+    est_arena_free(model->arena);
+    est_free(model);
+}
+
+/* Keeps the thread's last error if it is the first. */
+static void model_fail(est_model *model, est_status status)
+{
+    if (model->failed != EST_OK) return;
+    model->failed = status;
+    est_error_take(status, &model->error);
+}
+
+est_status est_model_status(const est_model *model)
+{
+    if (model->failed != EST_OK) return est_error_raise(&model->error);
+    return est_graph_status(model->graph);
+}
+
+/* Room for one more at the end of a list, zeroed; NULL when memory is out, which the model then reports. Old blocks stay
+ * in the arena: lists are short. */
+static void *list_add(est_model *model, est_model_list *list)
+{
+    if (list->n == list->capacity) {
+        int   capacity = list->capacity > 0 ? 2 * list->capacity : 8;
+        void *data     = est_arena_alloc(model->arena, (size_t)capacity * list->item);
+
+        if (data == NULL) {
+            model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+            return NULL;
+        }
+        if (list->n > 0) memcpy(data, list->data, (size_t)list->n * list->item);
+        list->data     = data;
+        list->capacity = capacity;
+    }
+    return (char *)list->data + (size_t)list->n++ * list->item;
+}
+
+static const char *keep_name(est_model *model, const char *name, const char *what)
+{
+    const char *copy = NULL;
+
+    if (name == NULL || name[0] == '\0') {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "%s needs a name", what));
+        return NULL;
+    }
+    copy = est_arena_strdup(model->arena, name);
+    if (copy == NULL) model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+    return copy;
+}
+
+est_graph *est_model_graph(est_model *model)
+{
+    return model->graph;
+}
+
+const est_run_config *est_model_config(const est_model *model)
+{
+    return model->config;
+}
+
+const est_task *est_model_task(const est_model *model)
+{
+    return model->task;
+}
+
+est_node est_model_global_step(est_model *model)
+{
+    return est_global_step(model->graph);
+}
+
+/* --- input ------------------------------------------------------------------------------------------------------------ */
+
+bool est_model_has(const est_model *model, const char *name)
+{
+    if (model->input != NULL) return est_dataset_find(model->input, name) >= 0;
+    return est_map_get(&model->receiver, name) != NULL;
+}
+
+static est_status remember_node(est_model *model, est_map *map, const char *name, est_node node)
+{
+    est_node *kept = est_arena_alloc(model->arena, sizeof *kept);
+
+    if (kept == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    *kept = node;
+    return est_map_put(map, name, kept);
+}
+
+est_status est_model_receive(est_model *model, const char *name, est_node node)
+{
+    return remember_node(model, &model->receiver, name, node);
+}
+
+/* What the message about a missing component adds: those that are there. */
+static void list_components(const est_model *model, est_strbuf *out)
+{
+    if (model->input != NULL) {
+        for (int i = 0; i < est_dataset_components(model->input); i++) {
+            est_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", est_dataset_component(model->input, i)->name);
+        }
+    } else {
+        const char *key;
+        void       *value;
+
+        for (uint32_t at = 0; est_map_next(&model->receiver, &at, &key, &value);) {
+            est_strbuf_printf(out, "%s%s", out->size > 0 ? ", " : "", key);
+        }
+    }
+}
+
+static est_node missing(est_model *model, const char *kind, const char *name)
+{
+    est_strbuf there = { 0 };
+    est_status status;
+
+    list_components(model, &there);
+    status = est_fail(EST_INVALID_ARGUMENT,
+                      "model_fn asks for the %s %s, and the input has no such component; it has: %s", kind, name,
+                      est_strbuf_text(&there));
+    est_strbuf_clear(&there);
+    model_fail(model, status);
+    return est_graph_poison(model->graph, status);
+}
+
+static est_node name_input(est_model *model, est_node node, const char *name)
+{
+    const char *full = est_arena_printf(model->arena, "IteratorGetNext/%s", name);
+
+    return full != NULL ? est_named(node, full)
+                        : est_graph_poison(model->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+}
+
+/* The placeholder for a component, or for its splits; made when it is first asked for. */
+static est_node component_node(est_model *model, int i, bool splits)
+{
+    const est_component *component = est_dataset_component(model->input, i);
+    est_strbuf           name      = { 0 };
+    est_node             node;
+    est_loop_feed       *feed;
+    est_status           status;
+
+    est_strbuf_printf(&name, "%s%s", component->name, splits ? "/splits" : "");
+    {
+        est_node *made = est_map_get(&model->nodes, est_strbuf_text(&name));
+
+        if (made != NULL) {
+            est_strbuf_clear(&name);
+            return *made;
+        }
+    }
+    /* Below a scope that no layer has: a variable is found in checkpoints by its name, and a serving graph, where features
+     * come from elsewhere, must have the same. */
+    node   = est_placeholder(model->graph, NULL, splits ? EST_I64 : component->dtype,
+                           splits ? EST_SHAPE(-1) : component->shape);
+    node   = name_input(model, node, est_strbuf_text(&name));
+    status = remember_node(model, &model->nodes, est_strbuf_text(&name), node);
+    if (status != EST_OK) model_fail(model, status);
+    est_strbuf_clear(&name);
+    feed = list_add(model, &model->feeds);
+    if (feed != NULL) *feed = (est_loop_feed){ .node = node, .component = i, .splits = splits };
+    return node;
+}
+
+static est_node input_node(est_model *model, const char *kind, const char *name)
+{
+    int i;
+
+    if (model->input == NULL) {
+        est_node *given = est_map_get(&model->receiver, name);
+
+        return given != NULL ? *given : missing(model, kind, name);
+    }
+    i = est_dataset_find(model->input, name);
+    if (i < 0) return missing(model, kind, name);
+    if (est_dataset_component(model->input, i)->ragged) {
+        est_status status = est_fail(EST_INVALID_ARGUMENT, "the %s %s is ragged; use est_model_ragged", kind, name);
+
+        model_fail(model, status);
+        return est_graph_poison(model->graph, status);
+    }
+    return component_node(model, i, false);
+}
+
+est_node est_model_feature(est_model *model, const char *name)
+{
+    return input_node(model, "feature", name);
+}
+
+est_node est_model_label(est_model *model, const char *name)
+{
+    if (model->mode == EST_PREDICT) {
+        est_status status = est_fail(
+            EST_INVALID_ARGUMENT, "model_fn asks for the label %s in predict mode, where there are none; return before",
+            name);
+
+        model_fail(model, status);
+        return est_graph_poison(model->graph, status);
+    }
+    return input_node(model, "label", name);
+}
+
+est_ragged_node est_model_ragged(est_model *model, const char *name)
+{
+    est_ragged_node ragged = { EST_NO_NODE, EST_NO_NODE };
+    int             i      = model->input != NULL ? est_dataset_find(model->input, name) : -1;
+
+    if (model->input == NULL) {
+        est_node  *values = est_map_get(&model->receiver, name);
+        est_strbuf splits = { 0 };
+        est_node  *found;
+
+        est_strbuf_printf(&splits, "%s/splits", name);
+        found = est_map_get(&model->receiver, est_strbuf_text(&splits));
+        est_strbuf_clear(&splits);
+        ragged.values = values != NULL ? *values : missing(model, "ragged feature", name);
+        ragged.splits = found != NULL ? *found : missing(model, "ragged feature", name);
+    } else if (i < 0 || !est_dataset_component(model->input, i)->ragged) {
+        ragged.values = ragged.splits = missing(model, "ragged feature", name);
+    } else {
+        ragged.values = component_node(model, i, false);
+        ragged.splits = component_node(model, i, true);
+    }
+    return ragged;
+}
+
+/* --- output ----------------------------------------------------------------------------------------------------------- */
+
+void est_model_predict(est_model *model, const char *key, est_node value)
+{
+    const char           *name        = keep_name(model, key, "a prediction");
+    const est_named_node *predictions = model->predictions.data;
+    est_named_node       *item;
+
+    if (name == NULL) return;
+    for (int i = 0; i < model->predictions.n; i++) {
+        if (strcmp(predictions[i].name, key) != 0) continue;
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "two predictions are called %s", key));
+        return;
+    }
+    item = list_add(model, &model->predictions);
+    if (item != NULL) *item = (est_named_node){ .name = name, .node = value };
+}
+
+est_node est_model_prediction(est_model *model, const char *key)
+{
+    const est_named_node *predictions = model->predictions.data;
+
+    for (int i = 0; i < model->predictions.n; i++) {
+        if (strcmp(predictions[i].name, key) == 0) return predictions[i].node;
+    }
+    return EST_NO_NODE;
+}
+
+void est_model_loss(est_model *model, est_node loss)
+{
+    const est_shape *shape = loss.graph != NULL ? est_node_shape(loss) : NULL;
+    char             text[EST_SHAPE_TEXT_MAX];
+
+    if (shape == NULL) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the loss is a node that does not exist"));
+        return;
+    }
+    if (shape->rank >= 0 && est_shape_count(shape) >= 0 && est_shape_count(shape) != 1) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the loss has shape %s; it must be one number: take its mean",
+                                   est_shape_text(shape, text)));
+        return;
+    }
+    model->loss = shape->rank == 0 ? loss : est_reshape(loss, (est_i64s){ 0 });
+}
+
+void est_model_metric(est_model *model, const char *name, est_metric metric)
+{
+    const char                  *kept    = keep_name(model, name, "a metric");
+    const est_model_metric_item *metrics = model->metrics.data;
+    est_model_metric_item       *item    = NULL;
+
+    if (kept == NULL) return;
+    if (strcmp(name, "loss") == 0 || strcmp(name, "global_step") == 0) {
+        model_fail(model,
+                   est_fail(EST_INVALID_ARGUMENT, "a metric cannot be called %s: every evaluation has one", name));
+        return;
+    }
+    for (int i = 0; i < model->metrics.n; i++) { /* a later one replaces, as add_metrics does */
+        if (strcmp(metrics[i].name, name) == 0) item = (est_model_metric_item *)model->metrics.data + i;
+    }
+    if (item == NULL) item = list_add(model, &model->metrics);
+    if (item != NULL) *item = (est_model_metric_item){ .name = kept, .metric = metric };
+}
+
+void est_model_minimize(est_model *model, est_optimizer optimizer, est_node loss)
+{
+    est_model_train_op(model, est_minimize(optimizer, loss, NULL));
+}
+
+void est_model_train_op(est_model *model, est_node train_op)
+{
+    if (train_op.graph == NULL) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the training operation is a node that does not exist"));
+        return;
+    }
+    model->train_op = train_op;
+}
+
+/* --- exports, summaries, hooks ---------------------------------------------------------------------------------------- */
+
+static void add_export(est_model *model, est_export_method method, const char *key, const est_named_node *outputs,
+                       int n)
+{
+    const char       *name = keep_name(model, key, "an export output");
+    est_named_node   *copy = est_arena_alloc(model->arena, (size_t)(n + 1) * sizeof *copy);
+    est_model_export *item;
+
+    if (name == NULL) return;
+    if (copy == NULL) {
+        model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        copy[i] = (est_named_node){ keep_name(model, outputs[i].name, "an export output"), outputs[i].node };
+        if (copy[i].name == NULL) return;
+    }
+    item = list_add(model, &model->exports);
+    if (item != NULL) *item = (est_model_export){ .method = method, .key = name, .outputs = copy, .n_outputs = n };
+}
+
+void est_model_export_predict(est_model *model, const char *key, const est_named_node *outputs, int n)
+{
+    if (n < 1) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the export output %s has no values", key));
+        return;
+    }
+    add_export(model, EST_EXPORT_PREDICT, key, outputs, n);
+}
+
+void est_model_export_classify(est_model *model, const char *key, est_node scores, est_node classes)
+{
+    est_named_node outputs[2];
+    int            n = 0;
+
+    if (classes.graph != NULL) outputs[n++] = (est_named_node){ "classes", classes };
+    if (scores.graph != NULL) outputs[n++] = (est_named_node){ "scores", scores };
+    if (n == 0) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the export output %s needs scores or classes", key));
+        return;
+    }
+    add_export(model, EST_EXPORT_CLASSIFY, key, outputs, n);
+}
+
+void est_model_export_regress(est_model *model, const char *key, est_node value)
+{
+    add_export(model, EST_EXPORT_REGRESS, key, &(est_named_node){ "outputs", value }, 1);
+}
+
+static void add_summary(est_model *model, est_summary_what what, const char *tag, est_node node, int max_images)
+{
+    const char        *name = keep_name(model, tag, "a summary");
+    est_model_summary *item = name != NULL ? list_add(model, &model->summaries) : NULL;
+
+    if (item != NULL) *item = (est_model_summary){ what, name, node, max_images };
+}
+
+void est_model_scalar(est_model *model, const char *tag, est_node value)
+{
+    add_summary(model, EST_MODEL_SCALAR, tag, value, 0);
+}
+
+void est_model_histogram(est_model *model, const char *tag, est_node values)
+{
+    add_summary(model, EST_MODEL_HISTOGRAM, tag, values, 0);
+}
+
+void est_model_text(est_model *model, const char *tag, est_node text)
+{
+    add_summary(model, EST_MODEL_TEXT, tag, text, 0);
+}
+
+void est_model_image(est_model *model, const char *tag, est_node images, int max_images)
+{
+    add_summary(model, EST_MODEL_IMAGE, tag, images, max_images);
+}
+
+static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
+{
+    est_model_hook *item;
+
+    if (hook == NULL) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL: %s", est_error_message()));
+        return;
+    }
+    item = list_add(model, &model->hooks);
+    if (item == NULL) {
+        est_hook_free(hook);
+        return;
+    }
+    *item = (est_model_hook){ kind, hook };
+}
+
+void est_model_training_hook(est_model *model, est_hook *hook)
+{
+    add_hook(model, EST_HOOK_TRAINING, hook);
+}
+
+void est_model_chief_hook(est_model *model, est_hook *hook)
+{
+    add_hook(model, EST_HOOK_CHIEF, hook);
+}
+
+void est_model_evaluation_hook(est_model *model, est_hook *hook)
+{
+    add_hook(model, EST_HOOK_EVALUATION, hook);
+}
+
+void est_model_prediction_hook(est_model *model, est_hook *hook)
+{
+    add_hook(model, EST_HOOK_PREDICTION, hook);
+}
+
+/* --- building --------------------------------------------------------------------------------------------------------- */
+
+static est_status check_mode(const est_model *model)
+{
+    const char *mode = mode_names[model->mode];
+
+    if (model->mode != EST_PREDICT && model->loss.graph == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "model_fn gave no loss in mode %s; call est_model_loss", mode);
+    }
+    if (model->mode == EST_TRAIN && model->train_op.graph == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "model_fn gave no training operation in mode %s; call est_model_minimize",
+                        mode);
+    }
+    if (model->mode == EST_PREDICT && model->predictions.n == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "model_fn gave no prediction in mode %s; call est_model_predict", mode);
+    }
+    return EST_OK;
+}
+
+est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params)
+{
+    est_status status;
+
+    (void)est_global_step(model->graph); /* the first variable, as in TensorFlow */
+    status = model_fn(model, model->mode, params);
+    if (status == EST_OK) status = est_model_status(model);
+    if (status == EST_OK) status = check_mode(model);
+    if (status != EST_OK) return est_fail_context(status, "model_fn, mode %s", mode_names[model->mode]);
+    return EST_OK;
+}

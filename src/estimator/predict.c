@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * predict: an iterator over what the model says of an input, an example or a batch at a time. The loop is opened when
+ * the first prediction is asked for. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "estimator/estimator.h"
+
+struct est_predictions {
+    est_estimator      *estimator; /* borrowed */
+    est_predict_options options;   /* keys and hooks copied below */
+    char               *checkpoint_path;
+    est_arena          *arena;
+
+    est_dataset *input;
+    est_model   *model;
+    est_loop    *loop; /* NULL: not opened yet */
+    const char **keys; /* [n]: those handed out */
+    int          n;
+    est_tensor **batch; /* [n]: of the last run */
+    est_tensor **rows;  /* [n]: what the caller sees now */
+    int64_t      row, n_rows;
+    bool         ended;
+};
+
+static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
+{
+    est_predictions *p = user;
+    char             path[EST_CHECKPOINT_PATH_MAX];
+
+    EST_TRY(est_estimator_restore(p->estimator, p->model, est_loop_session(loop), p->checkpoint_path, path));
+    if (path[0] == '\0') {
+        est_log_info("Could not find trained model in model_dir: %s, running initialization to predict.",
+                     p->estimator->model_dir);
+    }
+    *global_step = 0;
+    return EST_OK;
+}
+
+/* Which predictions are wanted, as nodes. */
+static est_status choose_keys(est_predictions *p, est_node *nodes)
+{
+    const est_named_node *all = p->model->predictions.data;
+
+    for (int i = 0; i < p->model->predictions.n; i++) {
+        bool wanted = p->options.keys == NULL;
+
+        for (int j = 0; j < p->options.n_keys && !wanted; j++) wanted = strcmp(all[i].name, p->options.keys[j]) == 0;
+        if (!wanted) continue;
+        nodes[p->n]   = all[i].node;
+        p->keys[p->n] = all[i].name;
+        p->n++;
+    }
+    if (p->n > 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "none of the keys asked for is a prediction of the model; its first is %s",
+                    all[0].name);
+}
+
+static est_status open_loop(est_predictions *p)
+{
+    const est_model_hook *own = p->model->hooks.data;
+    int                   n   = p->model->predictions.n;
+    est_node             *nodes;
+    est_hook            **hooks;
+    int                   n_hooks = 0;
+
+    nodes    = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *nodes);
+    p->keys  = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->keys);
+    p->batch = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->batch);
+    p->rows  = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->rows);
+    hooks    = est_arena_alloc(p->arena, (size_t)(p->options.hooks.n + p->model->hooks.n + 1) * sizeof *hooks);
+    if (nodes == NULL || p->keys == NULL || p->batch == NULL || p->rows == NULL || hooks == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    }
+    for (int i = 0; i < p->options.hooks.n; i++) hooks[n_hooks++] = p->options.hooks.data[i];
+    for (int i = 0; i < p->model->hooks.n; i++) {
+        if (own[i].kind == EST_HOOK_PREDICTION) hooks[n_hooks++] = own[i].hook;
+    }
+    EST_TRY(choose_keys(p, nodes));
+    return est_loop_open(&(est_loop_spec){ .graph      = p->model->graph,
+                                           .model_dir  = p->estimator->model_dir,
+                                           .session    = { .struct_size    = sizeof(est_session_options),
+                                                           .threads        = p->estimator->config.threads,
+                                                           .check_numerics = p->estimator->config.check_numerics },
+                                           .input      = p->input,
+                                           .feeds      = p->model->feeds.data,
+                                           .n_feeds    = p->model->feeds.n,
+                                           .fetches    = { nodes, p->n },
+                                           .hooks      = { hooks, n_hooks },
+                                           .initialize = initialize,
+                                           .user       = p },
+                         &p->loop);
+}
+
+static est_status begin(est_predictions *p)
+{
+    EST_TRY(est_estimator_input(p->estimator, EST_PREDICT, p->options.input_fn, p->options.input_user,
+                                p->estimator->config.seed, &p->input));
+    EST_TRY(est_estimator_model(p->estimator, EST_PREDICT, p->input, p->estimator->config.seed, &p->model));
+    return open_loop(p);
+}
+
+static void clear(est_tensor **tensors, int n)
+{
+    for (int i = 0; i < n; i++) {
+        est_tensor_free(tensors[i]);
+        tensors[i] = NULL;
+    }
+}
+
+/* Copies what the run computed; examples need the same number of rows in all of it. */
+static est_status take_batch(est_predictions *p)
+{
+    clear(p->batch, p->n);
+    for (int i = 0; i < p->n; i++) {
+        const est_shape *shape = est_loop_shape(p->loop, i);
+        char             text[EST_SHAPE_TEXT_MAX];
+
+        EST_TRY(est_tensor_create_from(est_loop_dtype(p->loop, i), *shape, est_loop_data(p->loop, i), &p->batch[i]));
+        if (p->options.batches) continue;
+        if (shape->rank < 1 || (i > 0 && shape->dim[0] != p->n_rows)) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "the prediction %s has shape %s, which are not %" PRId64
+                            " examples as of %s; ask for batches",
+                            p->keys[i], est_shape_text(shape, text), p->n_rows, p->keys[0]);
+        }
+        p->n_rows = shape->dim[0];
+    }
+    p->row = 0;
+    return EST_OK;
+}
+
+static est_status next_batch(est_predictions *p)
+{
+    est_status status = est_loop_step(p->loop);
+
+    if (status == EST_OUT_OF_RANGE) {
+        p->ended = true;
+        EST_TRY(est_loop_end(p->loop));
+        return EST_OUT_OF_RANGE;
+    }
+    EST_TRY(status);
+    return take_batch(p);
+}
+
+est_status est_predictions_next(est_predictions *p)
+{
+    if (p->ended) return EST_OUT_OF_RANGE;
+    if (p->loop == NULL) EST_TRY(begin(p));
+    clear(p->rows, p->n);
+    if (p->options.batches) {
+        EST_TRY(next_batch(p));
+        for (int i = 0; i < p->n; i++) p->rows[i] = est_tensor_ref(p->batch[i]);
+        return EST_OK;
+    }
+    while (p->row == p->n_rows) EST_TRY(next_batch(p)); /* a batch may have no rows */
+    for (int i = 0; i < p->n; i++) EST_TRY(est_tensor_row(p->batch[i], p->row, &p->rows[i]));
+    p->row++;
+    return EST_OK;
+}
+
+const est_tensor *est_predictions_get(const est_predictions *p, const char *key)
+{
+    for (int i = 0; i < p->n; i++) {
+        if (strcmp(p->keys[i], key) == 0) return p->rows[i];
+    }
+    return NULL;
+}
+
+int est_predictions_count(const est_predictions *p)
+{
+    return p->n;
+}
+
+const char *est_predictions_key(const est_predictions *p, int i)
+{
+    return i >= 0 && i < p->n ? p->keys[i] : NULL;
+}
+
+void est_predictions_free(est_predictions *p)
+{
+    if (p == NULL) return;
+    if (p->rows != NULL) clear(p->rows, p->n);
+    if (p->batch != NULL) clear(p->batch, p->n);
+    est_loop_free(p->loop);
+    est_model_free(p->model);
+    est_dataset_free(p->input);
+    est_arena_free(p->arena);
+    est_free(p);
+}
+
+/* The lists in the options are the caller's only during the call. */
+static est_status copy_options(est_predictions *p, const est_predict_options *options)
+{
+    const char **keys;
+    est_hook   **hooks;
+
+    p->arena = est_arena_create();
+    if (p->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    keys  = est_arena_alloc(p->arena, (size_t)(options->n_keys + 1) * sizeof *keys);
+    hooks = est_arena_alloc(p->arena, (size_t)(options->hooks.n + 1) * sizeof *hooks);
+    if (keys == NULL || hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    for (int i = 0; i < options->n_keys; i++) {
+        keys[i] = est_arena_strdup(p->arena, options->keys[i]);
+        if (keys[i] == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    }
+    for (int i = 0; i < options->hooks.n; i++) hooks[i] = options->hooks.data[i];
+    p->options = *options;
+    if (options->keys != NULL) p->options.keys = keys;
+    p->options.hooks = (est_hooks){ hooks, options->hooks.n };
+    if (options->checkpoint_path == NULL) return EST_OK;
+    p->checkpoint_path = est_arena_strdup(p->arena, options->checkpoint_path);
+    return p->checkpoint_path != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+}
+
+est_status est_predict(est_estimator *estimator, const est_predict_options *options, est_predictions **out)
+{
+    est_predictions *p;
+    est_status       status;
+
+    if (options == NULL || options->struct_size != sizeof *options) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: make it with EST_PREDICT_OPTIONS(...)");
+    }
+    p = est_zalloc(sizeof *p);
+    if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    p->estimator = estimator;
+    status       = copy_options(p, options);
+    if (status != EST_OK) {
+        est_predictions_free(p);
+        return status;
+    }
+    *out = p;
+    return EST_OK;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Serving input: parsing receivers take serialized Examples, raw ones a tensor a feature. */
+#include "estimator/receiver.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "estoc/ops.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a serving input");
+}
+
+static est_status check_input(const est_serving_input *input)
+{
+    if ((input->parse != NULL) == (input->raw != NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "a serving input needs features to parse or raw ones%s",
+                        input->parse != NULL ? ", not both" : "");
+    }
+    if ((input->parse != NULL ? input->n_parse : input->n_raw) < 1) {
+        return est_fail(EST_INVALID_ARGUMENT, "a serving input needs at least one feature, got %d",
+                        input->parse != NULL ? input->n_parse : input->n_raw);
+    }
+    if (input->batch < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the batch of a serving input is %" PRId64 "; it takes a size, or 0 for any", input->batch);
+    }
+    for (int i = 0; input->raw != NULL && i < input->n_raw; i++) {
+        const char *name = input->raw[i].name;
+
+        if (name == NULL || name[0] == '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "raw feature %d of a serving input has no name", i);
+        }
+        if (input->raw[i].shape.rank < 0 || input->raw[i].shape.rank >= EST_RANK_MAX) {
+            return est_fail(EST_INVALID_ARGUMENT, "raw feature %s: rank %d; it takes 0 to %d, without the batch", name,
+                            (int)input->raw[i].shape.rank, EST_RANK_MAX - 1);
+        }
+        for (int k = 0; k < i; k++) {
+            if (strcmp(input->raw[k].name, name) == 0) {
+                return est_fail(EST_INVALID_ARGUMENT, "two raw features are called %s", name);
+            }
+        }
+    }
+    return EST_OK;
+}
+
+/* Gives the model one feature under "name" or "name/part". */
+static est_status receive(est_model *model, const char *name, const char *part, est_node node)
+{
+    const char *full = part == NULL ? name : est_arena_printf(model->arena, "%s/%s", name, part);
+
+    if (full == NULL) return no_memory();
+    return est_model_receive(model, full, node);
+}
+
+/* A placeholder that requests fill. */
+static est_status add_input(est_model *model, est_receiver *out, const char *key, est_dtype dtype, est_shape shape)
+{
+    est_node    node = est_placeholder(model->graph, NULL, dtype, shape);
+    const char *name = est_arena_strdup(model->arena, key);
+
+    if (name == NULL) return no_memory();
+    out->inputs[out->n_inputs++] = (est_named_node){ name, node };
+    return est_graph_status(model->graph);
+}
+
+static est_status build_parsing(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->n_parse * sizeof *parsed);
+
+    if (parsed == NULL) return no_memory();
+    EST_TRY(add_input(model, out, EST_RECEIVER_EXAMPLES, EST_STRING, EST_SHAPE(input->batch > 0 ? input->batch : -1)));
+    est_scope_push(model->graph, "ParseExample");
+    est_parse_examples(out->inputs[0].node, input->parse, input->n_parse, parsed);
+    est_scope_pop(model->graph);
+    EST_TRY(est_graph_status(model->graph));
+    for (int i = 0; i < input->n_parse; i++) {
+        const char *name = input->parse[i].name;
+
+        EST_TRY(receive(model, name, NULL, parsed[i].values));
+        if (input->parse[i].rows == EST_ROWS_RAGGED) EST_TRY(receive(model, name, "splits", parsed[i].splits));
+        if (input->parse[i].rows == EST_ROWS_PADDED) EST_TRY(receive(model, name, "lengths", parsed[i].lengths));
+    }
+    return EST_OK;
+}
+
+static est_status build_raw(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    for (int i = 0; i < input->n_raw; i++) {
+        const est_component *raw   = &input->raw[i];
+        est_shape            shape = raw->shape;
+
+        shape.rank   = raw->shape.rank + 1;
+        shape.dim[0] = !raw->ragged && input->batch > 0 ? input->batch : -1;
+        for (int d = 0; d < raw->shape.rank; d++) shape.dim[d + 1] = raw->shape.dim[d];
+        EST_TRY(add_input(model, out, raw->name, raw->dtype, shape));
+        EST_TRY(receive(model, raw->name, NULL, out->inputs[out->n_inputs - 1].node));
+        if (raw->ragged) {
+            const char *splits = est_arena_printf(model->arena, "%s/splits", raw->name);
+
+            if (splits == NULL) return no_memory();
+            EST_TRY(add_input(model, out, splits, EST_I64, EST_SHAPE(input->batch > 0 ? input->batch + 1 : -1)));
+            EST_TRY(receive(model, raw->name, "splits", out->inputs[out->n_inputs - 1].node));
+        }
+    }
+    return EST_OK;
+}
+
+est_status est_receiver_build(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    int        n = input->parse != NULL ? 1 : 2 * input->n_raw;
+    est_status status;
+
+    *out   = (est_receiver){ .input = input };
+    status = check_input(input);
+    if (status == EST_OK) {
+        out->inputs = est_arena_alloc(model->arena, (size_t)(n + 1) * sizeof *out->inputs);
+        status      = out->inputs == NULL ? no_memory() : EST_OK;
+    }
+    if (status == EST_OK) {
+        status = input->parse != NULL ? build_parsing(input, model, out) : build_raw(input, model, out);
+    }
+    return status == EST_OK ? EST_OK : est_fail_context(status, "serving input");
+}
+
+/* A node's name out of a key: what TensorFlow does not allow in one becomes "_". */
+static const char *node_name(est_arena *arena, const char *key)
+{
+    char *name = est_arena_printf(arena, "%s%s", isalnum((unsigned char)key[0]) || key[0] == '.' ? "" : "input_", key);
+
+    for (char *p = name; p != NULL && *p != '\0'; p++) {
+        if (!isalnum((unsigned char)*p) && strchr("_./-", *p) == NULL) *p = '_';
+    }
+    return name;
+}
+
+est_status est_receiver_name(const est_receiver *receiver, est_model *model)
+{
+    for (int i = 0; i < receiver->n_inputs; i++) {
+        const char *name = receiver->input->parse != NULL ? "input_example_tensor"
+                                                          : node_name(model->arena, receiver->inputs[i].name);
+
+        if (name == NULL) return no_memory();
+        (void)est_named(receiver->inputs[i].node, name);
+    }
+    return est_graph_status(model->graph);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train: from the latest checkpoint, or the start, to a limit, the end of the input or a stop.
+ *
+ * What makes a resumed run the same as one that never stopped, bit for bit: variables, the position of the input, the
+ * count of runs (which random operations draw from) and the seed are saved together, in one checkpoint. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "estimator/estimator.h"
+#include "estoc/layers.h"
+#include "estoc/ops.h"
+#include "estoc/saver.h"
+#include "train/checkpoint_hook.h"
+#include "train/graph_files.h"
+#include "train/hooks.h"
+#include "train/lock.h"
+#include "train/summary_writer.h"
+
+typedef struct training {
+    est_estimator           *estimator;
+    const est_train_options *options;
+    est_saving_listeners     listeners;
+    uint64_t                 seed;
+    est_dir_lock            *lock;
+    est_saver               *saver;
+    est_summary_writer      *summaries;
+    est_graph_files          files;
+    est_dataset             *input;
+    est_model               *model;
+    est_node                 step_after; /* the global step as it is after a run */
+    est_hook               **hooks;      /* [n_hooks] */
+    int                      n_hooks;
+    est_hook                *own[8]; /* [n_own]: hooks made here */
+    int                      n_own;
+} training;
+
+/* --- seed -------------------------------------------------------------------------------------------------------------- */
+
+/* The seed of the run: the configured one, else that of the checkpoint it goes on from, else a new one. */
+static est_status choose_seed(training *t)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *saved      = NULL;
+    est_status      status;
+
+    t->seed = t->estimator->config.seed;
+    if (t->seed != 0) return EST_OK;
+    status = est_checkpoint_open(t->estimator->model_dir, &checkpoint);
+    if (status == EST_OK && est_checkpoint_find(checkpoint, EST_EXTRA_SEED) != NULL) {
+        status = est_checkpoint_read(checkpoint, EST_EXTRA_SEED, &saved);
+        if (status == EST_OK && est_tensor_dtype(saved) == EST_I64 && est_tensor_count(saved) == 1) {
+            memcpy(&t->seed, est_tensor_data(saved), sizeof t->seed);
+        }
+        est_tensor_free(saved);
+    }
+    est_checkpoint_close(checkpoint);
+    if (status != EST_OK && status != EST_NOT_FOUND) return status;
+    while (t->seed == 0) {
+        if (getrandom(&t->seed, sizeof t->seed, 0) != sizeof t->seed) t->seed = 0;
+        t->seed &= INT64_MAX;
+    }
+    est_log_info("seed %" PRIu64, t->seed);
+    return EST_OK;
+}
+
+/* --- going on where it was ----------------------------------------------------------------------------------------------- */
+
+static est_status set_position(training *t, est_loop *loop, const est_tensor *position, const est_tensor *runs)
+{
+    if (runs != NULL && est_tensor_dtype(runs) == EST_I64 && est_tensor_count(runs) == 1) {
+        est_session_set_run_count(est_loop_session(loop), (uint64_t) * (const int64_t *)est_tensor_data(runs));
+    }
+    if (position == NULL || t->estimator->config.no_input_position || est_loop_input(loop) == NULL) return EST_OK;
+    EST_TRY(est_loop_reset_input(loop));
+    if (est_iterator_restore(est_loop_input(loop), position) == EST_OK) return EST_OK;
+    est_log_warn("the input starts anew: %s", est_error_message());
+    return est_loop_reset_input(loop);
+}
+
+static est_status read_step(est_loop *loop, int64_t *out)
+{
+    est_tensor *step = NULL;
+
+    EST_TRY(est_session_read(est_loop_session(loop), "global_step", &step));
+    *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
+static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
+{
+    training    *t        = user;
+    est_session *session  = est_loop_session(loop);
+    est_tensor  *position = NULL, *runs = NULL;
+    est_restored restored;
+    est_status   status;
+
+    est_log_info("Graph was finalized.");
+    status = est_saver_restore(
+        t->saver, session,
+        EST_RESTORE(.extras = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs })), &restored);
+    if (status == EST_OK) {
+        est_log_info("Restoring parameters from %s", restored.path);
+        status = est_session_init(session);
+        if (status == EST_OK) status = set_position(t, loop, position, runs); /* after init, which counts as a run */
+    } else if (status == EST_NOT_FOUND) {
+        status = est_session_init(session);
+        if (status == EST_OK && t->estimator->warm_start != NULL) {
+            status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);
+        }
+    }
+    est_tensor_free(position);
+    est_tensor_free(runs);
+    EST_TRY(status);
+    return read_step(loop, global_step);
+}
+
+/* What is saved beside the variables. */
+static est_status add_extra(est_extra *extras, int *n, const char *name, est_tensor *value)
+{
+    extras[(*n)++] = (est_extra){ name, value };
+    return EST_OK;
+}
+
+static est_status add_number(est_extra *extras, int *n, const char *name, int64_t value)
+{
+    est_tensor *tensor = NULL;
+
+    EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &value, &tensor));
+    return add_extra(extras, n, name, tensor);
+}
+
+static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, int n_max, int *n)
+{
+    training   *t        = user;
+    est_tensor *position = NULL;
+
+    (void)n_max; /* three are far below it */
+    EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_session_run_count(est_loop_session(loop))));
+    EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
+    if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
+    EST_TRY(est_iterator_save(est_loop_input(loop), &position));
+    return add_extra(extras, n, EST_EXTRA_INPUT, position);
+}
+
+/* --- hooks -------------------------------------------------------------------------------------------------------------- */
+
+/* Adds a hook made here, which is freed after the loop; NULL means that making it failed. */
+static est_status add_own(training *t, est_hook *hook)
+{
+    if (hook == NULL) return est_fail_context(EST_RESOURCE_EXHAUSTED, "a standard hook");
+    t->own[t->n_own++]     = hook;
+    t->hooks[t->n_hooks++] = hook;
+    return EST_OK;
+}
+
+static void add_models(training *t, est_hook_kind kind)
+{
+    const est_model_hook *own = t->model->hooks.data;
+
+    for (int i = 0; i < t->model->hooks.n; i++) {
+        if (own[i].kind == kind) t->hooks[t->n_hooks++] = own[i].hook;
+    }
+}
+
+static est_status add_saver(training *t)
+{
+    const est_run_config *config = &t->estimator->config;
+    est_hook             *hook   = NULL;
+    est_timer             timer  = { 0 };
+
+    if (config->save_checkpoints_steps > 0) timer.every_steps = config->save_checkpoints_steps;
+    if (config->save_checkpoints_secs > 0) timer.every_secs = config->save_checkpoints_secs;
+    if (timer.every_steps == 0 && timer.every_secs == 0) {
+        if (t->listeners.n == 0) return EST_OK;
+        return est_fail(EST_INVALID_ARGUMENT, "saving listeners need checkpoints: set save_checkpoints_steps or _secs");
+    }
+    EST_TRY(est_checkpoint_hook_create(&(est_checkpoint_hook_spec){ .saver     = t->saver,
+                                                                    .timer     = timer,
+                                                                    .listeners = t->listeners,
+                                                                    .summaries = t->summaries,
+                                                                    .meta      = t->files.meta.data,
+                                                                    .meta_size = t->files.meta.size,
+                                                                    .extras    = collect_extras,
+                                                                    .user      = t },
+                                       &hook));
+    return add_own(t, hook);
+}
+
+/* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
+static est_status collect_hooks(training *t)
+{
+    const est_run_config *config = &t->estimator->config;
+    int                   max    = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]);
+
+    t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
+    if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    if (t->estimator->task->is_chief) {
+        EST_TRY(add_saver(t));
+        add_models(t, EST_HOOK_CHIEF);
+        if (config->log_step_count_steps > 0) {
+            EST_TRY(add_own(t, est_step_counter_hook(EST_EVERY(.steps = config->log_step_count_steps))));
+        }
+        if (config->save_summary_steps > 0) {
+            EST_TRY(add_own(t, est_summary_saver_hook(t->model->summaries.data, t->model->summaries.n,
+                                                      config->save_summary_steps)));
+        }
+    }
+    for (int i = 0; i < t->options->hooks.n; i++) t->hooks[t->n_hooks++] = t->options->hooks.data[i];
+    if (t->options->steps > 0 || t->options->max_steps > 0) {
+        EST_TRY(add_own(t, est_stop_at_step_hook(t->options->steps, t->options->max_steps)));
+    }
+    EST_TRY(add_own(t, est_nan_hook(true)));
+    if (config->log_step_count_steps > 0) EST_TRY(add_own(t, est_loss_log_hook(config->log_step_count_steps)));
+    add_models(t, EST_HOOK_TRAINING);
+    if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(t->options->max_steps)));
+    return EST_OK;
+}
+
+/* --- the whole ----------------------------------------------------------------------------------------------------------- */
+
+static est_status add_loss_summary(training *t)
+{
+    const est_model_summary *summaries = t->model->summaries.data;
+
+    for (int i = 0; i < t->model->summaries.n; i++) {
+        if (strcmp(summaries[i].tag, "loss") == 0) return EST_OK;
+    }
+    est_model_scalar(t->model, "loss", t->model->loss);
+    return est_model_status(t->model);
+}
+
+/* graph.pbtxt, the graph for TensorBoard, and the .meta of checkpoints; by the chief. */
+static est_status describe_graph(training *t)
+{
+    EST_TRY(est_graph_files_make(t->model->graph, &t->files));
+    EST_TRY(est_graph_files_write(&t->files, t->estimator->model_dir));
+    est_summary_graph(t->summaries, (est_str){ (const char *)t->files.graph_def.data, t->files.graph_def.size });
+    if (t->estimator->config.no_graph_def) est_wire_writer_clear(&t->files.meta);
+    return EST_OK;
+}
+
+static est_status prepare(training *t)
+{
+    est_estimator        *e      = t->estimator;
+    const est_run_config *config = &e->config;
+
+    EST_TRY(est_saver_create(
+        e->model_dir,
+        EST_SAVER(.keep_max = config->keep_checkpoint_max, .keep_every_n_hours = config->keep_checkpoint_every_n_hours),
+        &t->saver));
+    EST_TRY(choose_seed(t));
+    EST_TRY(est_estimator_input(e, EST_TRAIN, t->options->input_fn, t->options->input_user, t->seed, &t->input));
+    EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
+    t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
+    EST_TRY(add_loss_summary(t));
+    if (e->task->is_chief) {
+        EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
+        EST_TRY(describe_graph(t));
+    }
+    return collect_hooks(t);
+}
+
+static est_status run_loop(training *t, int64_t *out_step)
+{
+    const est_run_config *config = &t->estimator->config;
+    est_loop             *loop   = NULL;
+    est_status            status;
+
+    EST_TRY(est_loop_open(&(est_loop_spec){ .graph       = t->model->graph,
+                                            .model_dir   = t->estimator->model_dir,
+                                            .session     = { .struct_size    = sizeof(est_session_options),
+                                                             .threads        = config->threads,
+                                                             .seed           = t->seed,
+                                                             .check_numerics = config->check_numerics },
+                                            .input       = t->input,
+                                            .feeds       = t->model->feeds.data,
+                                            .n_feeds     = t->model->feeds.n,
+                                            .loss        = t->model->loss,
+                                            .global_step = t->step_after,
+                                            .targets     = { &t->model->train_op, 1 },
+                                            .summaries   = t->summaries,
+                                            .hooks       = { t->hooks, t->n_hooks },
+                                            .initialize  = initialize,
+                                            .user        = t },
+                          &loop));
+    status = est_loop_run(loop);
+    if (status == EST_OK) {
+        *out_step = est_loop_global_step(loop);
+        status    = est_rows_record(&t->estimator->rows, t->model, loop);
+        if (est_loop_runs(loop) == 0) {
+            est_log_warn("Training with input_fn: %s. No step was made.",
+                         est_loop_input_ended(loop) ? "its dataset has no batch" : est_loop_stop_reason(loop));
+        } else {
+            est_log_info("Loss for final step: %g.", est_loop_loss(loop));
+        }
+        if (status == EST_OK && est_stop_signal() != 0) {
+            status = est_fail(EST_CANCELLED, "%s: stopped and saved at step %" PRId64 "; start again to go on",
+                              est_stop_signal_name(), *out_step);
+        }
+    }
+    est_loop_free(loop);
+    return status;
+}
+
+static est_status check_options(const est_estimator *estimator, const est_train_options *options)
+{
+    if (options == NULL || options->struct_size != sizeof *options) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_train_options: make it with EST_TRAIN_OPTIONS(...)");
+    }
+    if (options->steps < 0 || options->max_steps < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s is %" PRId64 "; it must be above 0, or 0 for no limit",
+                        options->steps < 0 ? "steps" : "max_steps",
+                        options->steps < 0 ? options->steps : options->max_steps);
+    }
+    if (options->steps > 0 && options->max_steps > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "steps (%" PRId64 ") and max_steps (%" PRId64 ") cannot both be set",
+                        options->steps, options->max_steps);
+    }
+    if (strcmp(estimator->task->type, "evaluator") == 0 || strcmp(estimator->task->type, "ps") == 0) {
+        return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
+                        estimator->task->type);
+    }
+    return EST_OK;
+}
+
+static est_status train(training *t, int64_t *out_step)
+{
+    int64_t saved;
+
+    EST_TRY(est_dir_create(t->estimator->model_dir));
+    EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
+    EST_TRY(est_estimator_saved_step(t->estimator, &saved));
+    *out_step = saved >= 0 ? saved : 0;
+    if (t->options->max_steps > 0 && saved >= t->options->max_steps) {
+        est_log_info("Skipping training since max_steps has already saved.");
+        return EST_OK;
+    }
+    EST_TRY(prepare(t));
+    return run_loop(t, out_step);
+}
+
+est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
+                               est_saving_listeners listeners, int64_t *out_step)
+{
+    training   t    = { .estimator = estimator, .options = options, .listeners = listeners };
+    int64_t    step = 0;
+    est_status status;
+
+    EST_TRY(check_options(estimator, options));
+    if (!estimator->config.no_signals) est_signals_catch();
+    status = train(&t, &step);
+    if (!estimator->config.no_signals) est_signals_release();
+    for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
+    est_summary_writer_free(t.summaries);
+    est_graph_files_clear(&t.files);
+    est_model_free(t.model);
+    est_dataset_free(t.input);
+    est_saver_free(t.saver);
+    est_dir_lock_release(t.lock);
+    if (status == EST_OK && out_step != NULL) *out_step = step;
+    return status;
+}
+
+est_status est_train(est_estimator *estimator, const est_train_options *options)
+{
+    return est_estimator_train(estimator, options, (est_saving_listeners){ 0 }, NULL);
+}

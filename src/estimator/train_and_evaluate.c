@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; an evaluator
+ * task watches the directory of a trainer elsewhere.
+ *
+ * The end: a trainer that has ended, for whatever good reason, leaves the file `training_done` with its last step, on
+ * disk after the last checkpoint. An evaluator that finds it evaluates that step, if it has not yet, and leaves; so it
+ * also leaves when training stopped early or had no max_steps. A trainer that starts removes the file. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strbuf.h"
+#include "estimator/estimator.h"
+#include "estoc/exporter.h"
+#include "train/timer.h"
+
+#define DONE_FILE        "training_done"
+#define WARN_AGAIN_SECS  600 /* between two warnings that there is nothing to evaluate */
+#define LOOK_AGAIN_SECS  1.0 /* between two looks for the end while waiting for the next evaluation */
+#define THROTTLE_DEFAULT 600
+#define DELAY_DEFAULT    120
+#define STEPS_DEFAULT    100
+
+/* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
+
+typedef struct evaluator {
+    est_estimator        *estimator;
+    const est_train_spec *train;
+    const est_eval_spec  *eval;
+    char                  last[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was evaluated last */
+    est_metrics          *metrics;                       /* of it; NULL: none yet */
+    int64_t               warned_ns;                     /* 0: never */
+} evaluator;
+
+static void warn_rarely(evaluator *e, const char *text)
+{
+    int64_t now = est_now_ns();
+
+    if (e->warned_ns != 0 && now - e->warned_ns < WARN_AGAIN_SECS * EST_NS_PER_SEC) return;
+    est_log_warn("%s", text);
+    e->warned_ns = now;
+}
+
+static est_status export_all(evaluator *e, bool final)
+{
+    est_strbuf path   = { 0 };
+    est_status status = EST_OK;
+
+    for (int i = 0; i < e->eval->exporters.n && status == EST_OK; i++) {
+        est_exporter *exporter = e->eval->exporters.data[i];
+
+        est_strbuf_reset(&path);
+        est_strbuf_printf(&path, "%s/export/%s", e->estimator->model_dir, est_exporter_name(exporter));
+        status = est_strbuf_status(&path);
+        if (status != EST_OK) break;
+        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->last, e->metrics, final);
+        if (status != EST_OK) status = est_fail_context(status, "exporter %s", est_exporter_name(exporter));
+    }
+    est_strbuf_clear(&path);
+    return status;
+}
+
+/* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over. */
+static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
+{
+    char         path[EST_CHECKPOINT_PATH_MAX];
+    est_metrics *metrics = NULL;
+    est_status   status  = est_checkpoint_latest(e->estimator->model_dir, path);
+    int64_t      steps   = e->eval->steps;
+
+    *evaluated = false;
+    if (status == EST_NOT_FOUND) {
+        warn_rarely(e, "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
+        return EST_OK;
+    }
+    EST_TRY(status);
+    if (strcmp(path, e->last) == 0) {
+        warn_rarely(e, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
+        return EST_OK;
+    }
+    EST_TRY(est_evaluate(e->estimator,
+                         EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
+                                              .steps = steps == EST_FOREVER ? 0
+                                                       : steps == 0         ? STEPS_DEFAULT
+                                                                            : steps,
+                                              .name = e->eval->name, .hooks = e->eval->hooks, .checkpoint_path = path),
+                         &metrics));
+    est_metrics_free(e->metrics);
+    e->metrics   = metrics;
+    e->warned_ns = 0;
+    snprintf(e->last, sizeof e->last, "%s", path);
+    *evaluated = true;
+    final      = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
+    return export_all(e, final);
+}
+
+/* --- local: evaluate after saves ------------------------------------------------------------------------------------------- */
+
+typedef struct local_listener {
+    est_saving_listener listener;
+    evaluator          *evaluator;
+    est_timer           timer;
+    bool                first_save_seen; /* the one made when the session is created is not evaluated */
+    int64_t             last_step;       /* evaluated; -1: none */
+} local_listener;
+
+static est_status evaluate_now(local_listener *l, int64_t step, bool final)
+{
+    bool evaluated;
+
+    EST_TRY(evaluate_and_export(l->evaluator, final, &evaluated));
+    if (!evaluated) {
+        return est_fail(EST_INTERNAL, "there was no new checkpoint to evaluate after step %" PRId64, step);
+    }
+    (void)est_timer_mark(&l->timer, step, NULL, NULL);
+    l->last_step = step;
+    return EST_OK;
+}
+
+static est_status local_after_save(est_saving_listener *listener, est_session *session, int64_t step, bool *stop)
+{
+    local_listener *l = EST_CONTAINER_OF(listener, local_listener, listener);
+
+    (void)session;
+    (void)stop;
+    if (!l->first_save_seen) {
+        l->first_save_seen = true;
+        return EST_OK;
+    }
+    if (est_stop_signal() != 0) return EST_OK; /* leave quickly; the next start evaluates */
+    if (est_timer_due(&l->timer, step)) return evaluate_now(l, step, false);
+    est_log_info("Skip the current checkpoint eval due to throttle secs (%g secs).", l->timer.every_secs);
+    return EST_OK;
+}
+
+static est_status local_end(est_saving_listener *listener, est_session *session, int64_t step)
+{
+    local_listener *l = EST_CONTAINER_OF(listener, local_listener, listener);
+
+    (void)session;
+    if (step == l->last_step || est_stop_signal() != 0) return EST_OK;
+    return evaluate_now(l, step, true);
+}
+
+/* --- the end mark -------------------------------------------------------------------------------------------------------------- */
+
+static est_status done_path(const est_estimator *estimator, est_strbuf *out)
+{
+    est_strbuf_printf(out, "%s/" DONE_FILE, estimator->model_dir);
+    return est_strbuf_status(out);
+}
+
+static est_status mark_done(const est_estimator *estimator, bool done, int64_t step)
+{
+    est_strbuf path = { 0 };
+    char       text[32];
+    est_status status = done_path(estimator, &path);
+
+    snprintf(text, sizeof text, "%" PRId64 "\n", step);
+    if (status == EST_OK) {
+        status = done ? est_file_replace(est_strbuf_text(&path), text, strlen(text))
+                      : est_file_remove(est_strbuf_text(&path));
+    }
+    est_strbuf_clear(&path);
+    return status;
+}
+
+/* Whether the trainer has ended. */
+static bool is_done(const est_estimator *estimator)
+{
+    est_strbuf path = { 0 };
+    bool       done = done_path(estimator, &path) == EST_OK && est_file_exists(est_strbuf_text(&path));
+
+    est_strbuf_clear(&path);
+    return done;
+}
+
+static double throttle_secs(const est_eval_spec *eval)
+{
+    return eval->throttle_secs == EST_OFF ? 0 : eval->throttle_secs == 0 ? THROTTLE_DEFAULT : eval->throttle_secs;
+}
+
+static est_status run_local(evaluator *e)
+{
+    local_listener        local  = { .listener  = { .after_save = local_after_save, .end = local_end },
+                                     .evaluator = e,
+                                     .timer     = { .every_secs = throttle_secs(e->eval) },
+                                     .last_step = -1 };
+    const est_run_config *config = &e->estimator->config;
+    int                   n      = e->train->saving_listeners.n;
+    est_saving_listener **listeners;
+    int64_t               step = 0;
+    est_status            status;
+
+    est_log_info("Running training and evaluation locally (non-distributed).");
+    est_log_info("Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency "
+                 "is determined based on RunConfig arguments: save_checkpoints_steps %" PRId64
+                 " or save_checkpoints_secs %g.",
+                 config->save_checkpoints_steps, config->save_checkpoints_secs);
+    listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
+    if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
+    for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
+    listeners[n] = &local.listener;
+    status       = est_dir_create(e->estimator->model_dir);
+    if (status == EST_OK) status = mark_done(e->estimator, false, 0);
+    if (status == EST_OK) {
+        status = est_estimator_train(e->estimator,
+                                     EST_TRAIN_OPTIONS(.input_fn   = e->train->input_fn,
+                                                       .input_user = e->train->input_user,
+                                                       .max_steps = e->train->max_steps, .hooks = e->train->hooks),
+                                     (est_saving_listeners){ listeners, n + 1 }, &step);
+    }
+    est_free(listeners);
+    EST_TRY(status);
+    return mark_done(e->estimator, true, step);
+}
+
+/* --- the evaluator task ---------------------------------------------------------------------------------------------------------- */
+
+/* Waits, but not past the end of the training or a signal. */
+static est_status wait_secs(const evaluator *e, double secs, bool until_done)
+{
+    int64_t until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+
+    for (;;) {
+        double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
+
+        if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
+        if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
+            return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
+        }
+    }
+}
+
+static bool reached_max_steps(const evaluator *e)
+{
+    return e->metrics != NULL && e->train->max_steps > 0 && est_metrics_global_step(e->metrics) >= e->train->max_steps;
+}
+
+static est_status evaluator_loop(evaluator *e)
+{
+    double delay = e->eval->start_delay_secs == EST_OFF ? 0 : e->eval->start_delay_secs;
+    double each  = throttle_secs(e->eval);
+
+    if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
+    if (delay > 0) est_log_info("Waiting %f secs before starting eval.", delay);
+    EST_TRY(wait_secs(e, delay, true));
+    for (;;) {
+        int64_t start = est_now_ns();
+        bool    done  = is_done(e->estimator); /* asked before: what is saved now is then the last there will be */
+        bool    evaluated;
+        double  left;
+
+        EST_TRY(evaluate_and_export(e, done, &evaluated));
+        if (reached_max_steps(e)) {
+            est_log_info("Exiting evaluation, global_step=%" PRId64 " >= train max_steps=%" PRId64,
+                         est_metrics_global_step(e->metrics), e->train->max_steps);
+            return EST_OK;
+        }
+        if (done) {
+            est_log_info("Exiting evaluation, training has ended.");
+            return EST_OK;
+        }
+        left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
+        if (left > 0) est_log_info("Waiting %f secs before starting next eval run.", left);
+        EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : LOOK_AGAIN_SECS), true));
+    }
+}
+
+static est_status run_evaluator(evaluator *e)
+{
+    est_status status;
+
+    if (e->estimator->task->index > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
+                        e->estimator->task->index);
+    }
+    if (!e->estimator->config.no_signals) est_signals_catch();
+    status = evaluator_loop(e);
+    if (!e->estimator->config.no_signals) est_signals_release();
+    return status;
+}
+
+/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+
+static est_status check_exporters(est_exporters exporters)
+{
+    for (int i = 0; i < exporters.n; i++) {
+        if (exporters.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "exporter %d is NULL", i);
+        for (int j = 0; j < i; j++) {
+            const char *name = est_exporter_name(exporters.data[i]);
+
+            if (strcmp(name, est_exporter_name(exporters.data[j])) != 0) continue;
+            return est_fail(EST_INVALID_ARGUMENT, "two exporters are called %s; their directories would be the same",
+                            name);
+        }
+    }
+    return EST_OK;
+}
+
+static est_status check_specs(const est_train_spec *train, const est_eval_spec *eval)
+{
+    if (train == NULL || train->struct_size != sizeof *train) {
+        return est_fail(EST_INVALID_ARGUMENT, "train spec: make it with EST_TRAIN_SPEC(...)");
+    }
+    if (eval == NULL || eval->struct_size != sizeof *eval) {
+        return est_fail(EST_INVALID_ARGUMENT, "eval spec: make it with EST_EVAL_SPEC(...)");
+    }
+    if (train->input_fn == NULL || eval->input_fn == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s spec: input_fn is required",
+                        train->input_fn == NULL ? "train" : "eval");
+    }
+    if (train->max_steps < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "train spec: max_steps is %" PRId64 "; it must be above 0, or 0 for no limit",
+                        train->max_steps);
+    }
+    if (eval->steps < 0 && eval->steps != EST_FOREVER) {
+        return est_fail(EST_INVALID_ARGUMENT, "eval spec: steps is %" PRId64 "; EST_FOREVER is all of the input",
+                        eval->steps);
+    }
+    if ((eval->start_delay_secs < 0 && eval->start_delay_secs != EST_OFF) ||
+        (eval->throttle_secs < 0 && eval->throttle_secs != EST_OFF)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "eval spec: start_delay_secs and throttle_secs cannot be negative; EST_OFF is none");
+    }
+    return check_exporters(eval->exporters);
+}
+
+est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
+                                  est_metrics **out)
+{
+    evaluator  e = { .estimator = estimator, .train = train, .eval = eval };
+    est_status status;
+
+    EST_TRY(check_specs(train, eval));
+    if (strcmp(estimator->task->type, "evaluator") == 0) {
+        status = run_evaluator(&e);
+    } else if (est_cluster_jobs(estimator->task->cluster) == 0) {
+        status = run_local(&e);
+    } else {
+        status = est_fail(EST_UNIMPLEMENTED, "task %s of a cluster: this build trains on one machine only",
+                          estimator->task->type);
+    }
+    if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
+    if (status == EST_OK && out != NULL) *out = e.metrics;
+    return status;
+}

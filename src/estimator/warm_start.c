@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Warm start: the first values of a run's variables from another run's checkpoint, by name or another name, and by the
+ * entries of a vocabulary where rows or columns have moved. */
+#include <inttypes.h>
+#include <regex.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "estimator/estimator.h"
+#include "estoc/layers.h"
+#include "estoc/saver.h"
+#include "format/lines.h"
+#include "runtime/session.h"
+
+/* --- vocabularies ---------------------------------------------------------------------------------------------------- */
+
+/* The entries of a vocabulary file with their numbers, 1 + line from 0 as a pointer's value. */
+typedef struct vocabulary {
+    est_map entries;
+    int64_t n;
+} vocabulary;
+
+static est_status vocabulary_read(const char *path, int64_t size, vocabulary *out)
+{
+    est_lines *lines = NULL;
+    est_str    line;
+    est_status status = est_lines_open(path, NULL, &lines);
+
+    if (status != EST_OK) return est_fail_context(status, "vocabulary");
+    while ((size == 0 || out->n < size) && (status = est_lines_next(lines, &line)) == EST_OK) {
+        out->n++;
+        if (est_map_get_bytes(&out->entries, line.data, line.size) != NULL) continue; /* the first one counts */
+        status = est_map_put_bytes(&out->entries, line.data, line.size, (void *)(uintptr_t)out->n);
+        if (status != EST_OK) break;
+    }
+    est_lines_close(lines);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
+    if (size > 0 && out->n < size) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s has %" PRId64 " entries, %" PRId64 " were asked for", path, out->n,
+                        size);
+    }
+    return EST_OK;
+}
+
+/* A variable seen as blocks along an axis: n entries, each of `outer` runs of `inner` bytes. */
+typedef struct blocks {
+    char   *data;
+    int64_t n, outer;
+    size_t  inner;
+} blocks;
+
+static blocks blocks_of(void *data, const est_shape *shape, est_dtype dtype, int axis)
+{
+    blocks b = { .data = data, .n = shape->dim[axis], .outer = 1, .inner = est_dtype_size(dtype) };
+
+    for (int i = 0; i < axis; i++) b.outer *= shape->dim[i];
+    for (int i = axis + 1; i < shape->rank; i++) b.inner *= (size_t)shape->dim[i];
+    return b;
+}
+
+/* Copies entry j of `from` to entry i of `to`; j below 0: zeros. */
+static void copy_entry(const blocks *to, int64_t i, const blocks *from, int64_t j)
+{
+    for (int64_t o = 0; o < to->outer; o++) {
+        char *at = to->data + (size_t)(o * to->n + i) * to->inner;
+
+        if (j >= 0) memcpy(at, from->data + (size_t)(o * from->n + j) * from->inner, to->inner);
+        if (j < 0) memset(at, 0, to->inner);
+    }
+}
+
+static est_status remap(const est_vocab_info *info, const est_tensor *old, est_tensor *value)
+{
+    const est_shape *new_shape = est_tensor_shape(value), *old_shape = est_tensor_shape(old);
+    vocabulary       old_vocab = { 0 }, new_vocab = { 0 };
+    est_status       status;
+    blocks           to, from;
+    uint32_t         at = 0;
+    const char      *entry;
+    void            *number;
+
+    if (info->axis < 0 || info->axis >= new_shape->rank || old_shape->rank != new_shape->rank ||
+        est_tensor_dtype(old) != est_tensor_dtype(value)) {
+        return est_fail(EST_INVALID_ARGUMENT, "axis %d: it is not of the same kind as in the checkpoint", info->axis);
+    }
+    to     = blocks_of(est_tensor_data(value), new_shape, est_tensor_dtype(value), info->axis);
+    from   = blocks_of(est_tensor_data(old), old_shape, est_tensor_dtype(old), info->axis);
+    status = vocabulary_read(info->old_vocab, info->old_vocab_size, &old_vocab);
+    if (status == EST_OK) status = vocabulary_read(info->new_vocab, info->new_vocab_size, &new_vocab);
+    if (status == EST_OK && (new_vocab.n + info->num_oov_buckets != to.n || old_vocab.n > from.n ||
+                             to.outer != from.outer || to.inner != from.inner)) {
+        status = est_fail(EST_INVALID_ARGUMENT,
+                          "it has %" PRId64 " entries along axis %d, the new vocabulary %" PRId64 " and %" PRId64
+                          " out-of-vocabulary buckets; in the checkpoint %" PRId64 ", the old vocabulary %" PRId64,
+                          to.n, info->axis, new_vocab.n, info->num_oov_buckets, from.n, old_vocab.n);
+    }
+    for (int64_t i = 0; status == EST_OK && !info->initial && i < to.n; i++) copy_entry(&to, i, &from, -1);
+    while (status == EST_OK && est_map_next(&new_vocab.entries, &at, &entry, &number)) {
+        const est_map_entry *full = &new_vocab.entries.entries[at - 1];
+        void                *was  = est_map_get_bytes(&old_vocab.entries, full->key, full->key_size);
+
+        if (was != NULL) copy_entry(&to, (int64_t)(uintptr_t)number - 1, &from, (int64_t)(uintptr_t)was - 1);
+    }
+    est_map_clear(&old_vocab.entries);
+    est_map_clear(&new_vocab.entries);
+    return status;
+}
+
+/* --- which variables ---------------------------------------------------------------------------------------------------- */
+
+typedef struct selection {
+    const est_warm_start *warm_start;
+    regex_t               pattern;
+    est_map               trainable; /* names, when only those are wanted */
+    est_map               used;      /* renames and vocabularies that named a selected variable */
+} selection;
+
+static const est_vocab_info *vocab_of(const est_warm_start *warm_start, const char *variable)
+{
+    for (int i = 0; i < warm_start->n_vocabs; i++) {
+        if (strcmp(warm_start->vocabs[i].variable, variable) == 0) return &warm_start->vocabs[i];
+    }
+    return NULL;
+}
+
+static bool is_selected(const selection *s, const char *variable)
+{
+    if (vocab_of(s->warm_start, variable) != NULL) return true;
+    if (s->warm_start->only_vocabs || strcmp(variable, "global_step") == 0) return false;
+    if (!s->warm_start->all && est_map_get(&s->trainable, variable) == NULL) return false;
+    return regexec(&s->pattern, variable, 0, NULL, 0) == 0;
+}
+
+static est_status compile(const char *text, regex_t *out)
+{
+    est_strbuf anchored = { 0 };
+    char       why[200];
+    est_status status;
+    int        error;
+
+    est_strbuf_printf(&anchored, "^(%s)", text);
+    status = est_strbuf_status(&anchored);
+    if (status == EST_OK) {
+        error = regcomp(out, est_strbuf_text(&anchored), REG_EXTENDED | REG_NOSUB);
+        if (error != 0) {
+            regerror(error, out, why, sizeof why);
+            status = est_fail(EST_INVALID_ARGUMENT, "warm_start.variables \"%s\": %s", text, why);
+        }
+    }
+    est_strbuf_clear(&anchored);
+    return status;
+}
+
+static const char *stored_name(selection *s, const char *variable)
+{
+    for (int i = 0; i < s->warm_start->n_renames; i++) {
+        if (strcmp(s->warm_start->renames[i].variable, variable) == 0) return s->warm_start->renames[i].stored;
+    }
+    return variable;
+}
+
+static est_status start_variable(selection *s, const est_checkpoint *from, est_session *session, const char *variable)
+{
+    const est_vocab_info *vocab = vocab_of(s->warm_start, variable);
+    est_tensor           *old = NULL, *value = NULL;
+    est_status            status;
+
+    EST_TRY(est_map_put(&s->used, variable, s));
+    status = est_checkpoint_read(from, stored_name(s, variable), &old);
+    if (status == EST_OK && vocab == NULL) status = est_session_write(session, variable, old);
+    if (status == EST_OK && vocab != NULL) {
+        status = est_session_read(session, variable, &value);
+        if (status == EST_OK) status = remap(vocab, old, value);
+        if (status == EST_OK) status = est_session_write(session, variable, value);
+    }
+    est_tensor_free(old);
+    est_tensor_free(value);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "variable %s", variable);
+}
+
+/* A rename or a vocabulary for a variable that is not warm-started is a mistake. */
+static est_status check_used(const selection *s)
+{
+    const est_warm_start *w = s->warm_start;
+
+    for (int i = 0; i < w->n_renames + w->n_vocabs; i++) {
+        const char *variable = i < w->n_renames ? w->renames[i].variable : w->vocabs[i - w->n_renames].variable;
+
+        if (est_map_get(&s->used, variable) != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "%s names the variable %s, which is not one that is warm-started",
+                        i < w->n_renames ? "renames" : "vocabs", variable);
+    }
+    return EST_OK;
+}
+
+static est_status start_all(selection *s, const est_checkpoint *from, est_session *session)
+{
+    int n = 0;
+
+    for (int i = 0; i < est_session_variables(session); i++) {
+        const char *variable = est_session_variable(session, i);
+
+        if (!is_selected(s, variable)) continue;
+        EST_TRY(start_variable(s, from, session, variable));
+        n++;
+    }
+    EST_TRY(check_used(s));
+    est_log_info("Warm-started %d variables.", n);
+    return EST_OK;
+}
+
+est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph, est_session *session)
+{
+    selection       s         = { .warm_start = warm_start };
+    est_nodes       trainable = est_trainable_variables(graph);
+    est_checkpoint *from      = NULL;
+    est_status      status    = compile(warm_start->variables != NULL ? warm_start->variables : ".*", &s.pattern);
+
+    if (status != EST_OK) return status;
+    for (int i = 0; i < trainable.n && status == EST_OK; i++) {
+        status = est_map_put(&s.trainable, est_node_name(trainable.data[i]), &s);
+    }
+    est_log_info("Warm-starting from: %s", warm_start->path);
+    if (status == EST_OK) status = est_checkpoint_open(warm_start->path, &from);
+    if (status == EST_OK) status = start_all(&s, from, session);
+    est_checkpoint_close(from);
+    est_map_clear(&s.trainable);
+    est_map_clear(&s.used);
+    regfree(&s.pattern);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "warm start from %s", warm_start->path);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exports: what is in the directory, which signatures there are, that the check sees what is wrong, and that failures
+ * leave the exports that were there. Whether TensorFlow takes them is asked by tests/interop/export.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "estimator/estimator.h"
+#include "format/bundle.h"
+#include "format/saved_model.h"
+#include "format/variable_def.h"
+#include "support/export_test.h"
+
+static est_manual_clock standing; /* moves only when someone sleeps */
+
+static void ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+/* An export that was read back. */
+typedef struct saved {
+    est_arena          *arena;
+    est_saved_model     model;
+    est_meta_graph_def *meta;
+} saved;
+
+static void saved_open(saved *s, const char *dir)
+{
+    const char *tag = "serve";
+    char        path[EST_CHECKPOINT_PATH_MAX + 32];
+    char       *bytes;
+    size_t      size;
+
+    snprintf(path, sizeof path, "%s/saved_model.pb", dir);
+    s->arena = est_arena_create();
+    assert_non_null(s->arena);
+    ok(est_file_read(path, &bytes, &size));
+    ok(est_saved_model_parse((est_str){ bytes, size }, s->arena, &s->model));
+    est_free(bytes);
+    ok(est_saved_model_find(&s->model, &tag, 1, &s->meta));
+}
+
+static void expect_signature(const saved *s, const char *key, const char *method, int n_in, int n_out)
+{
+    const est_signature_def *signature = est_meta_graph_def_signature(s->meta, key);
+
+    if (signature == NULL) fail_msg("no signature %s", key);
+    assert_string_equal(signature->method_name, method);
+    assert_int_equal(signature->inputs.n, n_in);
+    assert_int_equal(signature->outputs.n, n_out);
+}
+
+/* --- what is in it --------------------------------------------------------------------------------------------------- */
+
+static void a_parsing_export_has_all_parts(void **state)
+{
+    char           dir[64], path[EST_CHECKPOINT_PATH_MAX], base[128], inner[EST_CHECKPOINT_PATH_MAX + 32], list[1024];
+    est_estimator *e;
+    saved          s;
+    est_bundle    *bundle = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path));
+    assert_string_equal(shop_list(path, list), "saved_model.pb variables ");
+    snprintf(inner, sizeof inner, "%s/variables", path);
+    assert_string_equal(shop_list(inner, list), "variables.data-00000-of-00001 variables.index ");
+
+    saved_open(&s, path);
+    assert_int_equal(s.meta->n_signatures, 3);
+    expect_signature(&s, "serving_default", "tensorflow/serving/classify", 1, 2);
+    expect_signature(&s, "regression", "tensorflow/serving/regress", 1, 1);
+    expect_signature(&s, "predict", "tensorflow/serving/predict", 1, 2);
+    assert_non_null(est_tensor_infos_find(&est_meta_graph_def_signature(s.meta, "serving_default")->inputs, "inputs"));
+    assert_string_equal(
+        est_tensor_infos_find(&est_meta_graph_def_signature(s.meta, "predict")->inputs, "examples")->name,
+        "input_example_tensor:0");
+    assert_string_equal(s.meta->saver->filename_tensor_name, "save/Const:0");
+    assert_string_equal(s.meta->saver->restore_op_name, "save/restore_all");
+    assert_string_equal(s.meta->saver->save_tensor_name, "save/control_dependency:0");
+    assert_int_equal(s.meta->object_graph.size, 0);
+    est_arena_free(s.arena);
+
+    snprintf(inner, sizeof inner, "%s/variables/variables", path);
+    ok(est_bundle_open(inner, &bundle));
+    assert_non_null(est_bundle_find(bundle, "hidden/kernel"));
+    assert_non_null(est_bundle_find(bundle, "batch_normalization/moving_mean"));
+    assert_non_null(est_bundle_find(bundle, "global_step"));
+    assert_null(est_bundle_find(bundle, "hidden/kernel/Adam")); /* what only training needs */
+    est_bundle_close(bundle);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void collections_name_nodes_that_exist(void **state)
+{
+    char                      dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator            *e;
+    saved                     s;
+    const est_collection_def *all, *trainable;
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, NULL);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path));
+    saved_open(&s, path);
+    all       = est_meta_graph_def_collection(s.meta, "variables");
+    trainable = est_meta_graph_def_collection(s.meta, "trainable_variables");
+    assert_int_equal(all->n, 11); /* 2 tables, 2 layers of 2, 4 of the normalisation, the global step */
+    assert_int_equal(trainable->n, 8);
+    for (int i = 0; i < all->n; i++) {
+        est_variable_def def;
+        const char      *names[4];
+
+        ok(est_variable_def_parse(all->bytes[i], s.arena, &def));
+        names[0] = def.variable_name, names[1] = def.initial_value_name, names[2] = def.initializer_name;
+        names[3] = def.snapshot_name;
+        assert_true(def.is_resource);
+        for (int k = 0; k < 4; k++) {
+            char name[256];
+
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(names[k], ":"), names[k]);
+            if (est_graph_def_find(&s.meta->graph, name) == NULL) fail_msg("no node %s", name);
+        }
+    }
+    for (int i = 0; i < s.meta->graph.n_nodes; i++) { /* none of our own ops is left */
+        assert_int_not_equal(strncmp(s.meta->graph.nodes[i]->op, "Est", 3), 0);
+    }
+    est_arena_free(s.arena);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* Classify and regress need Examples: a raw receiver has only predict left, and no default. */
+static void a_raw_export_leaves_signatures_out(void **state)
+{
+    char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    saved          s;
+    shop_params    plain = { .plain = true };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &plain);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path));
+    saved_open(&s, path);
+    assert_int_equal(s.meta->n_signatures, 1);
+    expect_signature(&s, "predict", "tensorflow/serving/predict", 1, 2);
+    assert_string_equal(s.meta->signatures[0].inputs.items[0].key, "x");
+    assert_string_equal(s.meta->signatures[0].inputs.items[0].name, "x_1:0"); /* a layer is called x */
+    assert_int_equal(s.meta->signatures[0].inputs.items[0].shape.dim[0], -1);
+    assert_int_equal(s.meta->signatures[0].inputs.items[0].shape.dim[1], 3);
+    est_arena_free(s.arena);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void ragged_features_come_raw_too(void **state)
+{
+    char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    saved          s;
+    shop_params    p = { .no_steps = true, .no_export = true };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &p);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 3, .batch = 2 }), path));
+    saved_open(&s, path);
+    expect_signature(&s, "serving_default", "tensorflow/serving/predict", 4, 4);
+    assert_non_null(est_tensor_infos_find(&s.meta->signatures[0].inputs, "ids/splits"));
+    assert_int_equal(est_tensor_infos_find(&s.meta->signatures[0].inputs, "x")->shape.dim[0], 2);
+    est_arena_free(s.arena);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void defaults_of_export_outputs(void **state)
+{
+    char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    saved          s;
+    shop_params    one = { .one = true }, twice = { .twice = true };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &one);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path));
+    saved_open(&s, path); /* one output is the default, too */
+    assert_int_equal(s.meta->n_signatures, 2);
+    expect_signature(&s, "serving_default", "tensorflow/serving/predict", 1, 1);
+    expect_signature(&s, "scores", "tensorflow/serving/predict", 1, 1);
+    est_arena_free(s.arena);
+    est_estimator_free(e);
+    e = shop_estimator(dir, &twice);
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), path), EST_INVALID_ARGUMENT);
+    est_test_error_has("none is called serving_default");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void text_and_extra_assets(void **state)
+{
+    char              dir[64], path[EST_CHECKPOINT_PATH_MAX], file[128], base[128], inner[EST_CHECKPOINT_PATH_MAX + 64];
+    char              list[1024];
+    est_estimator    *e;
+    char             *bytes;
+    size_t            size;
+    const char *const good[] = { "notes/read.me", file }, *const bad[] = { "../read.me", file };
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(file, sizeof file, "%s/notes", dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    ok(est_file_replace(file, "hello", 5));
+    ok(est_export_saved_model(
+        e, base, EST_EXPORT(.input = SHOP_PARSING, .as_text = true, .assets_extra = good, .n_assets_extra = 1), path));
+    assert_string_equal(shop_list(path, list), "assets.extra saved_model.pbtxt variables ");
+    snprintf(inner, sizeof inner, "%s/assets.extra/notes/read.me", path);
+    ok(est_file_read(inner, &bytes, &size));
+    assert_string_equal(bytes, "hello");
+    est_free(bytes);
+    assert_int_equal(est_export_saved_model(
+                         e, base, EST_EXPORT(.input = SHOP_PARSING, .assets_extra = bad, .n_assets_extra = 1), path),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("assets_extra 0");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- the check ------------------------------------------------------------------------------------------------------- */
+
+static void rows_of_the_input_are_kept(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+    est_metrics   *metrics = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, NULL);
+    assert_int_equal(e->rows.n, 4);
+    ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &metrics));
+    est_metrics_free(metrics);
+    assert_int_equal(e->rows.n, 4);
+    assert_int_equal(e->rows.n_items, 6); /* x, kind, ids, steps, its lengths, y */
+    for (int i = 0; i < e->rows.n_items; i++) {
+        if (strcmp(e->rows.items[i].name, "ids") == 0) { /* examples 4 to 7 */
+            assert_memory_equal(est_tensor_data(e->rows.items[i].splits), ((const int64_t[]){ 0, 0, 1, 3, 6 }), 40);
+            assert_memory_equal(est_tensor_data(e->rows.items[i].values), ((const int64_t[]){ 0, 1, 2, 2, 4, 0 }), 48);
+        }
+    }
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* A number that the exported model gives otherwise: the export fails, names it and is not there. */
+static void a_mismatch_fails_the_export(void **state)
+{
+    char           dir[64], base[128], list[1024];
+    est_estimator *e;
+    bool           found = false;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    for (int64_t n = 1; !found; n++) {
+        est_status status;
+
+        est_fault_arm(n);
+        status = est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL);
+        assert_true(est_fault_fired());
+        found = strcmp(est_fault_name(), "export.compare") == 0;
+        est_fault_arm(0);
+        if (!found) {
+            est_test_dir_remove(base); /* of a fault that did no harm, as in reading the newest checkpoint */
+            continue;
+        }
+        assert_int_equal(status, EST_DATA_LOSS);
+        est_test_error_has("signature serving_default, output scores, element 0: the exported model gives");
+        assert_string_equal(shop_list(base, list), "");
+    }
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void take_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)wall_ns;
+    if (level == EST_LOG_WARN) snprintf(user, 512, "%s", line);
+}
+
+/* Rows that were never seen are made up; a model that takes none of them is exported with a warning. */
+static void made_up_rows(void **state)
+{
+    char           dir[64], warning[512] = "";
+    est_estimator *e;
+    shop_params    from_1 = { .from_1 = true };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, NULL);
+    est_estimator_free(e);
+    e = shop_estimator(dir, NULL); /* saw no input */
+    assert_int_equal(e->rows.n, 0);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(take_warning, warning);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
+    assert_string_equal(warning, "");
+    est_estimator_free(e);
+    e = shop_estimator(dir, &from_1);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
+    assert_non_null(strstr(warning, "checked without input"));
+    warning[0] = '\0';
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL)); /* has rows now */
+    assert_null(strstr(warning, "checked without input"));
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- failures -------------------------------------------------------------------------------------------------------- */
+
+static void bad_options_are_refused(void **state)
+{
+    char               dir[64];
+    est_estimator     *e;
+    est_export_options unmade = { 0 };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_estimator(dir, NULL);
+    assert_int_equal(est_export_saved_model(e, dir, &unmade, NULL), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.as_text = true), NULL), EST_INVALID_ARGUMENT);
+    est_test_error_has("serving input");
+    assert_int_equal(est_export_saved_model(e, "", EST_EXPORT(.input = SHOP_PARSING), NULL), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_NOT_FOUND);
+    est_test_error_has("Could not find trained model");
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .parse = shop_specs, .n_parse = 1 }), NULL),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("kind");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void a_checkpoint_of_another_model(void **state)
+{
+    char           dir[64], list[1024], base[128];
+    est_estimator *e;
+    shop_params    more = { .second_set = true };
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    est_estimator_free(e);
+    e = shop_estimator(dir, &more);
+    assert_int_not_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_OK);
+    est_test_error_has("more/kernel");
+    assert_string_equal(shop_list(base, list), "");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* Two exports in one second: the second waits for the next. A clock that stands still, but for sleeping. */
+static void a_second_that_is_taken(void **state)
+{
+    char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path));
+    assert_non_null(strstr(path, "/1700000000"));
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path));
+    assert_string_equal(shop_list(base, list), "1700000000 1700000001 ");
+    for (int i = 0; i < 12; i++) { /* ten attempts, then it gives up */
+        char taken[256];
+
+        snprintf(taken, sizeof taken, "%s/%d", base, 1700000001 + i);
+        ok(est_dir_create(taken));
+    }
+    est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000002) * EST_NS_PER_SEC);
+    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), path), EST_ALREADY_EXISTS);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* Whatever fails: the export of before is untouched, nothing half-made is left, and the next one works. */
+static void every_fault_keeps_the_export_before(void **state)
+{
+    char           dir[64], list[1024], first[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    shop_params    plain    = { .plain = true };
+    int            n_failed = 0;
+    bool           fired    = true;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, &plain);
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), NULL));
+    shop_list(base, first);
+    for (int64_t n = 1; fired; n++) {
+        est_status status;
+
+        est_fault_arm(n);
+        status = est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }), path);
+        fired  = est_fault_fired();
+        if (status != EST_OK) {
+            n_failed++;
+            if (strcmp(shop_list(base, list), first) != 0) fail_msg("%s left %s", est_fault_name(), list);
+        } else { /* of a fault that did no harm, as in reading the newest checkpoint */
+            est_test_dir_remove(path);
+        }
+        est_fault_arm(0);
+        if (!fired) ok(status);
+    }
+    assert_true(n_failed > 10);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* A short export with each allocation failing once, and a longer one with every tenth. */
+static void fail_allocations(const shop_params *params, const est_export_options *options, int64_t stride)
+{
+    char           dir[64], list[1024], base[128], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    bool           fired = true;
+
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, params);
+    for (int64_t n = 1; fired; n += stride) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = est_export_saved_model(e, base, options, path);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (!fired) ok(status);
+        if (status == EST_OK)
+            ok(est_dir_remove(path)); /* also of a failure that did no harm, as in a line of the log */
+        if (strcmp(shop_list(base, list), "") != 0) fail_msg("allocation %" PRId64 " left %s", n, list);
+    }
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }),
+                     1);
+    fail_allocations(NULL, EST_EXPORT(.input = SHOP_PARSING), 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parsing_export_has_all_parts),
+        cmocka_unit_test(collections_name_nodes_that_exist),
+        cmocka_unit_test(a_raw_export_leaves_signatures_out),
+        cmocka_unit_test(ragged_features_come_raw_too),
+        cmocka_unit_test(defaults_of_export_outputs),
+        cmocka_unit_test(text_and_extra_assets),
+        cmocka_unit_test(rows_of_the_input_are_kept),
+        cmocka_unit_test(a_mismatch_fails_the_export),
+        cmocka_unit_test(made_up_rows),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(a_checkpoint_of_another_model),
+        cmocka_unit_test(a_second_that_is_taken),
+        cmocka_unit_test(every_fault_keeps_the_export_before),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    est_log_set_level(EST_LOG_ERROR);
+    est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1600000000) * EST_NS_PER_SEC);
+    est_clock_set(&standing.clock);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exporters: after which evaluations they export, and what they keep. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "estimator/estimator.h"
+#include "support/export_test.h"
+
+#define OPTIONS(...) EST_EXPORTER(.saved_model = { .input = { .raw = shop_raw, .n_raw = 1 } }, __VA_ARGS__)
+
+typedef struct fixture {
+    char             dir[64], base[128], list[1024];
+    est_estimator   *estimator;
+    est_manual_clock clock;
+} fixture;
+
+static void ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+static void set_up(fixture *f)
+{
+    shop_params plain = { .plain = true };
+
+    est_test_dir(f->dir);
+    snprintf(f->base, sizeof f->base, "%s/export/it", f->dir);
+    f->estimator = shop_trained(f->dir, &plain);
+    est_manual_clock_init(&f->clock, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&f->clock.clock);
+}
+
+static void tear_down(fixture *f, est_exporter *exporter)
+{
+    est_clock_set(NULL);
+    est_exporter_free(exporter);
+    est_estimator_free(f->estimator);
+    est_test_dir_remove(f->dir);
+}
+
+static est_metrics *metrics_with(const char *name, double value)
+{
+    est_metrics *metrics = NULL;
+
+    ok(est_metrics_create(2, &metrics));
+    ok(est_metrics_set(metrics, 0, "global_step", 3));
+    ok(est_metrics_set(metrics, 1, name, value));
+    est_metrics_sort(metrics);
+    return metrics;
+}
+
+/* Exports with that loss; a second passes. */
+static void after(fixture *f, est_exporter *exporter, double loss, bool final)
+{
+    est_metrics *metrics = metrics_with("loss", loss);
+
+    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, final));
+    est_manual_clock_advance(&f->clock, EST_NS_PER_SEC);
+    est_metrics_free(metrics);
+}
+
+/* --- latest and final ------------------------------------------------------------------------------------------------ */
+
+static void latest_exports_always_and_keeps_some(void **state)
+{
+    static const char *const others[] = { "temp-1600000000", "123", "16000000000", "160000000x" };
+    char                     path[256];
+    est_exporter            *exporter;
+    fixture                  f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_latest_exporter("it", OPTIONS(.exports_to_keep = 2));
+    assert_non_null(exporter);
+    assert_string_equal(est_exporter_name(exporter), "it");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) { /* no names of ten digits: none of its business */
+        snprintf(path, sizeof path, "%s/%s", f.base, others[i]);
+        ok(est_dir_create(path));
+    }
+    snprintf(path, sizeof path, "%s/1500000000/variables", f.base);
+    ok(est_dir_create(path));
+    after(&f, exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "123 1500000000 16000000000 160000000x 1700000000 temp-1600000000 ");
+    after(&f, exporter, 5, false);
+    after(&f, exporter, 5, true);
+    assert_string_equal(shop_list(f.base, f.list), "123 16000000000 160000000x 1700000001 1700000002 temp-1600000000 ");
+    tear_down(&f, exporter);
+}
+
+static void how_many_are_kept(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_latest_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    for (int i = 0; i < 7; i++) after(&f, exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000002 1700000003 1700000004 1700000005 1700000006 ");
+    est_exporter_free(exporter);
+    exporter = est_latest_exporter("it", OPTIONS(.exports_to_keep = EST_OFF));
+    assert_non_null(exporter);
+    after(&f, exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list),
+                        "1700000002 1700000003 1700000004 1700000005 1700000006 1700000007 ");
+    tear_down(&f, exporter);
+}
+
+static void final_exports_at_the_end(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_final_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    after(&f, exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "");
+    after(&f, exporter, 2, true);
+    assert_string_equal(shop_list(f.base, f.list), "1700000001 ");
+    tear_down(&f, exporter);
+}
+
+/* --- best ------------------------------------------------------------------------------------------------------------ */
+
+static void best_exports_what_is_better(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_best_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    after(&f, exporter, 2, false);
+    after(&f, exporter, 2, false); /* not better */
+    after(&f, exporter, 3, false);
+    after(&f, exporter, 1, false);
+    after(&f, exporter, 1.5, true);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000003 ");
+    tear_down(&f, exporter);
+}
+
+/* A new object in a directory with results: its first call exports whatever comes, and that is the best from then on. */
+static void best_after_a_restart(void **state)
+{
+    est_exporter *exporter;
+    est_metrics  *evaluated = NULL;
+    double        loss;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &evaluated));
+    loss = est_metrics_get(evaluated, "loss");
+    est_metrics_free(evaluated);
+    exporter = est_best_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    after(&f, exporter, loss + 2, false);
+    after(&f, exporter, loss + 1, false); /* better than the worse one that took its place */
+    after(&f, exporter, loss + 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000001 ");
+    tear_down(&f, exporter);
+}
+
+/* What the event files hold is what `compare` is asked about, once for every further result. */
+typedef struct asked {
+    double best[4], current[4];
+    int    n;
+} asked;
+
+static bool larger_mae(void *user, const est_metrics *best, const est_metrics *current)
+{
+    asked *a = user;
+
+    assert_true(a->n < 4);
+    a->best[a->n]      = est_metrics_get(best, "loss");
+    a->current[a->n++] = est_metrics_get(current, "loss");
+    return a->current[a->n - 1] > a->best[a->n - 1];
+}
+
+static void best_reads_event_files(void **state)
+{
+    asked         a = { 0 };
+    est_exporter *exporter;
+    est_metrics  *first = NULL, *second = NULL;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input, .name = "x"), &first));
+    ok(est_train(f.estimator, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 2)));
+    est_manual_clock_advance(&f.clock, EST_NS_PER_SEC);
+    ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input, .name = "x"), &second));
+    exporter = est_best_exporter(
+        "it", OPTIONS(.compare = larger_mae, .compare_user = &a, .event_file_pattern = "eval_x/*.tfevents.*"));
+    assert_non_null(exporter);
+    after(&f, exporter, 0.5, false);
+    assert_int_equal(a.n, 1); /* the two results against each other; the first export asks nothing */
+    assert_true((float)est_metrics_get(first, "loss") == (float)a.best[0]);
+    assert_true((float)est_metrics_get(second, "loss") == (float)a.current[0]);
+    after(&f, exporter, 0.25, false);
+    assert_int_equal(a.n, 2);
+    assert_true(a.best[1] == 0.5 && a.current[1] == 0.25);
+    est_metrics_free(first);
+    est_metrics_free(second);
+    tear_down(&f, exporter);
+}
+
+static void best_needs_a_loss(void **state)
+{
+    est_exporter *exporter;
+    est_metrics  *other = metrics_with("mae", 1);
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_best_exporter(NULL, OPTIONS(.event_file_pattern = ""));
+    assert_non_null(exporter);
+    assert_string_equal(est_exporter_name(exporter), "best_exporter");
+    after(&f, exporter, 2, false);
+    assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false), EST_INVALID_ARGUMENT);
+    est_test_error_has("the current evaluation has no metric loss");
+    est_metrics_free(other);
+    tear_down(&f, exporter);
+}
+
+/* --- failures -------------------------------------------------------------------------------------------------------- */
+
+static void a_failed_export_is_not_the_best(void **state)
+{
+    est_exporter *exporter;
+    est_metrics  *metrics = metrics_with("loss", 1);
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_best_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    assert_int_not_equal(est_exporter_export(exporter, f.estimator, f.base, "/nowhere/model.ckpt-1", metrics, false),
+                         EST_OK);
+    assert_string_equal(shop_list(f.base, f.list), "");
+    after(&f, exporter, 2, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
+    est_metrics_free(metrics);
+    tear_down(&f, exporter);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    (void)state;
+    assert_null(est_latest_exporter(NULL, OPTIONS(0)));
+    est_test_error_has("needs a name");
+    assert_null(est_latest_exporter("a/b", OPTIONS(0)));
+    est_test_error_has("a/b");
+    assert_null(est_final_exporter("it", OPTIONS(.exports_to_keep = -7)));
+    est_test_error_has("exports_to_keep is -7");
+    assert_null(est_best_exporter("it", NULL));
+    est_test_error_has("what the model is fed");
+    est_exporter_free(NULL);
+}
+
+static void every_allocation_of_making_one_may_fail(void **state)
+{
+    const char *const extra[] = { "a", "b" };
+    est_feature_spec  specs[2];
+    est_tensor       *one  = NULL;
+    est_exporter     *made = NULL;
+
+    (void)state;
+    ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 1 }, &one));
+    specs[0]               = shop_specs[0];
+    specs[1]               = shop_specs[1];
+    specs[1].default_value = one;
+    for (int64_t n = 1; made == NULL; n++) {
+        est_fault_arm_alloc(n);
+        made = est_best_exporter("it", EST_EXPORTER(.saved_model = { .input          = { .parse = specs, .n_parse = 2 },
+                                                                     .assets_extra   = extra,
+                                                                     .n_assets_extra = 1 }));
+        est_fault_arm_alloc(0);
+    }
+    est_exporter_free(made);
+    est_tensor_free(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(latest_exports_always_and_keeps_some),
+        cmocka_unit_test(how_many_are_kept),
+        cmocka_unit_test(final_exports_at_the_end),
+        cmocka_unit_test(best_exports_what_is_better),
+        cmocka_unit_test(best_after_a_restart),
+        cmocka_unit_test(best_reads_event_files),
+        cmocka_unit_test(best_needs_a_loss),
+        cmocka_unit_test(a_failed_export_is_not_the_best),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(every_allocation_of_making_one_may_fail),
+    };
+
+    est_log_set_level(EST_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Serving inputs: which placeholders there are, what model_fn sees of them, and rows that fit. */
+#include "estimator/receiver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/rows.h"
+#include "support/export_test.h"
+
+static void ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+static est_model *new_model(void)
+{
+    static est_run_config config;
+    static est_task       task;
+    est_model            *model = NULL;
+
+    ok(est_model_create(EST_PREDICT, &config, &task, NULL, 1, &model));
+    return model;
+}
+
+static void parsing_makes_one_string_input(void **state)
+{
+    const est_serving_input input = SHOP_PARSING;
+    est_model              *model = new_model();
+    est_receiver            receiver;
+    est_ragged_node         ids;
+
+    (void)state;
+    ok(est_receiver_build(&input, model, &receiver));
+    assert_int_equal(receiver.n_inputs, 1);
+    assert_string_equal(receiver.inputs[0].name, "examples");
+    assert_int_equal(est_node_dtype(receiver.inputs[0].node), EST_STRING);
+    assert_true(est_model_has(model, "x") && est_model_has(model, "steps/lengths") && !est_model_has(model, "y"));
+    assert_int_equal(est_node_dim(est_model_feature(model, "x"), 1), 3);
+    ids = est_model_ragged(model, "ids");
+    assert_int_equal(est_node_dtype(ids.splits), EST_I64);
+    ok(est_model_status(model));
+    ok(est_receiver_name(&receiver, model));
+    assert_string_equal(est_node_name(receiver.inputs[0].node), "input_example_tensor");
+    est_model_free(model);
+}
+
+static void raw_makes_an_input_a_feature(void **state)
+{
+    const est_component     odd[2] = { { .name = "_a feature", .dtype = EST_U8, .shape = { 2, { 4, -1 } } },
+                                       { .name = "hidden", .dtype = EST_STRING } };
+    const est_serving_input input = { .raw = odd, .n_raw = 2 }, ragged = { .raw = shop_raw, .n_raw = 3, .batch = 6 };
+    est_model              *model = new_model();
+    est_receiver            receiver;
+    est_node                kernel;
+
+    (void)state;
+    ok(est_receiver_build(&input, model, &receiver));
+    assert_int_equal(receiver.n_inputs, 2);
+    assert_int_equal(est_node_dim(receiver.inputs[0].node, 0), -1);
+    assert_int_equal(est_node_dim(receiver.inputs[0].node, 1), 4);
+    kernel = est_variable(est_model_graph(model), "hidden", EST_F32, EST_SHAPE(2));
+    ok(est_receiver_name(&receiver, model));
+    assert_string_equal(est_node_name(kernel), "hidden"); /* and not the feature */
+    assert_string_equal(est_node_name(receiver.inputs[0].node), "input__a_feature");
+    assert_string_equal(est_node_name(receiver.inputs[1].node), "hidden_1");
+    assert_string_equal(receiver.inputs[1].name, "hidden");
+    est_model_free(model);
+
+    model = new_model();
+    ok(est_receiver_build(&ragged, model, &receiver));
+    assert_int_equal(receiver.n_inputs, 4);
+    assert_string_equal(receiver.inputs[3].name, "ids/splits");
+    assert_int_equal(est_node_dim(receiver.inputs[3].node, 0), 7);
+    assert_int_equal(est_node_dim(receiver.inputs[2].node, 0), -1);
+    assert_int_equal(est_node_dim(est_model_feature(model, "x"), 0), 6);
+    est_model_free(model);
+}
+
+static void refuse(const est_serving_input *input, const char *says)
+{
+    est_model   *model = new_model();
+    est_receiver receiver;
+
+    assert_int_equal(est_receiver_build(input, model, &receiver), EST_INVALID_ARGUMENT);
+    est_test_error_has(says);
+    est_model_free(model);
+}
+
+static void bad_inputs_are_refused(void **state)
+{
+    const est_component    twice[2] = { { .name = "x", .dtype = EST_F32 }, { .name = "x", .dtype = EST_F32 } };
+    const est_component    nameless = { .dtype = EST_F32 };
+    const est_component    deep     = { .name = "x", .dtype = EST_F32, .shape = { EST_RANK_MAX, { 1 } } };
+    const est_feature_spec wrong    = { .name = "x", .dtype = EST_F64 };
+
+    (void)state;
+    refuse(&(est_serving_input){ 0 }, "features to parse or raw ones");
+    refuse(&(est_serving_input){ .parse = shop_specs, .n_parse = 1, .raw = shop_raw, .n_raw = 1 }, "not both");
+    refuse(&(est_serving_input){ .parse = shop_specs }, "at least one feature");
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .batch = -1 }, "batch");
+    refuse(&(est_serving_input){ .raw = twice, .n_raw = 2 }, "two raw features are called x");
+    refuse(&(est_serving_input){ .raw = &nameless, .n_raw = 1 }, "has no name");
+    refuse(&(est_serving_input){ .raw = &deep, .n_raw = 1 }, "rank 8");
+    refuse(&(est_serving_input){ .parse = &wrong, .n_parse = 1 }, "x");
+}
+
+static void free_all(est_tensor **tensors, int n)
+{
+    for (int i = 0; i < n; i++) est_tensor_free(tensors[i]);
+}
+
+/* What was recorded is fed as it was; the rest is made up, as many rows as the receiver takes. */
+static void rows_fit_the_receiver(void **state)
+{
+    const est_serving_input input = { .raw = shop_raw, .n_raw = 3 }, five = { .raw = shop_raw, .n_raw = 3, .batch = 5 };
+    est_model              *model = new_model();
+    est_receiver            receiver;
+    est_rows_item           items[2] = { { .name = (char[]){ "ids" } }, { .name = (char[]){ "kind" } } };
+    est_rows                rows     = { .items = items, .n_items = 2, .n = 2 };
+    est_tensor             *out[4];
+
+    (void)state;
+    ok(est_receiver_build(&input, model, &receiver));
+    ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 2, 3 }, &items[0].values));
+    ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &items[0].splits));
+    ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &items[1].values)); /* of another type: not used */
+    ok(est_rows_feed(&rows, &receiver, false, out));
+    assert_int_equal(est_tensor_shape(out[0])->dim[0], 2);
+    assert_int_equal(est_tensor_dtype(out[1]), EST_I64);
+    assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3 }), 24);
+    assert_memory_equal(est_tensor_data(out[3]), ((const int64_t[]){ 0, 1, 3 }), 24);
+    free_all(out, 4);
+    est_model_free(model);
+
+    model = new_model();
+    ok(est_receiver_build(&five, model, &receiver));
+    ok(est_rows_feed(&rows, &receiver, false, out)); /* the two rows again and again */
+    assert_int_equal(est_tensor_shape(out[0])->dim[0], 5);
+    assert_memory_equal(est_tensor_data(out[3]), ((const int64_t[]){ 0, 1, 3, 4, 6, 7 }), 48);
+    assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3, 4, 2, 3, 4 }), 56);
+    free_all(out, 4);
+    ok(est_rows_feed(&rows, &receiver, true, out)); /* all zeros */
+    assert_memory_equal(est_tensor_data(out[1]), ((const int64_t[]){ 0, 0, 0, 0, 0 }), 40);
+    free_all(out, 4);
+    est_tensor_free(items[0].values);
+    est_tensor_free(items[0].splits);
+    est_tensor_free(items[1].values);
+    est_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parsing_makes_one_string_input),
+        cmocka_unit_test(raw_makes_an_input_a_feature),
+        cmocka_unit_test(bad_inputs_are_refused),
+        cmocka_unit_test(rows_fit_the_receiver),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training: limits, resuming bit for bit, the log and the files of a run, what is refused. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "support/estimator_test.h"
+
+static est_estimator *make(const char *dir, int64_t save_steps)
+{
+    est_estimator *e = NULL;
+
+    assert_int_equal(
+        est_estimator_create(est_test_model,
+                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                    .save_checkpoints_steps = save_steps,
+                                                                    .save_summary_steps = 10, .cluster_json = "{}")),
+                             &e),
+        EST_OK);
+    return e;
+}
+
+static int64_t saved_step(const char *dir)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *step       = NULL;
+    int64_t         value;
+
+    assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
+    assert_int_equal(est_checkpoint_read(checkpoint, "global_step", &step), EST_OK);
+    value = *(int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    est_checkpoint_close(checkpoint);
+    return value;
+}
+
+static void test_steps_and_max_steps(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 50);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 12)), EST_OK);
+    assert_int_equal(saved_step(dir), 12);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_OK);
+    assert_int_equal(saved_step(dir), 17);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20)), EST_OK);
+    assert_int_equal(saved_step(dir), 20);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20)), EST_OK);
+    assert_int_equal(saved_step(dir), 20);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void test_input_ends(void **state)
+{
+    char           dir[64];
+    int64_t        passes = 2;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 50);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
+    assert_int_equal(saved_step(dir), 16); /* 2 passes of 64 rows in batches of 8 */
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* In one go, and in pieces that end anywhere: the same variables, slots, input position and random numbers. */
+static void test_resume_is_exact(void **state)
+{
+    char           whole[64], pieces[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(whole);
+    est_test_dir(pieces);
+    e = make(whole, 1000);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
+    est_estimator_free(e);
+    for (int i = 0; i < 3; i++) {
+        e = make(pieces, 1000);
+        assert_int_equal(
+            est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = (int64_t[]){ 37, 61, 100 }[i])),
+            EST_OK);
+        est_estimator_free(e);
+    }
+    est_test_same_checkpoint(whole, pieces);
+    est_test_dir_remove(whole);
+    est_test_dir_remove(pieces);
+}
+
+/* A hook that kills the process at a step, as nobody can catch. */
+typedef struct killer {
+    est_hook hook;
+    int64_t  step;
+} killer;
+
+static est_status killer_after_run(est_hook *hook, est_loop *loop)
+{
+    killer *k = EST_CONTAINER_OF(hook, killer, hook);
+
+    if (est_loop_global_step(loop) == k->step) kill(getpid(), SIGKILL);
+    return EST_OK;
+}
+
+static void train_and_die(const char *dir, int64_t step)
+{
+    killer k   = { .hook = { .after_run = killer_after_run }, .step = step };
+    pid_t  pid = fork();
+    int    status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        est_estimator *e = make(dir, 10);
+        (void)!est_train(e,
+                         EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100, .hooks = EST_HOOKS(&k.hook)));
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void test_killed_and_resumed_is_exact(void **state)
+{
+    char           whole[64], killed[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(whole);
+    est_test_dir(killed);
+    train_and_die(killed, 27);
+    assert_int_equal(saved_step(killed), 20);
+    train_and_die(killed, 55);
+    assert_int_equal(saved_step(killed), 50);
+    e = make(killed, 10);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
+    est_estimator_free(e);
+    e = make(whole, 1000);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
+    est_estimator_free(e);
+    est_test_same_checkpoint(whole, killed);
+    est_test_dir_remove(whole);
+    est_test_dir_remove(killed);
+}
+
+/* SIGTERM: the step is finished, the state saved, the status says so; started again, it ends as if nothing was. */
+typedef struct terminator {
+    est_hook hook;
+    int64_t  step;
+} terminator;
+
+static est_status terminator_after_run(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_global_step(loop) == EST_CONTAINER_OF(hook, terminator, hook)->step) raise(SIGTERM);
+    return EST_OK;
+}
+
+static void test_sigterm(void **state)
+{
+    char           whole[64], stopped[64];
+    terminator     t = { .hook = { .after_run = terminator_after_run }, .step = 33 };
+    est_estimator *e;
+    est_status     status;
+
+    (void)state;
+    est_test_dir(whole);
+    est_test_dir(stopped);
+    e      = make(stopped, 1000);
+    status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100, .hooks = EST_HOOKS(&t.hook)));
+    assert_int_equal(status, EST_CANCELLED);
+    est_test_error_has("SIGTERM");
+    assert_int_equal(est_exit_code(status), 75);
+    assert_int_equal(saved_step(stopped), 33);
+    t.step = -1;
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
+    est_estimator_free(e);
+    e = make(whole, 1000);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
+    est_estimator_free(e);
+    est_test_same_checkpoint(whole, stopped);
+    est_test_dir_remove(whole);
+    est_test_dir_remove(stopped);
+}
+
+static void refused(est_status status, est_status want, const char *text)
+{
+    assert_int_equal(status, want);
+    est_test_error_has(text);
+}
+
+static est_status no_loss_model(est_model *model, est_mode mode, const void *params)
+{
+    (void)mode;
+    (void)params;
+    est_model_predict(model, "x", est_model_feature(model, "x"));
+    return est_model_status(model);
+}
+
+static est_status wrong_feature_model(est_model *model, est_mode mode, const void *params)
+{
+    (void)mode;
+    (void)params;
+    est_model_predict(model, "x", est_model_feature(model, "colour"));
+    return est_model_status(model);
+}
+
+static est_status nan_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node x    = est_model_feature(model, "x");
+    est_node y    = est_dense(x, 1, NULL);
+    est_node loss = est_mean(est_log(est_sub(y, est_add(y, est_square(y)))));
+
+    (void)mode;
+    (void)params;
+    est_model_loss(model, loss);
+    est_model_minimize(model, est_sgd(0.1), loss);
+    return est_model_status(model);
+}
+
+static est_status empty_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(est_dataset_take(d, 0), out);
+}
+
+static void test_refused(void **state)
+{
+    char                 dir[64];
+    est_estimator       *e      = NULL;
+    const est_run_config config = {
+        .struct_size = sizeof config, .model_dir = dir, .quiet = true, .cluster_json = "{}"
+    };
+
+    (void)state;
+    est_test_dir(dir);
+    refused(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT, "model_fn");
+    assert_int_equal(est_estimator_create(no_loss_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1, .max_steps = 2)),
+            EST_INVALID_ARGUMENT, "steps (1) and max_steps (2)");
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = -1)), EST_INVALID_ARGUMENT,
+            "steps is -1");
+    refused(est_train(e, EST_TRAIN_OPTIONS(.max_steps = 1)), EST_INVALID_ARGUMENT, "input_fn is required");
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
+            "no loss in mode train");
+    est_estimator_free(e);
+    assert_int_equal(est_estimator_create(wrong_feature_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
+            "the feature colour, and the input has no such component; it has: x, y");
+    est_estimator_free(e);
+    assert_int_equal(est_estimator_create(nan_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "NaN loss");
+    est_estimator_free(e);
+    e = make(dir, 10);
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "dense");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+    est_test_dir(dir);
+    e = make(dir, 10);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 5)), EST_OK); /* a warning */
+    assert_int_equal(saved_step(dir), 0);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_and_max_steps),
+        cmocka_unit_test(test_input_ends),
+        cmocka_unit_test(test_resume_is_exact),
+        cmocka_unit_test(test_killed_and_resumed_is_exact),
+        cmocka_unit_test(test_sigterm),
+        cmocka_unit_test(test_refused),
+    };
+
+    est_log_set_level(EST_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of estimators share: a small regression with a hidden layer and dropout, its input, a directory of its
+ * own, and the values of a checkpoint. */
+#ifndef EST_TESTS_ESTIMATOR_TEST_H
+#define EST_TESTS_ESTIMATOR_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "estoc/estoc.h"
+
+/* A new directory, removed with all in it by est_test_dir_remove. */
+void est_test_dir(char out[64]);
+void est_test_dir_remove(const char *dir);
+
+/* y = 2 a - b + noise over 64 rows, batches of 8; shuffled and repeated in training, once otherwise. `user` may point to
+ * an int64 that limits the passes in training. */
+est_status est_test_input(const est_input_context *context, void *user, est_dataset **out);
+
+/* Dense 4 tanh, dropout, dense 1; mean squared error; Adam; predictions "y", metrics "mae" and "rmse". */
+est_status est_test_model(est_model *model, est_mode mode, const void *params);
+
+/* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
+void est_test_same_checkpoint(const char *a, const char *b);
+
+/* Asserts that the thread's error text has this in it. */
+void est_test_error_has(const char *text);
+
+#endif
