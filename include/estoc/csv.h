@@ -9,9 +9,10 @@
  *     };
  *
  * Fields are read as tf.io.decode_csv reads them: a field may stand in double quotes, a quote inside is doubled, an empty
- * field (or one that equals na_value) gives the default, blanks around a number do not matter, a number that does not fit
+ * field (or one that equals na_value) gives the default, blanks around a number do not matter, an integer that does not fit
  * its type and a row with another number of fields are errors. Numbers are decimal; float32 and float64 are rounded as
- * the C library does and may be inf, infinity or nan in any case. */
+ * the C library does, so one that is too large is inf, and may be inf, infinity or nan in any case. A float field of
+ * nothing but blanks is 0, not the default (with `trim` it is empty and gives the default). */
 #ifndef ESTOC_CSV_H
 #define ESTOC_CSV_H
 

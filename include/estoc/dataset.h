@@ -30,7 +30,9 @@
  * rows are left out, warned about and counted, until there are more than that.
  *
  * Threading: a finished dataset is immutable, any thread; an iterator belongs to one thread at a time. Callbacks of a
- * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. */
+ * stage with workers are called by several threads at once; all others by one at a time, not always the caller's. Inside
+ * of an interleave with workers that holds for each dataset that its function made: callbacks of two of them run at the
+ * same time. A callback that fails says why with est_fail. */
 #ifndef ESTOC_DATASET_H
 #define ESTOC_DATASET_H
 
@@ -87,7 +89,8 @@ EST_API EST_MUST_CHECK est_status est_iterator_next(est_iterator *iterator, est_
 /* Gives the tensors back and zeroes the fields. */
 EST_API void est_element_clear(est_field *element, int n);
 
-/* The position as a uint8 vector. */
+/* The position as a uint8 vector. Fails with an error that a stage has met while reading ahead, before the iterator comes
+ * to it: a position behind it would keep what may be mended by then. */
 EST_API EST_MUST_CHECK est_status est_iterator_save(est_iterator *iterator, est_tensor **out);
 
 /* Puts a new iterator at a saved position. The dataset must have the same stages; the error says which differs. After a
@@ -154,14 +157,14 @@ EST_API est_dataset *est_dataset_generator(const est_component *components, int 
 /* How several files (or several datasets) are read at a time: `cycle` of them are open, `block` elements are taken from
  * each in turn; one that ends makes room for the next. */
 typedef struct est_interleave_options {
-    size_t               struct_size;  /* filled by EST_INTERLEAVE */
-    int                  cycle;        /* 0: 1, one after the other */
-    int                  block;        /* 0: 1 */
-    int                  workers;      /* 0: none; else each open one is read ahead by a thread of its own */
-    bool                 unordered;    /* with workers: take whichever is ready; the order then differs between runs */
-    int64_t              bad_rows_max; /* TFRecord: records whose checksum is wrong; 0: none; EST_FOREVER: any number */
-    void                *user;         /* of est_dataset_interleave's function; borrowed until the last iterator goes */
-    const est_component *components;   /* of est_dataset_interleave's datasets; copied */
+    size_t  struct_size;             /* filled by EST_INTERLEAVE */
+    int     cycle;                   /* 0: 1, one after the other; at most 65536, with workers 1024 */
+    int     block;                   /* 0: 1 */
+    int     workers;                 /* 0: none; any other number: each open one is read ahead by a thread of its own */
+    bool    unordered;               /* with workers: take whichever is ready; the order then differs between runs */
+    int64_t bad_rows_max;            /* est_dataset_tfrecords only: damaged records; 0: none; EST_FOREVER: any number */
+    void   *user;                    /* of est_dataset_interleave's function; borrowed until the last iterator goes */
+    const est_component *components; /* of est_dataset_interleave's datasets; copied */
     int                  n_components;
 } est_interleave_options;
 
@@ -175,14 +178,18 @@ EST_API est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interle
 typedef struct est_lines_options {
     size_t                        struct_size; /* filled by EST_LINES */
     int                           skip;        /* lines left out at the start of every file, as a header; 0: none */
-    bool                          quoted;      /* a line end inside double quotes does not end the line */
+    bool                          quoted; /* for CSV: a line end in a field in double quotes does not end the line */
     const est_interleave_options *interleave;  /* NULL: one file after the other; copied */
+    char                          delimiter;   /* with quoted: between fields; 0: ',' */
+    bool                          trim;        /* with quoted: blanks before a quote do not matter */
+    est_compression               compression; /* 0: found out */
 } est_lines_options;
 
 #define EST_LINES(...) (&(const est_lines_options){ .struct_size = sizeof(est_lines_options), __VA_ARGS__ })
 
-/* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". GZIP
- * and ZLIB are found out. */
+/* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". With
+ * `quoted`, a quote that is not closed until the file ends, or for 64 MiB, opens nothing: the line ends where it ends, and
+ * est_dataset_decode_csv takes it for one bad row. */
 EST_API est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options);
 
 /* Makes a dataset of every element and yields their elements, read as `options` say; components is required. A dataset
@@ -213,11 +220,13 @@ EST_API est_dataset *est_dataset_parse_examples(est_dataset *records, const est_
                                                 int64_t batch, const est_parse_options *options);
 
 /* The same for CSV: takes lines and yields batches with one component [batch] a column. With csv->header the columns
- * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip. */
+ * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip; that
+ * file must be a regular one. */
 EST_API est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns, const est_csv_options *csv,
                                             int64_t batch, const est_parse_options *options);
 
-/* The same for libsvm: "label" float32 [batch], and the ragged "index" int64 and "value" float32. */
+/* The same for libsvm: "label" float32 [batch], and the ragged "index" int64 and "value" float32. Blank lines and
+ * comments are passed over. */
 EST_API est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch, const est_parse_options *options);
 
 /* Both steps from paths at once: est_dataset_lines, then est_dataset_decode_csv. For rows that are to be shuffled, do
@@ -272,7 +281,7 @@ EST_API est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, 
 EST_API est_dataset *est_dataset_shuffle(est_dataset *dataset, int64_t buffer, uint64_t seed);
 EST_API est_dataset *est_dataset_shuffle_once(est_dataset *dataset, int64_t buffer, uint64_t seed);
 
-/* The elements n times over; EST_FOREVER. */
+/* The elements n times over; EST_FOREVER. A pass without any ends it. */
 EST_API est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n);
 
 /* Every n_shards-th element, beginning with number `shard`. */
@@ -296,7 +305,7 @@ EST_API est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start);
  * Restoring a position reads the elements before it again. */
 EST_API est_dataset *est_dataset_cache(est_dataset *dataset, const char *path);
 
-/* Makes up to n elements ahead in a thread of its own. */
+/* Makes up to n elements (at most 100000) ahead in a thread of its own. */
 EST_API est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
 
 #ifdef __cplusplus

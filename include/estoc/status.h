@@ -73,6 +73,9 @@ EST_API est_status est_fail_at(const char *file, int line, est_status status, co
 /* Puts "context: " in front of the recorded text; used at a boundary the user knows. Returns `status`. */
 EST_API est_status est_fail_context(est_status status, const char *fmt, ...) EST_PRINTF(2, 3);
 
+/* Forgets this thread's last failure: est_error_message is "" again. */
+EST_API void est_error_clear(void);
+
 /* A failure as a value: how a worker thread hands its error to the thread that waits for it. */
 typedef struct est_error {
     est_status status;

@@ -73,6 +73,13 @@ est_status est_fail_context(est_status status, const char *fmt, ...)
     return status;
 }
 
+void est_error_clear(void)
+{
+    last.status     = EST_OK;
+    last.where[0]   = '\0';
+    last.message[0] = '\0';
+}
+
 void est_error_take(est_status status, est_error *out)
 {
     *out        = last;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elements made ahead. The saved state: 1 (repeated) for each job not handed out {1 the element, if there is one, 2
- * (repeated) a row left out {1 status, 2 message}}, 2 the number of rows left out before. */
+ * (repeated) a row left out, as an error, 3 rows that the input left out for it}, 2 the number of rows left out before, 3
+ * the error that waits behind the jobs, if there is one, 4 rows that the input left out behind them. */
 #include "data/ahead.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "data/state.h"
 
-enum { STATE_JOB = 1, STATE_BAD_ROWS };
-enum { JOB_ELEMENT = 1, JOB_BAD };
-enum { BAD_STATUS = 1, BAD_MESSAGE };
+enum { STATE_JOB = 1, STATE_BAD_ROWS, STATE_BELOW };
+enum { JOB_ELEMENT = 1, JOB_BAD, JOB_BELOW };
 
 /* --- jobs ----------------------------------------------------------------------------------------------------------- */
 
@@ -24,9 +23,13 @@ static est_ahead_job *job_init(const est_ahead *it, void *job)
 
 static est_status pull(void *user, void *job)
 {
-    est_ahead *it = user;
+    est_ahead     *it     = user;
+    est_ahead_job *own    = job_init(it, job);
+    int64_t        before = it->below;
+    est_status     status = it->spec.pull(it, own);
 
-    return it->spec.pull(it, job_init(it, job));
+    own->n_below = it->below - before;
+    return status;
 }
 
 static est_status work(void *user, int worker, void *job)
@@ -63,6 +66,7 @@ est_status est_ahead_open(est_ahead *it, const est_ahead_spec *spec)
     it->spec.job_size = (spec->job_size + 15) / 16 * 16;
     parallel.job_size = it->spec.job_size + sizeof(est_element) +
                         (size_t)it->base.dataset->n_components * sizeof(est_field);
+    it->base.input_bad_rows = &it->below;
     EST_TRY(est_iter_open_input(&it->base, 0, it->base.turn));
     return est_parallel_create(&parallel, &it->parallel);
 }
@@ -96,10 +100,17 @@ est_status est_ahead_leave_out(const est_ahead *it, est_ahead_job *job, est_stat
     return bad_add(job, &error);
 }
 
+/* Counts n rows that the input left out. */
+static void below_count(est_ahead *it, int64_t n)
+{
+    it->told += n;
+    *it->base.bad_rows += n;
+}
+
 static est_status bad_count(est_ahead *it, const est_ahead_job *job)
 {
     for (int i = 0; i < job->n_bad; i++) {
-        EST_TRY(est_pass_bad_row(it->base.pass, &it->bad_rows, it->spec.bad_rows_max, est_error_raise(&job->bad[i])));
+        EST_TRY(est_iter_bad_row(&it->base, &it->bad_rows, it->spec.bad_rows_max, est_error_raise(&job->bad[i])));
     }
     return EST_OK;
 }
@@ -114,8 +125,11 @@ est_status est_ahead_next(est_iter *it, est_element *out)
     do {
         void *next;
 
-        EST_TRY(est_parallel_next(own->parallel, &next));
-        job    = next;
+        status = est_parallel_next(own->parallel, &next);
+        if (status == EST_OUT_OF_RANGE) below_count(own, own->below - own->told);
+        if (status != EST_OK) return status;
+        job = next;
+        below_count(own, job->n_below);
         status = bad_count(own, job);
         filled = status == EST_OK && job->filled;
         if (filled) est_element_move(out, job->out, it->dataset->n_components);
@@ -139,24 +153,22 @@ void est_ahead_resume(est_iter *it)
 typedef struct saving {
     est_ahead       *it;
     est_wire_writer *w;
+    int64_t          below; /* rows that are in no job */
 } saving;
 
-/* The end needs no saving: the input is saved as ended. */
+/* The end needs no saving: the input is saved as ended. An error is not saved but returned: what it is about may be
+ * mended before the position is restored, and must then be read again. */
 static est_status save_job(void *arg, void *to, est_status status)
 {
-    const saving        *s   = arg;
+    saving              *s   = arg;
     const est_ahead_job *job = to;
     size_t               mark;
 
     if (job == NULL) return status == EST_OUT_OF_RANGE ? EST_OK : status;
     mark = est_wire_begin(s->w, STATE_JOB);
-    for (int i = 0; i < job->n_bad; i++) {
-        size_t inner = est_wire_begin(s->w, JOB_BAD);
-
-        est_wire_put_i64(s->w, BAD_STATUS, job->bad[i].status);
-        est_wire_put_string(s->w, BAD_MESSAGE, job->bad[i].message);
-        est_wire_end(s->w, inner);
-    }
+    for (int i = 0; i < job->n_bad; i++) est_state_put_error(s->w, JOB_BAD, &job->bad[i]);
+    est_wire_put_i64(s->w, JOB_BELOW, job->n_below);
+    s->below -= job->n_below;
     if (job->filled) est_element_put(s->w, JOB_ELEMENT, job->out, s->it->base.dataset->n_components);
     est_wire_end(s->w, mark);
     return EST_OK;
@@ -166,44 +178,41 @@ est_status est_ahead_save(est_iter *it, est_wire_writer *w)
 {
     est_ahead *own = (est_ahead *)it;
 
+    saving s = { .it = own, .w = w, .below = own->below - own->told };
+
     est_wire_put_i64(w, STATE_BAD_ROWS, own->bad_rows);
-    return est_parallel_each(own->parallel, save_job, &(saving){ own, w });
+    EST_TRY(est_parallel_each(own->parallel, save_job, &s));
+    est_wire_put_i64(w, STATE_BELOW, s.below);
+    return EST_OK;
 }
 
-static est_status restore_bad(est_wire_reader *r, est_ahead_job *job)
+static est_status restore_bad(est_str bytes, est_ahead_job *job)
 {
-    est_error      error = { .status = EST_OK };
-    est_wire_field field;
+    est_error error;
 
-    while (est_wire_next(r, &field)) {
-        if (field.number == BAD_STATUS) error.status = (est_status)est_wire_i32(r, &field);
-        if (field.number == BAD_MESSAGE) {
-            est_str text = est_wire_bytes(r, &field);
-
-            snprintf(error.message, sizeof error.message, "%.*s",
-                     (int)(text.size < sizeof error.message ? text.size : sizeof error.message), text.data);
-        }
-    }
-    EST_TRY(est_wire_finish(r));
+    EST_TRY(est_state_parse_error(bytes, &error));
     if (error.status != EST_INVALID_ARGUMENT && error.status != EST_DATA_LOSS) {
-        return est_fail(EST_DATA_LOSS, "a row left out with the status %d", (int)error.status);
+        return est_fail(EST_DATA_LOSS, "saved position: a row left out with the status %d", (int)error.status);
     }
     return bad_add(job, &error);
 }
 
 static est_status restore_job(est_ahead *it, est_wire_reader *r)
 {
-    est_wire_field  field;
-    est_wire_reader inner;
-    est_ahead_job  *job;
-    void           *made;
+    est_wire_field field;
+    est_ahead_job *job;
+    void          *made;
 
     EST_TRY(est_parallel_add_finished(it->parallel, &made));
     job = job_init(it, made);
     while (est_wire_next(r, &field)) {
-        if (field.number == JOB_BAD) {
-            est_wire_message(r, &field, "row left out", &inner);
-            EST_TRY(restore_bad(&inner, job));
+        if (field.number == JOB_BELOW) {
+            job->n_below = est_state_bad_rows(r, &field);
+        } else if (field.number == JOB_BAD) {
+            est_str bytes = est_wire_bytes(r, &field);
+
+            EST_TRY(est_wire_finish(r));
+            EST_TRY(restore_bad(bytes, job));
         } else if (field.number == JOB_ELEMENT) {
             est_str bytes = est_wire_bytes(r, &field);
 
@@ -213,6 +222,7 @@ static est_status restore_job(est_ahead *it, est_wire_reader *r)
             job->filled = true;
         }
     }
+    it->below += job->n_below;
     return est_wire_finish(r);
 }
 
@@ -224,10 +234,14 @@ est_status est_ahead_restore(est_iter *it, est_str state)
 
     est_wire_reader_init(&r, it->stage->name, state.data, state.size);
     while (est_wire_next(&r, &field)) {
-        if (field.number == STATE_BAD_ROWS) own->bad_rows = est_wire_i64(&r, &field);
-        if (field.number == STATE_JOB) {
+        switch (field.number) {
+        case STATE_BAD_ROWS: own->bad_rows = est_state_bad_rows(&r, &field); break;
+        case STATE_BELOW: own->below += est_state_bad_rows(&r, &field); break;
+        case STATE_JOB:
             est_wire_message(&r, &field, "job", &inner);
             EST_TRY(restore_job(own, &inner));
+            break;
+        default: break;
         }
     }
     return est_wire_finish(&r);

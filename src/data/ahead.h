@@ -19,7 +19,8 @@ typedef struct est_ahead_job {
     est_element *out;    /* where the result goes: room for the dataset's components, holding nothing before */
     bool         filled; /* there is a result; set by who fills `out` */
     int          n_bad;
-    est_error   *bad; /* [n_bad] rows left out, in order */
+    est_error   *bad;     /* [n_bad] rows left out, in order */
+    int64_t      n_below; /* rows that the input left out for it */
 } est_ahead_job;
 
 typedef struct est_ahead_spec {
@@ -41,6 +42,8 @@ struct est_ahead {
     est_ahead_spec spec;
     est_parallel  *parallel;
     int64_t        bad_rows; /* left out so far */
+    int64_t        below;    /* counts what the input leaves out, when it is read */
+    int64_t        told;     /* of those: counted in base.bad_rows */
 };
 
 /* Opens input 0 with the iterator's turn and makes the rest ready; the spec is copied. */

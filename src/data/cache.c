@@ -15,9 +15,10 @@ est_status est_cache_save(est_iter *it, est_wire_writer *w)
 
 est_status est_cache_restore(est_iter *it, est_str state)
 {
-    est_cache_iter *iter   = (est_cache_iter *)it;
-    int             n      = it->dataset->n_components;
-    est_status      status = EST_OK;
+    est_cache_iter *iter     = (est_cache_iter *)it;
+    int             n        = it->dataset->n_components;
+    est_status      status   = EST_OK;
+    int64_t         bad_rows = *it->bad_rows; /* the position has those that come again */
     est_element    *element;
     int64_t         at;
 
@@ -29,6 +30,7 @@ est_status est_cache_restore(est_iter *it, est_str state)
         est_element_clear(element->field, n);
     }
     est_element_free(element, n);
+    *it->bad_rows = bad_rows;
     if (status != EST_OUT_OF_RANGE) return status;
     return est_fail(EST_INVALID_ARGUMENT,
                     "the position is %" PRId64 " elements after the start of stage cache, which has only %" PRId64, at,

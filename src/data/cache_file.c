@@ -51,7 +51,8 @@ static est_status begin_writing(file_iter *iter, const cache_file *own)
     est_wire_put_u64(&iter->message, RECORD_VERSION, VERSION);
     est_wire_put_string(&iter->message, RECORD_COMPONENTS, own->components);
     EST_TRY(write_message(iter));
-    return est_iter_open(own->base.input[0], iter->base.base.pass, EST_CACHE_TURN, &iter->base.input);
+    return est_iter_open(own->base.input[0], iter->base.base.pass, iter->base.base.bad_rows, EST_CACHE_TURN,
+                         &iter->base.input);
 }
 
 /* The pass is complete: the file gets its name. */

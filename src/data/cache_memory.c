@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "data/cache.h"
 #include "data/element_list.h"
 
@@ -15,7 +16,8 @@ typedef struct kept {
 
 typedef struct cache_memory {
     est_dataset     base;
-    pthread_mutex_t lock;  /* guards `whole` until it is set; what it points to never changes */
+    pthread_mutex_t lock; /* guards `whole` until it is set; what it points to never changes */
+    bool            has_lock;
     kept           *whole; /* NULL: no pass is complete yet */
 } cache_memory;
 
@@ -61,7 +63,7 @@ static est_status memory_open(est_iter *it)
     pthread_mutex_unlock(&own->lock);
     if (iter->whole != NULL) return EST_OK;
     EST_TRY(kept_create(it->dataset->n_components, &iter->filling));
-    return est_iter_open(it->dataset->input[0], it->pass, EST_CACHE_TURN, &iter->base.input);
+    return est_iter_open(it->dataset->input[0], it->pass, it->bad_rows, EST_CACHE_TURN, &iter->base.input);
 }
 
 static void memory_close(est_iter *it)
@@ -140,7 +142,7 @@ static void memory_free(est_dataset *dataset)
     cache_memory *own = (cache_memory *)dataset;
 
     kept_free(own->whole);
-    pthread_mutex_destroy(&own->lock);
+    if (own->has_lock) pthread_mutex_destroy(&own->lock);
 }
 
 static const est_stage memory_stage = {
@@ -158,8 +160,11 @@ static const est_stage memory_stage = {
 est_dataset *est_cache_memory(est_dataset *dataset)
 {
     cache_memory *own = est_dataset_new(&memory_stage, sizeof *own, dataset, NULL);
+    est_status    status;
 
     if (!est_dataset_sound(&own->base)) return &own->base;
-    pthread_mutex_init(&own->lock, NULL);
+    status = est_lock_init(&own->lock);
+    if (status != EST_OK) return est_dataset_fail(&own->base, status);
+    own->has_lock = true;
     return est_dataset_like(&own->base, dataset);
 }

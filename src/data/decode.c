@@ -4,6 +4,7 @@
 #include "data/decode.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -38,6 +39,19 @@ static est_status job_grow(decode_job *job, int64_t batch)
     return EST_OK;
 }
 
+/* The next row that holds something, into it->row. */
+static est_status row_next(est_decode_iter *it, const est_decode *own)
+{
+    for (;;) {
+        const est_str *text;
+
+        EST_TRY(est_iter_next(it->base.base.input[0], it->row));
+        text = est_tensor_data(it->row->field[0].values);
+        if (own->format->is_blank == NULL || !own->format->is_blank(*text)) return EST_OK;
+        est_element_clear(it->row->field, own->base.input[0]->n_components);
+    }
+}
+
 /* Pulls one row to the end of the job. */
 static est_status row_pull(est_decode_iter *it, decode_job *job)
 {
@@ -45,7 +59,7 @@ static est_status row_pull(est_decode_iter *it, decode_job *job)
     est_decode_row   *row;
 
     if (job->n == job->capacity) EST_TRY(job_grow(job, own->batch));
-    EST_TRY(est_iter_next(it->base.base.input[0], it->row));
+    EST_TRY(row_next(it, own));
     row                      = &job->row[job->n];
     *row                     = (est_decode_row){ .tensor = it->row->field[0].values, .origin = it->row->origin };
     it->row->field[0].values = NULL;
@@ -98,20 +112,23 @@ static est_status rows_decode(est_decode_iter *it, int worker, const decode_job 
     return own->format->decode(it, worker, &rows, out);
 }
 
-/* The thread's error is about the only row of a batch: says where that is instead. */
-static est_status row_blame(const est_decode_format *format, const est_origin *origin, est_status status)
+/* The thread's error is about the only row of a batch: says which row of the job, or where in a file, it is. */
+static est_status row_blame(const est_decode_format *format, const est_origin *origin, size_t row, est_status status)
 {
-    est_error error;
-
-    if (origin->path == NULL) return status;
-    est_error_take(status, &error);
     for (int i = 0; i < 2 && format->row_name[i] != NULL; i++) {
-        char  *at   = strstr(error.message, format->row_name[i]);
-        size_t size = strlen(format->row_name[i]);
+        const char *name = format->row_name[i], *number = strchr(name, '0');
+        const char *at          = strstr(est_error_message(), name);
+        char        instead[64] = "";
+        int         before;
 
-        if (at != NULL) memmove(at, at + size, strlen(at + size) + 1);
+        if (at == NULL) continue;
+        before = (int)(at - est_error_message());
+        if (origin->path == NULL) {
+            snprintf(instead, sizeof instead, "%.*s%zu of the batch%s", (int)(number - name), name, row, number + 1);
+        }
+        status = est_fail(status, "%.*s%s%s", before, est_error_message(), instead, at + strlen(name));
     }
-    return est_origin_blame(origin, est_error_raise(&error));
+    return est_origin_blame(origin, status);
 }
 
 /* Decodes every row alone and takes the bad ones out of the job; fails when they may not be left out. */
@@ -130,7 +147,7 @@ static est_status bad_rows_drop(est_decode_iter *it, int worker, decode_job *job
             job->text[kept]  = job->text[i];
             job->row[kept++] = job->row[i];
         } else {
-            status = row_blame(own->format, &job->row[i].origin, status);
+            status = row_blame(own->format, &job->row[i].origin, i, status);
             status = est_ahead_leave_out(&it->base, &job->base, status);
             est_tensor_free(job->row[i].tensor);
         }

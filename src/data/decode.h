@@ -30,8 +30,12 @@ typedef struct est_decode_rows {
 typedef struct est_decode_format {
     const char *takes; /* what the input must be, in errors: "lines of CSV" */
 
-    /* How the decoder's errors name the only row of a batch; taken out of them, for the origin says it better. */
+    /* How the decoder's errors name the only row of a batch, with a 0 in it. Taken out of them where the origin says it
+     * better; else its place in the batch is put there. */
     const char *row_name[2];
+
+    /* Whether a row holds nothing and is passed over. May be NULL. */
+    bool (*is_blank)(est_str row);
 
     /* Makes what decoding needs, in it->own, for `workers` at a time. Frees it, also when open failed. May be NULL. */
     est_status (*open)(est_decode_iter *it, int workers);

@@ -14,7 +14,8 @@
 #include "format/csv.h"
 #include "tensor/tensor.h"
 
-#define HEADER_SHOWN_MAX 300 /* bytes of a header line in an error */
+#define HEADER_BUFFER    ((size_t)64 << 10) /* bytes, to read a header with */
+#define HEADER_SHOWN_MAX 300                /* bytes of a header line in an error */
 
 typedef struct csv {
     est_decode       base;
@@ -79,10 +80,14 @@ static est_status decoder_for_line(const csv *own, headers *h, est_str line, est
 
 static est_status decoder_for_file(const csv *own, headers *h, const char *path, est_csv_decoder **out)
 {
-    est_strbuf line = { 0 };
-    est_status status;
+    const est_lines_read_options read = { .buffer_bytes = HEADER_BUFFER,
+                                          .quoted       = !own->options.no_quotes,
+                                          .delimiter    = own->options.delimiter,
+                                          .trim         = own->options.trim };
+    est_strbuf                   line = { 0 };
+    est_status                   status;
 
-    EST_TRY(est_first_line_read(path, !own->options.no_quotes, &line));
+    EST_TRY(est_first_line_read(path, &read, &line));
     status = decoder_for_line(own, h, (est_str){ est_strbuf_text(&line), line.size }, out);
     est_strbuf_clear(&line);
     if (status != EST_OK) return est_fail_context(status, "%s", path);
@@ -312,6 +317,7 @@ est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns, const 
     est_dataset    *lines;
 
     if (options != NULL && options->struct_size <= sizeof known) memcpy(&known, options, options->struct_size);
-    lines = est_dataset_lines(paths, EST_LINES(.skip = known.header ? 1 : 0, .quoted = !known.no_quotes));
+    lines = est_dataset_lines(paths, EST_LINES(.skip = known.header ? 1 : 0, .quoted = !known.no_quotes,
+                                               .delimiter = known.delimiter, .trim = known.trim));
     return est_dataset_decode_csv(lines, columns, options, batch, parse);
 }

@@ -22,6 +22,7 @@ static est_status libsvm_decode(est_decode_iter *it, int worker, const est_decod
 static const est_decode_format libsvm_format = {
     .takes    = "lines of libsvm",
     .row_name = { "line 0, " },
+    .is_blank = est_libsvm_is_blank,
     .decode   = libsvm_decode,
 };
 

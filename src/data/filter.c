@@ -12,13 +12,16 @@ typedef struct filter {
 /* An end that the function reports is its failure: it must not pass for the end of the dataset. */
 static est_status filter_ask(const filter *own, const est_element *element, bool *keep)
 {
-    est_status status = own->fn(own->user, element->field, keep);
+    est_status status;
 
+    est_error_clear();
+    status = own->fn(own->user, element->field, keep);
+    if (status == EST_OK) return EST_OK;
     if (status == EST_OUT_OF_RANGE) {
         status = est_fail(EST_INVALID_ARGUMENT,
                           "the function of a filter returned OUT_OF_RANGE; it cannot end a dataset");
     }
-    return status == EST_OK ? EST_OK : est_origin_blame(&element->origin, status);
+    return est_origin_blame(&element->origin, est_callback_status(status, "the function of a filter"));
 }
 
 static est_status filter_next(est_iter *it, est_element *out)

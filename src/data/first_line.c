@@ -3,16 +3,22 @@
  * The first line of a file. */
 #include "data/first_line.h"
 
-#include "format/lines.h"
+#include <sys/stat.h>
 
-est_status est_first_line_read(const char *path, bool quoted, est_strbuf *out)
+est_status est_first_line_read(const char *path, const est_lines_read_options *options, est_strbuf *out)
 {
-    est_lines *lines;
-    est_str    line;
-    est_status status;
+    struct stat about;
+    est_lines  *lines;
+    est_str     line;
+    est_status  status;
 
-    EST_TRY(
-        est_lines_open(path, &(est_lines_read_options){ .buffer_bytes = (size_t)64 << 10, .quoted = quoted }, &lines));
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "%s is not a regular file, and its first line would have to be read again; copy it to a file, "
+                        "or give field_names in place of header",
+                        path);
+    }
+    EST_TRY(est_lines_open(path, options, &lines));
     status = est_lines_next(lines, &line);
     if (status == EST_OUT_OF_RANGE) status = est_fail(EST_DATA_LOSS, "%s is empty, its first line is wanted", path);
     if (status == EST_OK) {

@@ -4,12 +4,11 @@
 #ifndef EST_DATA_FIRST_LINE_H
 #define EST_DATA_FIRST_LINE_H
 
-#include <stdbool.h>
-
 #include "base/strbuf.h"
+#include "format/lines.h"
 
-/* Appends the first line of a file, compressed or not, without its end, to `out`. `quoted`: a line end inside double
- * quotes does not end it. A file without a line is an error. */
-EST_MUST_CHECK est_status est_first_line_read(const char *path, bool quoted, est_strbuf *out);
+/* Appends the first line of a file, without its end, to `out`. A file without a line is an error, and so is what is no
+ * regular file: it cannot be read twice. */
+EST_MUST_CHECK est_status est_first_line_read(const char *path, const est_lines_read_options *options, est_strbuf *out);
 
 #endif

@@ -33,16 +33,20 @@ static est_status generator_open(est_iter *it)
     generator_iter      *own   = (generator_iter *)it;
 
     own->state = calls->user;
-    if (calls->open != NULL) EST_TRY(calls->open(calls->user, &own->state));
+    est_error_clear();
+    if (calls->open != NULL) EST_TRY(est_callback_status(calls->open(calls->user, &own->state), "open of a generator"));
     own->open = true;
     return EST_OK;
 }
 
 static est_status generator_next(est_iter *it, est_element *out)
 {
-    generator_iter *own    = (generator_iter *)it;
-    est_status      status = calls_of(it)->next(own->state, out->field);
+    generator_iter *own = (generator_iter *)it;
+    est_status      status;
 
+    est_error_clear();
+    status = calls_of(it)->next(own->state, out->field);
+    if (status != EST_OUT_OF_RANGE) status = est_callback_status(status, "next");
     if (status == EST_OK) status = est_element_check(out, it->dataset);
     if (status != EST_OK) {
         est_element_clear(out->field, it->dataset->n_components);
@@ -69,7 +73,8 @@ static est_status generator_save(est_iter *it, est_wire_writer *w)
 
     est_wire_put_i64(w, STATE_MADE, own->made);
     if (calls_of(it)->save == NULL) return EST_OK;
-    EST_TRY(calls_of(it)->save(own->state, &position));
+    est_error_clear();
+    EST_TRY(est_callback_status(calls_of(it)->save(own->state, &position), "save of a generator"));
     if (position == NULL) return est_fail(EST_INVALID_ARGUMENT, "save of a generator gave no position");
     mark = est_wire_begin(w, STATE_POSITION);
     est_tensor_proto_put(w, position);
@@ -119,7 +124,8 @@ static est_status generator_restore(est_iter *it, est_str state)
     }
     if (bytes.data == NULL) return make_again(it, made);
     EST_TRY(est_tensor_proto_parse(bytes, &position));
-    status    = calls_of(it)->restore(own->state, position);
+    est_error_clear();
+    status    = est_callback_status(calls_of(it)->restore(own->state, position), "restore of a generator");
     own->made = made;
     est_tensor_free(position);
     return status;

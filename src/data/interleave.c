@@ -3,8 +3,8 @@
  * The slots of an interleave, read by the caller or ahead by threads, and est_dataset_interleave.
  *
  * The state: 1 (repeated, one for each slot) {1 number of the input element, 2 that element, 3 position of the dataset
- * made of it, 4 (repeated) elements read ahead}, 2 the slot that is visited, 3 elements taken at this visit, 4 input
- * elements so far, 5 bad rows. */
+ * made of it, 4 (repeated) an item read ahead}, 2 the slot that is visited, 3 elements taken at this visit, 4 input
+ * elements so far, 5 bad rows, 6 rows that the input left out and that are not counted yet. */
 #include "data/interleave.h"
 
 #include <inttypes.h>
@@ -13,32 +13,31 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/thread.h"
+#include "data/interleave_items.h"
+#include "data/state.h"
+
+#define CYCLE_MAX 65536 /* room for so many is made at once */
 
 /* Read ahead at a time, so that threads need not wait for one another at every element; fewer when that takes long. */
 #define BLOCK_ELEMENTS 32
 #define BLOCK_NS       200000
 
-enum { STATE_SLOT = 1, STATE_CURRENT, STATE_TAKEN, STATE_INPUTS, STATE_BAD_ROWS };
+enum { STATE_SLOT = 1, STATE_CURRENT, STATE_TAKEN, STATE_INPUTS, STATE_BAD_ROWS, STATE_BELOW };
 enum { SLOT_NUMBER = 1, SLOT_INPUT, SLOT_POSITION, SLOT_AHEAD };
 
-/* Elements that were read ahead. */
-typedef struct est_element_block {
-    int  slot;  /* where they were read */
-    int  n, at; /* [at, n) are there */
-    char elements[] __attribute__((aligned(8)));
-} est_element_block;
-
 struct est_interleave_slot {
-    est_interleaved   *owner;
-    bool               open;  /* there is something to take, perhaps */
-    bool               busy;  /* unordered: a thread reads it */
-    est_element       *input; /* what the dataset was made of; NULL: none is left, only elements read ahead */
-    uint64_t           number;
-    est_iter          *it;    /* of the dataset */
-    est_element_block *held;  /* elements of a restored position, to be taken before all others; NULL: none */
-    est_parallel      *ahead; /* its thread; NULL: none */
-    est_element_block *block; /* of the thread, being handed out */
-    est_error          error; /* met behind elements that were read before it; EST_OK: none */
+    est_interleaved *owner;
+    bool             open;  /* there is something to take, perhaps */
+    bool             busy;  /* unordered: a thread reads it */
+    est_element     *input; /* what the dataset was made of; NULL: none is left, only elements read ahead */
+    uint64_t         number;
+    est_iter        *it;     /* of the dataset */
+    int64_t          below;  /* rows that it left out, not yet in an est_item */
+    bool             failed; /* nothing more is to be read: the error is in an est_item */
+    est_item_block  *held;   /* items of a restored position, to be taken before all others; NULL: none */
+    est_parallel    *ahead;  /* its thread; NULL: none */
+    est_item_block  *block;  /* of the thread, being handed out */
 };
 
 static const est_interleave *own_of(const est_interleaved *it)
@@ -46,73 +45,81 @@ static const est_interleave *own_of(const est_interleaved *it)
     return (const est_interleave *)it->base.dataset;
 }
 
-/* --- blocks of elements --------------------------------------------------------------------------------------------- */
-
-static size_t element_bytes(const est_interleaved *it)
+static int n_fields(const est_interleaved *it)
 {
-    return sizeof(est_element) + (size_t)it->base.dataset->n_components * sizeof(est_field);
+    return it->base.dataset->n_components;
 }
 
-static size_t block_bytes(const est_interleaved *it, int n)
-{
-    return sizeof(est_element_block) + (size_t)n * element_bytes(it);
-}
+/* --- items ---------------------------------------------------------------------------------------------------------- */
 
-static est_element *block_element(const est_interleaved *it, est_element_block *block, int i)
+/* Counts what was left out, and takes the element if there is one: *got. */
+static est_status item_take(est_interleaved *it, est_item *from, est_element *out, bool *got)
 {
-    return (est_element *)(void *)(block->elements + (size_t)i * element_bytes(it));
-}
+    est_status status = EST_OK;
 
-/* Takes the first element that is there. */
-static void block_take(const est_interleaved *it, est_element_block *block, est_element *out)
-{
-    est_element_move(out, block_element(it, block, block->at++), it->base.dataset->n_components);
-}
-
-static void block_clear(const est_interleaved *it, est_element_block *block)
-{
-    for (int i = block->at; i < block->n; i++) {
-        est_element_clear(block_element(it, block, i)->field, it->base.dataset->n_components);
+    *it->base.bad_rows += from->n_below;
+    *got = from->filled;
+    if (from->filled) est_element_move(out, &from->element, n_fields(it));
+    if (from->error != NULL) {
+        status = est_error_raise(from->error);
+        if (!from->fatal) {
+            status = est_iter_bad_row(&it->base, &it->bad_rows, own_of(it)->options.bad_rows_max, status);
+        }
     }
-    block->at = block->n = 0;
+    est_item_clear(n_fields(it), from);
+    return status;
 }
 
 static void slot_drop_held(est_interleave_slot *slot)
 {
     if (slot->held == NULL) return;
-    block_clear(slot->owner, slot->held);
+    est_item_block_clear(n_fields(slot->owner), slot->held);
     est_free(slot->held);
     slot->held = NULL;
 }
 
-/* The next element of an open slot, its thread aside. */
-static est_status slot_read(est_interleave_slot *slot, est_element *out)
+/* Whether reading goes on behind this error. */
+static bool may_leave_out(const est_interleaved *it, est_status status)
 {
+    return own_of(it)->goes_on && own_of(it)->options.bad_rows_max != 0 &&
+           (status == EST_INVALID_ARGUMENT || status == EST_DATA_LOSS);
+}
+
+/* Reads the next item of an open slot, its thread aside; EST_OUT_OF_RANGE when there is none. */
+static est_status item_read(est_interleave_slot *slot, est_item *to)
+{
+    est_interleaved *it = slot->owner;
+    est_status       status;
+
     if (slot->held != NULL) {
-        block_take(slot->owner, slot->held, out);
+        est_item *from = est_item_at(n_fields(it), slot->held, slot->held->at++);
+
+        est_item_move(n_fields(it), to, from);
         if (slot->held->at == slot->held->n) slot_drop_held(slot);
         return EST_OK;
     }
-    return slot->it != NULL ? est_iter_next(slot->it, out) : EST_OUT_OF_RANGE;
+    if (slot->it == NULL || slot->failed) return EST_OUT_OF_RANGE;
+    status      = est_iter_next(slot->it, &to->element);
+    to->filled  = status == EST_OK;
+    to->n_below = slot->below;
+    slot->below = 0;
+    if (status == EST_OUT_OF_RANGE && to->n_below > 0) return EST_OK; /* rows left out behind the last element */
+    if (status == EST_OK || status == EST_OUT_OF_RANGE) return status;
+    slot->failed = !may_leave_out(it, status);
+    return est_item_fail(to, status, slot->failed);
 }
 
-/* Fills an empty block. EST_OUT_OF_RANGE when there is no further element; an error behind some elements is kept until
- * those are taken. */
-static est_status block_read(est_interleave_slot *slot, est_element_block *block)
+/* Fills an empty block. EST_OUT_OF_RANGE when there is no further item. */
+static est_status block_read(est_interleave_slot *slot, est_item_block *block)
 {
     const est_interleaved *it    = slot->owner;
     int64_t                start = est_now_ns();
 
-    if (slot->error.status != EST_OK) return est_error_raise(&slot->error);
     while (block->n < BLOCK_ELEMENTS) {
-        est_status status = slot_read(slot, block_element(it, block, block->n));
+        est_status status = item_read(slot, est_item_at(n_fields(it), block, block->n));
 
-        if (status != EST_OK && block->n == 0) return status;
-        if (status == EST_OUT_OF_RANGE) break;
-        if (status != EST_OK) {
-            est_error_take(status, &slot->error);
-            break;
-        }
+        if (status == EST_OUT_OF_RANGE && block->n > 0) break;
+        EST_TRY(status);
         block->n++;
         if ((block->n & (block->n - 1)) == 0 && est_now_ns() - start > BLOCK_NS) break; /* asked 6 times at most */
     }
@@ -124,7 +131,7 @@ static est_status block_read(est_interleave_slot *slot, est_element_block *block
 static est_status slot_pull(void *user, void *job)
 {
     est_interleave_slot *slot  = user;
-    est_element_block   *block = job;
+    est_item_block      *block = job;
 
     block->slot = (int)(slot - slot->owner->slots);
     return block_read(slot, block);
@@ -132,7 +139,7 @@ static est_status slot_pull(void *user, void *job)
 
 static void slot_clear_job(void *user, void *job)
 {
-    block_clear(((est_interleave_slot *)user)->owner, job);
+    est_item_block_clear(n_fields(((est_interleave_slot *)user)->owner), job);
 }
 
 static est_status slot_start_thread(est_interleave_slot *slot)
@@ -140,7 +147,7 @@ static est_status slot_start_thread(est_interleave_slot *slot)
     const est_parallel_spec spec = { .name     = "interleave",
                                      .user     = slot,
                                      .workers  = 1,
-                                     .job_size = block_bytes(slot->owner, BLOCK_ELEMENTS),
+                                     .job_size = est_item_block_bytes(n_fields(slot->owner), BLOCK_ELEMENTS),
                                      .pull     = slot_pull,
                                      .clear    = slot_clear_job };
 
@@ -185,7 +192,7 @@ static est_status slot_start(est_interleave_slot *slot)
         if (status == EST_OK) {
             uint64_t turn = est_turn_mix(it->base.turn, slot->number);
 
-            status = est_iter_open(dataset, it->base.pass, turn, &slot->it);
+            status = est_iter_open(dataset, it->base.pass, &slot->below, turn, &slot->it);
         }
         est_dataset_free(dataset);
     }
@@ -228,22 +235,42 @@ static void slot_clear(est_interleave_slot *slot)
     *slot = (est_interleave_slot){ .owner = slot->owner };
 }
 
-/* The next element of an open slot. */
-static est_status slot_next(est_interleave_slot *slot, est_element *out)
+/* The next element of a slot that has no thread. */
+static est_status slot_next_here(est_interleave_slot *slot, est_element *out, bool *got)
 {
-    if (slot->held != NULL || slot->ahead == NULL) return slot_read(slot, out);
+    est_interleaved *it     = slot->owner;
+    est_status       status = slot->it != NULL ? est_iter_next(slot->it, out) : EST_OUT_OF_RANGE;
+
+    *it->base.bad_rows += slot->below;
+    slot->below = 0;
+    *got        = status == EST_OK;
+    if (!may_leave_out(it, status)) return status;
+    return est_iter_bad_row(&it->base, &it->bad_rows, own_of(it)->options.bad_rows_max, status);
+}
+
+/* The next element of an open slot; without one (*got) when there was a row to leave out instead. */
+static est_status slot_next(est_interleave_slot *slot, est_element *out, bool *got)
+{
+    est_status status;
+
+    if (slot->held != NULL) {
+        status = item_take(slot->owner, est_item_at(n_fields(slot->owner), slot->held, slot->held->at++), out, got);
+        if (slot->held->at == slot->held->n) slot_drop_held(slot);
+        return status;
+    }
+    if (slot->ahead == NULL) return slot_next_here(slot, out, got);
     if (slot->block == NULL) {
         void *job;
 
         EST_TRY(est_parallel_next(slot->ahead, &job));
         slot->block = job;
     }
-    block_take(slot->owner, slot->block, out);
+    status = item_take(slot->owner, est_item_at(n_fields(slot->owner), slot->block, slot->block->at++), out, got);
     if (slot->block->at == slot->block->n) {
         est_parallel_done(slot->ahead, slot->block);
         slot->block = NULL;
     }
-    return EST_OK;
+    return status;
 }
 
 /* --- in order ------------------------------------------------------------------------------------------------------- */
@@ -269,6 +296,7 @@ static est_status next_in_order(est_interleaved *it, est_element *out)
     for (;;) {
         est_interleave_slot *slot = &it->slots[it->current];
         est_status           status;
+        bool                 got;
 
         if (!slot->open) {
             status = fill_current(it);
@@ -277,7 +305,8 @@ static est_status next_in_order(est_interleaved *it, est_element *out)
             visit_next(it);
             continue;
         }
-        status = slot_next(slot, out);
+        status = slot_next(slot, out, &got);
+        if (status == EST_OK && !got) continue;
         if (status == EST_OK) {
             if (++it->taken >= own_of(it)->options.block) visit_next(it);
             return EST_OK;
@@ -310,6 +339,8 @@ static est_status claim_slot(est_interleaved *it, est_interleave_slot **out)
 
                 if (status == EST_OUT_OF_RANGE) continue;
                 EST_TRY(status);
+                slot->below = it->below;
+                it->below   = 0;
             }
             it->current = (at + 1) % cycle;
             slot->busy  = true;
@@ -333,11 +364,31 @@ static est_status unordered_pull(void *user, void *job)
     return ended ? EST_OUT_OF_RANGE : EST_OK;
 }
 
-/* Reads some elements of one slot. The block stays empty when nothing is left, or nothing in that slot. */
+/* Has an empty block hold the thread's last error. */
+static est_status block_fail(const est_interleaved *it, est_item_block *block, est_status status)
+{
+    EST_TRY(est_item_fail(est_item_at(n_fields(it), block, 0), status, true));
+    block->n = 1;
+    return EST_OK;
+}
+
+/* Reads some elements of one slot into its block. */
+static est_status unordered_read(est_interleave_slot *slot, est_item_block *block)
+{
+    est_status status = EST_OK;
+
+    block->slot = (int)(slot - slot->owner->slots);
+    if (slot->input != NULL && slot->it == NULL && !slot->failed) status = slot_start(slot);
+    if (status == EST_OK) return block_read(slot, block);
+    slot->failed = true;
+    return block_fail(slot->owner, block, status);
+}
+
+/* Reads some elements. The block stays empty when nothing is left, or nothing in that slot. */
 static est_status unordered_work(void *user, int worker, void *job)
 {
     est_interleaved     *it    = user;
-    est_element_block   *block = job;
+    est_item_block      *block = job;
     est_interleave_slot *slot;
     est_status           status;
 
@@ -346,17 +397,16 @@ static est_status unordered_work(void *user, int worker, void *job)
     status = claim_slot(it, &slot);
     pthread_mutex_unlock(&it->lock);
     if (status == EST_OUT_OF_RANGE) return EST_OK;
-    EST_TRY(status);
-    block->slot = (int)(slot - it->slots);
-    if (slot->input != NULL && slot->it == NULL && slot->error.status == EST_OK) status = slot_start(slot);
-    if (status == EST_OK) status = block_read(slot, block);
+    if (status != EST_OK) {
+        block->slot = 0; /* the input failed: one slot is as good as another */
+        return block_fail(it, block, status);
+    }
+    status = unordered_read(slot, block);
     pthread_mutex_lock(&it->lock);
     slot->busy = false;
     if (status == EST_OUT_OF_RANGE) {
         slot_clear(slot);
         status = EST_OK;
-    } else if (status != EST_OK) {
-        est_error_take(status, &slot->error); /* others may still claim it */
     }
     pthread_cond_broadcast(&it->freed);
     pthread_mutex_unlock(&it->lock);
@@ -365,7 +415,7 @@ static est_status unordered_work(void *user, int worker, void *job)
 
 static void unordered_clear_job(void *user, void *job)
 {
-    block_clear(user, job);
+    est_item_block_clear(n_fields(user), job);
 }
 
 static est_status unordered_start(est_interleaved *it)
@@ -374,26 +424,46 @@ static est_status unordered_start(est_interleaved *it)
                                      .user      = it,
                                      .workers   = own_of(it)->options.cycle,
                                      .unordered = true,
-                                     .job_size  = block_bytes(it, BLOCK_ELEMENTS),
+                                     .job_size  = est_item_block_bytes(n_fields(it), BLOCK_ELEMENTS),
                                      .pull      = unordered_pull,
                                      .work      = unordered_work,
                                      .clear     = unordered_clear_job };
 
+    EST_TRY(est_lock_init(&it->lock));
+    it->has_lock = true;
+    EST_TRY(est_cond_init(&it->freed));
+    it->has_cond = true;
     return est_parallel_create(&spec, &it->ahead);
+}
+
+/* The end: what the input left out behind its last element is still to be counted. */
+static void count_rest(est_interleaved *it)
+{
+    pthread_mutex_lock(&it->lock);
+    *it->base.bad_rows += it->below;
+    it->below = 0;
+    pthread_mutex_unlock(&it->lock);
 }
 
 static est_status next_ready(est_interleaved *it, est_element *out)
 {
-    while (it->block == NULL || it->block->at == it->block->n) {
-        void *job;
+    for (;;) {
+        est_status status;
+        void      *job;
 
+        while (it->block != NULL && it->block->at < it->block->n) {
+            bool got;
+
+            EST_TRY(item_take(it, est_item_at(n_fields(it), it->block, it->block->at++), out, &got));
+            if (got) return EST_OK;
+        }
         if (it->block != NULL) est_parallel_done(it->ahead, it->block);
         it->block = NULL;
-        EST_TRY(est_parallel_next(it->ahead, &job));
+        status    = est_parallel_next(it->ahead, &job);
+        if (status == EST_OUT_OF_RANGE) count_rest(it);
+        if (status != EST_OK) return status;
         it->block = job;
     }
-    block_take(it, it->block, out);
-    return EST_OK;
 }
 
 /* --- the iterator --------------------------------------------------------------------------------------------------- */
@@ -403,12 +473,13 @@ est_status est_interleaved_open(est_iter *it)
     est_interleaved              *own     = (est_interleaved *)it;
     const est_interleave_options *options = &own_of(own)->options;
 
-    pthread_mutex_init(&own->lock, NULL);
-    pthread_cond_init(&own->freed, NULL);
     own->slots = est_zalloc((size_t)options->cycle * sizeof *own->slots);
     if (own->slots == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cycle of %d", options->cycle);
     for (int i = 0; i < options->cycle; i++) own->slots[i].owner = own;
-    if (options->workers != 0 && options->unordered) EST_TRY(unordered_start(own));
+    if (options->workers != 0 && options->unordered) {
+        it->input_bad_rows = &own->below;
+        EST_TRY(unordered_start(own));
+    }
     return est_iter_open_input(it, 0, it->turn);
 }
 
@@ -427,8 +498,8 @@ void est_interleaved_close(est_iter *it)
     est_parallel_free(own->ahead);
     for (int i = 0; own->slots != NULL && i < own_of(own)->options.cycle; i++) slot_clear(&own->slots[i]);
     est_free(own->slots);
-    pthread_cond_destroy(&own->freed);
-    pthread_mutex_destroy(&own->lock);
+    if (own->has_cond) pthread_cond_destroy(&own->freed);
+    if (own->has_lock) pthread_mutex_destroy(&own->lock);
 }
 
 /* Unordered, the slots are the threads' own unless they are paused. */
@@ -461,20 +532,19 @@ typedef struct saving {
     est_wire_writer *w;
 } saving;
 
-static void save_block(const saving *to, est_element_block *block)
+static est_status save_block(const saving *to, est_item_block *block)
 {
-    if (block == NULL || block->slot != to->slot) return;
+    if (block == NULL || block->slot != to->slot) return EST_OK;
     for (int i = block->at; i < block->n; i++) {
-        est_element_put(to->w, SLOT_AHEAD, block_element(to->it, block, i), to->it->base.dataset->n_components);
+        EST_TRY(est_item_put(to->w, SLOT_AHEAD, est_item_at(n_fields(to->it), block, i), n_fields(to->it)));
     }
+    return EST_OK;
 }
 
-/* A failure that waits behind what was read ahead makes saving fail: what it failed at is in no position. */
 static est_status save_job(void *arg, void *job, est_status status)
 {
     if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
-    save_block(arg, job);
-    return EST_OK;
+    return save_block(arg, job);
 }
 
 static est_status save_slot(saving *to)
@@ -482,17 +552,16 @@ static est_status save_slot(saving *to)
     est_interleaved     *it   = to->it;
     est_interleave_slot *slot = &it->slots[to->slot];
 
-    if (slot->input != NULL && slot->it != NULL) {
+    if (slot->input != NULL && slot->it != NULL && !slot->failed) {
         est_wire_put_u64(to->w, SLOT_NUMBER, slot->number);
         est_element_put(to->w, SLOT_INPUT, slot->input, it->base.dataset->input[0]->n_components);
         EST_TRY(est_iter_save(slot->it, to->w, SLOT_POSITION));
     }
-    save_block(to, it->block);
+    EST_TRY(save_block(to, it->block));
     if (it->ahead != NULL) EST_TRY(est_parallel_each(it->ahead, save_job, to));
-    save_block(to, slot->block);
+    EST_TRY(save_block(to, slot->block));
     if (slot->ahead != NULL) EST_TRY(est_parallel_each(slot->ahead, save_job, to));
-    save_block(to, slot->held);
-    return slot->error.status != EST_OK ? est_error_raise(&slot->error) : EST_OK;
+    return save_block(to, slot->held);
 }
 
 est_status est_interleaved_save(est_iter *it, est_wire_writer *w)
@@ -511,6 +580,7 @@ est_status est_interleaved_save(est_iter *it, est_wire_writer *w)
     est_wire_put_i64(w, STATE_TAKEN, own->taken);
     est_wire_put_u64(w, STATE_INPUTS, own->n_inputs);
     est_wire_put_i64(w, STATE_BAD_ROWS, own->bad_rows);
+    est_wire_put_i64(w, STATE_BELOW, own->below);
     return EST_OK;
 }
 
@@ -539,26 +609,22 @@ static est_status parse_slot(est_str bytes, saved_slot *out)
     return est_wire_finish(&r);
 }
 
-/* The elements that were read ahead. */
+/* What was read ahead. */
 static est_status restore_held(est_interleave_slot *slot, est_str bytes, int n)
 {
     est_interleaved *it = slot->owner;
-    est_wire_reader  r;
+    est_wire_reader  r, inner;
     est_wire_field   field;
 
-    slot->held = est_zalloc(block_bytes(it, n));
+    slot->held = est_zalloc(est_item_block_bytes(n_fields(it), n));
     if (slot->held == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d elements", n);
     slot->held->slot = (int)(slot - it->slots);
     est_wire_reader_init(&r, "position of a slot", bytes.data, bytes.size);
     while (est_wire_next(&r, &field)) {
-        est_str element;
-
         if (field.number != SLOT_AHEAD) continue;
-        element = est_wire_bytes(&r, &field);
-        EST_TRY(est_wire_finish(&r));
-        EST_TRY(
-            est_element_parse(element, it->base.pass, it->base.dataset, block_element(it, slot->held, slot->held->n)));
-        slot->held->n++;
+        est_wire_message(&r, &field, "what was read ahead", &inner);
+        EST_TRY(est_item_parse(&inner, it->base.pass, it->base.dataset,
+                               est_item_at(n_fields(it), slot->held, slot->held->n++)));
     }
     return est_wire_finish(&r);
 }
@@ -606,7 +672,8 @@ est_status est_interleaved_restore(est_iter *it, est_str state)
         case STATE_CURRENT: current = est_wire_i64(&r, &field); break;
         case STATE_TAKEN: taken = est_wire_i64(&r, &field); break;
         case STATE_INPUTS: own->n_inputs = est_wire_u64(&r, &field); break;
-        case STATE_BAD_ROWS: own->bad_rows = est_wire_i64(&r, &field); break;
+        case STATE_BAD_ROWS: own->bad_rows = est_state_bad_rows(&r, &field); break;
+        case STATE_BELOW: own->below = est_state_bad_rows(&r, &field); break;
         default: break;
         }
     }
@@ -631,7 +698,14 @@ static est_status check_options(const est_interleave_options *options, est_inter
     if (out->cycle < 0) return est_fail(EST_INVALID_ARGUMENT, "cycle %d: it is at least 1; 0: 1", out->cycle);
     if (out->block < 0) return est_fail(EST_INVALID_ARGUMENT, "block %d: it is at least 1; 0: 1", out->block);
     if (out->workers < 0 && out->workers != EST_AUTO) {
-        return est_fail(EST_INVALID_ARGUMENT, "workers %d: 0, 1 or EST_AUTO", out->workers);
+        return est_fail(EST_INVALID_ARGUMENT, "workers %d: 0 for none, or any other number", out->workers);
+    }
+    if (out->cycle > CYCLE_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "cycle %d: it is at most %d", out->cycle, CYCLE_MAX);
+    }
+    if (out->workers != 0 && out->cycle > EST_PARALLEL_WORKERS_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "cycle %d: with workers, which is a thread for each, it is at most %d",
+                        out->cycle, EST_PARALLEL_WORKERS_MAX);
     }
     if (out->bad_rows_max < 0 && out->bad_rows_max != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max %" PRId64 ": it is at least 0, or EST_FOREVER",
@@ -685,6 +759,7 @@ static est_dataset *interleave_make(est_interleaved *it, const est_element *elem
 {
     const interleave *own = (const interleave *)it->base.dataset;
 
+    est_error_clear();
     return own->fn(own->base.options.user, element->field);
 }
 

@@ -30,12 +30,13 @@ struct est_interleave {
     est_dataset            base;
     est_interleave_options options; /* checked; cycle and block are at least 1 */
     est_interleave_make    make;
+    bool goes_on; /* what it makes can be read on behind a row that failed; bad_rows_max counts them */
 };
 
 /* The iterator. */
 struct est_interleaved {
     est_iter base;
-    int64_t  bad_rows; /* for est_pass_bad_row, by all that are open */
+    int64_t  bad_rows; /* left out, of all datasets */
 
     est_interleave_slot *slots;   /* [cycle] */
     int                  current; /* the slot that is visited */
@@ -45,10 +46,12 @@ struct est_interleaved {
     bool                 inputs_ended;
 
     /* Only when unordered: */
-    est_parallel             *ahead;
-    struct est_element_block *block; /* being handed out */
-    pthread_mutex_t           lock;  /* guards the slots but those being read, n_open, the input and its fields */
-    pthread_cond_t            freed; /* a slot is no longer being read */
+    est_parallel          *ahead;
+    struct est_item_block *block; /* being handed out */
+    pthread_mutex_t        lock;  /* guards the slots but those being read, n_open, the input and its fields */
+    pthread_cond_t         freed; /* a slot is no longer being read */
+    bool                   has_lock, has_cond;
+    int64_t                below; /* counts the rows that the input leaves out, until a slot takes them over */
 };
 
 est_status est_interleaved_open(est_iter *it);

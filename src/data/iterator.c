@@ -12,7 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "data/stage.h"
+#include "base/thread.h"
+#include "data/state.h"
 
 #define POSITION_VERSION 1
 
@@ -24,23 +25,26 @@ enum { ROOT_VERSION = 1, ROOT_POSITION, ROOT_ELEMENTS, ROOT_BAD_ROWS };
 
 est_status est_pass_create(est_pass **out)
 {
-    est_pass *pass = est_zalloc(sizeof *pass);
+    est_pass  *pass = est_zalloc(sizeof *pass);
+    est_status status;
 
     if (pass != NULL) {
         pass->arena = est_arena_create();
         pass->paths = est_zalloc(sizeof *pass->paths);
     }
-    if (pass == NULL || pass->arena == NULL || pass->paths == NULL) {
-        if (pass != NULL) {
-            est_arena_free(pass->arena);
-            est_free(pass->paths);
-        }
-        est_free(pass);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator");
+    status = pass == NULL || pass->arena == NULL || pass->paths == NULL
+                 ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator")
+                 : est_lock_init(&pass->lock);
+    if (status == EST_OK) {
+        *out = pass;
+        return EST_OK;
     }
-    pthread_mutex_init(&pass->lock, NULL);
-    *out = pass;
-    return EST_OK;
+    if (pass != NULL) {
+        est_arena_free(pass->arena);
+        est_free(pass->paths);
+    }
+    est_free(pass);
+    return status;
 }
 
 void est_pass_free(est_pass *pass)
@@ -70,20 +74,15 @@ const char *est_pass_intern(est_pass *pass, const char *path, size_t size)
     return copy;
 }
 
-est_status est_pass_bad_row(est_pass *pass, int64_t *seen, int64_t max, est_status status)
+est_status est_iter_bad_row(est_iter *it, int64_t *seen, int64_t max, est_status status)
 {
-    bool within;
-
     if (status != EST_INVALID_ARGUMENT && status != EST_DATA_LOSS) return status;
     if (max == 0) return status;
-    pthread_mutex_lock(&pass->lock);
-    within = max == EST_FOREVER || *seen < max;
-    if (within) {
-        ++*seen;
-        pass->bad_rows++;
+    if (max != EST_FOREVER && *seen >= max) {
+        return est_fail_context(status, "more than bad_rows_max = %" PRId64 " bad rows", max);
     }
-    pthread_mutex_unlock(&pass->lock);
-    if (!within) return est_fail_context(status, "more than bad_rows_max = %" PRId64 " bad rows", max);
+    ++*seen;
+    ++*it->bad_rows;
     est_log_warn("left out a bad row: %s", est_error_message());
     return EST_OK;
 }
@@ -108,17 +107,18 @@ static est_status open_all_inputs(est_iter *it)
     return EST_OK;
 }
 
-est_status est_iter_open(const est_dataset *dataset, est_pass *pass, uint64_t turn, est_iter **out)
+est_status est_iter_open(const est_dataset *dataset, est_pass *pass, int64_t *bad_rows, uint64_t turn, est_iter **out)
 {
     est_iter  *it = est_zalloc(dataset->stage->iter_size);
     est_status status;
 
     if (it == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator of %s", dataset->stage->name);
-    it->stage   = dataset->stage;
-    it->dataset = est_dataset_ref(dataset);
-    it->pass    = pass;
-    it->turn    = turn;
-    status      = it->stage->open != NULL ? it->stage->open(it) : open_all_inputs(it);
+    it->stage    = dataset->stage;
+    it->dataset  = est_dataset_ref(dataset);
+    it->pass     = pass;
+    it->bad_rows = it->input_bad_rows = bad_rows;
+    it->turn                          = turn;
+    status                            = it->stage->open != NULL ? it->stage->open(it) : open_all_inputs(it);
     if (status != EST_OK) {
         est_iter_close(it);
         return status;
@@ -140,7 +140,7 @@ est_status est_iter_open_input(est_iter *it, int i, uint64_t turn)
 {
     est_iter_close(it->input[i]);
     it->input[i] = NULL;
-    return est_iter_open(it->dataset->input[i], it->pass, turn, &it->input[i]);
+    return est_iter_open(it->dataset->input[i], it->pass, it->input_bad_rows, turn, &it->input[i]);
 }
 
 est_status est_iter_next(est_iter *it, est_element *out)
@@ -275,7 +275,9 @@ struct est_iterator {
     est_iter    *last;    /* of the chain */
     est_element *element; /* scratch: what next() hands out */
     est_error    error;   /* the failure that ended it; EST_OK: none */
+    bool         started; /* it is no longer new */
     int64_t      elements;
+    int64_t      bad_rows;
     int64_t      wait_ns;
 };
 
@@ -292,7 +294,7 @@ est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
     }
     status = est_pass_create(&iterator->pass);
     if (status != EST_OK) goto free_iterator;
-    status = est_iter_open(dataset, iterator->pass, 0, &iterator->last);
+    status = est_iter_open(dataset, iterator->pass, &iterator->bad_rows, 0, &iterator->last);
     if (status != EST_OK) goto free_iterator;
     *out = iterator;
     return EST_OK;
@@ -320,7 +322,8 @@ est_status est_iterator_next(est_iterator *iterator, est_field *element)
     est_status status;
 
     if (iterator->error.status != EST_OK) return est_error_raise(&iterator->error);
-    status = est_iter_next(iterator->last, iterator->element);
+    iterator->started = true;
+    status            = est_iter_next(iterator->last, iterator->element);
     iterator->wait_ns += est_now_ns() - start;
     if (status == EST_OK) {
         size_t bytes = (size_t)iterator->last->dataset->n_components * sizeof(est_field);
@@ -336,13 +339,9 @@ est_status est_iterator_next(est_iterator *iterator, est_field *element)
 
 est_iterator_stats est_iterator_get_stats(const est_iterator *iterator)
 {
-    est_iterator_stats stats = { .elements  = iterator->elements,
+    return (est_iterator_stats){ .elements  = iterator->elements,
+                                 .bad_rows  = iterator->bad_rows,
                                  .wait_secs = (double)iterator->wait_ns / EST_NS_PER_SEC };
-
-    pthread_mutex_lock(&iterator->pass->lock);
-    stats.bad_rows = iterator->pass->bad_rows;
-    pthread_mutex_unlock(&iterator->pass->lock);
-    return stats;
 }
 
 est_status est_iterator_save(est_iterator *iterator, est_tensor **out)
@@ -354,7 +353,7 @@ est_status est_iterator_save(est_iterator *iterator, est_tensor **out)
     est_wire_put_u64(&w, ROOT_VERSION, POSITION_VERSION);
     status = est_iter_save(iterator->last, &w, ROOT_POSITION);
     est_wire_put_i64(&w, ROOT_ELEMENTS, iterator->elements);
-    est_wire_put_i64(&w, ROOT_BAD_ROWS, est_iterator_get_stats(iterator).bad_rows);
+    est_wire_put_i64(&w, ROOT_BAD_ROWS, iterator->bad_rows);
     if (status == EST_OK) status = est_wire_writer_status(&w);
     if (status == EST_OK) status = est_tensor_create_from(EST_U8, EST_SHAPE((int64_t)w.size), w.data, out);
     est_wire_writer_clear(&w);
@@ -379,7 +378,7 @@ static est_status restore(est_iterator *iterator, const est_tensor *position)
         case ROOT_VERSION: version = est_wire_u64(&r, &field); break;
         case ROOT_POSITION: last = est_wire_bytes(&r, &field); break;
         case ROOT_ELEMENTS: iterator->elements = est_wire_i64(&r, &field); break;
-        case ROOT_BAD_ROWS: iterator->pass->bad_rows = est_wire_i64(&r, &field); break;
+        case ROOT_BAD_ROWS: iterator->bad_rows = est_state_bad_rows(&r, &field); break;
         default: break;
         }
     }
@@ -395,10 +394,11 @@ est_status est_iterator_restore(est_iterator *iterator, const est_tensor *positi
 {
     est_status status;
 
-    if (iterator->elements > 0 || iterator->error.status != EST_OK) {
+    if (iterator->started || iterator->error.status != EST_OK) {
         return est_fail(EST_FAILED_PRECONDITION, "only a new iterator can be put at a saved position");
     }
-    status = restore(iterator, position);
+    iterator->started = true;
+    status            = restore(iterator, position);
     if (status == EST_OK) return EST_OK;
     status = est_fail_context(status, "restoring the position of a dataset");
     est_error_take(status, &iterator->error);

@@ -14,7 +14,8 @@
 typedef struct lines {
     est_interleave base;
     int            skip;
-    bool           quoted;
+
+    est_lines_read_options read;
 } lines;
 
 typedef struct file {
@@ -32,8 +33,7 @@ static est_status file_open(est_iter *it)
 {
     const file *own    = (const file *)it->dataset;
     file_iter  *iter   = (file_iter *)it;
-    est_status  status = est_lines_open(own->path, &(est_lines_read_options){ .quoted = own->all->quoted },
-                                        &iter->reader);
+    est_status  status = est_lines_open(own->path, &own->all->read, &iter->reader);
 
     for (int i = 0; i < own->all->skip && status == EST_OK; i++) {
         est_str line;
@@ -63,18 +63,18 @@ static est_status file_save(est_iter *it, est_wire_writer *w)
 {
     est_lines_position position = est_lines_tell(((file_iter *)it)->reader);
 
-    est_state_put(w, (const int64_t[]){ (int64_t)position.offset, (int64_t)position.line }, 2);
+    est_state_put(w, (const int64_t[]){ (int64_t)position.offset, (int64_t)position.line, (int64_t)position.open }, 3);
     return EST_OK;
 }
 
 static est_status file_restore(est_iter *it, est_str state)
 {
-    int64_t    counts[2]; /* byte, line */
+    int64_t    counts[3]; /* of est_lines_position */
     est_status status;
 
-    EST_TRY(est_state_parse(it, state, counts, 2));
+    EST_TRY(est_state_parse(it, state, counts, 3));
     status = est_lines_seek(((file_iter *)it)->reader,
-                            (est_lines_position){ (uint64_t)counts[0], (uint64_t)counts[1] });
+                            (est_lines_position){ (uint64_t)counts[0], (uint64_t)counts[1], (uint64_t)counts[2] });
     if (status != EST_OUT_OF_RANGE) return status;
     return est_fail(EST_FAILED_PRECONDITION,
                     "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?",
@@ -109,6 +109,12 @@ static est_status check_options(const est_lines_options *options, est_lines_opti
 {
     EST_TRY(est_options_take("EST_LINES", options, out, sizeof *out));
     if (out->skip < 0) return est_fail(EST_INVALID_ARGUMENT, "skip %d: it is at least 0", out->skip);
+    if (out->delimiter == '"' || out->delimiter == '\n' || out->delimiter == '\r') {
+        return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");
+    }
+    if (out->compression < EST_COMPRESSION_DEFAULT || out->compression > EST_COMPRESSION_GZIP) {
+        return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)out->compression);
+    }
     return EST_OK;
 }
 
@@ -120,7 +126,9 @@ est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *opti
 
     if (!est_dataset_sound(&own->base.base)) return &own->base.base;
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
-    own->skip   = o.skip;
-    own->quoted = o.quoted;
+    own->skip = o.skip;
+    own->read = (est_lines_read_options){
+        .compression = o.compression, .quoted = o.quoted, .delimiter = o.delimiter, .trim = o.trim
+    };
     return est_interleave_files(&own->base, "line");
 }

@@ -26,9 +26,11 @@ static est_status map_pull(est_ahead *it, est_ahead_job *job)
 /* An end that the function reports is its failure: it must not pass for the end of the dataset. */
 static est_status map_call(const map *own, const est_element *in, est_element *out)
 {
-    est_status status = own->fn(own->options.user, in->field, out->field);
+    est_status status;
 
-    if (status != EST_OUT_OF_RANGE) return status;
+    est_error_clear();
+    status = own->fn(own->options.user, in->field, out->field);
+    if (status != EST_OUT_OF_RANGE) return est_callback_status(status, "the function of a map");
     return est_fail(EST_FAILED_PRECONDITION, "the function of a map returned OUT_OF_RANGE; it cannot end a dataset");
 }
 

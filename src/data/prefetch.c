@@ -5,6 +5,8 @@
 
 #include "data/ahead.h"
 
+#define PREFETCH_MAX 100000 /* room for so many is made at once; more would be a mistake */
+
 typedef struct prefetch {
     est_dataset base;
     int64_t     n;
@@ -41,9 +43,9 @@ est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n)
     prefetch *own = est_dataset_new(&prefetch_stage, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
-    if (n < 1) {
-        return est_dataset_fail(&own->base,
-                                est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " elements ahead; it takes 1 or more", n));
+    if (n < 1 || n > PREFETCH_MAX) {
+        return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT,
+                                                     "%" PRId64 " elements ahead; it takes 1 to %d", n, PREFETCH_MAX));
     }
     own->n = n;
     return est_dataset_like(&own->base, dataset);

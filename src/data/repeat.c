@@ -40,7 +40,7 @@ static est_status repeat_next(est_iter *it, est_element *out)
 
         if (status == EST_OK) iter->found = true;
         if (status != EST_OUT_OF_RANGE) return status;
-        if (own->n == EST_FOREVER && !iter->found) return EST_OUT_OF_RANGE; /* else it would look forever */
+        if (!iter->found) return EST_OUT_OF_RANGE; /* nothing, however often: else it would look forever */
         if (iter->pass + 1 == own->n) return EST_OUT_OF_RANGE;
         EST_TRY(repeat_open_pass(iter, iter->pass + 1));
     }

@@ -14,6 +14,10 @@
  * Saving: est_iter_save stops the stage's threads (`pause`), lets the stage write what it holds, saves its open inputs,
  * and lets the threads go on (`resume`). So whatever is in no buffer is still in an input, and no element is in both.
  *
+ * Bad rows are counted when the element behind them is handed out, never when it is read ahead: a stage that reads ahead
+ * has its inputs count apart, and keeps with every element how many rows were left out before it. So a count, and where
+ * a limit is reached, does not depend on threads, and a saved position has the count that belongs to it.
+ *
  * Threading: an est_iter belongs to one thread at a time. A stage with threads hands its input to them, and takes it
  * back in pause(). Lock order: a stage's own lock, then the est_pass's. No callback of the user is called with a lock
  * held, except that calls which must not overlap are made one at a time. */
@@ -67,6 +71,10 @@ EST_MUST_CHECK est_status est_element_parse(est_str bytes, est_pass *pass, const
 
 /* Checks that what the user's code filled in fits the components of the dataset; the error names the component. */
 EST_MUST_CHECK est_status est_element_check(const est_element *element, const est_dataset *dataset);
+
+/* What a function of the user returned. The caller forgets the thread's error before the call (est_error_clear); when the
+ * function failed without a message, this says that `what` returned that status. Returns it. */
+est_status est_callback_status(est_status status, const char *what);
 
 /* --- datasets ------------------------------------------------------------------------------------------------------ */
 
@@ -154,7 +162,6 @@ struct est_pass {
     pthread_mutex_t lock; /* guards all below */
     est_arena      *arena;
     struct est_map *paths; /* interned */
-    int64_t         bad_rows;
 };
 
 EST_MUST_CHECK est_status est_pass_create(est_pass **out);
@@ -163,23 +170,20 @@ void                      est_pass_free(est_pass *pass); /* NULL is fine */
 /* A copy of the path that lives as long as the pass, the same for the same text; NULL when memory is out. */
 const char *est_pass_intern(est_pass *pass, const char *path, size_t size);
 
-/* A row was bad: counts it in the pass and in *seen, and returns EST_OK with a warning that has the thread's error text
- * as long as *seen is within `max` (EST_FOREVER: always); else returns `status` with the error as it was, the limit
- * added. Only EST_INVALID_ARGUMENT and EST_DATA_LOSS are about rows: any other status is returned as it is. *seen is
- * read and written under the pass's lock. */
-EST_MUST_CHECK est_status est_pass_bad_row(est_pass *pass, int64_t *seen, int64_t max, est_status status);
-
 struct est_iter {
     const est_stage   *stage;
     const est_dataset *dataset; /* a reference */
     est_pass          *pass;
+    int64_t           *bad_rows;       /* counts rows left out here and in the inputs; whoever reads this one owns it */
+    int64_t           *input_bad_rows; /* what the inputs count in: the same, unless they are read ahead */
     uint64_t           turn;
     est_iter          *input[EST_STAGE_INPUTS_MAX]; /* open ones */
     bool               ended;
 };
 
-/* An iterator of a dataset that is not failed. */
-EST_MUST_CHECK est_status est_iter_open(const est_dataset *dataset, est_pass *pass, uint64_t turn, est_iter **out);
+/* An iterator of a dataset that is not failed. Pass and counter outlive it. */
+EST_MUST_CHECK est_status est_iter_open(const est_dataset *dataset, est_pass *pass, int64_t *bad_rows, uint64_t turn,
+                                        est_iter **out);
 void                      est_iter_close(est_iter *it); /* NULL is fine */
 
 /* Opens input i of the stage's dataset, in place of the one that is open, if any. */
@@ -188,6 +192,11 @@ EST_MUST_CHECK est_status est_iter_open_input(est_iter *it, int i, uint64_t turn
 /* The next element, as est_stage.next; may be called again after the end. NULL is an error: an input that a damaged
  * position left out. */
 EST_MUST_CHECK est_status est_iter_next(est_iter *it, est_element *out);
+
+/* A row was bad: counts it in *it->bad_rows and in *seen, and returns EST_OK with a warning that has the thread's error
+ * text as long as *seen is within `max` (EST_FOREVER: always); else returns `status` with the error as it was, the limit
+ * added. Only EST_INVALID_ARGUMENT and EST_DATA_LOSS are about rows: any other status is returned as it is. */
+EST_MUST_CHECK est_status est_iter_bad_row(est_iter *it, int64_t *seen, int64_t max, est_status status);
 
 /* The position of an iterator as field `number` of a message; an iterator just opened is put there by its bytes. */
 EST_MUST_CHECK est_status est_iter_save(est_iter *it, est_wire_writer *w, uint32_t number);

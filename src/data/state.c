@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts in saved positions. */
+ * Counts and errors in saved positions. */
 #include "data/state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+#define BAD_ROWS_MAX ((int64_t)1 << 40)
+
+enum { ERROR_STATUS = 1, ERROR_MESSAGE };
 
 void est_state_put(est_wire_writer *w, const int64_t *counts, int n)
 {
@@ -30,5 +35,43 @@ est_status est_state_parse(const est_iter *it, est_str state, int64_t *counts, i
     for (int i = 0; i < n; i++) {
         if (counts[i] < 0) return est_state_fail(it, "a count of", counts[i]);
     }
+    return EST_OK;
+}
+
+int64_t est_state_bad_rows(est_wire_reader *r, const est_wire_field *field)
+{
+    int64_t n = est_wire_i64(r, field);
+
+    return n >= 0 && n <= BAD_ROWS_MAX ? n : 0;
+}
+
+void est_state_put_error(est_wire_writer *w, uint32_t number, const est_error *error)
+{
+    size_t mark = est_wire_begin(w, number);
+
+    est_wire_put_i64(w, ERROR_STATUS, error->status);
+    est_wire_put_string(w, ERROR_MESSAGE, error->message);
+    est_wire_end(w, mark);
+}
+
+est_status est_state_parse_error(est_str bytes, est_error *out)
+{
+    est_wire_reader r;
+    est_wire_field  field;
+    int64_t         status = 0;
+    est_str         text   = { "", 0 };
+
+    est_wire_reader_init(&r, "error in a position", bytes.data, bytes.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number == ERROR_STATUS) status = est_wire_i64(&r, &field);
+        if (field.number == ERROR_MESSAGE) text = est_wire_bytes(&r, &field);
+    }
+    EST_TRY(est_wire_finish(&r));
+    if (status < EST_CANCELLED || status > EST_UNAUTHENTICATED || status == EST_OUT_OF_RANGE) {
+        return est_fail(EST_DATA_LOSS, "saved position: an error with the status %" PRId64, status);
+    }
+    *out = (est_error){ .status = (est_status)status };
+    snprintf(out->message, sizeof out->message, "%.*s",
+             (int)(text.size < sizeof out->message ? text.size : sizeof out->message), text.data);
     return EST_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a stage that is a few counts: fields 1 to n of the message in its saved position. */
+ * What many stages have in their saved positions: a few counts, as fields 1 to n of the message, and errors that wait to
+ * be raised in their place. */
 #ifndef EST_DATA_STATE_H
 #define EST_DATA_STATE_H
 
@@ -13,5 +14,13 @@ EST_MUST_CHECK est_status est_state_parse(const est_iter *it, est_str state, int
 
 /* An error for a count that cannot be: "the saved position of <stage> has <what> <count>". */
 est_status est_state_fail(const est_iter *it, const char *what, int64_t count);
+
+/* Reads a number of bad rows. One that cannot be, of a damaged position, is 0: it must not overflow when others are added. */
+int64_t est_state_bad_rows(est_wire_reader *r, const est_wire_field *field);
+
+/* An error as field `number` of a message; reads the bytes of such a field back. A status that no failure has is an
+ * error. */
+void                      est_state_put_error(est_wire_writer *w, uint32_t number, const est_error *error);
+EST_MUST_CHECK est_status est_state_parse_error(est_str bytes, est_error *out);
 
 #endif

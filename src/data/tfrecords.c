@@ -12,9 +12,8 @@
 #include "format/tfrecord.h"
 
 typedef struct file {
-    est_dataset      base;
-    const char      *path; /* lives as long as the pass */
-    est_interleaved *all;  /* of all files */
+    est_dataset base;
+    const char *path; /* lives as long as the pass */
 } file;
 
 typedef struct file_iter {
@@ -28,28 +27,23 @@ static est_status file_open(est_iter *it)
     return est_tfrecord_open(((const file *)it->dataset)->path, NULL, &((file_iter *)it)->reader);
 }
 
-/* The next sound record, stepping over the others as long as the options allow. */
-static est_status next_record(file_iter *own, est_str *record)
-{
-    est_interleaved      *all = ((const file *)own->base.dataset)->all;
-    const est_interleave *set = (const est_interleave *)all->base.dataset;
-
-    while (!own->lost) {
-        est_status status = est_tfrecord_next(own->reader, record);
-
-        if (status == EST_OK || status == EST_OUT_OF_RANGE) return status;
-        EST_TRY(est_pass_bad_row(all->base.pass, &all->bad_rows, set->options.bad_rows_max, status));
-        own->lost = !est_tfrecord_step_over(own->reader);
-    }
-    return EST_OUT_OF_RANGE;
-}
-
+/* A bad record is stepped over, so that reading can go on behind it. */
 static est_status file_next(est_iter *it, est_element *out)
 {
     file_iter *own = (file_iter *)it;
     est_str    record;
+    est_status status;
 
-    EST_TRY(next_record(own, &record));
+    if (own->lost) return EST_OUT_OF_RANGE;
+    status = est_tfrecord_next(own->reader, &record);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) {
+        est_error error;
+
+        est_error_take(status, &error);
+        own->lost = !est_tfrecord_step_over(own->reader);
+        return est_error_raise(&error);
+    }
+    EST_TRY(status);
     out->origin.path = ((const file *)it->dataset)->path;
     out->origin.at   = (int64_t)est_tfrecord_tell(own->reader).record - 1;
     out->origin.line = false;
@@ -101,8 +95,7 @@ static est_dataset *file_make(est_interleaved *it, const est_element *element)
     est_status status;
 
     if (!est_dataset_sound(&own->base)) return &own->base;
-    own->all = it;
-    status   = est_interleave_path(it, element, &own->path);
+    status = est_interleave_path(it, element, &own->path);
     if (status != EST_OK) return est_dataset_fail(&own->base, status);
     return est_dataset_like(&own->base, it->base.dataset);
 }
@@ -113,5 +106,7 @@ est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_opti
 {
     est_interleave *own = est_interleave_new(&tfrecords_stage, sizeof *own, paths, options, file_make);
 
-    return est_dataset_sound(&own->base) ? est_interleave_files(own, "record") : &own->base;
+    if (!est_dataset_sound(&own->base)) return &own->base;
+    own->goes_on = true;
+    return est_interleave_files(own, "record");
 }

@@ -21,8 +21,10 @@
 #define BUFFER_MIN        ((size_t)64)        /* detection needs 12 */
 #define PACKED_BYTES      ((size_t)256 << 10) /* read at a time from a compressed file */
 #define DETECT_BYTES      12
+#define TRIAL_BYTES       512 /* looked at when it may be text */
 #define ZLIB_MAGIC        0x78
-#define ZLIB_HEADER_CHECK 31 /* divides the first two bytes as a big-endian number */
+#define ZLIB_HEADER_CHECK 31   /* divides the first two bytes as a big-endian number */
+#define ZLIB_DICTIONARY   0x20 /* in the second: needs a dictionary that a file cannot give */
 
 struct est_byte_source {
     char           *path;
@@ -253,13 +255,51 @@ est_status est_byte_source_seek(est_byte_source *source, uint64_t offset)
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
+/* Whether these are the first bytes (or all) of a zlib stream. */
+static bool inflates(uint8_t *bytes, size_t size, bool all)
+{
+    z_stream z = { .next_in = bytes, .avail_in = (uInt)size };
+    uint8_t  ignored[1024];
+    int      code;
+
+    if (inflateInit2(&z, EST_ZLIB_WINDOW) != Z_OK) return true; /* who reads on will be told */
+    do {
+        z.next_out  = ignored;
+        z.avail_out = sizeof ignored;
+        code        = inflate(&z, Z_SYNC_FLUSH);
+    } while (code == Z_OK && z.avail_out == 0);
+    inflateEnd(&z);
+    return code == Z_STREAM_END || (!all && (code == Z_OK || code == Z_BUF_ERROR));
+}
+
+static bool is_text(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        bool blank = bytes[i] == '\t' || bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\f';
+
+        if ((bytes[i] < ' ' && !blank) || bytes[i] == 0x7f) return false;
+    }
+    return true;
+}
+
 static est_compression detect(const uint8_t *bytes, size_t size)
 {
-    if (size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return EST_COMPRESSION_GZIP;
-    if (size >= 2 && bytes[0] == ZLIB_MAGIC && (bytes[0] << 8 | bytes[1]) % ZLIB_HEADER_CHECK == 0) {
-        return EST_COMPRESSION_ZLIB;
-    }
-    return EST_COMPRESSION_NONE;
+    if (size < 2) return EST_COMPRESSION_NONE;
+    if (bytes[0] == 0x1f && bytes[1] == 0x8b) return EST_COMPRESSION_GZIP;
+    if (bytes[0] != ZLIB_MAGIC || (bytes[0] << 8 | bytes[1]) % ZLIB_HEADER_CHECK != 0) return EST_COMPRESSION_NONE;
+    return (bytes[1] & ZLIB_DICTIONARY) == 0 ? EST_COMPRESSION_ZLIB : EST_COMPRESSION_NONE;
+}
+
+/* One of zlib's headers is text, "x^". Whether the file is text that begins so, and no zlib stream. */
+static est_status look_again(est_byte_source *s, bool *text)
+{
+    est_str view;
+    size_t  size;
+
+    EST_TRY(est_byte_source_need(s, TRIAL_BYTES, &view));
+    size  = view.size < TRIAL_BYTES ? view.size : TRIAL_BYTES;
+    *text = is_text(s->buffer, size) && !inflates(s->buffer, size, size < TRIAL_BYTES);
+    return EST_OK;
 }
 
 /* Moves what was read as plain over to the inflater. */
@@ -283,6 +323,12 @@ static est_status find_compression(est_byte_source *s, bool (*is_plain)(const ui
 
         EST_TRY(est_byte_source_need(s, DETECT_BYTES, &view));
         s->compression = detect(s->buffer, s->end);
+        if (s->compression == EST_COMPRESSION_ZLIB && s->buffer[1] == '^') {
+            bool text;
+
+            EST_TRY(look_again(s, &text));
+            if (text) s->compression = EST_COMPRESSION_NONE;
+        }
         if (is_plain != NULL && is_plain(s->buffer, s->end)) s->compression = EST_COMPRESSION_NONE;
     }
     if (s->compression == EST_COMPRESSION_NONE) return EST_OK;

@@ -89,8 +89,8 @@ static est_status fail_count(const call *c, size_t row, size_t n, est_str text)
 {
     char buf[TEXT_MAX];
 
-    return est_fail(EST_INVALID_ARGUMENT, "row %zu has %zu field%s, expected %zu: \"%s\"", row, n, n == 1 ? "" : "s",
-                    c->d->n_fields, show(text, buf));
+    return est_fail(EST_INVALID_ARGUMENT, "row %zu, %zu field%s where %zu are expected: \"%s\"", row, n,
+                    n == 1 ? "" : "s", c->d->n_fields, show(text, buf));
 }
 
 static const char *why_not(est_dtype dtype, est_number_result result)
@@ -136,6 +136,16 @@ static inline est_str trimmed(est_str text)
     return text;
 }
 
+/* Blanks alone are a float of 0, as in TensorFlow, and no integer. Whether it was that. */
+static bool put_blank(const target *t, size_t row, est_str text)
+{
+    if (t->column->dtype != EST_F32 && t->column->dtype != EST_F64) return false;
+    if (trimmed(text).size > 0) return false;
+    if (t->column->dtype == EST_F32) ((float *)t->data)[row] = 0;
+    if (t->column->dtype == EST_F64) ((double *)t->data)[row] = 0;
+    return true;
+}
+
 /* Puts a field, quotes and blanks taken off, where it goes. */
 static inline est_status put_field(const call *c, size_t row, size_t field, est_str text)
 {
@@ -153,7 +163,7 @@ static inline est_status put_field(const call *c, size_t row, size_t field, est_
     case EST_I32: result = est_number_i32(text.data, text.size, (int32_t *)t->data + row); break;
     default: result = est_number_i64(text.data, text.size, (int64_t *)t->data + row); break;
     }
-    if (result == EST_NUMBER_OK) return EST_OK;
+    if (result == EST_NUMBER_OK || put_blank(t, row, text)) return EST_OK;
     return fail_field(c, row, field, text, why_not(t->column->dtype, result));
 }
 
@@ -161,22 +171,33 @@ static inline est_status put_field(const call *c, size_t row, size_t field, est_
 
 /* What is read field by field. */
 typedef struct field_reader {
-    const est_csv_decoder *d;
-    const char            *at, *end;
-    bool                   more;    /* a further field follows */
-    est_arena            **scratch; /* as in call */
-    const char            *why;     /* what is wrong with the field read last; NULL: nothing */
+    char        delimiter;
+    bool        quotes, trim;
+    const char *at, *end;
+    bool        more;    /* a further field follows */
+    est_arena **scratch; /* as in call */
+    const char *why;     /* what is wrong with the field read last; NULL: nothing */
 } field_reader;
 
-/* Without the line break that may be at its end. */
-static field_reader field_reader_of(const est_csv_decoder *d, est_str row, est_arena **scratch)
+/* Starts at a row, without the line break that may be at its end. */
+static void field_reader_start(field_reader *r, est_str row)
 {
     if (row.size == 0) row.data = ""; /* and not NULL */
     if (row.size > 0 && row.data[row.size - 1] == '\n') {
         row.size--;
         if (row.size > 0 && row.data[row.size - 1] == '\r') row.size--;
     }
-    return (field_reader){ .d = d, .at = row.data, .end = row.data + row.size, .more = true, .scratch = scratch };
+    r->at   = row.data;
+    r->end  = row.data + row.size;
+    r->more = true;
+}
+
+static field_reader field_reader_of(const est_csv_decoder *d, est_str row, est_arena **scratch)
+{
+    field_reader r = { .delimiter = d->delimiter, .quotes = d->quotes, .trim = d->trim, .scratch = scratch };
+
+    field_reader_start(&r, row);
+    return r;
 }
 
 /* Takes the doubling of quotes off. */
@@ -219,12 +240,12 @@ static est_status read_quoted(field_reader *r, est_str *text)
 
 static void read_unquoted(field_reader *r, est_str *text)
 {
-    const char *stop = memchr(r->at, r->d->delimiter, (size_t)(r->end - r->at));
+    const char *stop = memchr(r->at, r->delimiter, (size_t)(r->end - r->at));
 
     if (stop == NULL) stop = r->end;
     *text = (est_str){ r->at, (size_t)(stop - r->at) };
-    if (r->d->trim) *text = trimmed(*text);
-    if (r->d->quotes && memchr(text->data, '"', text->size) != NULL) {
+    if (r->trim) *text = trimmed(*text);
+    if (r->quotes && memchr(text->data, '"', text->size) != NULL) {
         r->why = "has a quote inside; put the field in quotes and double it";
     } else if (memchr(text->data, '\n', text->size) != NULL || memchr(text->data, '\r', text->size) != NULL) {
         r->why = "has a line break outside quotes";
@@ -234,19 +255,18 @@ static void read_unquoted(field_reader *r, est_str *text)
 
 static void skip_blanks(field_reader *r)
 {
-    if (!r->d->trim) return;
-    while (r->at < r->end && is_blank(*r->at) && *r->at != r->d->delimiter) r->at++;
+    if (!r->trim) return;
+    while (r->at < r->end && is_blank(*r->at) && *r->at != r->delimiter) r->at++;
 }
 
 /* The next field; `why` says when it is not written as it should be. Only to be called while there is more. */
 static est_status next_field(field_reader *r, est_str *text)
 {
     skip_blanks(r);
-    if (r->d->quotes && r->at < r->end && *r->at == '"') {
+    if (r->quotes && r->at < r->end && *r->at == '"') {
         EST_TRY(read_quoted(r, text));
         skip_blanks(r);
-        if (r->why == NULL && r->at < r->end && *r->at != r->d->delimiter)
-            r->why = "is followed by more after its quote";
+        if (r->why == NULL && r->at < r->end && *r->at != r->delimiter) r->why = "is followed by more after its quote";
     } else {
         read_unquoted(r, text);
     }
@@ -511,22 +531,37 @@ static est_status bind(est_csv_decoder *d, const est_str *names, size_t n)
     return EST_OK;
 }
 
-/* The fields of a header into `names`, or only their count when that is NULL. */
-static est_status split_header(const est_csv_decoder *d, est_str header, est_arena **scratch, est_str *names, size_t *n)
+/* The fields of a row, of which at most `max` into `fields`; `what` the row is, in errors. */
+static est_status split(field_reader *r, const char *what, est_str *fields, size_t max, size_t *n)
 {
-    field_reader r = field_reader_of(d, header, scratch);
-    char         buf[TEXT_MAX];
+    char buf[TEXT_MAX];
 
-    for (*n = 0; r.more; ++*n) {
-        est_str name;
+    for (*n = 0; r->more; ++*n) {
+        est_str field;
 
-        EST_TRY(next_field(&r, &name));
-        if (r.why != NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "header, field %zu: \"%s\" %s", *n + 1, show(name, buf), r.why);
+        EST_TRY(next_field(r, &field));
+        if (r->why != NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "%sfield %zu: \"%s\" %s", what, *n + 1, show(field, buf), r->why);
         }
-        if (names != NULL) names[*n] = name;
+        if (*n < max) fields[*n] = field;
     }
     return EST_OK;
+}
+
+est_status est_csv_split(est_str row, char delimiter, est_arena **scratch, est_str *fields, size_t max, size_t *n)
+{
+    field_reader r = { .delimiter = delimiter, .quotes = true, .scratch = scratch };
+
+    field_reader_start(&r, row);
+    return split(&r, "", fields, max, n);
+}
+
+static est_status split_header(const est_csv_decoder *d, est_str header, est_arena **scratch, est_str *names,
+                               size_t max, size_t *n)
+{
+    field_reader r = field_reader_of(d, header, scratch);
+
+    return split(&r, "header, ", names, max, n);
 }
 
 est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
@@ -538,12 +573,12 @@ est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
     est_status       status;
 
     if (!d->header) return est_fail(EST_FAILED_PRECONDITION, "a header for a CSV file that was said to have none");
-    status = split_header(d, header, &scratch, NULL, &n);
+    status = split_header(d, header, &scratch, NULL, 0, &n);
     if (status == EST_OK) {
         names = est_alloc(n * sizeof *names);
         if (names == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a header of %zu fields", n);
     }
-    if (status == EST_OK) status = split_header(d, header, &scratch, names, &n);
+    if (status == EST_OK) status = split_header(d, header, &scratch, names, n, &n);
     if (status == EST_OK) status = bind(d, names, n);
     est_free(names);
     est_arena_free(scratch);

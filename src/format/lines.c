@@ -2,7 +2,11 @@
  *
  * Lines are pointers into the view that est_byte_source has of the file. A call looks for line breaks from the start of
  * the view and asks for more of the file when it runs out of them; the view may move then, and the lines found so far
- * with it. */
+ * with it.
+ *
+ * With quotes: a line without any is found like every other, and where the next quote is stays known from call to call.
+ * Other lines are gone through field by field. When a quote is not closed, every line break that was passed on the way is
+ * inside of it; a later quote that is still open at one of them would not be closed either, so none is looked for. */
 #include "format/lines.h"
 
 #include <inttypes.h>
@@ -20,8 +24,11 @@ struct est_lines {
     est_byte_source *source;
     size_t           line_max;
     size_t           buffer_bytes;
-    bool             quoted;
-    uint64_t         line; /* physical lines before the next one */
+    bool             quoted, trim;
+    char             delimiter;
+    uint64_t         line;       /* physical lines before the next one */
+    uint64_t         open_until; /* as est_lines_position.open */
+    uint64_t         no_quotes;  /* from where the reader is up to this offset */
 
     const char *first; /* where the lines of the last call begin; NULL: there are none */
     uint64_t    first_line;
@@ -43,6 +50,8 @@ est_status est_lines_open(const char *path, const est_lines_read_options *option
     lines = est_zalloc(sizeof *lines);
     if (lines == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
     lines->quoted       = o.quoted;
+    lines->trim         = o.trim;
+    lines->delimiter    = o.delimiter != 0 ? o.delimiter : ',';
     lines->line_max     = o.line_bytes_max != 0 ? o.line_bytes_max : LINE_BYTES_MAX;
     lines->buffer_bytes = o.buffer_bytes != 0 ? o.buffer_bytes : BUFFER_BYTES;
     if (lines->line_max > SIZE_MAX / 4) lines->line_max = SIZE_MAX / 4;
@@ -74,51 +83,81 @@ static size_t count_bytes(const char *from, size_t n, char byte)
     return count;
 }
 
-/* Looks for the end of the record that begins here; false when it is not among the n bytes. *quote is the first double
- * quote from somewhere before on, so that lines without any are not searched one by one; NULL: not looked for yet. */
-static bool find_record(const est_lines *lines, est_str view, const char **quote, found *out)
+/* What is known of the text that a record is looked for in. */
+typedef struct text {
+    const char *at, *end;
+    uint64_t    offset; /* of `at` */
+} text;
+
+static uint64_t offset_of(const text *t, const char *p)
 {
-    const char *at = view.data, *end = view.data + view.size;
-    uint64_t    breaks = 0;
-    size_t      quotes = 0;
+    return t->offset + (uint64_t)(p - t->at);
+}
 
-    for (;;) {
-        const char *feed = memchr(at, '\n', (size_t)(end - at));
+/* Whether there is a quote before `stop`. */
+static bool has_quote(est_lines *lines, const text *t, const char *stop)
+{
+    const char *from = t->at, *quote;
 
-        if (feed == NULL) return false;
-        breaks++;
-        if (lines->quoted) {
-            if (*quote == NULL || *quote < at) *quote = memchr(at, '"', (size_t)(end - at));
-            if (*quote == NULL) *quote = end;
-            if (*quote < feed) quotes += count_bytes(*quote, (size_t)(feed - *quote), '"');
-        }
-        at = feed + 1;
-        if (quotes % 2 != 0) continue;
-        out->size   = (size_t)(feed - view.data);
-        out->whole  = out->size + 1;
-        out->breaks = breaks;
-        if (out->size > 0 && feed[-1] == '\r') out->size--;
-        return true;
+    if (lines->no_quotes >= offset_of(t, stop)) return false;
+    if (lines->no_quotes > t->offset) from += lines->no_quotes - t->offset;
+    quote            = memchr(from, '"', (size_t)(t->end - from));
+    lines->no_quotes = offset_of(t, quote != NULL ? quote : t->end);
+    return quote != NULL && quote < stop;
+}
+
+/* Where the quotes that were opened before `at` are closed: behind the closing one; NULL: not before the end. */
+static const char *quotes_end(const char *at, const char *end)
+{
+    for (;; at += 2) {
+        at = memchr(at, '"', (size_t)(end - at));
+        if (at == NULL) return NULL;
+        if (at + 1 == end || at[1] != '"') return at + 1;
     }
+}
+
+/* Goes through the fields of a record; its line break, or the end if that comes first. NULL: the end is in quotes. */
+static const char *fields_end(const est_lines *lines, const char *at, const char *end)
+{
+    for (;; at++) {
+        while (lines->trim && at < end && (*at == ' ' || *at == '\t') && *at != lines->delimiter) at++;
+        if (at < end && *at == '"') {
+            at = quotes_end(at + 1, end);
+            if (at == NULL) return NULL;
+        }
+        while (at < end && *at != '\n' && *at != lines->delimiter) at++;
+        if (at == end || *at == '\n') return at;
+    }
+}
+
+/* Looks for the end of the record that begins here; false when it may come later. `whole`: nothing comes later. */
+static bool find_record(est_lines *lines, const text *t, bool whole, found *out)
+{
+    const char *feed = memchr(t->at, '\n', (size_t)(t->end - t->at));
+    const char *stop = feed != NULL ? feed : t->end;
+
+    if (lines->quoted && has_quote(lines, t, stop)) {
+        bool        known = feed != NULL && offset_of(t, feed) < lines->open_until; /* not to be closed if open there */
+        const char *quoted = fields_end(lines, t->at, known ? feed : t->end);
+
+        if (quoted == NULL && !known) {
+            if (!whole) return false;
+            lines->open_until = offset_of(t, t->end);
+        }
+        if (quoted != NULL) stop = quoted;
+    }
+    if (stop == t->end && !whole) return false;
+    out->size   = (size_t)(stop - t->at);
+    out->whole  = out->size + (stop < t->end);
+    out->breaks = 1 + (stop != feed ? count_bytes(t->at, out->size, '\n') : 0);
+    if (stop < t->end && out->size > 0 && stop[-1] == '\r') out->size--;
+    return true;
 }
 
 static est_status fail_long(const est_lines *lines, uint64_t breaks)
 {
-    return est_fail(EST_RESOURCE_EXHAUSTED, "%s: line %" PRIu64 " is longer than the limit of %zu bytes%s",
-                    est_lines_path(lines), lines->line + breaks + 1, lines->line_max,
-                    lines->quoted ? "; perhaps a double quote is not closed" : "");
-}
-
-/* What the file's end leaves: a last line without a line break. */
-static est_status last_record(const est_lines *lines, const char *from, size_t n, uint64_t breaks, found *out)
-{
-    if (lines->quoted && count_bytes(from, n, '"') % 2 != 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: the file ends inside double quotes, in the record that begins at line %" PRIu64,
-                        est_lines_path(lines), lines->line + breaks + 1);
-    }
-    *out = (found){ .size = n, .whole = n, .breaks = 1 + (lines->quoted ? count_bytes(from, n, '\n') : 0) };
-    return EST_OK;
+    return est_fail(EST_RESOURCE_EXHAUSTED, "%s: line %" PRIu64 " is longer than the limit of %zu bytes",
+                    est_lines_path(lines), lines->line + breaks + 1, lines->line_max);
 }
 
 static est_status skip_mark(est_lines *lines)
@@ -152,37 +191,34 @@ static est_status see_more(est_lines *lines, est_str *view, est_str *out, size_t
 
 est_status est_lines_next_many(est_lines *lines, est_str *out, size_t max, size_t *n)
 {
-    est_status  status = EST_OK;
-    size_t      count = 0, used = 0; /* of the view */
-    uint64_t    breaks = 0;
-    bool        more   = true;
-    const char *quote  = NULL;
-    est_str     view;
+    est_status status = EST_OK;
+    size_t     count = 0, used = 0;          /* of the view */
+    size_t     limit  = lines->line_max + 2; /* of a record with its line break; what is longer fails */
+    uint64_t   breaks = 0;
+    bool       more   = true;
+    est_str    view;
 
     lines->first = NULL;
     EST_TRY(skip_mark(lines));
     EST_TRY(est_byte_source_need(lines->source, 1, &view));
     while (count < max) {
-        found record;
+        const char *at   = view.data + used;
+        size_t      rest = view.size - used;
+        text        t    = { at, at + (rest < limit ? rest : limit), est_byte_source_tell(lines->source) + used };
+        found       record;
 
-        if (!find_record(lines, (est_str){ view.data + used, view.size - used }, &quote, &record)) {
-            if (more) {
-                if (view.size - used > lines->line_max) status = fail_long(lines, breaks);
-                if (status != EST_OK || (count > 0 && view.size >= lines->buffer_bytes)) break;
-                status = see_more(lines, &view, out, count, &more);
-                quote  = NULL;
-                if (status != EST_OK) break;
-                continue;
-            }
-            if (view.size == used) break;
-            status = last_record(lines, view.data + used, view.size - used, breaks, &record);
+        if (rest == 0 && !more) break;
+        if (!find_record(lines, &t, !more || rest >= limit, &record)) {
+            if (count > 0 && view.size >= lines->buffer_bytes) break;
+            status = see_more(lines, &view, out, count, &more);
             if (status != EST_OK) break;
+            continue;
         }
         if (record.size > lines->line_max) {
             status = fail_long(lines, breaks);
             break;
         }
-        out[count++] = (est_str){ view.data + used, record.size };
+        out[count++] = (est_str){ at, record.size };
         used += record.whole;
         breaks += record.breaks;
     }
@@ -212,14 +248,18 @@ uint64_t est_lines_number(const est_lines *lines, est_str line)
 
 est_lines_position est_lines_tell(const est_lines *lines)
 {
-    return (est_lines_position){ .offset = est_byte_source_tell(lines->source), .line = lines->line };
+    return (est_lines_position){ .offset = est_byte_source_tell(lines->source),
+                                 .line   = lines->line,
+                                 .open   = lines->open_until };
 }
 
 est_status est_lines_seek(est_lines *lines, est_lines_position position)
 {
     EST_TRY(est_byte_source_seek(lines->source, position.offset));
-    lines->first = NULL;
-    lines->line  = position.line;
+    lines->first      = NULL;
+    lines->line       = position.line;
+    lines->open_until = position.open;
+    lines->no_quotes  = 0;
     return EST_OK;
 }
 

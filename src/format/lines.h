@@ -6,8 +6,10 @@
  *     while ((status = est_lines_next_many(lines, rows, 512, &n)) == EST_OK) use(rows, n);
  *     if (status == EST_OUT_OF_RANGE) status = EST_OK;     (the end, not an error)
  *
- * With `quoted`, a line break between double quotes belongs to the record, as RFC 4180 has it: a record ends at the first
- * line break that has an even number of quotes before it. One thread at a time. */
+ * With `quoted`, a line break between double quotes belongs to the record, as RFC 4180 has it. Quotes open only where a
+ * field begins, and a doubled one inside does not close them, as in format/csv.h. A quote that is not closed before the
+ * file ends, or within line_bytes_max, opens nothing: its line is handed out as it is, for the parser to refuse, and the
+ * next line begins a record. One thread at a time. */
 #ifndef EST_FORMAT_LINES_H
 #define EST_FORMAT_LINES_H
 
@@ -25,12 +27,15 @@ typedef struct est_lines_read_options {
     size_t          buffer_bytes;   /* 0: 1 MiB; read at a time */
     size_t          line_bytes_max; /* 0: 64 MiB; a longer line is EST_RESOURCE_EXHAUSTED */
     bool            quoted;         /* a line break between double quotes does not end a record */
+    char            delimiter;      /* 0: ','; with quoted: between fields */
+    bool            trim;           /* with quoted: a field begins behind the blanks and tabs before it */
 } est_lines_read_options;
 
 /* A place between two lines. */
 typedef struct est_lines_position {
     uint64_t offset; /* bytes before it, of the uncompressed contents */
     uint64_t line;   /* physical lines before it */
+    uint64_t open;   /* with quoted: a line break between quotes before this offset is known not to be closed */
 } est_lines_position;
 
 typedef struct est_lines est_lines;

@@ -127,6 +127,15 @@ static void test_try_returns_early(void **state)
     assert_int_equal(reached, 1);
 }
 
+static void test_clear(void **state)
+{
+    (void)state;
+    assert_int_equal(est_fail(EST_INTERNAL, "it broke"), EST_INTERNAL);
+    est_error_clear();
+    assert_string_equal(est_error_message(), "");
+    assert_string_equal(est_error_where(), "");
+}
+
 static void test_spans(void **state)
 {
     est_i64s list = EST_I64S(3, 5, 7);
@@ -147,6 +156,7 @@ int main(void)
         cmocka_unit_test(test_long_file_name_is_cut),
         cmocka_unit_test(test_errors_cross_threads_by_value),
         cmocka_unit_test(test_try_returns_early),
+        cmocka_unit_test(test_clear),
         cmocka_unit_test(test_spans),
     };
 

@@ -201,6 +201,46 @@ static void check_origin(const char *where)
     est_test_breaks(dataset, EST_INTERNAL, "rows.csv:3: number 2");
 }
 
+static est_status dislike_odd(void *user, const est_field *in, est_field *out)
+{
+    int64_t value = *(const int64_t *)est_tensor_data(in->values);
+
+    (void)user;
+    if (value % 2 != 0) return est_fail(EST_INVALID_ARGUMENT, "%d is odd", (int)value);
+    out->values = est_tensor_ref(in->values);
+    return EST_OK;
+}
+
+/* A position in the first pass reads its elements again, and does not count their bad rows again; whatever reads ahead. */
+static void check_bad_rows(const char *where)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        est_dataset  *d = est_dataset_map(est_dataset_range(0, 9, 1), dislike_odd,
+                                          EST_MAP(.workers = kind % 2, .bad_rows_max = EST_FOREVER));
+        est_iterator *rows;
+        est_tensor   *position = NULL;
+
+        if (where != NULL) unlink(where);
+        d    = est_dataset_cache(kind % 2 != 0 ? est_dataset_prefetch(d, 5) : d, where);
+        d    = est_test_finish(kind > 1 ? est_dataset_prefetch(d, 3) : d);
+        rows = est_test_iterate(d);
+        for (int64_t i = 0; i < 5; i++) {
+            est_free(est_test_elements(rows, d, 1));
+            assert_int_equal(est_iterator_get_stats(rows).bad_rows, i);
+            check(est_iterator_save(rows, &position));
+            est_iterator_free(rows);
+            rows = est_test_iterate(d);
+            check(est_iterator_restore(rows, position));
+            assert_int_equal(est_iterator_get_stats(rows).bad_rows, i);
+            est_tensor_free(position);
+        }
+        est_free(est_test_elements(rows, d, 1));
+        if (where == NULL) assert_int_equal(est_iterator_get_stats(rows).bad_rows, 4);
+        est_iterator_free(rows);
+        est_dataset_free(d);
+    }
+}
+
 static void check_empty(const char *where)
 {
     est_dataset *dataset = est_test_finish(est_dataset_cache(est_dataset_range(0, 0, 1), where));
@@ -210,7 +250,7 @@ static void check_empty(const char *where)
     est_dataset_free(dataset);
 }
 
-static void (*const checks[])(const char *where) = { check_passes,      check_repeat, check_order_kept,
+static void (*const checks[])(const char *where) = { check_bad_rows,    check_passes, check_repeat, check_order_kept,
                                                      check_two_at_once, check_origin, check_empty };
 
 static void test_memory(void **state)

@@ -169,6 +169,28 @@ static void test_position(void **state)
     est_dataset_free(dataset);
 }
 
+/* An iterator that was asked for an element, also for one that there was not, or was restored, is not new. */
+static void test_restore_needs_a_new_iterator(void **state)
+{
+    est_dataset  *dataset    = finish(est_dataset_range(0, 0, 1));
+    est_field     element[1] = { 0 };
+    est_iterator *rows       = NULL;
+    est_tensor   *position   = NULL;
+
+    (void)state;
+    for (int used = 0; used <= 1; used++) {
+        assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+        if (position == NULL) assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+        if (used) assert_int_equal(est_iterator_next(rows, element), EST_OUT_OF_RANGE);
+        if (!used) assert_int_equal(est_iterator_restore(rows, position), EST_OK);
+        assert_int_equal(est_iterator_restore(rows, position), EST_FAILED_PRECONDITION);
+        assert_non_null(strstr(est_error_message(), "only a new iterator"));
+        est_iterator_free(rows);
+    }
+    est_tensor_free(position);
+    est_dataset_free(dataset);
+}
+
 static void test_position_of_another_dataset(void **state)
 {
     est_tensor   *tensor = i64s(EST_SHAPE(3), (int64_t[]){ 7, 8, 9 });
@@ -352,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_bad_slices),
         cmocka_unit_test(test_errors_go_down_the_chain),
         cmocka_unit_test(test_position),
+        cmocka_unit_test(test_restore_needs_a_new_iterator),
         cmocka_unit_test(test_position_of_another_dataset),
         cmocka_unit_test(test_damaged_position),
         cmocka_unit_test(test_element_bytes),

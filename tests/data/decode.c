@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/strbuf.h"
 #include "estoc/log.h"
@@ -250,7 +251,9 @@ static void test_csv_from_memory(void **state)
     (void)state;
     est_test_yields(memory_csv(3, NULL, 2, NULL), "[0 1] | [\"n0\" \"n1\"] ; [2] | [\"n2\"]");
     est_test_breaks(memory_csv(3, EST_CSV(.header = true), 2, NULL), EST_FAILED_PRECONDITION, "come from a file");
-    est_test_breaks(memory_csv(9, NULL, 3, EST_PARSE(.workers = 2)), EST_INVALID_ARGUMENT, "column \"age\": \"x3\"");
+    est_test_breaks(memory_csv(9, NULL, 3, EST_PARSE(.workers = 2)), EST_INVALID_ARGUMENT,
+                    "row 0 of the batch, column \"age\": \"x3\"");
+    est_test_breaks(memory_csv(9, NULL, 9, NULL), EST_INVALID_ARGUMENT, "row 3 of the batch, column \"age\": \"x3\"");
 }
 
 static void test_csv_bad_rows(void **state)
@@ -269,7 +272,7 @@ static void test_csv_bad_rows(void **state)
                             EST_INVALID_ARGUMENT, "b1.csv:3: column \"age\": \"x\"");
             est_test_breaks(
                 csv("b?.csv", EST_CSV(.header = true), batch, EST_PARSE(.workers = workers, .bad_rows_max = 1)),
-                EST_INVALID_ARGUMENT, "b2.csv:3: ");
+                EST_INVALID_ARGUMENT, "b2.csv:3: 1 field where 2 are expected: \"eve\"");
             est_test_breaks(
                 csv("b?.csv", EST_CSV(.header = true), batch, EST_PARSE(.workers = workers, .bad_rows_max = 2)),
                 EST_INVALID_ARGUMENT, "b2.csv:5: column \"age\": \"y\"");
@@ -288,6 +291,47 @@ static void test_csv_bad_rows(void **state)
             est_dataset_free(d);
         }
     }
+}
+
+/* A quote in the middle of a field, one that nobody closes, and one with another delimiter. */
+static void test_csv_quotes(void **state)
+{
+    est_dataset  *d;
+    est_iterator *rows;
+    char         *text;
+
+    (void)state;
+    source_write_text("q1.csv", "age,name\n1,5\" disk\n2,bob\n3,\"c\nd\"\n4,\"e\n5,fay\n");
+    d    = est_test_finish(csv("q1.csv", EST_CSV(.header = true), 9, EST_PARSE(.bad_rows_max = 2)));
+    rows = est_test_iterate(d);
+    text = est_test_elements(rows, d, EST_FOREVER);
+    assert_string_equal(text, "[2 3 5] | [\"bob\" \"c\\nd\" \"fay\"]");
+    assert_int_equal(est_iterator_get_stats(rows).bad_rows, 2);
+    est_free(text);
+    est_iterator_free(rows);
+    est_dataset_free(d);
+    est_test_breaks(csv("q1.csv", EST_CSV(.header = true), 9, EST_PARSE(.bad_rows_max = 1)), EST_INVALID_ARGUMENT,
+                    "q1.csv:6: column \"name\": \"\"e\" has no closing quote");
+    source_write_text("q2.csv", "age;name\n1; \"a\nb\"\n2;x,\"y\n3;z\n");
+    est_test_yields(
+        csv("q2.csv", EST_CSV(.header = true, .delimiter = ';', .trim = true), 9, EST_PARSE(.bad_rows_max = 1)),
+        "[1 3] | [\"a\\nb\" \"z\"]");
+}
+
+/* A file that can be read only once has no header to look up. */
+static void test_csv_pipe(void **state)
+{
+    char path[64];
+    int  ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "age,name\n1,ann\n", 15), 15);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    est_test_breaks(est_dataset_csv(est_dataset_files(path), people, EST_CSV(.header = true), 4, NULL),
+                    EST_FAILED_PRECONDITION, "is not a regular file");
+    close(ends[0]);
 }
 
 static void test_csv_refused(void **state)
@@ -331,6 +375,10 @@ static void test_libsvm(void **state)
     est_test_breaks(libsvm("b.svm", 3, NULL), EST_INVALID_ARGUMENT, "b.svm:2: column 3");
     est_test_yields(libsvm("b.svm", 3, EST_PARSE(.bad_rows_max = 1)), "[1 0] | [3 1]/[0 1 2] | [0.5 1]/[0 1 2]");
     est_test_refused(libsvm("b.svm", 0, NULL), "a batch of 0 rows");
+    source_write_text("c.svm", "# label index:value\n\n1 3:0.5\n  \n0 1:1 # here\n# end\n");
+    est_test_yields(libsvm("c.svm", 3, NULL), "[1 0] | [3 1]/[0 1 2] | [0.5 1]/[0 1 2]");
+    source_write_text("c.svm", "# nothing\n\n");
+    est_test_yields(libsvm("c.svm", 3, NULL), "");
 }
 
 /* --- what holds for all ----------------------------------------------------------------------------------------------- */
@@ -446,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_examples_refused), cmocka_unit_test(test_csv),
         cmocka_unit_test(test_csv_header),       cmocka_unit_test(test_csv_from_memory),
         cmocka_unit_test(test_csv_bad_rows),     cmocka_unit_test(test_csv_refused),
+        cmocka_unit_test(test_csv_quotes),       cmocka_unit_test(test_csv_pipe),
         cmocka_unit_test(test_libsvm),           cmocka_unit_test(test_unordered),
         cmocka_unit_test(test_positions),        cmocka_unit_test(test_positions_changed),
         cmocka_unit_test(test_allocations),

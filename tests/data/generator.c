@@ -150,7 +150,7 @@ static void test_only_next(void **state)
 }
 
 /* What the callbacks below do at their second call. */
-typedef enum mistake { WRONG_DTYPE, WRONG_SHAPE, NOTHING, SPLITS, FAILS, FAILS_WITH_TENSOR } mistake;
+typedef enum mistake { WRONG_DTYPE, WRONG_SHAPE, NOTHING, SPLITS, FAILS, FAILS_WITH_TENSOR, SILENT } mistake;
 
 static est_status next_mistaken(void *state, est_field *element)
 {
@@ -165,6 +165,7 @@ static est_status next_mistaken(void *state, est_field *element)
         EST_TRY(est_tensor_i64(EST_SHAPE(1), &one, &element[0].splits));
         return est_tensor_i64(EST_SHAPE_SCALAR, &one, &element[0].values);
     case FAILS_WITH_TENSOR: EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &one, &element[0].values)); break;
+    case SILENT: return EST_ABORTED;
     case FAILS: break;
     }
     return est_fail(EST_UNAVAILABLE, "the oven is cold");
@@ -183,6 +184,7 @@ static void test_mistakes(void **state)
         { SPLITS, EST_INVALID_ARGUMENT, "splits, and it is not ragged" },
         { FAILS, EST_UNAVAILABLE, "element 0 of a generator: the oven is cold" },
         { FAILS_WITH_TENSOR, EST_UNAVAILABLE, "the oven is cold" },
+        { SILENT, EST_ABORTED, "element 0 of a generator: next returned ABORTED" },
     };
 
     (void)state;

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/strbuf.h"
+#include "base/thread.h"
 #include "support/source_test.h"
 
 static const est_component number = { .name = "number", .dtype = EST_I64 };
@@ -144,13 +146,24 @@ static est_tensor *position_after(est_dataset *dataset, int n, int *seen)
     return position;
 }
 
-static void go_on(est_dataset *dataset, const est_tensor *position, int *seen)
+/* Restored, saved at once or after `n` more elements, and restored again. */
+static void go_on(est_dataset *dataset, const est_tensor *position, int n, int *seen)
 {
-    est_iterator *rows = source_open(dataset);
+    est_iterator *rows;
+    est_tensor   *second = NULL;
 
+    assert_int_equal(est_dataset_finish(dataset, &dataset), EST_OK);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
     assert_int_equal(est_iterator_restore(rows, position), EST_OK);
+    mark(rows, n, seen);
+    assert_int_equal(est_iterator_save(rows, &second), EST_OK);
+    est_iterator_free(rows);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    assert_int_equal(est_iterator_restore(rows, second), EST_OK);
     mark(rows, INT32_MAX, seen);
     est_iterator_free(rows);
+    est_tensor_free(second);
+    est_dataset_free(dataset);
 }
 
 /* Whatever reads before and after, each element comes once. */
@@ -170,7 +183,7 @@ static void test_positions_among_kinds(void **state)
                 int         seen[400] = { 0 };
                 est_tensor *position  = position_after(interleaved(&l, kinds[before]), n, seen);
 
-                go_on(interleaved(&l, kinds[after]), position, seen);
+                go_on(interleaved(&l, kinds[after]), position, n % 3, seen);
                 est_tensor_free(position);
                 for (int i = 0; i < 400; i++) assert_int_equal(seen[i], i % 100 < l.length[i / 100]);
             }
@@ -331,6 +344,52 @@ static void test_error_in_its_place(void **state)
     }
 }
 
+/* Two callbacks inside at once. */
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t  cond;
+    int             n; /* inside so far */
+} meeting;
+
+static est_status next_with_another(void *state, est_field *element)
+{
+    meeting *m     = state;
+    int64_t  limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
+    int64_t  value = 1;
+
+    pthread_mutex_lock(&m->lock);
+    if (m->n >= 2) value = 0;
+    m->n++;
+    pthread_cond_broadcast(&m->cond);
+    while (m->n < 2 && est_machine_ns() < limit) est_cond_wait_ns(&m->cond, &m->lock, EST_NS_PER_SEC);
+    if (m->n < 2) value = -1;
+    pthread_mutex_unlock(&m->lock);
+    if (value < 0) return est_fail(EST_DEADLINE_EXCEEDED, "nobody else came");
+    return value == 0 ? EST_OUT_OF_RANGE : est_tensor_i64(EST_SHAPE_SCALAR, &value, &element[0].values);
+}
+
+static est_dataset *make_meeting(void *user, const est_field *element)
+{
+    (void)element;
+    return est_dataset_generator(&number, 1, &(est_generator){ .next = next_with_another, .user = user });
+}
+
+static void test_threads_read_at_once(void **state)
+{
+    meeting m;
+
+    (void)state;
+    m.n = 0;
+    assert_int_equal(est_lock_init(&m.lock), EST_OK);
+    assert_int_equal(est_cond_init(&m.cond), EST_OK);
+    source_yields_sorted(est_dataset_interleave(est_dataset_range(0, 2, 1), make_meeting,
+                                                EST_INTERLEAVE(.user = &m, .cycle = 2, .workers = 1, .unordered = true,
+                                                               .components = &number, .n_components = 1)),
+                         "1|1|");
+    pthread_cond_destroy(&m.cond);
+    pthread_mutex_destroy(&m.lock);
+}
+
 static void test_refused(void **state)
 {
     const est_interleave_options unmade = { .cycle = 1 };
@@ -338,6 +397,11 @@ static void test_refused(void **state)
 
     (void)state;
     source_refused(interleaved(l, (est_interleave_options){ .cycle = -1 }), "stage interleave: cycle -1");
+    source_refused(interleaved(l, (est_interleave_options){ .cycle = 65537 }), "cycle 65537: it is at most 65536");
+    for (int unordered = 0; unordered <= 1; unordered++) {
+        source_refused(interleaved(l, (est_interleave_options){ .cycle = 1025, .workers = 1, .unordered = unordered }),
+                       "it is at most 1024");
+    }
     source_refused(interleaved(l, (est_interleave_options){ .block = -1 }), "block -1");
     source_refused(interleaved(l, (est_interleave_options){ .workers = -5 }), "workers -5");
     source_refused(interleaved(l, (est_interleave_options){ .bad_rows_max = -1 }), "bad_rows_max -1");
@@ -378,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_bad_datasets),
         cmocka_unit_test(test_error_in_its_place),
+        cmocka_unit_test(test_threads_read_at_once),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_memory_out),
     };

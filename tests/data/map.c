@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/thread.h"
 #include "estoc/log.h"
 #include "support/data_test.h"
 
@@ -211,6 +213,63 @@ static void test_wrong_results(void **state)
                     "cannot end a dataset");
 }
 
+/* What failed before has nothing to do with it. */
+static est_status fail_silently(void *user, const est_field *in, est_field *out)
+{
+    (void)user;
+    (void)in;
+    (void)out;
+    return EST_ABORTED;
+}
+
+static void test_failure_without_a_message(void **state)
+{
+    (void)state;
+    for (int workers = 0; workers <= 1; workers++) {
+        assert_int_equal(est_fail(EST_NOT_FOUND, "an old story"), EST_NOT_FOUND);
+        est_test_breaks(est_dataset_map(est_dataset_range(0, 3, 1), fail_silently, EST_MAP(.workers = workers)),
+                        EST_ABORTED, "the function of a map returned ABORTED");
+        assert_null(strstr(est_error_message(), "old story"));
+    }
+}
+
+/* Two callbacks inside at once. */
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t  cond;
+    int             n; /* inside so far */
+} meeting;
+
+static est_status meet(void *user, const est_field *in, est_field *out)
+{
+    meeting *m     = user;
+    int64_t  limit = est_machine_ns() + 20 * EST_NS_PER_SEC;
+    bool     met;
+
+    out->values = est_tensor_ref(in->values);
+    pthread_mutex_lock(&m->lock);
+    m->n++;
+    pthread_cond_broadcast(&m->cond);
+    while (m->n < 2 && est_machine_ns() < limit) est_cond_wait_ns(&m->cond, &m->lock, EST_NS_PER_SEC);
+    met = m->n >= 2;
+    pthread_mutex_unlock(&m->lock);
+    return met ? EST_OK : est_fail(EST_DEADLINE_EXCEEDED, "nobody else came");
+}
+
+static void test_workers_at_once(void **state)
+{
+    meeting m;
+
+    (void)state;
+    m.n = 0;
+    check(est_lock_init(&m.lock));
+    check(est_cond_init(&m.cond));
+    est_test_yields(est_dataset_map(est_dataset_range(0, 4, 1), meet, EST_MAP(.user = &m, .workers = 2)),
+                    "0 ; 1 ; 2 ; 3");
+    pthread_cond_destroy(&m.cond);
+    pthread_mutex_destroy(&m.lock);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -354,11 +413,12 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),         cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_components),    cmocka_unit_test(test_error_in_place),
-        cmocka_unit_test(test_wrong_results), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bad_rows),      cmocka_unit_test(test_bad_rows_status),
-        cmocka_unit_test(test_positions),     cmocka_unit_test(test_limit_goes_on),
+        cmocka_unit_test(test_order),           cmocka_unit_test(test_unordered),
+        cmocka_unit_test(test_components),      cmocka_unit_test(test_error_in_place),
+        cmocka_unit_test(test_wrong_results),   cmocka_unit_test(test_failure_without_a_message),
+        cmocka_unit_test(test_workers_at_once), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bad_rows),        cmocka_unit_test(test_bad_rows_status),
+        cmocka_unit_test(test_positions),       cmocka_unit_test(test_limit_goes_on),
         cmocka_unit_test(test_allocations),
     };
 

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "estoc/log.h"
 #include "support/data_test.h"
+#include "support/source_test.h"
 
 static const est_component components[] = {
     { .name = "word", .dtype = EST_STRING, .shape = { 1, { -1 } } },
@@ -43,6 +45,76 @@ static est_dataset *make_deep(void)
     d = est_dataset_repeat(est_dataset_shuffle(est_dataset_unbatch(est_dataset_cache(d, NULL)), 2, 7), EST_FOREVER);
     d = est_dataset_zip(est_dataset_shard(d, 2, 1), est_dataset_repeat(est_dataset_range(0, 5, 1), EST_FOREVER));
     return est_dataset_take(est_dataset_shuffle(est_dataset_batch(est_dataset_enumerate(d, 0), 2, NULL), 2, 8), 14);
+}
+
+static est_status make_line(int64_t row, int i, est_tensor **out)
+{
+    (void)i;
+    return est_tensor_string(row % 3 == 1 ? "x,y" : "1,y", 3, out);
+}
+
+static est_status keep(void *user, const est_field *in, est_field *out)
+{
+    (void)user;
+    out[0].values = est_tensor_ref(in[0].values);
+    out[1].values = est_tensor_ref(in[1].values);
+    return EST_OK;
+}
+
+/* Batches made ahead, with rows left out, under a map and a prefetch. */
+static est_dataset *make_ahead(void)
+{
+    static const est_component line = { .name = "line", .dtype = EST_STRING };
+    est_dataset               *d    = est_test_rows(&line, 1, 8, make_line, "rows.csv");
+
+    d = est_dataset_decode_csv(d, EST_CSV_COLUMNS({ "n", EST_I64 }, { "s", EST_STRING }), NULL, 2,
+                               EST_PARSE(.workers = 2, .bad_rows_max = EST_FOREVER));
+    return est_dataset_prefetch(est_dataset_map(d, keep, EST_MAP(.workers = 2)), 3);
+}
+
+static est_dataset *make_lines(void)
+{
+    return est_dataset_lines(est_dataset_files(source_path("t-*")),
+                             EST_LINES(.quoted = true, .interleave = EST_INTERLEAVE(.cycle = 2, .workers = 1)));
+}
+
+static est_dataset *make_records(void)
+{
+    return est_dataset_tfrecords(
+        est_dataset_files(source_path("r-*")),
+        EST_INTERLEAVE(.cycle = 2, .workers = 1, .unordered = true, .bad_rows_max = EST_FOREVER));
+}
+
+static est_status next_number(void *state, est_field *element)
+{
+    int64_t *at = state;
+
+    ++*at;
+    return est_tensor_i64(EST_SHAPE_SCALAR, at, &element[0].values);
+}
+
+static est_status save_number(void *state, est_tensor **position)
+{
+    return est_tensor_i64(EST_SHAPE_SCALAR, state, position);
+}
+
+static est_status restore_number(void *state, const est_tensor *position)
+{
+    if (est_tensor_dtype(position) != EST_I64 || est_tensor_count(position) != 1) {
+        return est_fail(EST_DATA_LOSS, "that is not a number");
+    }
+    *(int64_t *)state = *(const int64_t *)est_tensor_data(position);
+    return EST_OK;
+}
+
+static est_dataset *make_generator(void)
+{
+    static int64_t             at;
+    static const est_component number = { .name = "number", .dtype = EST_I64 };
+
+    return est_dataset_generator(
+        &number, 1,
+        &(est_generator){ .next = next_number, .save = save_number, .restore = restore_number, .user = &at });
 }
 
 /* The position of the dataset after a few elements, the caller's. */
@@ -95,11 +167,33 @@ static void test_damage(void **state)
     (void)state;
     check_damage(make_ragged, 2);
     check_damage(make_deep, 3);
+    check_damage(make_ahead, 1);
+    check_damage(make_lines, 2);
+    check_damage(make_records, 2);
+    check_damage(make_generator, 2);
+}
+
+static int setup(void **state)
+{
+    char  *bytes;
+    size_t size;
+
+    if (source_setup(state) != 0) return -1;
+    source_write_text("t-0", "a\n\"b\nc\nd,\"e\nf\"\n");
+    source_write_text("t-1", "g\nh\n");
+    source_write_records("r-0", "a|b|c|");
+    source_write_records("r-1", "d|e|f|");
+    bytes = source_read("r-0", &size);
+    bytes[size - 1] ^= 1;
+    source_write("r-0", bytes, size);
+    est_free(bytes);
+    est_log_set_level(EST_LOG_ERROR); /* of bad rows there are many here */
+    return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_damage) };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, source_teardown);
 }

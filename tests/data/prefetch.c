@@ -32,6 +32,7 @@ static void test_refused(void **state)
 {
     (void)state;
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 0), "prefetch: 0 elements ahead");
+    est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 1), 100000000), "it takes 1 to 100000");
     est_test_refused(est_dataset_prefetch(est_dataset_range(0, 3, 0), 1), "is not a range");
     est_test_refused(est_dataset_prefetch(NULL, 1), "no dataset");
 }
@@ -130,7 +131,7 @@ static void test_error_in_place(void **state)
     }
 }
 
-/* An error that waits behind elements: there is no position to save. */
+/* An error that waits behind elements is in the position, and comes in its place. */
 static void test_error_ahead(void **state)
 {
     numbers       n;
@@ -149,10 +150,13 @@ static void test_error_ahead(void **state)
     pthread_mutex_unlock(&n.lock);
     assert_int_equal(est_iterator_save(rows, &position), EST_UNAVAILABLE);
     assert_non_null(strstr(est_error_message(), "number 2 is out"));
-    assert_int_equal(est_iterator_next(rows, &element), EST_OK); /* reading goes on up to it */
+    assert_int_equal(est_iterator_next(rows, &element), EST_OK); /* it goes on up to the error */
     assert_int_equal(*(int64_t *)est_tensor_data(element.values), 1);
     est_element_clear(&element, 1);
-    assert_int_equal(est_iterator_next(rows, &element), EST_UNAVAILABLE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(est_iterator_next(rows, &element), EST_UNAVAILABLE);
+        assert_non_null(strstr(est_error_message(), "number 2 is out"));
+    }
     est_iterator_free(rows);
     est_dataset_free(dataset);
     numbers_destroy(&n);

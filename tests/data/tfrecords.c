@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
 #include "data/stage.h"
 #include "estoc/log.h"
 #include "support/source_test.h"
@@ -72,11 +74,12 @@ static void test_origin(void **state)
 
     (void)state;
     for (int workers = 0; workers <= 1; workers++) {
-        est_dataset    *dataset = NULL;
-        est_pass       *pass    = NULL;
-        est_iter       *it      = NULL;
-        est_element    *element = est_element_new(1);
-        est_wire_writer w       = { 0 };
+        est_dataset    *dataset  = NULL;
+        est_pass       *pass     = NULL;
+        est_iter       *it       = NULL;
+        int64_t         bad_rows = 0;
+        est_element    *element  = est_element_new(1);
+        est_wire_writer w        = { 0 };
         est_wire_reader r;
         est_wire_field  field;
 
@@ -84,7 +87,7 @@ static void test_origin(void **state)
             est_dataset_finish(records("r-{0,2.gz}", EST_INTERLEAVE(.cycle = 2, .workers = workers)), &dataset),
             EST_OK);
         assert_int_equal(est_pass_create(&pass), EST_OK);
-        assert_int_equal(est_iter_open(dataset, pass, 0, &it), EST_OK);
+        assert_int_equal(est_iter_open(dataset, pass, &bad_rows, 0, &it), EST_OK);
         for (int i = 0; i < 5; i++) {
             assert_int_equal(est_iter_next(it, element), EST_OK);
             assert_string_equal(element->origin.path, source_path(want[i].name));
@@ -94,7 +97,7 @@ static void test_origin(void **state)
             if (i != 2) continue;
             assert_int_equal(est_iter_save(it, &w, 1), EST_OK);
             est_iter_close(it);
-            assert_int_equal(est_iter_open(dataset, pass, 0, &it), EST_OK);
+            assert_int_equal(est_iter_open(dataset, pass, &bad_rows, 0, &it), EST_OK);
             est_wire_reader_init(&r, "test", w.data, w.size);
             assert_true(est_wire_next(&r, &field));
             assert_int_equal(est_iter_restore(it, est_wire_bytes(&r, &field)), EST_OK);
@@ -312,7 +315,8 @@ static void test_bad_rows_max(void **state)
     est_dataset_free(dataset);
 }
 
-/* With threads a failure may be known before its turn; there is no position of it then. */
+/* With threads a failure may be known before its turn. Saving then fails with it, and reading goes on up to it; a position
+ * that was saved before it was known restores. */
 static void test_saving_before_a_failure(void **state)
 {
     char          bytes[256];
@@ -320,28 +324,127 @@ static void test_saving_before_a_failure(void **state)
     est_tensor   *position = NULL;
     est_iterator *rows;
     est_field     element[1];
-    est_status    status;
 
     (void)state;
     damage(bytes, 3);
     source_write("d-0", bytes, size);
-    rows = source_open(records("d-0", EST_INTERLEAVE(.workers = 1)));
-    source_next(rows, "one|");
-    status = est_iterator_save(rows, &position);
-    if (status == EST_OK) { /* it was not known yet */
-        est_iterator_free(rows);
-        rows = source_open(records("d-0", EST_INTERLEAVE(.workers = 1)));
-        assert_int_equal(est_iterator_restore(rows, position), EST_OK);
-    } else {
-        assert_int_equal(status, EST_DATA_LOSS);
+    for (int before = 0; before <= 2; before++) {
+        est_status status;
+
+        rows = source_open(records("d-0", EST_INTERLEAVE(.workers = before > 0, .unordered = before > 1)));
+        source_next(rows, "one|");
+        status = est_iterator_save(rows, &position);
+        if (status == EST_OK) {
+            est_iterator_free(rows);
+            rows = source_open(records("d-0", NULL));
+            assert_int_equal(est_iterator_restore(rows, position), EST_OK);
+            est_tensor_free(position);
+        } else {
+            assert_true(before > 0 && status == EST_DATA_LOSS);
+            assert_non_null(strstr(est_error_message(), "d-0: record 3 at byte"));
+        }
+        source_next(rows, "two-two|three|");
+        assert_int_equal(est_iterator_next(rows, element), EST_DATA_LOSS);
         assert_non_null(strstr(est_error_message(), "d-0: record 3 at byte"));
-        assert_null(position);
+        est_iterator_free(rows);
     }
-    source_next(rows, "two-two|three|");
-    assert_int_equal(est_iterator_next(rows, element), EST_DATA_LOSS);
-    assert_non_null(strstr(est_error_message(), "d-0: record 3 at byte"));
-    est_tensor_free(position);
+}
+
+/* What is left out of a file, its end as well, is counted when its turn comes: threads and positions change nothing. */
+static void test_counts(void **state)
+{
+    static const struct {
+        const char *next;
+        int64_t     bad_rows; /* then */
+    } want[] = { { "one|", 0 }, { "next|", 0 }, { "three|", 1 } };
+    char        bytes[256];
+    size_t      size     = make_damaged_files(bytes);
+    est_tensor *position = NULL;
+
+    (void)state;
+    damage(bytes, 1);
+    bytes[3 + RECORD_EXTRA + 7 + RECORD_EXTRA + 5 + RECORD_EXTRA] ^= 1; /* the length of record 3 */
+    source_write("d-0", bytes, size);
+    for (int kind = 0; kind < 4; kind++) {
+        for (int at = 0; at <= 3; at++) {
+            const est_interleave_options *o = EST_INTERLEAVE(.cycle = 2, .workers = kind % 2, .bad_rows_max = 2);
+            est_dataset  *dataset = kind < 2 ? records("d-[01]", o) : est_dataset_prefetch(records("d-[01]", o), 9);
+            est_iterator *rows;
+
+            assert_int_equal(est_dataset_finish(dataset, &dataset), EST_OK);
+            assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+            for (int i = 0; i < 3; i++) {
+                if (i == at) {
+                    assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+                    est_iterator_free(rows);
+                    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+                    assert_int_equal(est_iterator_restore(rows, position), EST_OK);
+                    est_tensor_free(position);
+                }
+                source_next(rows, want[i].next);
+                assert_int_equal(est_iterator_get_stats(rows).bad_rows, want[i].bad_rows);
+            }
+            source_end(rows);
+            assert_int_equal(est_iterator_get_stats(rows).bad_rows, 2);
+            est_iterator_free(rows);
+            est_dataset_free(dataset);
+        }
+        source_fails(records("d-[01]", EST_INTERLEAVE(.cycle = 2, .workers = kind % 2, .bad_rows_max = 1)),
+                     "one|next|three|", EST_DATA_LOSS, "more than bad_rows_max = 1");
+    }
+}
+
+/* The rest of a file is lost at the last place of a block that was read ahead, and nothing further is read: with blocks
+ * that take long, which those of large records do, two are. The position knows that the rest is lost. */
+static void test_lost_at_the_end_of_a_block(void **state)
+{
+    enum { BLOCK = 32, RECORDS = 2 * BLOCK, SIZE = 1 << 17 };
+    static est_manual_clock still;
+    int64_t                 limit    = est_machine_ns() + 20 * EST_NS_PER_SEC;
+    char                   *record   = est_zalloc(SIZE), *bytes;
+    est_tensor             *position = NULL;
+    est_dataset            *dataset  = NULL;
+    est_iterator           *rows     = NULL;
+    est_field               element[1];
+    est_tfrecord_writer    *writer;
+    size_t                  size;
+
+    (void)state;
+    assert_int_equal(est_tfrecord_create(source_path("l"), NULL, &writer), EST_OK);
+    for (int i = 0; i < RECORDS; i++) assert_int_equal(est_tfrecord_write(writer, record, SIZE), EST_OK);
+    assert_int_equal(est_tfrecord_finish(writer), EST_OK);
+    bytes = source_read("l", &size);
+    bytes[(RECORDS - 1) * (size_t)(SIZE + RECORD_EXTRA)] ^= 1; /* the length of the last */
+    source_write("l", bytes, size);
+    est_free(bytes);
+    est_free(record);
+
+    est_manual_clock_init(&still, 0, 0); /* so that no block is cut short */
+    est_clock_set(&still.clock);
+    assert_int_equal(est_dataset_finish(records("l", EST_INTERLEAVE(.workers = 1, .bad_rows_max = 9)), &dataset),
+                     EST_OK);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    assert_int_equal(est_iterator_next(rows, element), EST_OK);
+    est_element_clear(element, 1);
+    do { /* until the second block is there */
+        est_tensor_free(position);
+        position = NULL;
+        assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+    } while (est_tensor_count(position) < (RECORDS - 2) * (int64_t)SIZE && est_machine_ns() < limit);
     est_iterator_free(rows);
+    assert_int_equal(est_iterator_create(dataset, &rows), EST_OK);
+    assert_int_equal(est_iterator_restore(rows, position), EST_OK);
+    for (int i = 1; i < RECORDS - 1; i++) {
+        assert_int_equal(est_iterator_next(rows, element), EST_OK);
+        est_element_clear(element, 1);
+    }
+    assert_int_equal(est_iterator_next(rows, element), EST_OUT_OF_RANGE);
+    assert_int_equal(est_iterator_get_stats(rows).bad_rows, 1);
+    est_clock_set(NULL);
+    est_iterator_free(rows);
+    est_tensor_free(position);
+    est_dataset_free(dataset);
+    assert_int_equal(unlink(source_path("l")), 0);
 }
 
 static void test_file_that_became_shorter(void **state)
@@ -401,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_flipped_compressed),
         cmocka_unit_test(test_bad_rows_max),
         cmocka_unit_test(test_saving_before_a_failure),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_lost_at_the_end_of_a_block),
         cmocka_unit_test(test_file_that_became_shorter),
         cmocka_unit_test(test_memory_out),
     };

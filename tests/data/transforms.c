@@ -70,7 +70,7 @@ static void test_repeat(void **state)
     est_test_yields(est_dataset_repeat(range(3), 2), "0 ; 1 ; 2 ; 0 ; 1 ; 2");
     est_test_yields(est_dataset_repeat(range(3), 1), "0 ; 1 ; 2");
     est_test_yields(est_dataset_repeat(range(3), 0), "");
-    est_test_yields(est_dataset_repeat(range(0), 1000), "");
+    est_test_yields(est_dataset_repeat(range(0), INT64_MAX), "");
     est_test_yields(est_dataset_repeat(range(0), EST_FOREVER), "");
     est_test_yields(est_dataset_repeat(est_dataset_filter(range(4), never, NULL), EST_FOREVER), "");
     est_test_yields(est_dataset_take(est_dataset_repeat(range(3), EST_FOREVER), 7), "0 ; 1 ; 2 ; 0 ; 1 ; 2 ; 0");
@@ -98,6 +98,14 @@ static est_status broken(void *user, const est_field *element, bool *keep)
     return est_fail(*(const est_status *)user, "the function broke");
 }
 
+static est_status silent(void *user, const est_field *element, bool *keep)
+{
+    (void)user;
+    (void)element;
+    (void)keep;
+    return EST_ABORTED;
+}
+
 static void test_filter(void **state)
 {
     est_status internal = EST_INTERNAL, end = EST_OUT_OF_RANGE;
@@ -107,6 +115,8 @@ static void test_filter(void **state)
     est_test_yields(est_dataset_filter(range(7), never, NULL), "");
     est_test_refused(est_dataset_filter(range(7), NULL, NULL), "a function is needed");
     est_test_breaks(est_dataset_filter(range(2), broken, &internal), EST_INTERNAL, "the function broke");
+    est_test_breaks(est_dataset_filter(range(2), silent, NULL), EST_ABORTED, "a filter returned ABORTED");
+    assert_null(strstr(est_error_message(), "the function broke"));
     est_test_breaks(est_dataset_filter(range(2), broken, &end), EST_INVALID_ARGUMENT, "cannot end a dataset");
     est_test_breaks(
         est_dataset_filter(est_dataset_skip(est_test_rows(pairs, 2, 3, pair, "rows.csv"), 1), broken, &internal),
@@ -208,6 +218,24 @@ static void test_unbatch(void **state)
     est_test_refused(est_dataset_unbatch(est_test_rows(any, 1, 1, uneven, NULL)), "component a has an unknown rank");
     est_test_breaks(est_dataset_unbatch(est_test_rows(two, 2, 3, uneven, "uneven.csv")), EST_INVALID_ARGUMENT,
                     "uneven.csv:2: unbatch: component a has 1 rows and b has 2");
+}
+
+/* Where a row is from is known behind both. */
+static void test_origin(void **state)
+{
+    est_status   internal = EST_INTERNAL;
+    est_dataset *rows;
+
+    (void)state;
+    rows = est_dataset_skip(est_test_rows(pairs, 2, 3, pair, "rows.csv"), 1);
+    est_test_breaks(est_dataset_filter(est_dataset_unbatch(rows), broken, &internal), EST_INTERNAL,
+                    "rows.csv:2: the function broke");
+    rows = est_dataset_skip(est_test_rows(pairs, 2, 3, pair, "rows.csv"), 1);
+    est_test_breaks(est_dataset_filter(est_dataset_zip(rows, range(3)), broken, &internal), EST_INTERNAL,
+                    "rows.csv:2: the function broke");
+    rows = est_dataset_skip(est_test_rows(pairs, 2, 3, pair, "rows.csv"), 1);
+    est_test_breaks(est_dataset_filter(est_dataset_zip(range(3), rows), broken, &internal), EST_INTERNAL,
+                    "rows.csv:2: the function broke");
 }
 
 static void test_chain(void **state)
@@ -351,10 +379,11 @@ static void test_other_stages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_take_and_skip), cmocka_unit_test(test_repeat),      cmocka_unit_test(test_shard),
-        cmocka_unit_test(test_filter),        cmocka_unit_test(test_zip),         cmocka_unit_test(test_concatenate),
-        cmocka_unit_test(test_enumerate),     cmocka_unit_test(test_unbatch),     cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_positions),     cmocka_unit_test(test_allocations), cmocka_unit_test(test_other_stages),
+        cmocka_unit_test(test_take_and_skip), cmocka_unit_test(test_repeat),    cmocka_unit_test(test_shard),
+        cmocka_unit_test(test_filter),        cmocka_unit_test(test_zip),       cmocka_unit_test(test_concatenate),
+        cmocka_unit_test(test_enumerate),     cmocka_unit_test(test_unbatch),   cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_chain),         cmocka_unit_test(test_positions), cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_other_stages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

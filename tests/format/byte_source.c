@@ -262,6 +262,61 @@ static void test_detection_can_be_overruled(void **state)
     est_byte_source_close(s);
 }
 
+static void expect_plain(const char *text)
+{
+    est_byte_source *s;
+    est_str          view;
+
+    put_file(text, strlen(text), O_TRUNC);
+    s = open_file(0);
+    assert_int_equal(est_byte_source_compression(s), EST_COMPRESSION_NONE);
+    assert_int_equal(est_byte_source_need(s, strlen(text), &view), EST_OK);
+    assert_int_equal(view.size, strlen(text));
+    assert_memory_equal(view.data, text, view.size);
+    est_byte_source_close(s);
+}
+
+/* The first two bytes of these could be of a zlib stream. */
+static void test_text_that_looks_compressed(void **state)
+{
+    static char long_text[2000];
+
+    (void)state;
+    for (size_t i = 0; i + 1 < sizeof long_text; i++) long_text[i] = (char)('0' + i * i % 43);
+    expect_plain("x y\n1 2\n");
+    expect_plain("x? y\n1 2\n");
+    expect_plain("x}");
+    expect_plain("x^");
+    expect_plain("x^2,y\n1,2\n");
+    for (char c = ' '; c < 127; c++) {
+        char text[] = "x^.,y,z\n1,2,3\n4,5,6\n";
+
+        text[2] = long_text[2] = c;
+        expect_plain(text);
+        memcpy(long_text, "x^", 2);
+        expect_plain(long_text);
+    }
+}
+
+/* Its header is "x^" too, and its bytes are text or not. */
+static void test_fast_zlib_is_found(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 2000; n = 2 * n + 1) {
+        static uint8_t   packed[CONTENTS];
+        uLongf           size = sizeof packed;
+        est_byte_source *s;
+
+        assert_int_equal(compress2(packed, &size, contents, n, 2), Z_OK);
+        assert_int_equal(packed[1], '^');
+        put_file(packed, size, O_TRUNC);
+        s = open_file(0);
+        assert_int_equal(est_byte_source_compression(s), EST_COMPRESSION_ZLIB);
+        walk(s, n);
+        est_byte_source_close(s);
+    }
+}
+
 static void test_errors(void **state)
 {
     est_byte_source *s;
@@ -410,6 +465,8 @@ int main(void)
         cmocka_unit_test(test_growing_file),
         cmocka_unit_test(test_empty_and_small),
         cmocka_unit_test(test_detection_can_be_overruled),
+        cmocka_unit_test(test_text_that_looks_compressed),
+        cmocka_unit_test(test_fast_zlib_is_found),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_every_flip_and_cut),
         cmocka_unit_test(test_cut_files_give_the_same),

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static void test_quotes(void **state)
     expect_field("\"a\"", EST_CSV(.no_quotes = true), "\"a\"");
     expect_field("a,b", EST_CSV(.delimiter = '\t'), "a,b");
     expect_field("\"a\tb\"", EST_CSV(.delimiter = '\t'), "a\tb");
-    expect_field("a,b", NULL, "!row 0 has 2 fields, expected 1: \"a,b\"");
+    expect_field("a,b", NULL, "!row 0, 2 fields where 1 are expected: \"a,b\"");
     expect_field("0123456789012345678901234567890123456789\"x", NULL,
                  "!\"0123456789012345678901234567890123456789...\" has");
 }
@@ -159,6 +160,76 @@ static void test_trim_and_na(void **state)
 }
 
 /* Rows around the size of a block, delimiters at every place in it. */
+/* Tabs between fields are no blanks, though tabs may be: an empty field stays one. */
+static void test_trim_with_tabs(void **state)
+{
+    static const est_csv_column columns[]  = { { "a", EST_STRING }, { "b", EST_STRING }, { "c", EST_STRING } };
+    est_csv_decoder            *d          = decoder_of(columns, 3, EST_CSV(.delimiter = '\t', .trim = true));
+    const est_str               rows[]     = { str("x\t\t\"y\""), str(" \"x\" \t\t y "), str("\t\"x\"\t") };
+    static const char *const    want[3][3] = { { "x", "x", "" }, { "", "", "x" }, { "y", "y", "" } };
+    est_tensor                 *out[3];
+
+    (void)state;
+    assert_int_equal(est_csv_decode(d, rows, 3, out, NULL), EST_OK);
+    for (size_t c = 0; c < 3; c++) {
+        for (size_t r = 0; r < 3; r++) expect_text(out[c], r, want[c][r]);
+    }
+    free_all(out, 3);
+    est_csv_decoder_free(d);
+}
+
+/* As tf.io.decode_csv of TensorFlow 2.15.1: too large is inf, too small is 0, blanks are 0 and not the default. */
+static void test_floats_as_tensorflow(void **state)
+{
+    static const est_csv_column columns[] = { { "f", EST_F32, false, "5" }, { "d", EST_F64, false, "5" } };
+    static const est_csv_column whole     = { "i", EST_I32, false, "5" };
+    static const struct {
+        const char *text;
+        double      want;
+    } cases[] = {
+        { "1e400", INFINITY }, { "-1e400", -INFINITY }, { "1e-400", 0 }, { "  ", 0 }, { "", 5 }, { " 1 ", 1 }
+    };
+    est_csv_decoder *d = decoder_of(columns, 2, NULL);
+    est_tensor      *out[2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char row[40];
+
+        snprintf(row, sizeof row, "%s,%s", cases[i].text, cases[i].text);
+        assert_int_equal(est_csv_decode(d, &(est_str){ row, strlen(row) }, 1, out, NULL), EST_OK);
+        assert_true((double)*(const float *)est_tensor_data(out[0]) == cases[i].want);
+        assert_true(*(const double *)est_tensor_data(out[1]) == cases[i].want);
+        free_all(out, 2);
+    }
+    est_csv_decoder_free(d);
+    d = decoder_of(&whole, 1, NULL);
+    assert_int_equal(est_csv_decode(d, &(est_str){ "  ", 2 }, 1, out, NULL), EST_INVALID_ARGUMENT);
+    est_csv_decoder_free(d);
+}
+
+static void test_split(void **state)
+{
+    est_arena *scratch = NULL;
+    est_str    fields[3];
+    size_t     n;
+
+    (void)state;
+    assert_int_equal(est_csv_split(str("a;\"b\"\"\n;\";; c"), ';', &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(n, 4); /* of which the first three are given */
+    assert_int_equal(fields[0].size, 1);
+    assert_int_equal(fields[1].size, 4);
+    assert_memory_equal(fields[1].data, "b\"\n;", 4);
+    assert_int_equal(fields[2].size, 0);
+    assert_int_equal(est_csv_split(str(""), ',', &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(est_csv_split(str("a,b\"c"), ',', &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
+    expect_error("field 2: \"b\"c\" has a quote inside");
+    assert_int_equal(est_csv_split(str("\"a"), ',', &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
+    expect_error("field 1: \"\"a\" has no closing quote");
+    est_arena_free(scratch);
+}
+
 static void test_row_sizes(void **state)
 {
     static const est_csv_column columns[] = { { .name = "a", .dtype = EST_STRING },
@@ -213,9 +284,9 @@ static void test_header(void **state)
     expect_text(out[1], 0, "one");
     free_all(out, 2);
     assert_int_equal(est_csv_decode(d, &(est_str){ "one,junk,2", 10 }, 1, out, NULL), EST_INVALID_ARGUMENT);
-    expect_error("row 0 has 3 fields, expected 4");
+    expect_error("row 0, 3 fields where 4 are expected");
     assert_int_equal(est_csv_decode(d, &(est_str){ "one,junk,2,3,4", 14 }, 1, out, NULL), EST_INVALID_ARGUMENT);
-    expect_error("row 0 has 5 fields, expected 4");
+    expect_error("row 0, 5 fields where 4 are expected");
     assert_int_equal(est_csv_decoder_header(d, str("b,c")), EST_INVALID_ARGUMENT);
     expect_error("column \"a \"x\"\" is not among the names of the fields");
     assert_int_equal(est_csv_decoder_header(d, str("b,b")), EST_INVALID_ARGUMENT);
@@ -261,10 +332,10 @@ static void test_errors_say_where(void **state)
         { "1,2,3.5,4,5", "row 1, column \"i\": \"3.5\" is not an integer" },
         { "1,2,3,9223372036854775808,5", "row 1, column \"l\": \"9223372036854775808\" does not fit int64" },
         { "1,2,3,,5", "row 1, column \"l\": \"\" stands for no value, but one is required" },
-        { "1,2,3,4", "row 1 has 4 fields, expected 5: \"1,2,3,4\"" },
-        { "", "row 1 has 1 field, expected 5" },
-        { "1,2,3,4,5,6,7", "row 1 has 7 fields, expected 5" },
-        { "1,2,3,4,\"5\",6,7", "row 1 has 7 fields, expected 5" },
+        { "1,2,3,4", "row 1, 4 fields where 5 are expected: \"1,2,3,4\"" },
+        { "", "row 1, 1 field where 5 are expected" },
+        { "1,2,3,4,5,6,7", "row 1, 7 fields where 5 are expected" },
+        { "1,2,3,4,\"5\",6,7", "row 1, 7 fields where 5 are expected" },
         { "1,\"2\",\"x\",4,5", "row 1, column \"i\": \"x\" is not an integer" },
     };
     est_csv_decoder *d = decoder_of(mixed, N_MIXED, NULL);
@@ -500,6 +571,9 @@ int main(void)
         cmocka_unit_test(test_every_type),
         cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_trim_and_na),
+        cmocka_unit_test(test_trim_with_tabs),
+        cmocka_unit_test(test_floats_as_tensorflow),
+        cmocka_unit_test(test_split),
         cmocka_unit_test(test_row_sizes),
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_field_names),

@@ -79,6 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_file(path, &(est_lines_read_options){ .compression    = (est_compression)(data[0] & 3),
                                                    .buffer_bytes   = (data[0] & 4) != 0 ? 1 : 0,
                                                    .quoted         = (data[0] & 8) != 0,
+                                                   .trim           = (data[0] & 32) != 0,
+                                                   .delimiter      = (data[0] & 64) != 0 ? '\t' : 0,
                                                    .line_bytes_max = (data[0] & 16) != 0 ? 100 : 1 << 16 });
     }
     close(fd);
