@@ -219,6 +219,43 @@ bool tool_count(const tool_command *command, const char *option, const char *tex
     return true;
 }
 
+int tool_option_choice(const tool_command *command, int id, const char *value)
+{
+    const tool_option *option = find_option(command, id);
+    char               list[256];
+    size_t             size = 0;
+    int                n    = 0, found;
+
+    while (option->choices[n] != NULL) n++;
+    found = tool_choice(value, option->choices, n);
+    if (found >= 0) return found;
+    for (int i = 0; i < n && size < sizeof list; i++) {
+        size += (size_t)snprintf(list + size, sizeof list - size, "%s%s",
+                                 i == 0      ? ""
+                                 : i < n - 1 ? ", "
+                                             : " or ",
+                                 option->choices[i]);
+    }
+    tool_usage(command, "--%s takes %s, not \"%s\"%s", option->name, list, value,
+               tool_suggestion(tool_nearest(value, option->choices, (size_t)n)));
+    return -1;
+}
+
+tool_exit tool_read_common(const tool_command *command, int argc, char **argv, int n_arguments, const char *what,
+                           bool *json)
+{
+    const char *value;
+    int         id;
+
+    *json = false;
+    while ((id = tool_next_option(command, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (id != TOOL_OPTION_JSON) return tool_other_option(command, id);
+        *json = true;
+    }
+    if (argc - optind == n_arguments) return TOOL_OK;
+    return tool_usage(command, "it takes %s, and %d are given", what, argc - optind);
+}
+
 /* --- help ------------------------------------------------------------------------------------------------------- */
 
 static void print_option(const tool_option *option)

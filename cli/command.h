@@ -34,6 +34,8 @@ typedef struct tool_option {
     int         id;    /* what tool_next_option returns; a character is the short form too */
     const char *value; /* what it takes, as the help calls it; NULL: nothing */
     const char *help;  /* lines end in \n but for the last */
+
+    const char *const *choices; /* all that the value may be, ending in NULL; NULL: anything */
 } tool_option;
 
 /* Ids that every command has, and those that are no characters. */
@@ -47,13 +49,18 @@ enum { TOOL_OPTION_END = -1, TOOL_OPTION_BAD = '?', TOOL_OPTION_HELP = 'h', TOOL
         NULL                                                                                                           \
     }
 
+/* What the arguments of a command are, for completion. */
+typedef enum tool_takes { TOOL_TAKES_NOTHING, TOOL_TAKES_FILES, TOOL_TAKES_DIRECTORIES, TOOL_TAKES_WORDS } tool_takes;
+
 typedef struct tool_command {
     const char        *name;
-    const char        *summary;              /* for the list of commands; begins with a verb, no full stop */
-    const char        *arguments;            /* synopsis: what follows the name */
-    const char        *description;          /* paragraphs, each line ending in \n */
-    const tool_option *options;              /* ends with a line without a name */
-    const char        *examples;             /* each line ending in \n */
+    const char        *summary;     /* for the list of commands; begins with a verb, no full stop */
+    const char        *arguments;   /* synopsis: what follows the name */
+    const char        *description; /* paragraphs, each line ending in \n */
+    const tool_option *options;     /* ends with a line without a name */
+    const char        *examples;    /* each line ending in \n */
+    tool_takes         takes;
+    const char *const *words;                /* TOOL_TAKES_WORDS: those, ending in NULL */
     tool_exit (*run)(int argc, char **argv); /* argv[0] is the name */
 } tool_command;
 
@@ -61,9 +68,17 @@ typedef struct tool_command {
 #include "commands.def"
 #undef TOOL_COMMAND
 
+/* All of them in that order, ending in NULL. */
+extern const tool_command *const tool_commands[];
+
 /* The id of the next option, its value in *value. TOOL_OPTION_END when only arguments are left: they begin at optind.
  * TOOL_OPTION_BAD when the option is wrong, which has been said then. */
 int tool_next_option(const tool_command *command, int argc, char **argv, const char **value);
+
+/* Reads options up to the arguments for a command that has none of its own: sets *json, and makes sure that there are
+ * n_arguments, which `what` says. TOOL_OK when the command is to go on. */
+tool_exit tool_read_common(const tool_command *command, int argc, char **argv, int n_arguments, const char *what,
+                           bool *json);
 
 /* What a command returns for the ids that it does not know itself, TOOL_OPTION_HELP and TOOL_OPTION_BAD. */
 tool_exit tool_other_option(const tool_command *command, int id);
@@ -92,5 +107,8 @@ const char *tool_suggestion(const char *nearest);
 
 /* The position of `word` among n names; -1 when it is none of them. */
 int tool_choice(const char *word, const char *const *names, int n);
+
+/* The position of an option's value among its choices; -1 when it is none of them, which has been said then. */
+int tool_option_choice(const tool_command *command, int id, const char *value);
 
 #endif

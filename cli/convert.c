@@ -4,10 +4,12 @@
  * of it is complete do the files get their names, so that a failure leaves what was there before. */
 #include "convert.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +24,9 @@
 #define PROGRESS_ROWS 65536
 
 enum { FROM_CSV, FROM_LIBSVM };
+
+static const char *const format_names[] = { "csv", "libsvm", NULL };
+static const char *const kind_names[]   = { "none", "gzip", "zlib", NULL };
 
 enum {
     OPTION_FROM = TOOL_OPTION_OWN,
@@ -38,15 +43,16 @@ enum {
 static const tool_option options[] = {
     { "output",      'o',                "FILE",    "the TFRecord file to write; required" },
     { "from",        OPTION_FROM,        "FORMAT",  "csv or libsvm; default: what the names of the inputs say\n"
-                                                    "(.csv, .tsv, .libsvm, .svm, .svmlight, each also with .gz)" },
+                                                    "(.csv, .tsv, .libsvm, .svm, .svmlight, each also with .gz)",
+                                                    format_names },
     { "columns",     OPTION_COLUMNS,     "C:T,...", "csv: the columns to take, each with its type: int64, float,\n"
                                                     "bytes or string (the same); without a type it is found out" },
     { "no-header",   OPTION_NO_HEADER,   NULL,      "csv: the first line is a row; --columns names all fields" },
     { "delimiter",   OPTION_DELIMITER,   "CHAR",    "csv: between fields; default: a comma, a tab for .tsv" },
     { "na",          OPTION_NA,          "VALUE",   "csv: a field with this text is left out of the Example" },
-    { "compression", OPTION_COMPRESSION, "KIND",    "of the output: none (default), gzip or zlib" },
-    { "shards",      OPTION_SHARDS,      "N",       "write N files, FILE-00000-of-0000N.tfrecord and so on, and\n"
-                                                    "deal the rows out in turn" },
+    { "compression", OPTION_COMPRESSION, "KIND",    "of the output: none (default), gzip or zlib", kind_names },
+    { "shards",      OPTION_SHARDS,      "N",       "write N files and deal the rows out in turn: x.tfrecord is\n"
+                                                    "x-00000-of-0000N.tfrecord and so on, x is x-00000-of-0000N" },
     { "skip-bad",    OPTION_SKIP_BAD,    "N",       "go on without bad rows, as long as there are at most N;\n"
                                                     "default: 0" },
     TOOL_COMMON_OPTIONS
@@ -55,29 +61,10 @@ static const tool_option options[] = {
 
 /* --- what the readers call -------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_asked;
-
-static void ask_stop(int signal_number)
-{
-    (void)signal_number;
-    stop_asked = 1;
-}
-
-/* The first signal stops the job so that temporary files are removed; the second ends the process. */
-static void catch_signals(void)
-{
-    struct sigaction action = { .sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND };
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
-est_status convert_row(convert_job *job)
+void convert_row(convert_job *job)
 {
     job->n_rows++;
     if (job->progress && job->n_rows % PROGRESS_ROWS == 0) fprintf(stderr, "\r%" PRId64 " rows", job->n_rows);
-    if (stop_asked) return est_fail(EST_ABORTED, "stopped; nothing was written");
-    return EST_OK;
 }
 
 est_status convert_emit(convert_job *job)
@@ -100,6 +87,52 @@ est_status convert_bad_row(convert_job *job, est_status status)
     return est_fail_context(status, "more than %" PRId64 " bad rows, the last", job->skip_bad);
 }
 
+/* --- signals ---------------------------------------------------------------------------------------------------- */
+
+static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+#define N_STOP_SIGNALS ((int)(sizeof stop_signals / sizeof stop_signals[0]))
+
+/* What a signal has to remove; changed only before signals are caught and while they are blocked. */
+static const convert_output *temporaries;
+static int                   n_temporaries;
+static const char           *stop_text;
+
+/* Removes the temporary files, wherever the job is, and ends the process as the signal would have. */
+static void stop(int signal_number)
+{
+    for (int i = 0; i < n_temporaries; i++) {
+        if (temporaries[i].temp != NULL) unlink(temporaries[i].temp);
+    }
+    if (n_temporaries > 0) (void)!write(STDERR_FILENO, stop_text, strlen(stop_text)); /* who cannot hear it does not */
+    raise(signal_number); /* its old action is back; it comes when this function returns */
+}
+
+static void catch_signals(const convert_job *job)
+{
+    struct sigaction action = { .sa_handler = stop, .sa_flags = (int)SA_RESETHAND }, old;
+
+    temporaries   = job->outputs;
+    n_temporaries = job->n_outputs;
+    stop_text     = &"\nestoc convert: stopped; nothing was written\n"[job->progress ? 0 : 1]; /* after its line */
+    for (int i = 0; i < N_STOP_SIGNALS; i++) sigaddset(&action.sa_mask, stop_signals[i]);
+    for (int i = 0; i < N_STOP_SIGNALS; i++) {
+        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+            sigaction(stop_signals[i], &action, NULL);
+        }
+    }
+}
+
+/* SIG_BLOCK: signals wait until SIG_UNBLOCK. */
+static void hold_signals(int how)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (int i = 0; i < N_STOP_SIGNALS; i++) sigaddset(&set, stop_signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
 /* --- outputs ---------------------------------------------------------------------------------------------------- */
 
 /* "a/train.tfrecord" to "a/train-00003-of-00010.tfrecord". */
@@ -119,32 +152,74 @@ static est_status shard_path(const convert_job *job, int i, char **out)
     return est_strbuf_take(&path, out);
 }
 
-static est_status open_outputs(convert_job *job)
+static bool is_same_file(const struct stat *a, const char *b)
+{
+    struct stat info;
+
+    return stat(b, &info) == 0 && a->st_dev == info.st_dev && a->st_ino == info.st_ino;
+}
+
+/* Makes sure that what is at *path may be replaced. A symbolic link is followed, so that its target is replaced. */
+static est_status check_output(const convert_job *job, char **path)
+{
+    struct stat info, target;
+    char       *real;
+
+    if (lstat(*path, &info) != 0) return EST_OK; /* not there; any other reason creating the file will tell */
+    if (stat(*path, &target) != 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: is a symbolic link to nothing; remove it, or name its target",
+                        *path);
+    }
+    if (!S_ISREG(target.st_mode)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: is there and is not a regular file; the output replaces what is there", *path);
+    }
+    for (int i = 0; i < job->n_inputs; i++) {
+        if (is_same_file(&target, job->inputs[i])) {
+            return est_fail(EST_INVALID_ARGUMENT, "%s is input and output", *path);
+        }
+    }
+    if (!S_ISLNK(info.st_mode)) return EST_OK;
+    real = realpath(*path, NULL);
+    if (real == NULL) {
+        return est_fail(est_status_from_errno(errno), "%s: cannot be followed: %s", *path, strerror(errno));
+    }
+    est_free(*path);
+    *path = est_strdup(real);
+    free(real); /* not est_free: it came from the C library */
+    return *path != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of the outputs");
+}
+
+static est_status name_outputs(convert_job *job)
 {
     int n = job->n_shards > 0 ? (int)job->n_shards : 1;
 
     job->outputs = est_zalloc((size_t)n * sizeof *job->outputs);
     if (job->outputs == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", n);
-    for (job->n_outputs = 0; job->n_outputs < n;) {
+    while (job->n_outputs < n) {
         convert_output *out = &job->outputs[job->n_outputs++]; /* counted first: what it has is given back */
 
         EST_TRY(shard_path(job, job->n_outputs - 1, &out->path));
+        EST_TRY(check_output(job, &out->path));
         EST_TRY(est_file_temp_name(out->path, &out->temp));
-        EST_TRY(est_tfrecord_create(
-            out->temp, EST_TFRECORD_WRITE(.compression = job->compression, .buffer_bytes = n > 1 ? SHARD_BUFFER : 0),
-            &out->writer));
     }
     return EST_OK;
 }
 
-static est_status commit_outputs(convert_job *job)
+static est_status open_outputs(convert_job *job)
 {
-    for (int i = 0; i < job->n_outputs; i++) {
-        est_tfrecord_writer *writer = job->outputs[i].writer;
+    size_t buffer = job->n_outputs > 1 ? SHARD_BUFFER : 0;
 
-        job->outputs[i].writer = NULL;
-        EST_TRY(est_tfrecord_finish(writer));
+    for (int i = 0; i < job->n_outputs; i++) {
+        EST_TRY(est_tfrecord_create(job->outputs[i].temp,
+                                    EST_TFRECORD_WRITE(.compression = job->compression, .buffer_bytes = buffer),
+                                    &job->outputs[i].writer));
     }
+    return EST_OK;
+}
+
+static est_status rename_outputs(convert_job *job)
+{
     for (int i = 0; i < job->n_outputs; i++) {
         EST_TRY(est_file_commit(job->outputs[i].temp, job->outputs[i].path));
         est_free(job->outputs[i].temp);
@@ -153,9 +228,27 @@ static est_status commit_outputs(convert_job *job)
     return EST_OK;
 }
 
+static est_status commit_outputs(convert_job *job)
+{
+    est_status status;
+
+    for (int i = 0; i < job->n_outputs; i++) {
+        est_tfrecord_writer *writer = job->outputs[i].writer;
+
+        job->outputs[i].writer = NULL;
+        EST_TRY(est_tfrecord_finish(writer));
+    }
+    hold_signals(SIG_BLOCK);
+    status = rename_outputs(job);
+    if (status == EST_OK) n_temporaries = 0;
+    hold_signals(SIG_UNBLOCK);
+    return status;
+}
+
 /* Removes what was not committed. */
 static void close_outputs(convert_job *job)
 {
+    hold_signals(SIG_BLOCK);
     for (int i = 0; i < job->n_outputs; i++) {
         convert_output *out = &job->outputs[i];
 
@@ -165,6 +258,8 @@ static void close_outputs(convert_job *job)
         est_free(out->path);
     }
     est_free(job->outputs);
+    n_temporaries = 0;
+    hold_signals(SIG_UNBLOCK);
 }
 
 /* --- the report ------------------------------------------------------------------------------------------------- */
@@ -215,90 +310,72 @@ static est_status convert(convert_job *job, int from)
     if (job->progress && job->n_rows >= PROGRESS_ROWS) fprintf(stderr, "\r%" PRId64 " rows\n", job->n_rows);
     if (status == EST_OK) status = commit_outputs(job);
     if (status == EST_OK) status = report(job);
-    close_outputs(job);
     est_example_free(job->example);
     est_strbuf_clear(&job->first_bad);
     est_strbuf_clear(&job->report);
     return status;
 }
 
-/* The format that a name says; -1 when it says none. */
-static int format_of(const char *path, bool *is_tabbed)
+bool convert_has_ending(const char *path, const char *ending)
 {
-    static const char *const ends[]    = { ".csv", ".tsv", ".libsvm", ".svm", ".svmlight" };
-    static const int         formats[] = { FROM_CSV, FROM_CSV, FROM_LIBSVM, FROM_LIBSVM, FROM_LIBSVM };
-    size_t                   size      = strlen(path);
+    size_t size = strlen(path), n = strlen(ending);
 
     if (size > 3 && strcmp(path + size - 3, ".gz") == 0) size -= 3;
-    for (int i = 0; i < (int)(sizeof ends / sizeof ends[0]); i++) {
-        size_t end = strlen(ends[i]);
+    return size >= n && memcmp(path + size - n, ending, n) == 0;
+}
 
-        if (size < end || memcmp(path + size - end, ends[i], end) != 0) continue;
-        *is_tabbed = i == 1;
-        return formats[i];
+/* The format that a name says; -1 when it says none. */
+static int format_of(const char *path)
+{
+    static const char *const endings[] = { ".csv", ".tsv", ".libsvm", ".svm", ".svmlight" };
+    static const int         formats[] = { FROM_CSV, FROM_CSV, FROM_LIBSVM, FROM_LIBSVM, FROM_LIBSVM };
+
+    for (int i = 0; i < (int)(sizeof endings / sizeof endings[0]); i++) {
+        if (convert_has_ending(path, endings[i])) return formats[i];
     }
     return -1;
 }
 
-/* Sets *from where --from did not, and the delimiter. */
-static tool_exit find_format(convert_job *job, int *from)
+/* The format that all names say, where --from said none. */
+static tool_exit find_format(const convert_job *job, int *from)
 {
-    bool is_tabbed = false;
-
     for (int i = 0; i < job->n_inputs; i++) {
-        int format = format_of(job->inputs[i], &is_tabbed);
+        int format = format_of(job->inputs[i]);
 
-        if (*from < 0 && format < 0) {
+        if (format < 0) {
             return tool_usage(&tool_convert, "the name %s does not say a format; give --from csv or --from libsvm",
                               job->inputs[i]);
         }
-        if (*from < 0) *from = format;
-        if (format >= 0 && format != *from && i > 0) {
+        if (i > 0 && format != *from) {
             return tool_usage(&tool_convert, "the inputs are of different formats; convert them one at a time");
         }
+        *from = format;
     }
-    if (job->delimiter == 0) job->delimiter = is_tabbed ? '\t' : ',';
     return TOOL_OK;
-}
-
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static tool_exit check_job(convert_job *job, int *from)
 {
+    est_status status;
+
     if (job->n_inputs == 0) return tool_usage(&tool_convert, "which file? An input is missing");
     if (job->out == NULL) return tool_usage(&tool_convert, "where to? --output is missing");
     if (job->no_header && job->columns == NULL) {
         return tool_usage(&tool_convert, "--no-header needs --columns, which names the fields");
     }
-    if (find_format(job, from) != TOOL_OK) return TOOL_USAGE;
-    if (*from == FROM_LIBSVM && (job->columns != NULL || job->na != NULL)) {
-        return tool_usage(&tool_convert, "--columns and --na are for csv");
+    if (*from < 0 && find_format(job, from) != TOOL_OK) return TOOL_USAGE;
+    if (*from == FROM_LIBSVM && (job->columns != NULL || job->na != NULL || job->delimiter != 0)) {
+        return tool_usage(&tool_convert, "--columns, --no-header, --delimiter and --na are for csv");
     }
     if (convert_csv_check(job) != EST_OK) return tool_usage(&tool_convert, "%s", est_error_message());
     for (int i = 0; i < job->n_inputs; i++) {
         tool_exit code = tool_check_input(&tool_convert, job->inputs[i]);
 
         if (code != TOOL_OK) return code;
-        if (is_same_file(job->inputs[i], job->out)) {
-            return tool_usage(&tool_convert, "%s is input and output", job->out);
-        }
     }
-    return TOOL_OK;
-}
-
-/* One of the words that the option takes: its position in *out. */
-static bool read_choice(const char *option, const char *value, const char *const *words, int n, int *out)
-{
-    *out = tool_choice(value, words, n);
-    if (*out >= 0) return true;
-    tool_usage(&tool_convert, "--%s does not take \"%s\"%s", option, value,
-               tool_suggestion(tool_nearest(value, words, (size_t)n)));
-    return false;
+    status = name_outputs(job);
+    if (status == EST_INVALID_ARGUMENT) return tool_usage(&tool_convert, "%s", est_error_message());
+    return status == EST_OK ? TOOL_OK : tool_failed(&tool_convert, status);
 }
 
 static bool read_delimiter(const char *value, char *out)
@@ -315,21 +392,20 @@ static bool read_delimiter(const char *value, char *out)
 /* False when the value is wrong, which has been said then. */
 static bool read_option(convert_job *job, int id, const char *value, int *from)
 {
-    static const char *const     formats[]      = { "csv", "libsvm" };
-    static const char *const     kinds[]        = { "none", "gzip", "zlib" };
-    static const est_compression compressions[] = { EST_COMPRESSION_NONE, EST_COMPRESSION_GZIP, EST_COMPRESSION_ZLIB };
+    static const est_compression kinds[] = { EST_COMPRESSION_NONE, EST_COMPRESSION_GZIP, EST_COMPRESSION_ZLIB };
     int                          i;
 
     switch (id) {
     case 'o': job->out = value; return true;
-    case OPTION_FROM: return read_choice("from", value, formats, 2, from);
+    case OPTION_FROM: *from = tool_option_choice(&tool_convert, id, value); return *from >= 0;
     case OPTION_COLUMNS: job->columns = value; return true;
     case OPTION_NO_HEADER: job->no_header = true; return true;
     case OPTION_DELIMITER: return read_delimiter(value, &job->delimiter);
     case OPTION_NA: job->na = value; return true;
     case OPTION_COMPRESSION:
-        if (!read_choice("compression", value, kinds, 3, &i)) return false;
-        job->compression = compressions[i];
+        i = tool_option_choice(&tool_convert, id, value);
+        if (i < 0) return false;
+        job->compression = kinds[i];
         return true;
     case OPTION_SHARDS:
         if (!tool_count(&tool_convert, "shards", value, &job->n_shards)) return false;
@@ -347,7 +423,6 @@ static tool_exit run(int argc, char **argv)
     int         from = -1, id;
     const char *value;
     tool_exit   code;
-    est_status  status;
 
     while ((id = tool_next_option(&tool_convert, argc, argv, &value)) != TOOL_OPTION_END) {
         if (id == TOOL_OPTION_HELP || id == TOOL_OPTION_BAD) return tool_other_option(&tool_convert, id);
@@ -356,10 +431,15 @@ static tool_exit run(int argc, char **argv)
     job.inputs   = argv + optind;
     job.n_inputs = argc - optind;
     code         = check_job(&job, &from);
-    if (code != TOOL_OK) return code;
-    catch_signals();
-    status = convert(&job, from);
-    return status == EST_OK ? TOOL_OK : tool_failed(&tool_convert, status);
+    if (code == TOOL_OK) {
+        est_status status;
+
+        catch_signals(&job);
+        status = convert(&job, from);
+        if (status != EST_OK) code = tool_failed(&tool_convert, status);
+    }
+    close_outputs(&job);
+    return code;
 }
 
 const tool_command tool_convert = {
@@ -371,19 +451,22 @@ const tool_command tool_convert = {
         "names its columns; they are taken by name, so the files may have them in different orders. Fields may\n"
         "stand in double quotes, and then hold delimiters and line breaks. A column without a given type is\n"
         "int64 if all its values are, else float if all are numbers, else bytes; to find out, the files are\n"
-        "read twice. An empty field of a column of numbers is left out of the Example, and so is a field equal\n"
-        "to --na; an empty field of a bytes column is an empty string.\n"
+        "read twice. Integers that do not fit int64 make a column float, which rounds them; that is warned\n"
+        "about. An empty field of a column of numbers is left out of the Example, and so is a field equal to\n"
+        "--na; an empty field of a bytes column is an empty string.\n"
         "\n"
         "A line of LIBSVM becomes an Example with the features label (float), index (int64 list, as in the\n"
         "file) and value (float list).\n"
         "\n"
         "Inputs may be compressed with gzip or zlib. The output gets its name when it is complete: after a\n"
-        "failure there is no new file, and an old one is as it was.\n",
+        "failure or a signal there is no new file, and an old one is as it was. Only a regular file is\n"
+        "replaced, also through a symbolic link.\n",
     .options  = options,
     .examples = "  estoc convert census.csv -o census.tfrecord\n"
                 "  estoc convert day*.csv.gz -o train.tfrecord --shards 10 --compression gzip\n"
                 "  estoc convert census.csv -o c.tfrecord --columns age:int64,job:string,income:float --na '?'\n"
                 "  estoc convert --no-header --columns x:float,y:float,label:int64 points.csv -o points.tfrecord\n"
                 "  estoc convert a9a.libsvm -o a9a.tfrecord --skip-bad 10\n",
+    .takes    = TOOL_TAKES_FILES,
     .run      = run,
 };

@@ -13,7 +13,7 @@
 #include "estoc/tfrecord.h"
 
 typedef struct convert_output {
-    char                *path, *temp; /* the temporary name until all is written */
+    char                *path, *temp; /* the temporary name, NULL once the file has its own */
     est_tfrecord_writer *writer;
 } convert_output;
 
@@ -23,8 +23,8 @@ typedef struct convert_job {
     const char     *out;
     const char     *columns; /* "age:int64,name:string"; NULL: all, with types found out */
     bool            no_header;
-    char            delimiter;
-    const char     *na; /* NULL: none */
+    char            delimiter; /* 0: a comma, a tab for .tsv */
+    const char     *na;        /* NULL: none */
     est_compression compression;
     int64_t         n_shards; /* 0: one file, not numbered */
     int64_t         skip_bad;
@@ -54,7 +54,10 @@ EST_MUST_CHECK est_status convert_emit(convert_job *job);
 /* Counts a row that failed with `status` and whose error names it. EST_OK when the job may go on without it. */
 EST_MUST_CHECK est_status convert_bad_row(convert_job *job, est_status status);
 
-/* Called a row: shows progress; fails when the user wants to stop. */
-EST_MUST_CHECK est_status convert_row(convert_job *job);
+/* Called a row: counts it and shows progress. */
+void convert_row(convert_job *job);
+
+/* Whether a path ends like this, a further .gz left aside. */
+bool convert_has_ending(const char *path, const char *ending);
 
 #endif

@@ -10,11 +10,13 @@
 #include "base/alloc.h"
 #include "command.h"
 #include "convert.h"
+#include "format/csv.h"
 #include "format/lines.h"
 #include "format/number.h"
 #include "output.h"
 
-#define SHOWN_MAX 40 /* characters of a bad field in a message */
+#define SHOWN_MAX   40                /* characters of a bad field in a message */
+#define SCRATCH_MAX ((size_t)1 << 20) /* bytes of fields of earlier rows that are kept */
 
 typedef enum column_type { TYPE_UNKNOWN, TYPE_I64, TYPE_F32, TYPE_BYTES } column_type;
 
@@ -24,20 +26,23 @@ typedef struct column {
     char       *name;
     column_type type;
     size_t      field;            /* in a row of the file at hand */
-    bool        not_i64, not_f32; /* a value was seen that is none */
+    bool        not_i64, not_f32; /* a value was seen that is none; one beyond the range of int64 is left aside */
     bool        has_value;
+    est_strbuf  beyond_i64; /* where the first value beyond that range is */
     int64_t     n_missing;
 } column;
 
 typedef struct csv {
     convert_job *job;
-    est_lines   *lines;    /* of the file at hand */
-    size_t       n_fields; /* of its rows */
+    est_lines   *lines;     /* of the file at hand */
+    char         delimiter; /* in it */
+    size_t       n_fields;  /* of its rows */
+    est_str      row;       /* at hand */
     column      *columns;
     size_t       n_columns;
-    est_str     *fields; /* of the row at hand; room for so many */
+    est_str     *fields; /* of the row; room for so many */
     size_t       fields_room;
-    est_strbuf   unquoted; /* the fields of it that stood in quotes */
+    est_arena   *scratch; /* fields that had doubled quotes */
 } csv;
 
 typedef est_status (*visit_fn)(csv *c, const est_str *fields);
@@ -49,64 +54,22 @@ static bool same_text(est_str a, const char *b)
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
 
-/* Reads the field in quotes that begins at row.data[*at], and leaves *at behind it. */
-static est_status read_quoted(csv *c, est_str row, size_t *at, est_str *field)
-{
-    size_t      from = c->unquoted.size, i = *at + 1;
-    const char *quote;
-
-    for (;;) {
-        quote = memchr(row.data + i, '"', row.size - i);
-        if (quote == NULL) return est_fail(EST_INVALID_ARGUMENT, "a field has no closing quote");
-        est_strbuf_append_bytes(&c->unquoted, row.data + i, (size_t)(quote - row.data) - i);
-        i = (size_t)(quote - row.data) + 1;
-        if (i == row.size || row.data[i] != '"') break;
-        est_strbuf_append_bytes(&c->unquoted, "\"", 1);
-        i++;
-    }
-    if (i < row.size && row.data[i] != c->job->delimiter) {
-        return est_fail(EST_INVALID_ARGUMENT, "a field goes on after its closing quote");
-    }
-    *at    = i;
-    *field = (est_str){ est_strbuf_text(&c->unquoted) + from, c->unquoted.size - from };
-    return EST_OK;
-}
-
-static est_status read_unquoted(const csv *c, est_str row, size_t *at, est_str *field)
-{
-    const char *from = row.data + *at;
-    const char *end  = memchr(from, c->job->delimiter, row.size - *at);
-
-    *field = (est_str){ from, end != NULL ? (size_t)(end - from) : row.size - *at };
-    *at += field->size;
-    if (memchr(from, '"', field->size) == NULL) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "a field without quotes around it has one inside");
-}
-
 /* Splits a row into c->fields, good until the next row. */
 static est_status split(csv *c, est_str row, size_t *n)
 {
-    est_strbuf_reset(&c->unquoted);
-    est_strbuf_append_bytes(&c->unquoted, row.data, row.size); /* room for all fields, so that none moves */
-    EST_TRY(est_strbuf_status(&c->unquoted));
-    est_strbuf_reset(&c->unquoted);
-    *n = 0;
-    for (size_t at = 0;; at++) {
-        if (*n == c->fields_room) {
-            size_t   room = *n > 0 ? 2 * *n : 64;
-            est_str *more = est_realloc(c->fields, room * sizeof *more);
+    if (c->scratch != NULL && est_arena_bytes(c->scratch) > SCRATCH_MAX) {
+        est_arena_free(c->scratch);
+        c->scratch = NULL;
+    }
+    for (;;) {
+        est_str *more;
 
-            if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", room);
-            c->fields      = more;
-            c->fields_room = room;
-        }
-        if (at < row.size && row.data[at] == '"') {
-            EST_TRY(read_quoted(c, row, &at, &c->fields[*n]));
-        } else {
-            EST_TRY(read_unquoted(c, row, &at, &c->fields[*n]));
-        }
-        ++*n;
-        if (at == row.size) return EST_OK;
+        EST_TRY(est_csv_split(row, c->delimiter, &c->scratch, c->fields, c->fields_room, n));
+        if (*n <= c->fields_room) return EST_OK;
+        more = est_realloc(c->fields, *n * sizeof *more);
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", *n);
+        c->fields      = more;
+        c->fields_room = *n;
     }
 }
 
@@ -226,6 +189,7 @@ static est_status visit_row(csv *c, est_str line, visit_fn visit)
 {
     size_t n;
 
+    c->row = line;
     EST_TRY(split(c, line, &n));
     if (n != c->n_fields) return est_fail(EST_INVALID_ARGUMENT, "%zu fields, not %zu", n, c->n_fields);
     return visit(c, c->fields);
@@ -240,7 +204,7 @@ static est_status visit_file(csv *c, visit_fn visit, bool count)
     if (!c->job->no_header) EST_TRY(read_header(c));
     while ((status = est_lines_next(c->lines, &line)) == EST_OK) {
         if (line.size == 0 && c->n_fields > 1) continue; /* a blank line */
-        if (count) EST_TRY(convert_row(c->job));
+        if (count) convert_row(c->job);
         status = visit_row(c, line, visit);
         if (status != EST_OK && status != EST_INVALID_ARGUMENT) return status;
         if (status == EST_OK || !count) continue;
@@ -253,9 +217,11 @@ static est_status visit_file(csv *c, visit_fn visit, bool count)
 static est_status visit_files(csv *c, visit_fn visit, bool count)
 {
     for (int i = 0; i < c->job->n_inputs; i++) {
-        est_lines_read_options options = { .quoted = true };
+        est_lines_read_options options = { .quoted = true, .delimiter = c->job->delimiter };
         est_status             status;
 
+        if (options.delimiter == 0) options.delimiter = convert_has_ending(c->job->inputs[i], ".tsv") ? '\t' : ',';
+        c->delimiter = options.delimiter;
         EST_TRY(est_lines_open(c->job->inputs[i], &options, &c->lines));
         status = visit_file(c, visit, count);
         est_lines_close(c->lines);
@@ -265,6 +231,17 @@ static est_status visit_files(csv *c, visit_fn visit, bool count)
 }
 
 /* --- first pass: types ------------------------------------------------------------------------------------------ */
+
+/* Whether a value is beyond the range of int64; if so, it is noted when it is the first. */
+static bool is_beyond_i64(const csv *c, column *at, est_str field, est_number_result result)
+{
+    if (result != EST_NUMBER_RANGE) return false;
+    if (at->beyond_i64.size > 0) return true;
+    est_strbuf_printf(&at->beyond_i64, "%s:%" PRIu64 ": column \"%s\": ", est_lines_path(c->lines),
+                      est_lines_number(c->lines, c->row), at->name);
+    tool_append_printable(&at->beyond_i64, field, SHOWN_MAX);
+    return true;
+}
 
 static est_status look_at_row(csv *c, const est_str *fields)
 {
@@ -276,7 +253,11 @@ static est_status look_at_row(csv *c, const est_str *fields)
 
         if (field.size == 0 || (c->job->na != NULL && same_text(field, c->job->na))) continue;
         at->has_value = true;
-        if (!at->not_i64) at->not_i64 = est_number_i64(field.data, field.size, &i64) != EST_NUMBER_OK;
+        if (!at->not_i64) {
+            est_number_result result = est_number_i64(field.data, field.size, &i64);
+
+            at->not_i64 = result != EST_NUMBER_OK && !is_beyond_i64(c, at, field, result);
+        }
         if (at->not_i64 && !at->not_f32) at->not_f32 = est_number_f32(field.data, field.size, &f32) != EST_NUMBER_OK;
     }
     return EST_OK;
@@ -308,7 +289,14 @@ static est_status find_types(csv *c)
         column *at = &c->columns[k];
 
         if (at->type != TYPE_UNKNOWN) continue;
-        at->type = !at->has_value || at->not_f32 ? TYPE_BYTES : at->not_i64 ? TYPE_F32 : TYPE_I64;
+        if (at->not_i64 || at->beyond_i64.size == 0) {
+            at->type = !at->has_value || at->not_f32 ? TYPE_BYTES : at->not_i64 ? TYPE_F32 : TYPE_I64;
+            continue;
+        }
+        at->type = TYPE_F32;
+        tool_note(&tool_convert,
+                  "%s does not fit int64, so the column is float, which rounds; --columns %s:string keeps the text",
+                  est_strbuf_text(&at->beyond_i64), at->name);
     }
     return EST_OK;
 }
@@ -389,10 +377,13 @@ static void report(csv *c)
 
 static void clear(csv *c)
 {
-    for (size_t k = 0; k < c->n_columns; k++) est_free(c->columns[k].name);
+    for (size_t k = 0; k < c->n_columns; k++) {
+        est_free(c->columns[k].name);
+        est_strbuf_clear(&c->columns[k].beyond_i64);
+    }
     est_free(c->columns);
     est_free(c->fields);
-    est_strbuf_clear(&c->unquoted);
+    est_arena_free(c->scratch);
 }
 
 est_status convert_csv_check(convert_job *job)

@@ -10,16 +10,6 @@
 
 #define LINES 256
 
-/* Blank lines and comments are no rows. */
-static bool is_row(est_str line)
-{
-    for (size_t i = 0; i < line.size; i++) {
-        if (line.data[i] == '#') return false;
-        if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r') return true;
-    }
-    return false;
-}
-
 static est_status emit_batch(convert_job *job, const est_libsvm_batch *batch, size_t n)
 {
     const float   *labels  = est_tensor_data(batch->labels);
@@ -81,9 +71,9 @@ static est_status convert_file(convert_job *job, est_lines *source)
     while ((status = est_lines_next_many(source, lines, LINES, &n)) == EST_OK) {
         n_rows = 0;
         for (size_t i = 0; i < n; i++) {
-            if (!is_row(lines[i])) continue;
+            if (est_libsvm_is_blank(lines[i])) continue;
             lines[n_rows++] = lines[i];
-            EST_TRY(convert_row(job));
+            convert_row(job);
         }
         EST_TRY(convert_lines(job, source, lines, n_rows));
     }

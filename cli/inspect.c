@@ -16,10 +16,10 @@
 #include "command.h"
 #include "format/event.h"
 
-static const char *const kind_names[INSPECT_KINDS] = { "tfrecord", "checkpoint", "events",
-                                                       "graph",    "metagraph",  "savedmodel" };
-static const char *const kind_texts[INSPECT_KINDS] = { "a TFRecord file", "a checkpoint",   "an event file",
-                                                       "a GraphDef",      "a MetaGraphDef", "a SavedModel" };
+static const char *const kind_names[INSPECT_KINDS + 1] = { "tfrecord",  "checkpoint", "events", "graph",
+                                                           "metagraph", "savedmodel", NULL };
+static const char *const kind_texts[INSPECT_KINDS]     = { "a TFRecord file", "a checkpoint",   "an event file",
+                                                           "a GraphDef",      "a MetaGraphDef", "a SavedModel" };
 
 enum {
     OPTION_AS = TOOL_OPTION_OWN,
@@ -39,7 +39,7 @@ enum {
 /* clang-format off */
 static const tool_option options[] = {
     { "as",      OPTION_AS,      "FORMAT",  "do not guess: tfrecord, checkpoint, events, graph, metagraph\n"
-                                            "or savedmodel" },
+                                            "or savedmodel", kind_names },
     { "limit",   OPTION_LIMIT,   "N",       "tfrecord, events: print at most N; with --value: N elements" },
     { "skip",    OPTION_SKIP,    "N",       "tfrecord: leave out the first N records" },
     { "count",   OPTION_COUNT,   NULL,      "tfrecord: print only how many records there are" },
@@ -248,15 +248,6 @@ static tool_exit find_kind(const char *path, int *kind)
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
-static tool_exit read_kind(const char *value, int *as)
-{
-    *as = tool_choice(value, kind_names, INSPECT_KINDS);
-    if (*as >= 0) return TOOL_OK;
-    return tool_usage(&tool_inspect,
-                      "--as takes tfrecord, checkpoint, events, graph, metagraph or savedmodel, not \"%s\"%s", value,
-                      tool_suggestion(tool_nearest(value, kind_names, INSPECT_KINDS)));
-}
-
 /* Sets *given to the ids seen (a bit each) and *as to the kind asked for. */
 static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigned *given, int *as)
 {
@@ -267,7 +258,8 @@ static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigne
         if (id >= TOOL_OPTION_OWN) *given |= 1u << (id - TOOL_OPTION_OWN);
         switch (id) {
         case OPTION_AS:
-            if (read_kind(value, as) != TOOL_OK) return TOOL_USAGE;
+            *as = tool_option_choice(&tool_inspect, id, value);
+            if (*as < 0) return TOOL_USAGE;
             break;
         case OPTION_LIMIT:
             if (!tool_count(&tool_inspect, "limit", value, &o->limit)) return TOOL_USAGE;
@@ -359,5 +351,6 @@ const tool_command tool_inspect = {
                 "  estoc inspect runs/digits/model.ckpt-500 --value dense/kernel --limit 10\n"
                 "  estoc inspect runs/digits --as events --tag 'loss*' --json\n"
                 "  estoc inspect export/1700000000\n",
+    .takes    = TOOL_TAKES_FILES,
     .run      = run,
 };

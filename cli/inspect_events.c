@@ -378,8 +378,7 @@ static est_status show_event(view *v, const est_event *event)
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the file ends within the record at `offset`. */
-static bool is_cut(const char *path, uint64_t offset)
+bool inspect_is_cut(const char *path, uint64_t offset)
 {
     uint8_t     header[EST_TFRECORD_HEADER];
     struct stat info;
@@ -412,7 +411,7 @@ static est_status show_records(view *v, est_tfrecord_reader *reader)
 
         status = est_tfrecord_next(reader, &record);
         if (status == EST_OUT_OF_RANGE) return EST_OK;
-        if (status == EST_DATA_LOSS && is_cut(v->path, at.offset)) {
+        if (status == EST_DATA_LOSS && inspect_is_cut(v->path, at.offset)) {
             tool_note(&tool_inspect,
                       "note: %s ends within event %" PRIu64 " at byte %" PRIu64 "; it is still written, or was cut",
                       v->path, at.record, at.offset);

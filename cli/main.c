@@ -11,13 +11,14 @@
 #include "command.h"
 #include "output.h"
 
-static const tool_command *const commands[] = {
+const tool_command *const tool_commands[] = {
 #define TOOL_COMMAND(name) &tool_##name,
 #include "commands.def"
 #undef TOOL_COMMAND
+    NULL
 };
 
-#define N_COMMANDS (sizeof commands / sizeof commands[0])
+#define N_COMMANDS (sizeof tool_commands / sizeof tool_commands[0] - 1)
 
 /* A file opened while standard output is closed would take its number, and results would end up in it. What is written
  * to the stand-in is an error, as writing to a closed file is. */
@@ -38,7 +39,9 @@ static tool_exit print_help(FILE *to)
           "\n"
           "Commands:\n",
           to);
-    for (size_t i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        fprintf(to, "  %-12s %s\n", tool_commands[i]->name, tool_commands[i]->summary);
+    }
     fputs("\n"
           "Every command takes --json, which makes it write its results as JSON, and --help. Results go to standard\n"
           "output, messages to standard error.\n"
@@ -47,20 +50,14 @@ static tool_exit print_help(FILE *to)
     return to == stdout ? TOOL_OK : TOOL_USAGE;
 }
 
-static tool_exit print_version(bool as_json)
-{
-    printf(as_json ? "{\"version\": \"%s\"}\n" : "estoc %s\n", TOOL_VERSION);
-    return TOOL_OK;
-}
-
 /* NULL when there is no such command, which has been said then. */
 static const tool_command *find_command(const char *name)
 {
     const char *names[N_COMMANDS + 1];
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(commands[i]->name, name) == 0) return commands[i];
-        names[i] = commands[i]->name;
+        if (strcmp(tool_commands[i]->name, name) == 0) return tool_commands[i];
+        names[i] = tool_commands[i]->name;
     }
     names[N_COMMANDS] = "help";
     tool_usage(NULL, "unknown command \"%s\"%s", name, tool_suggestion(tool_nearest(name, names, N_COMMANDS + 1)));
@@ -84,7 +81,7 @@ static tool_exit run(int argc, char **argv)
 
     if (argc < 2) return print_help(stderr);
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0) return print_help(stdout);
-    if (strcmp(first, "--version") == 0) return print_version(argc > 2 && strcmp(argv[2], "--json") == 0);
+    if (strcmp(first, "--version") == 0) return tool_version.run(argc - 1, argv + 1);
     if (first[0] == '-') {
         static const char *const names[] = { "--help", "--version" };
 

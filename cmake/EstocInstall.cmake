@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: both libraries, the public headers, the tool, a pkg-config file, a CMake package with
-# the target Estoc::estoc, and the manual pages.
+# What `cmake --install` puts where: both libraries, the public headers, the tool with its manual pages and its completion
+# for bash and zsh, a pkg-config file, and a CMake package with the target Estoc::estoc.
 
 include(CMakePackageConfigHelpers)
 
@@ -10,6 +10,23 @@ install(TARGETS estoc_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/estoc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET estoc_cli)
     install(TARGETS estoc_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# The tool itself writes the completion scripts, so they are there where what is built can be run.
+if(TARGET estoc_cli AND NOT CMAKE_CROSSCOMPILING)
+    set(est_completion_dir "${CMAKE_CURRENT_BINARY_DIR}/completion")
+    file(MAKE_DIRECTORY "${est_completion_dir}")
+    foreach(shell IN ITEMS bash zsh)
+        add_custom_command(OUTPUT "${est_completion_dir}/estoc.${shell}"
+            COMMAND estoc_cli completion ${shell} > "${est_completion_dir}/estoc.${shell}"
+            DEPENDS estoc_cli VERBATIM)
+    endforeach()
+    add_custom_target(estoc_completion ALL
+        DEPENDS "${est_completion_dir}/estoc.bash" "${est_completion_dir}/estoc.zsh")
+    install(FILES "${est_completion_dir}/estoc.bash"
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME estoc)
+    install(FILES "${est_completion_dir}/estoc.zsh"
+            DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" RENAME _estoc)
 endif()
 foreach(section IN ITEMS 1 3 5 7)
     file(GLOB pages CONFIGURE_DEPENDS "docs/man/*.${section}")

@@ -3,7 +3,10 @@
  * `estoc convert`: files written here, converted by the tool and read back with our own parsers. */
 #include "cli/tool.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <zlib.h>
 
 #include "estoc/example.h"
@@ -109,6 +112,8 @@ static void test_types(void **state)
     CONVERTS("1,x\n2,y\n", "{\"n\": [1], \"w\": [\"x\"]}\n{\"n\": [2], \"w\": [\"y\"]}\n", "--no-header", "--columns",
              "n:int64,w:bytes");
     CONVERTS("a;b\n1;\"x;y\"\n", "{\"a\": [1], \"b\": [\"x;y\"]}\n", "--delimiter", ";");
+    CONVERTS("a;b\n1;\"x\ny\"\n2;z\n", "{\"a\": [1], \"b\": [\"x\\ny\"]}\n{\"a\": [2], \"b\": [\"z\"]}\n",
+             "--delimiter", ";");
     CONVERTS("a\tb\n1\t2\n", "{\"a\": [1], \"b\": [2]}\n", "--delimiter", "\\t");
     CONVERTS("a,b\n?,1\n2,?\n", "{\"b\": [1]}\n{\"a\": [2]}\n", "--na", "?");
 }
@@ -176,9 +181,10 @@ static void test_bad_rows(void **state)
         { "a,b\n1,2\nx,2\n", "a:int64,b", "bad.csv:3: column \"a\": \"x\" is not an int64" },
         { "a,b\n1,2\n99999999999999999999,2\n", "a:int64,b", "is not an int64" },
         { "a,b\n1,2\n1,x\033\n", "a,b:float", "bad.csv:3: column \"b\": \"x\\x1b\" is not a number" },
-        { "a,b\n1,2\n1,\"x\n", "a,b", "the record that begins at line 3" },
-        { "a,b\n1,2\n\"x\"y,2\n", "a,b", "bad.csv:3: a field goes on after its closing quote" },
-        { "a,b\n1,2\nx\"y\",2\n", "a,b", "bad.csv:3: a field without quotes around it has one inside" },
+        { "a,b\n1,2\n1,\"x\n", "a,b", "bad.csv:3: field 2: \"\"x\" has no closing quote" },
+        { "a,b\n1,2\n\"x\"y,2\n", "a,b", "bad.csv:3: field 1: \"x\" is followed by more after its quote" },
+        { "a,b\n1,2\nx\"y\",2\n", "a,b", "bad.csv:3: field 1: \"x\"y\"\" has a quote inside" },
+        { "a,b\n1,2\n1,x\ry\n", "a,b", "bad.csv:3: field 2: \"x?y\" has a line break outside quotes" },
         { "a,b\n1,2\n", "a,c", "bad.csv:1: the header has no column \"c\"" },
         { "a,a\n1,2\n", "a", "bad.csv:1: the header has more than one column \"a\"" },
         { "", "a", "bad.csv: is empty; a header is expected" },
@@ -249,15 +255,18 @@ static void test_wrong_usage(void **state)
     TOOL_OUT(2, "", "An input is missing", "convert", "-o", "x");
     TOOL_OUT(2, "", "--output is missing", "convert", in);
     TOOL_OUT(2, "", "does not say a format", "convert", tool_path("in"), "-o", "x");
-    TOOL_OUT(2, "", "--from does not take \"cvs\" (did you mean \"csv\"?)", "convert", in, "-o", "x", "--from", "cvs");
-    TOOL_OUT(2, "", "--compression does not take \"gz\" (did you mean \"gzip\"?)", "convert", in, "-o", "x",
-             "--compression", "gz");
+    TOOL_OUT(2, "", "--from takes csv or libsvm, not \"cvs\" (did you mean \"csv\"?)", "convert", in, "-o", "x",
+             "--from", "cvs");
+    TOOL_OUT(2, "", "--compression takes none, gzip or zlib, not \"gz\" (did you mean \"gzip\"?)", "convert", in, "-o",
+             "x", "--compression", "gz");
     TOOL_OUT(2, "", "a type is int64, float, bytes or string (did you mean \"int64\"?)", "convert", in, "-o", "x",
              "--columns", "a:in64");
     TOOL_OUT(2, "", "two columns are called \"a\"", "convert", in, "-o", "x", "--columns", "a,a");
     TOOL_OUT(2, "", "--no-header needs --columns", "convert", in, "-o", "x", "--no-header");
     TOOL_OUT(2, "", "--delimiter takes one character", "convert", in, "-o", "x", "--delimiter", "ab");
     TOOL_OUT(2, "", "--shards takes a number from 1 to 10000", "convert", in, "-o", "x", "--shards", "0");
+    TOOL_OUT(2, "", "--delimiter", "convert", "--from", "libsvm", in, "-o", "x", "--delimiter", ";");
+    TOOL_OUT(2, "", "are for csv", "convert", "--from", "libsvm", in, "-o", "x", "--columns", "a", "--no-header");
     TOOL_OUT(2, "", "is input and output", "convert", in, "-o", in);
     TOOL_OUT(3, "", "cannot read ", "convert", in, tool_path("none.csv"), "-o", tool_path("x"));
     TOOL_OUT(1, "", "No such file or directory", "convert", in, "-o", tool_path("nowhere/x.tfrecord"));
@@ -265,44 +274,230 @@ static void test_wrong_usage(void **state)
     assert_int_equal(tool_count_files("x"), 0);
 }
 
-/* A signal while it waits for its input: nothing is left behind. */
-static void test_interrupted(void **state)
+/* A value that does not fit int64 makes a column that has integers only one of floats, which is said. */
+static void test_integers_that_do_not_fit(void **state)
 {
-    const char *fifo = tool_path("pipe.csv"), *out = tool_path("late.tfrecord");
-    int         status, fd;
-    pid_t       child;
+    tool_run run;
 
     (void)state;
-    assert_int_equal(mkfifo(fifo, 0600), 0);
-    child = fork();
+    tool_write_text("big.csv",
+                    "a,b,c\n1,1.5,1\n9223372036854775808,9223372036854775808,2\n-99999999999999999999,1,3\n");
+    run = TOOL(0, "convert", tool_path("big.csv"), "-o", tool_path("big.tfrecord"));
+    tool_expect_part(run.out, "a: float\nb: float\nc: int64\n", "standard output");
+    tool_expect_part(run.err, "big.csv:3: column \"a\": 9223372036854775808 does not fit int64, so the column is float",
+                     "standard error");
+    assert_null(strstr(run.err, "column \"b\"")); /* a float in any case */
+    assert_null(strstr(run.err, ":4:"));          /* once a column */
+    tool_run_free(&run);
+}
+
+/* With --from names do not matter; without, a tab stands between the fields of a .tsv beside a .csv. */
+static void test_names(void **state)
+{
+    tool_run run;
+
+    (void)state;
+    tool_write_text("one.svm", "a,b\n1,x\n");
+    tool_write_text("two.svm", "a,b\n2,y\n");
+    run = TOOL(0, "convert", "--from", "csv", tool_path("one.svm"), tool_path("two.svm"), "-o",
+               tool_path("n.tfrecord"));
+    tool_run_free(&run);
+    TOOL_OUT(0, "{\"a\": [1], \"b\": [\"x\"]}\n{\"a\": [2], \"b\": [\"y\"]}\n", "", "inspect", tool_path("n.tfrecord"));
+    tool_write_text("one.csv", "a,b\n1,x\n");
+    tool_write_text("two.tsv", "a\tb\n2\ty,\n");
+    for (int i = 0; i < 2; i++) {
+        run = TOOL(0, "convert", tool_path(i == 0 ? "one.csv" : "two.tsv"), tool_path(i == 0 ? "two.tsv" : "one.csv"),
+                   "-o", tool_path("n.tfrecord"));
+        tool_run_free(&run);
+        TOOL_OUT(0,
+                 i == 0 ? "{\"a\": [1], \"b\": [\"x\"]}\n{\"a\": [2], \"b\": [\"y,\"]}\n"
+                        : "{\"a\": [2], \"b\": [\"y,\"]}\n{\"a\": [1], \"b\": [\"x\"]}\n",
+                 "", "inspect", tool_path("n.tfrecord"));
+    }
+    TOOL_OUT(2, "", "are of different formats", "convert", tool_path("one.csv"), tool_path("one.svm"), "-o",
+             tool_path("n.tfrecord"));
+}
+
+/* Shards of a name without an ending have none either. */
+static void test_shards_without_ending(void **state)
+{
+    tool_run run;
+
+    (void)state;
+    tool_write_text("two.csv", "n\n0\n1\n");
+    run = TOOL(0, "convert", tool_path("two.csv"), "-o", tool_path("bare"), "--shards", "2");
+    tool_run_free(&run);
+    assert_true(est_file_exists(tool_path("bare-00000-of-00002")));
+    assert_int_equal(tool_count_files("bare"), 2);
+}
+
+static void make_socket(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int                fd      = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
+}
+
+/* What is no regular file is never replaced. */
+static void test_output_that_is_no_file(void **state)
+{
+    struct stat info;
+    char        in[128];
+
+    (void)state;
+    snprintf(in, sizeof in, "%s", tool_write_text("in.csv", "a\n1\n"));
+    assert_int_equal(mkfifo(tool_path("special-fifo"), 0600), 0);
+    make_socket(tool_path("special-socket"));
+    assert_int_equal(mkdir(tool_path("special-dir"), 0700), 0);
+    assert_int_equal(symlink("special-fifo", tool_path("special-link")), 0);
+    assert_int_equal(symlink("nothing", tool_path("special-loose")), 0);
+    assert_int_equal(mkfifo(tool_path("special-00001-of-00002"), 0600), 0);
+    TOOL_OUT(2, "", "special-fifo: is there and is not a regular file", "convert", in, "-o", tool_path("special-fifo"));
+    TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-socket"));
+    TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-dir"));
+    TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special-link"));
+    TOOL_OUT(2, "", "special-loose: is a symbolic link to nothing", "convert", in, "-o", tool_path("special-loose"));
+    TOOL_OUT(2, "", "is not a regular file", "convert", in, "-o", tool_path("special"), "--shards", "2");
+    assert_int_equal(tool_count_files("special"), 6);
+    assert_int_equal(lstat(tool_path("special-fifo"), &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    assert_int_equal(lstat(tool_path("special-socket"), &info), 0);
+    assert_true(S_ISSOCK(info.st_mode));
+}
+
+/* Through a symbolic link the file that it points at is replaced. */
+static void test_output_through_link(void **state)
+{
+    const char *in = tool_write_text("in.csv", "a\n1\n");
+    struct stat info;
+    tool_run    run;
+
+    (void)state;
+    assert_int_equal(mkdir(tool_path("elsewhere"), 0700), 0);
+    tool_write_text("elsewhere/real.tfrecord", "old");
+    assert_int_equal(symlink("elsewhere/real.tfrecord", tool_path("link.tfrecord")), 0);
+    run = TOOL(0, "convert", in, "-o", tool_path("link.tfrecord"));
+    tool_run_free(&run);
+    assert_int_equal(lstat(tool_path("link.tfrecord"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    TOOL_OUT(0, "{\"a\": [1]}\n", "", "inspect", tool_path("elsewhere/real.tfrecord"));
+    TOOL_OUT(2, "", "is input and output", "convert", "--from", "csv", tool_path("elsewhere/real.tfrecord"), "-o",
+             tool_path("link.tfrecord"));
+}
+
+/* Starts the tool without waiting for it. */
+static pid_t start(const char *const *argv)
+{
+    pid_t child = fork();
+
     assert_true(child >= 0);
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
 
+        dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
         alarm(TOOL_DEADLINE_SECS);
-        execl(EST_TOOL, "estoc", "convert", fifo, "-o", out, "--columns", "a:int64", (char *)NULL);
+        execv(EST_TOOL, (char *const *)(uintptr_t)argv);
         _exit(127);
     }
-    fd = open(fifo, O_WRONLY); /* waits for the tool to open the other end */
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "a\n1\n", 4), 4);
-    assert_int_equal(tool_count_files("late.tfrecord.tmp"), 1);
-    assert_int_equal(kill(child, SIGTERM), 0);
-    assert_int_equal(write(fd, "2\n", 2), 2);
-    close(fd);
+    return child;
+}
+
+static void expect_end_by(pid_t child, int signal_number)
+{
+    int status;
+
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 1);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), signal_number);
     assert_int_equal(tool_count_files("late"), 0);
+}
+
+/* A signal while it waits for more of its input, which never comes: it ends, and nothing is left behind. */
+static void test_interrupted(void **state)
+{
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    const char      *fifo = tool_path("pipe.csv"), *out = tool_path("late.tfrecord");
+
+    (void)state;
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    for (int i = 0; i < 3; i++) {
+        pid_t child = start(TOOL_ARGV("convert", fifo, "-o", out, "--columns", "a:int64"));
+        int   fd    = open(fifo, O_WRONLY); /* waits for the tool to open the other end */
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "a\n1\n", 4), 4);
+        assert_int_equal(tool_count_files("late.tfrecord.tmp"), 1);
+        assert_int_equal(kill(child, signals[i]), 0);
+        expect_end_by(child, signals[i]);
+        close(fd);
+    }
+}
+
+/* Bytes that the process has read so far. */
+static long long bytes_read(pid_t child)
+{
+    char      path[64], line[128];
+    long long n = 0;
+    FILE     *file;
+
+    snprintf(path, sizeof path, "/proc/%ld/io", (long)child);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_int_equal(sscanf(line, "rchar: %lld", &n), 1);
+    fclose(file);
+    return n;
+}
+
+/* A signal while types are found out: the file is named so often that reading all takes many times longer. */
+static void test_interrupted_first_pass(void **state)
+{
+    enum { ROWS = 1 << 20, TIMES = 500 };
+    static const char *argv[TIMES + 5] = { "estoc", "convert", "-o" };
+    static char        text[2 * ROWS + 2];
+    const char        *path;
+    pid_t              child;
+
+    (void)state;
+    text[0] = 'a';
+    text[1] = '\n';
+    for (size_t i = 2; i < sizeof text; i += 2) {
+        text[i]     = '1';
+        text[i + 1] = '\n';
+    }
+    path    = tool_write_file("long.csv", text, sizeof text);
+    argv[3] = tool_path("late.tfrecord");
+    for (int i = 0; i < TIMES; i++) argv[4 + i] = path;
+    child = start(argv);
+    while (bytes_read(child) < (long long)sizeof text) sched_yield(); /* it has an alarm */
+    assert_int_equal(tool_count_files("late.tfrecord.tmp"), 1);
+    assert_int_equal(kill(child, SIGINT), 0);
+    expect_end_by(child, SIGINT);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_csv_round_trip), cmocka_unit_test(test_types),       cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_shards),         cmocka_unit_test(test_bad_rows),    cmocka_unit_test(test_skip_bad),
-        cmocka_unit_test(test_libsvm),         cmocka_unit_test(test_wrong_usage), cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_csv_round_trip),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_integers_that_do_not_fit),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_shards_without_ending),
+        cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_skip_bad),
+        cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_output_that_is_no_file),
+        cmocka_unit_test(test_output_through_link),
+        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_interrupted_first_pass),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc tail`: where a run stands, from the files of its directory alone. Nothing is locked or written, so it may be
+ * asked at any time, from any machine that sees the directory. Something that cannot be read is said, the rest is shown
+ * all the same. */
+#include "tail.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "command.h"
+#include "inspect.h"
+#include "train/checkpoint.h"
+#include "train/lock.h"
+
+#define DONE_NAME "training_done"
+
+static const tool_option options[] = { TOOL_COMMON_OPTIONS };
+
+/* Says what could not be read, unless it is simply not there. */
+static void note_failure(tail_standing *s, est_status status)
+{
+    if (status == EST_OK || status == EST_NOT_FOUND) return;
+    tool_note(&tool_tail, "%s", est_error_message());
+    s->is_damaged = true;
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------------------------ */
+
+/* The number after the last "-" of a prefix; -1: none. */
+static int64_t step_of_name(const char *prefix)
+{
+    const char *dash = strrchr(prefix, '-');
+    int64_t     step;
+    int         end = 0;
+
+    if (dash == NULL || !isdigit((unsigned char)dash[1])) return -1;
+    return sscanf(dash + 1, "%" SCNd64 "%n", &step, &end) == 1 && dash[1 + end] == '\0' ? step : -1;
+}
+
+static int64_t step_of(const est_checkpoint *checkpoint)
+{
+    est_tensor *tensor;
+    int64_t     step = -1;
+
+    if (est_checkpoint_find(checkpoint, "global_step") != NULL &&
+        est_checkpoint_read(checkpoint, "global_step", &tensor) == EST_OK) {
+        if (est_tensor_dtype(tensor) == EST_I64 && est_tensor_count(tensor) == 1) {
+            step = *(const int64_t *)est_tensor_data(tensor);
+        }
+        est_tensor_free(tensor);
+    }
+    return step >= 0 ? step : step_of_name(est_checkpoint_path(checkpoint));
+}
+
+/* When the files were last changed, for a checkpoint of which the state file tells no time. */
+static double time_of_index(const char *prefix)
+{
+    est_strbuf  path = { 0 };
+    struct stat info = { 0 };
+
+    est_strbuf_printf(&path, "%s.index", prefix);
+    if (stat(est_strbuf_text(&path), &info) != 0) info.st_mtim = (struct timespec){ 0 };
+    est_strbuf_clear(&path);
+    return (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec * 1e-9;
+}
+
+static est_status find_latest(tail_standing *s, const char *dir)
+{
+    est_checkpoint *checkpoint;
+    est_status      status;
+
+    EST_TRY(est_checkpoint_open(dir, &checkpoint));
+    status = est_checkpoint_put_path(est_checkpoint_path(checkpoint), s->latest);
+    if (status == EST_OK) {
+        s->latest_step  = step_of(checkpoint);
+        s->latest_saved = time_of_index(s->latest);
+    }
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* What the state file says of the checkpoints: which of them are there, and when the latest one was saved. */
+static est_status look_at_kept(tail_standing *s, const char *dir)
+{
+    est_strbuf path = { 0 };
+    est_status status;
+
+    est_strbuf_printf(&path, "%s/checkpoint", dir);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) status = est_checkpoint_state_read(&s->state, est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    EST_TRY(status);
+    s->kept_exist = est_zalloc((size_t)s->state.n_paths + 1);
+    if (s->kept_exist == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d names", s->state.n_paths);
+    for (int i = 0; i < s->state.n_paths; i++) {
+        char *prefix;
+
+        EST_TRY(est_checkpoint_join(dir, s->state.paths[i], &prefix));
+        status = est_checkpoint_exists(prefix, &s->kept_exist[i]);
+        if (status == EST_OK && i < s->state.n_timestamps && strcmp(prefix, s->latest) == 0) {
+            s->latest_saved = s->state.timestamps[i];
+        }
+        est_free(prefix);
+        EST_TRY(status);
+    }
+    return EST_OK;
+}
+
+/* --- the rest --------------------------------------------------------------------------------------------------- */
+
+static est_status find_end(tail_standing *s, const char *dir)
+{
+    est_strbuf path = { 0 };
+    char      *text = NULL;
+    est_status status;
+    size_t     size;
+
+    est_strbuf_printf(&path, "%s/" DONE_NAME, dir);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) status = est_file_read(est_strbuf_text(&path), &text, &size);
+    est_strbuf_clear(&path);
+    EST_TRY(status);
+    s->is_done = true;
+    if (sscanf(text, "%" SCNd64, &s->done_step) != 1) s->done_step = -1;
+    est_free(text);
+    return EST_OK;
+}
+
+static bool is_eval_name(const char *name)
+{
+    return strcmp(name, "eval") == 0 || strncmp(name, "eval_", 5) == 0;
+}
+
+static est_status read_scalars(tail_standing *s, const char *dir, const char *name)
+{
+    tail_scalars *scalars = &s->scalars[s->n_scalars++];
+    est_strbuf    path    = { 0 };
+    est_status    status;
+
+    scalars->name = name != NULL ? name : "training";
+    est_strbuf_append(&path, dir);
+    if (name != NULL) est_strbuf_printf(&path, "/%s", name);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK && est_dir_exists(est_strbuf_text(&path))) {
+        status = tail_scalars_read(scalars, est_strbuf_text(&path));
+    }
+    est_strbuf_clear(&path);
+    return status;
+}
+
+static est_status find_scalars(tail_standing *s, const char *dir)
+{
+    int n = 0;
+
+    EST_TRY(inspect_names(dir, is_eval_name, &s->eval_names));
+    while (s->eval_names[n] != NULL) n++;
+    s->scalars = est_zalloc((size_t)(n + 1) * sizeof *s->scalars);
+    if (s->scalars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d evaluations", n);
+    note_failure(s, read_scalars(s, dir, NULL));
+    for (int i = 0; i < n; i++) note_failure(s, read_scalars(s, dir, s->eval_names[i]));
+    return EST_OK;
+}
+
+static bool is_visible(const char *name)
+{
+    return name[0] != '.';
+}
+
+static bool is_time_stamp(const char *name)
+{
+    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* The exports of one exporter; none is added when there are none. */
+static est_status add_export(tail_standing *s, const char *dir, const char *exporter)
+{
+    tail_export *to   = &s->exports[s->n_exports];
+    est_strbuf   path = { 0 };
+    char       **names;
+    est_status   status;
+
+    est_strbuf_printf(&path, "%s/%s", dir, exporter);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK && !est_dir_exists(est_strbuf_text(&path))) {
+        est_strbuf_clear(&path);
+        return EST_OK;
+    }
+    if (status == EST_OK) status = inspect_names(est_strbuf_text(&path), is_time_stamp, &names);
+    est_strbuf_clear(&path);
+    EST_TRY(status);
+    while (names[to->n] != NULL) to->n++;
+    if (to->n > 0) {
+        s->n_exports++;
+        to->exporter = est_strdup(exporter);
+        to->newest   = est_strdup(names[to->n - 1]);
+        if (to->exporter == NULL || to->newest == NULL) {
+            status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of exports");
+        }
+    }
+    inspect_names_free(names);
+    return status;
+}
+
+static est_status find_exports(tail_standing *s, const char *dir)
+{
+    est_strbuf path  = { 0 };
+    char     **names = NULL;
+    int        n     = 0;
+    est_status status;
+
+    est_strbuf_printf(&path, "%s/export", dir);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK && est_dir_exists(est_strbuf_text(&path))) {
+        status = inspect_names(est_strbuf_text(&path), is_visible, &names);
+        while (status == EST_OK && names[n] != NULL) n++;
+        s->exports = est_zalloc((size_t)(n + 1) * sizeof *s->exports);
+        if (s->exports == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d exporters", n);
+        for (int i = 0; i < n && status == EST_OK; i++) status = add_export(s, est_strbuf_text(&path), names[i]);
+        inspect_names_free(names);
+    }
+    est_strbuf_clear(&path);
+    return status;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+/* Each part on its own: what cannot be read does not hide the others. */
+static void find_standing(tail_standing *s, const char *dir)
+{
+    note_failure(s, est_dir_lock_holder(dir, s->trainer, sizeof s->trainer));
+    note_failure(s, find_end(s, dir));
+    note_failure(s, find_latest(s, dir));
+    note_failure(s, look_at_kept(s, dir));
+    note_failure(s, find_scalars(s, dir));
+    note_failure(s, find_exports(s, dir));
+}
+
+static void clear(tail_standing *s)
+{
+    est_checkpoint_state_clear(&s->state);
+    est_free(s->kept_exist);
+    for (int i = 0; i < s->n_scalars; i++) tail_scalars_clear(&s->scalars[i]);
+    est_free(s->scalars);
+    inspect_names_free(s->eval_names);
+    for (int i = 0; i < s->n_exports; i++) {
+        est_free(s->exports[i].exporter);
+        est_free(s->exports[i].newest);
+    }
+    est_free(s->exports);
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    tail_standing s = { .done_step = -1, .latest_step = -1 };
+    bool          json;
+    tool_exit     code = tool_read_common(&tool_tail, argc, argv, 1, "one model directory", &json);
+    double        now;
+    est_status    status;
+
+    if (code == TOOL_OK) code = tool_check_input(&tool_tail, argv[optind]);
+    if (code != TOOL_OK) return code;
+    if (!est_dir_exists(argv[optind])) {
+        tool_note(&tool_tail, "%s is not a directory; `estoc inspect` shows files", argv[optind]);
+        return TOOL_NO_FILE;
+    }
+    find_standing(&s, argv[optind]);
+    now    = (double)est_wall_ns() * 1e-9;
+    status = json ? tail_print_json(&s, argv[optind], now) : tail_print_text(&s, argv[optind], now);
+    code   = status != EST_OK ? tool_failed(&tool_tail, status) : s.is_damaged ? TOOL_FAILED : TOOL_OK;
+    clear(&s);
+    return code;
+}
+
+const tool_command tool_tail = {
+    .name      = "tail",
+    .summary   = "say where a run stands: its step, losses, metrics, checkpoints, exports",
+    .arguments = "[options] MODEL_DIR",
+    .description =
+        "Looks at the files of a model directory, of Estoc or of TensorFlow's Estimator: which process trains in\n"
+        "it, whether training has come to its end, the latest checkpoint and the kept ones, the last value of\n"
+        "every scalar of training and of each evaluation with its step and age, and the exports. Only the newest\n"
+        "event file with scalars of each directory is read. Nothing is locked or written, so it may be asked\n"
+        "while a run goes on.\n"
+        "\n"
+        "What is damaged is said, the rest is shown, and the exit code is 1.\n",
+    .options  = options,
+    .examples = "  estoc tail runs/digits\n"
+                "  watch -n 10 estoc tail runs/digits\n"
+                "  estoc tail runs/digits --json\n",
+    .takes    = TOOL_TAKES_DIRECTORIES,
+    .run      = run,
+};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc tail`: the last scalars of a directory of event files. A run that was started again has written several files;
+ * the newest one that has scalars tells where it stands. Half an event at the end of a file is one that is being written,
+ * and no damage. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "format/event.h"
+#include "format/summary.h"
+#include "inspect.h"
+#include "tail.h"
+
+static bool is_scalar(const est_summary_value *value)
+{
+    if (value->kind == EST_SUMMARY_SCALAR) return true;
+    return value->kind == EST_SUMMARY_TENSOR &&
+           (!isnan(value->number) || (value->plugin.size == 7 && memcmp(value->plugin.data, "scalars", 7) == 0));
+}
+
+/* The entry of a tag, made if need be; NULL when memory is out. */
+static tail_scalar *find_tag(tail_scalars *s, est_str tag)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (strlen(s->data[i].tag) == tag.size && memcmp(s->data[i].tag, tag.data, tag.size) == 0) return &s->data[i];
+    }
+    if (s->n == s->max) {
+        int          max  = s->max > 0 ? 2 * s->max : 16;
+        tail_scalar *more = est_realloc(s->data, (size_t)max * sizeof *more);
+
+        if (more == NULL) return NULL;
+        s->data = more;
+        s->max  = max;
+    }
+    if (s->arena == NULL) s->arena = est_arena_create();
+    s->data[s->n] = (tail_scalar){ 0 };
+    if (s->arena != NULL) s->data[s->n].tag = est_arena_printf(s->arena, "%.*s", (int)tag.size, tag.data);
+    return s->data[s->n].tag != NULL ? &s->data[s->n++] : NULL;
+}
+
+static est_status take_summary(tail_scalars *s, const est_event *event)
+{
+    est_summary_cursor cursor;
+    est_summary_value  value;
+    bool               found;
+
+    est_summary_cursor_init(&cursor, event->bytes);
+    for (;;) {
+        tail_scalar *scalar;
+
+        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
+        if (!found) return EST_OK;
+        if (!is_scalar(&value) || value.tag.size == 0 || memchr(value.tag.data, 0, value.tag.size) != NULL) continue;
+        scalar = find_tag(s, value.tag);
+        if (scalar == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scalars of a run");
+        scalar->value     = value.number;
+        scalar->step      = event->step;
+        scalar->wall_time = event->wall_time;
+    }
+}
+
+static est_status read_file(tail_scalars *s, const char *path)
+{
+    est_tfrecord_reader  *reader;
+    est_tfrecord_position at = { 0 };
+    est_event             event;
+    est_str               record;
+    est_status            status;
+
+    EST_TRY(est_tfrecord_open(path, NULL, &reader));
+    do {
+        at     = est_tfrecord_tell(reader);
+        status = est_tfrecord_next(reader, &record);
+        if (status == EST_DATA_LOSS && inspect_is_cut(path, at.offset)) status = EST_OUT_OF_RANGE;
+        if (status != EST_OK) break;
+        status = est_event_parse(record, &event);
+        if (status == EST_OK && event.kind == EST_EVENT_SUMMARY) status = take_summary(s, &event);
+        if (status == EST_DATA_LOSS) {
+            status = est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, path, at.record, at.offset);
+        }
+    } while (status == EST_OK);
+    est_tfrecord_close(reader);
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+est_status tail_scalars_read(tail_scalars *s, const char *dir)
+{
+    est_strbuf path   = { 0 };
+    est_status status = EST_OK;
+    char     **names;
+    int        n = 0;
+
+    EST_TRY(inspect_names(dir, inspect_is_event_name, &names));
+    while (names[n] != NULL) n++; /* by the seconds in their names, rising */
+    while (n > 0 && s->n == 0 && status == EST_OK) {
+        est_strbuf_reset(&path);
+        est_strbuf_printf(&path, "%s/%s", dir, names[--n]);
+        status = est_strbuf_status(&path);
+        if (status == EST_OK) status = read_file(s, est_strbuf_text(&path));
+    }
+    est_strbuf_clear(&path);
+    inspect_names_free(names);
+    return status;
+}
+
+void tail_scalars_clear(tail_scalars *s)
+{
+    est_free(s->data);
+    est_arena_free(s->arena);
+    *s = (tail_scalars){ 0 };
+}

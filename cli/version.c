@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc version`, which is `estoc --version` too. */
+#include <stdio.h>
+
+#include "command.h"
+
+static const tool_option options[] = { TOOL_COMMON_OPTIONS };
+
+static tool_exit run(int argc, char **argv)
+{
+    bool      json;
+    tool_exit code = tool_read_common(&tool_version, argc, argv, 0, "no arguments", &json);
+
+    if (code == TOOL_OK) printf(json ? "{\"version\": \"%s\"}\n" : "estoc %s\n", TOOL_VERSION);
+    return code;
+}
+
+const tool_command tool_version = {
+    .name        = "version",
+    .summary     = "print the version",
+    .arguments   = "[options]",
+    .description = "The same as estoc --version. `estoc doctor` says more.\n",
+    .options     = options,
+    .examples    = "  estoc version --json\n",
+    .run         = run,
+};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc doctor` in good and in bad surroundings. */
+#include "cli/tool.h"
+
+static const char *const variables[] = { "EST_NUM_THREADS", "EST_LOG", "TF_CONFIG", "TMPDIR" };
+
+static int clear_environment(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) unsetenv(variables[i]);
+    return 0;
+}
+
+static void test_all_is_fine(void **state)
+{
+    static const char *const lines[] = {
+        "version          ok     " EST_VERSION "\n",
+        "\ncompiler         ok     ",
+        "\ncpu              ",
+        "\ncores            ",
+        "\nEST_NUM_THREADS  ok     not set: ",
+        "\nmemory           ok     ",
+        "\nhuge pages       ",
+        "\ncompression      ok     gzip and zlib",
+        "\nTMPDIR           ",
+        "\nEST_LOG          ok     not set: info\n",
+        "\nTF_CONFIG        ok     not set: a program on its own\n",
+        "\nTLS              note   not in this build",
+        "\nUCX              note   not in this build",
+        "\nCUDA             note   not in this build",
+        "\nself test        ok     a short training gave the expected loss\n",
+    };
+    tool_run run = TOOL(0, "doctor");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        tool_expect_part(run.out, lines[i], "standard output");
+    }
+    assert_null(strstr(run.out, "BAD"));
+    tool_expect_text(run.err, "", "standard error");
+    tool_run_free(&run);
+}
+
+/* Checks what one line says with a variable set to this. */
+static void expect_line(int code, const char *variable, const char *value, const char *line, const char *found)
+{
+    tool_run run;
+    char     start[64];
+    char    *at;
+
+    assert_int_equal(setenv(variable, value, 1), 0);
+    run = TOOL(code, "doctor");
+    snprintf(start, sizeof start, "\n%-17s", line);
+    at = strstr(run.out, start);
+    if (at == NULL) {
+        fail_msg("no line %s in:\n%s", line, run.out);
+    } else {
+        at[1 + strcspn(at + 1, "\n")] = '\0';
+        tool_expect_part(at, found, line);
+    }
+    tool_run_free(&run);
+    clear_environment(NULL);
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    expect_line(0, "EST_NUM_THREADS", "3", "EST_NUM_THREADS", "ok     set: 3 threads");
+    expect_line(1, "EST_NUM_THREADS", "many", "EST_NUM_THREADS",
+                "BAD    EST_NUM_THREADS is \"many\"; expected a number");
+    expect_line(0, "EST_LOG", "Debug", "EST_LOG", "ok     Debug");
+    expect_line(0, "EST_LOG", "warn,JSON", "EST_LOG", "ok     warn,JSON");
+    expect_line(0, "EST_LOG", "warn,yaml", "EST_LOG", "note   \"warn,yaml\" is no level");
+    expect_line(0, "EST_LOG", "loud", "EST_LOG", "note   \"loud\" is no level");
+    expect_line(0, "TMPDIR", tool_dir, "TMPDIR", tool_dir);
+    expect_line(1, "TMPDIR", "/nowhere/at/all", "TMPDIR",
+                "BAD    /nowhere/at/all: cannot make a file there: No such file");
+    assert_int_equal(tool_count_files("estoc-doctor"), 0);
+}
+
+static void test_tf_config(void **state)
+{
+    (void)state;
+    expect_line(0, "TF_CONFIG",
+                "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"ps\": [\"d:1\"]},"
+                " \"task\": {\"type\": \"worker\", \"index\": 1}}",
+                "TF_CONFIG", "ok     this is worker 1, in a cluster of 1 chief, 1 ps, 2 worker");
+    expect_line(0, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
+                "TF_CONFIG", "this is chief 0, the chief, in a cluster of 1 chief");
+    expect_line(0, "TF_CONFIG",
+                "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", "TF_CONFIG",
+                "it has no chief: only for strategies that need none");
+    expect_line(1, "TF_CONFIG", "{\"cluster\": ", "TF_CONFIG", "BAD    TF_CONFIG");
+    expect_line(1, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 7}}",
+                "TF_CONFIG", "worker");
+}
+
+static void test_as_json(void **state)
+{
+    tool_run    run;
+    est_json   *root;
+    const char *text;
+    bool        ok;
+
+    (void)state;
+    setenv("EST_NUM_THREADS", "-1", 1);
+    run = TOOL(1, "doctor", "--json");
+    clear_environment(NULL);
+    root = tool_json(run.out);
+    tool_check(est_json_bool(root, &ok, "ok"));
+    assert_false(ok);
+    tool_check(est_json_string(root, &text, "checks[0].name"));
+    assert_string_equal(text, "version");
+    tool_check(est_json_string(root, &text, "checks[0].found"));
+    assert_string_equal(text, EST_VERSION);
+    tool_check(est_json_string(root, &text, "checks[4].state"));
+    assert_string_equal(text, "bad");
+    assert_non_null(est_json_get(root, "checks[14].name"));
+    assert_null(est_json_get(root, "checks[15]"));
+    est_json_free(root);
+    tool_run_free(&run);
+    run  = TOOL(0, "doctor", "--json");
+    root = tool_json(run.out);
+    tool_check(est_json_bool(root, &ok, "ok"));
+    assert_true(ok);
+    est_json_free(root);
+    tool_run_free(&run);
+}
+
+static void test_wrong_usage(void **state)
+{
+    (void)state;
+    TOOL_OUT(2, "", "it takes no arguments, and 1 are given", "doctor", "x");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_all_is_fine, clear_environment),
+        cmocka_unit_test_setup(test_environment, clear_environment),
+        cmocka_unit_test_setup(test_tf_config, clear_environment),
+        cmocka_unit_test_setup(test_as_json, clear_environment),
+        cmocka_unit_test(test_wrong_usage),
+    };
+
+    return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
+}
