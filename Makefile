@@ -23,10 +23,10 @@ build:    ## compile everything into build/release
 build: build/release/build.ninja
 	@cmake --build build/release
 
-run:      ## train the reference CNN on Fashion-MNIST, printing loss and accuracy
+run:      ## train, evaluate and export a CNN on Fashion-MNIST; names the directories of the curves and of the model
 run: build/release/build.ninja
-	@cmake --build build/release --target examples/fashion_mnist
-	build/release/examples/fashion_mnist
+	@cmake --build build/release --target examples/fashion_mnist_cnn
+	build/release/examples/fashion_mnist_cnn
 
 test:     ## build, then run the suite
 test: build

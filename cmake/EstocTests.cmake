@@ -65,6 +65,10 @@ foreach(source IN LISTS est_test_sources)
         continue()
     endif()
 
+    if(folder STREQUAL "e2e" AND NOT est_examples)
+        continue() # they run the examples
+    endif()
+
     est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
@@ -76,6 +80,10 @@ foreach(source IN LISTS est_test_sources)
         target_compile_definitions(${test} PRIVATE
             "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
         add_dependencies(${test} estoc_cli)
+    endif()
+    if(folder STREQUAL "e2e")
+        set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
+        add_dependencies(${test} ${est_examples})
     endif()
     if(folder STREQUAL "cluster")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes: not beside another test

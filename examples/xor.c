@@ -4,38 +4,56 @@
 #include <estoc/estoc.h>
 #include <stdio.h>
 
+static est_status xor_input(const est_input_context *ctx, void *user, est_dataset **out)
+{
+    float        xs[] = { 0, 0, 0, 1, 1, 0, 1, 1 }, ys[] = { 0, 1, 1, 0 };
+    est_tensor  *x = NULL, *y = NULL;
+    est_dataset *d;
+
+    (void)user;
+    est_status status = est_tensor_f32(EST_SHAPE(4, 2), xs, &x);
+    if (status == EST_OK) status = est_tensor_f32(EST_SHAPE(4, 1), ys, &y);
+    if (status == EST_OK) {
+        d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
+        if (ctx->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
+        d      = est_dataset_batch(d, 4, NULL);
+        status = est_dataset_finish(d, out); /* tells what went wrong in any of the stages */
+    }
+    est_tensor_free(x); /* the dataset keeps what it needs */
+    est_tensor_free(y);
+    return status;
+}
+
+static est_status xor_model(est_model *m, est_mode mode, const void *params)
+{
+    est_node hidden = est_dense(est_model_feature(m, "x"), 8, EST_DENSE(.activation = est_tanh));
+    est_node logit  = est_dense(hidden, 1, NULL);
+
+    (void)params;
+    est_model_predict(m, "y", est_sigmoid(logit));
+    if (mode == EST_PREDICT) return est_model_status(m); /* there are no labels */
+
+    est_node y    = est_model_label(m, "y");
+    est_node loss = est_mean(est_sigmoid_xent(logit, y));
+    est_model_loss(m, loss);
+    est_model_metric(m, "accuracy", est_metric_accuracy_at_threshold(y, est_sigmoid(logit), 0.5, NULL));
+    if (mode == EST_TRAIN) est_model_minimize(m, est_adam(0.05, NULL), loss);
+    return est_model_status(m);
+}
+
 int main(void)
 {
-    est_graph   *g       = NULL;
-    est_session *session = NULL;
-    est_tensor  *x = NULL, *y = NULL, *loss = NULL;
-    float        xs[] = { 0, 0, 0, 1, 1, 0, 1, 1 }, ys[] = { 0, 1, 1, 0 };
-    est_status   status = est_graph_create(7, &g);
+    est_estimator * xor  = NULL;
+    est_metrics *metrics = NULL;
 
-    if (status != EST_OK) return 1;
-    est_node in     = est_placeholder(g, "in", EST_F32, EST_SHAPE(-1, 2)); /* -1: any batch size */
-    est_node target = est_placeholder(g, "target", EST_F32, EST_SHAPE(-1, 1));
-    est_node hidden = est_dense(in, 8, EST_DENSE(.activation = est_tanh));
-    est_node logit  = est_dense(hidden, 1, NULL);
-    est_node error  = est_mean(est_sigmoid_xent(logit, target));
-    est_node train  = est_minimize(est_adam(0.05, NULL), error, NULL);
-
-    status = est_session_create(g, NULL, &session);
-    if (status == EST_OK) status = est_session_init(session);
-    if (status == EST_OK) status = est_tensor_f32(EST_SHAPE(4, 2), xs, &x);
-    if (status == EST_OK) status = est_tensor_f32(EST_SHAPE(4, 1), ys, &y);
-    for (int step = 0; step < 500 && status == EST_OK; step++) {
-        est_tensor_free(loss);
-        loss   = NULL;
-        status = est_session_run(
-            session, EST_FEEDS({ in, x }, { target, y }), EST_NODES(error), EST_NODES(train), &loss);
+    est_status status = est_estimator_create(xor_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.seed = 7)), &xor);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(xor, EST_TRAIN_SPEC(.input_fn = xor_input, .max_steps = 500),
+            EST_EVAL_SPEC(.input_fn = xor_input), &metrics);
     }
-    if (status == EST_OK) printf("loss %g\n", (double)*(float *)est_tensor_data(loss));
+    if (status == EST_OK) printf("accuracy %g\n", est_metrics_get(metrics, "accuracy"));
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
-    est_tensor_free(loss);
-    est_tensor_free(x);
-    est_tensor_free(y);
-    est_session_free(session);
-    est_graph_free(g);
-    return status == EST_OK ? 0 : 1;
+    est_metrics_free(metrics);
+    est_estimator_free(xor);
+    return est_exit_code(status);
 }

@@ -30,7 +30,7 @@ extern "C" {
 
 typedef struct est_estimator est_estimator;
 
-/* --- input --------------------------------------------------------------------------------------------------------- */
+/* --- input -------------------------------------------------------------------------------------------------------- */
 
 typedef struct est_input_context {
     est_mode    mode;
@@ -44,7 +44,7 @@ typedef struct est_input_context {
 /* Makes the dataset of batches for a mode; called once for every loop. */
 typedef est_status (*est_input_fn)(const est_input_context *context, void *user, est_dataset **out);
 
-/* --- warm start -------------------------------------------------------------------------------------------------------- */
+/* --- warm start --------------------------------------------------------------------------------------------------- */
 
 /* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed. */
 typedef struct est_vocab_info {
@@ -63,7 +63,7 @@ typedef struct est_warm_start {
     size_t            struct_size; /* filled by EST_WARM_START */
     const char       *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
     const char       *variables;   /* an extended regular expression, matched from the start of the name; NULL: ".*" */
-    bool              all;         /* all variables, slots too; false: trainable ones */
+    bool              all;         /* all variables, slots too, but not the global step; false: trainable ones */
     bool              only_vocabs; /* true: none but those in `vocabs` */
     const est_rename *renames;     /* new name, name in the checkpoint; copied */
     int               n_renames;
@@ -72,7 +72,7 @@ typedef struct est_warm_start {
 } est_warm_start;
 #define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = sizeof(est_warm_start), __VA_ARGS__ })
 
-/* --- making one ----------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 typedef struct est_estimator_options {
     size_t                struct_size; /* filled by EST_ESTIMATOR */
@@ -102,7 +102,7 @@ EST_API EST_MUST_CHECK est_status est_estimator_add_metrics(est_estimator *estim
 
 /* Names of the variables in the latest checkpoint are listed by est_checkpoint_open(model_dir). */
 
-/* --- train, evaluate, predict --------------------------------------------------------------------------------------- */
+/* --- train, evaluate, predict ------------------------------------------------------------------------------------- */
 
 typedef struct est_train_options {
     size_t       struct_size; /* filled by EST_TRAIN_OPTIONS */
@@ -167,7 +167,31 @@ EST_API int               est_predictions_count(const est_predictions *predictio
 EST_API const char       *est_predictions_key(const est_predictions *predictions, int i);
 EST_API void              est_predictions_free(est_predictions *predictions); /* NULL is fine */
 
-/* --- train_and_evaluate ------------------------------------------------------------------------------------------------ */
+/* --- hooks that need the estimator -------------------------------------------------------------------------------- */
+
+/* Each is made on the heap and freed with est_hook_free, as those of estoc/hooks.h. The estimator is borrowed until
+ * then. */
+
+typedef struct est_in_memory_options {
+    size_t       struct_size; /* filled by EST_IN_MEMORY */
+    est_input_fn input_fn;
+    void        *input_user;   /* borrowed until the hook is freed */
+    int64_t      steps;        /* 0: until the input ends */
+    const char  *name;         /* NULL: the results go to model_dir/eval; else to model_dir/eval_<name>; copied */
+    int64_t      every_n_iter; /* 0: 100 */
+    est_hooks    hooks;        /* of the evaluations; borrowed until the hook is freed, the list is copied */
+} est_in_memory_options;
+#define EST_IN_MEMORY(...) (&(const est_in_memory_options){ .struct_size = sizeof(est_in_memory_options), __VA_ARGS__ })
+
+/* Evaluates a training from within, without a checkpoint: the variables are copied into a second graph, in mode EST_EVAL,
+ * when the session has been made, every n runs, and at the end. For one machine. Training waits meanwhile. */
+EST_API est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_memory_options *options);
+
+/* Stops at a global step, and for all but the chief not before a checkpoint of it has been saved, so that workers which
+ * are done stay as long as the chief is. They look every wait_secs; 0: 30. */
+EST_API est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs);
+
+/* --- train_and_evaluate ------------------------------------------------------------------------------------------- */
 
 typedef struct est_train_spec {
     size_t               struct_size; /* filled by EST_TRAIN_SPEC */
@@ -185,6 +209,10 @@ typedef struct est_exporters {
     est_exporter *const *data;
     int                  n;
 } est_exporters;
+
+#define EST_EXPORTERS(...)                                                                                             \
+    ((est_exporters){ (est_exporter *const[]){ __VA_ARGS__ },                                                          \
+                      (int)(sizeof((est_exporter *const[]){ __VA_ARGS__ }) / sizeof(est_exporter *)) })
 
 typedef struct est_eval_spec {
     size_t        struct_size; /* filled by EST_EVAL_SPEC */

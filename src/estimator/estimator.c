@@ -15,6 +15,33 @@
 
 /* --- making one -------------------------------------------------------------------------------------------------------- */
 
+static est_status check_warm_start(const est_warm_start *given)
+{
+    if (given->struct_size != sizeof *given) {
+        return est_fail(EST_INVALID_ARGUMENT, "warm_start: make it with EST_WARM_START(...)");
+    }
+    if (given->path == NULL || given->path[0] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "warm_start.path: name the checkpoint to start from");
+    }
+    for (int i = 0; i < given->n_renames; i++) {
+        if (given->renames[i].variable != NULL && given->renames[i].stored != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "warm_start.renames[%d] lacks a name", i);
+    }
+    for (int i = 0; i < given->n_vocabs; i++) {
+        const est_vocab_info *vocab = &given->vocabs[i];
+
+        if (vocab->variable == NULL || vocab->new_vocab == NULL || vocab->old_vocab == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "warm_start.vocabs[%d]: variable, new_vocab and old_vocab are required", i);
+        }
+        if (vocab->new_vocab_size < 0 || vocab->old_vocab_size < 0 || vocab->num_oov_buckets < 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "warm_start.vocabs[%d], variable %s: a size is negative", i,
+                            vocab->variable);
+        }
+    }
+    return EST_OK;
+}
+
 static est_status copy_warm_start(est_estimator *estimator, const est_warm_start *given)
 {
     est_arena      *arena = estimator->arena;
@@ -23,10 +50,7 @@ static est_status copy_warm_start(est_estimator *estimator, const est_warm_start
     est_vocab_info *vocabs;
     bool            failed;
 
-    if (given->struct_size == 0) return est_fail(EST_INVALID_ARGUMENT, "warm_start: make it with EST_WARM_START(...)");
-    if (given->path == NULL || given->path[0] == '\0') {
-        return est_fail(EST_INVALID_ARGUMENT, "warm_start.path: name the checkpoint to start from");
-    }
+    EST_TRY(check_warm_start(given));
     copy    = est_arena_alloc(arena, sizeof *copy);
     renames = est_arena_alloc(arena, (size_t)(given->n_renames + 1) * sizeof *renames);
     vocabs  = est_arena_alloc(arena, (size_t)(given->n_vocabs + 1) * sizeof *vocabs);

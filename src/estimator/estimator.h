@@ -65,6 +65,11 @@ EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start,
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
                                               est_saving_listeners listeners, int64_t *out_step);
 
+/* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
+ * est_evaluate. */
+EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
+                                                 est_session *from, est_metrics **out);
+
 /* Builds the list of metrics of an evaluation. */
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);
 EST_MUST_CHECK est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double value);

@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
+#include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "train/summary_writer.h"
 
@@ -40,6 +41,7 @@ static est_status counter_after_run(est_hook *hook, est_loop *loop)
 typedef struct evaluation {
     est_estimator              *estimator;
     const est_evaluate_options *options;
+    est_session                *from; /* NULL: a checkpoint */
     est_dataset                *input;
     est_model                  *model;
     est_hook                  **hooks;
@@ -48,17 +50,43 @@ typedef struct evaluation {
     char                        path[EST_CHECKPOINT_PATH_MAX];
 } evaluation;
 
+/* The values that the variables have in another session. What it does not have, the state of metrics above all, gets its
+ * initial value. */
+static est_status copy_variables(est_session *from, const est_graph *graph, est_session *session)
+{
+    est_nodes variables = est_global_variables(graph);
+
+    for (int i = 0; i < variables.n; i++) {
+        const char *name   = est_node_name(variables.data[i]);
+        est_tensor *value  = NULL;
+        est_status  status = est_session_read(from, name, &value);
+
+        if (status == EST_NOT_FOUND) continue;
+        if (status == EST_OK) status = est_session_write(session, name, value);
+        est_tensor_free(value);
+        EST_TRY(status);
+    }
+    return est_session_init(session);
+}
+
+static est_status restore(evaluation *e, est_session *session)
+{
+    if (e->from != NULL) return copy_variables(e->from, e->model->graph, session);
+    EST_TRY(est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path));
+    if (e->path[0] == '\0') {
+        est_log_info("Could not find trained model in model_dir: %s, running initialization to evaluate.",
+                     e->estimator->model_dir);
+    }
+    return EST_OK;
+}
+
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     evaluation  *e       = user;
     est_tensor  *step    = NULL;
     est_session *session = est_loop_session(loop);
 
-    EST_TRY(est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path));
-    if (e->path[0] == '\0') {
-        est_log_info("Could not find trained model in model_dir: %s, running initialization to evaluate.",
-                     e->estimator->model_dir);
-    }
+    EST_TRY(restore(e, session));
     EST_TRY(est_session_read(session, "global_step", &step));
     *global_step = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
@@ -216,7 +244,13 @@ static est_status run(evaluation *e, est_metrics **out)
 
 est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
 {
-    evaluation   e       = { .estimator = estimator, .options = options };
+    return est_estimator_evaluate(estimator, options, NULL, out);
+}
+
+est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
+                                  est_metrics **out)
+{
+    evaluation   e       = { .estimator = estimator, .options = options, .from = from };
     est_metrics *metrics = NULL;
     est_status   status;
 

@@ -33,8 +33,9 @@ typedef struct training {
     est_graph_files          files;
     est_dataset             *input;
     est_model               *model;
-    est_node                 step_after; /* the global step as it is after a run */
-    est_hook               **hooks;      /* [n_hooks] */
+    est_node                 step_after;    /* the global step as it is after a run */
+    bool                     input_resumed; /* it goes on at a saved position, which may be its end */
+    est_hook               **hooks;         /* [n_hooks] */
     int                      n_hooks;
     est_hook                *own[8]; /* [n_own]: hooks made here */
     int                      n_own;
@@ -78,7 +79,8 @@ static est_status set_position(training *t, est_loop *loop, const est_tensor *po
     }
     if (position == NULL || t->estimator->config.no_input_position || est_loop_input(loop) == NULL) return EST_OK;
     EST_TRY(est_loop_reset_input(loop));
-    if (est_iterator_restore(est_loop_input(loop), position) == EST_OK) return EST_OK;
+    t->input_resumed = est_iterator_restore(est_loop_input(loop), position) == EST_OK;
+    if (t->input_resumed) return EST_OK;
     est_log_warn("the input starts anew: %s", est_error_message());
     return est_loop_reset_input(loop);
 }
@@ -294,11 +296,13 @@ static est_status run_loop(training *t, int64_t *out_step)
     if (status == EST_OK) {
         *out_step = est_loop_global_step(loop);
         status    = est_rows_record(&t->estimator->rows, t->model, loop);
-        if (est_loop_runs(loop) == 0) {
-            est_log_warn("Training with input_fn: %s. No step was made.",
-                         est_loop_input_ended(loop) ? "its dataset has no batch" : est_loop_stop_reason(loop));
-        } else {
+        if (est_loop_runs(loop) > 0) {
             est_log_info("Loss for final step: %g.", est_loop_loss(loop));
+        } else if (status == EST_OK && est_loop_input_ended(loop) && !t->input_resumed) {
+            status = est_fail(EST_INVALID_ARGUMENT, "input_fn: its dataset has no batch to train with");
+        } else {
+            est_log_warn("No step was made: %s.",
+                         est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
         }
         if (status == EST_OK && est_stop_signal() != 0) {
             status = est_fail(EST_CANCELLED, "%s: stopped and saved at step %" PRId64 "; start again to go on",
@@ -351,11 +355,13 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
 {
     training   t    = { .estimator = estimator, .options = options, .listeners = listeners };
     int64_t    step = 0;
+    est_error  error;
     est_status status;
 
     EST_TRY(check_options(estimator, options));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t, &step);
+    est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (!estimator->config.no_signals) est_signals_release();
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
     est_summary_writer_free(t.summaries);
@@ -364,8 +370,9 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_dataset_free(t.input);
     est_saver_free(t.saver);
     est_dir_lock_release(t.lock);
-    if (status == EST_OK && out_step != NULL) *out_step = step;
-    return status;
+    if (status != EST_OK) return est_error_raise(&error);
+    if (out_step != NULL) *out_step = step;
+    return EST_OK;
 }
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)

@@ -195,7 +195,8 @@ static est_status run_local(evaluator *e)
     const est_run_config *config = &e->estimator->config;
     int                   n      = e->train->saving_listeners.n;
     est_saving_listener **listeners;
-    int64_t               step = 0;
+    int64_t               step  = 0;
+    bool                  ended = is_done(e->estimator); /* and evaluated, if it was begun here */
     est_status            status;
 
     est_log_info("Running training and evaluation locally (non-distributed).");
@@ -218,6 +219,8 @@ static est_status run_local(evaluator *e)
     }
     est_free(listeners);
     EST_TRY(status);
+    /* The steps were all made before, by a run that was stopped before it could evaluate the last. */
+    if (!local.first_save_seen && !ended) EST_TRY(evaluate_now(&local, step, true));
     return mark_done(e->estimator, true, step);
 }
 
@@ -275,16 +278,11 @@ static est_status evaluator_loop(evaluator *e)
 
 static est_status run_evaluator(evaluator *e)
 {
-    est_status status;
-
     if (e->estimator->task->index > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
                         e->estimator->task->index);
     }
-    if (!e->estimator->config.no_signals) est_signals_catch();
-    status = evaluator_loop(e);
-    if (!e->estimator->config.no_signals) est_signals_release();
-    return status;
+    return evaluator_loop(e);
 }
 
 /* --- the call ------------------------------------------------------------------------------------------------------------------- */
@@ -340,6 +338,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     est_status status;
 
     EST_TRY(check_specs(train, eval));
+    if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
         status = run_evaluator(&e);
     } else if (est_cluster_jobs(estimator->task->cluster) == 0) {
@@ -348,6 +347,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
         status = est_fail(EST_UNIMPLEMENTED, "task %s of a cluster: this build trains on one machine only",
                           estimator->task->type);
     }
+    if (!estimator->config.no_signals) est_signals_release();
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;
     return status;

@@ -115,7 +115,7 @@ typedef struct selection {
     const est_warm_start *warm_start;
     regex_t               pattern;
     est_map               trainable; /* names, when only those are wanted */
-    est_map               used;      /* renames and vocabularies that named a selected variable */
+    est_map               selected;  /* names of the variables that are warm-started */
 } selection;
 
 static const est_vocab_info *vocab_of(const est_warm_start *warm_start, const char *variable)
@@ -128,8 +128,8 @@ static const est_vocab_info *vocab_of(const est_warm_start *warm_start, const ch
 
 static bool is_selected(const selection *s, const char *variable)
 {
-    if (vocab_of(s->warm_start, variable) != NULL) return true;
-    if (s->warm_start->only_vocabs || strcmp(variable, "global_step") == 0) return false;
+    if (s->warm_start->only_vocabs) return vocab_of(s->warm_start, variable) != NULL;
+    if (strcmp(variable, "global_step") == 0) return false; /* a new run counts its own steps */
     if (!s->warm_start->all && est_map_get(&s->trainable, variable) == NULL) return false;
     return regexec(&s->pattern, variable, 0, NULL, 0) == 0;
 }
@@ -154,7 +154,7 @@ static est_status compile(const char *text, regex_t *out)
     return status;
 }
 
-static const char *stored_name(selection *s, const char *variable)
+static const char *stored_name(const selection *s, const char *variable)
 {
     for (int i = 0; i < s->warm_start->n_renames; i++) {
         if (strcmp(s->warm_start->renames[i].variable, variable) == 0) return s->warm_start->renames[i].stored;
@@ -162,13 +162,13 @@ static const char *stored_name(selection *s, const char *variable)
     return variable;
 }
 
-static est_status start_variable(selection *s, const est_checkpoint *from, est_session *session, const char *variable)
+static est_status start_variable(const selection *s, const est_checkpoint *from, est_session *session,
+                                 const char *variable)
 {
     const est_vocab_info *vocab = vocab_of(s->warm_start, variable);
     est_tensor           *old = NULL, *value = NULL;
     est_status            status;
 
-    EST_TRY(est_map_put(&s->used, variable, s));
     status = est_checkpoint_read(from, stored_name(s, variable), &old);
     if (status == EST_OK && vocab == NULL) status = est_session_write(session, variable, old);
     if (status == EST_OK && vocab != NULL) {
@@ -182,32 +182,38 @@ static est_status start_variable(selection *s, const est_checkpoint *from, est_s
 }
 
 /* A rename or a vocabulary for a variable that is not warm-started is a mistake. */
-static est_status check_used(const selection *s)
+static est_status check_names(const selection *s)
 {
     const est_warm_start *w = s->warm_start;
 
     for (int i = 0; i < w->n_renames + w->n_vocabs; i++) {
         const char *variable = i < w->n_renames ? w->renames[i].variable : w->vocabs[i - w->n_renames].variable;
 
-        if (est_map_get(&s->used, variable) != NULL) continue;
+        if (est_map_get(&s->selected, variable) != NULL) continue;
         return est_fail(EST_INVALID_ARGUMENT, "%s names the variable %s, which is not one that is warm-started",
                         i < w->n_renames ? "renames" : "vocabs", variable);
     }
     return EST_OK;
 }
 
-static est_status start_all(selection *s, const est_checkpoint *from, est_session *session)
+static est_status start_all(selection *s, const est_graph *graph, const est_checkpoint *from, est_session *session)
 {
-    int n = 0;
+    est_nodes variables = est_global_variables(graph); /* the state of metrics is no part of a checkpoint */
+    int       n         = 0;
 
-    for (int i = 0; i < est_session_variables(session); i++) {
-        const char *variable = est_session_variable(session, i);
+    for (int i = 0; i < variables.n; i++) {
+        const char *variable = est_node_name(variables.data[i]);
 
-        if (!is_selected(s, variable)) continue;
+        if (is_selected(s, variable)) EST_TRY(est_map_put(&s->selected, variable, s));
+    }
+    EST_TRY(check_names(s));
+    for (int i = 0; i < variables.n; i++) {
+        const char *variable = est_node_name(variables.data[i]);
+
+        if (est_map_get(&s->selected, variable) == NULL) continue;
         EST_TRY(start_variable(s, from, session, variable));
         n++;
     }
-    EST_TRY(check_used(s));
     est_log_info("Warm-started %d variables.", n);
     return EST_OK;
 }
@@ -225,10 +231,10 @@ est_status est_warm_start_apply(const est_warm_start *warm_start, const est_grap
     }
     est_log_info("Warm-starting from: %s", warm_start->path);
     if (status == EST_OK) status = est_checkpoint_open(warm_start->path, &from);
-    if (status == EST_OK) status = start_all(&s, from, session);
+    if (status == EST_OK) status = start_all(&s, graph, from, session);
     est_checkpoint_close(from);
     est_map_clear(&s.trainable);
-    est_map_clear(&s.used);
+    est_map_clear(&s.selected);
     regfree(&s.pattern);
     return status == EST_OK ? EST_OK : est_fail_context(status, "warm start from %s", warm_start->path);
 }

@@ -4,6 +4,7 @@
 #include "train/checkpoint_hook.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -98,6 +99,8 @@ static est_status hook_after_run(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
+    if (isnan(est_loop_loss(loop)))
+        return EST_OK; /* the step has spoiled the variables: the last good ones stay the latest */
     return est_timer_due(&own->spec.timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
 }
 

@@ -12,39 +12,74 @@
 #include "format/variable_def.h"
 #include "graph/export.h"
 #include "graph/lower.h"
+#include "ops/ops.h"
 
+/* TensorFlow wants a read for every variable it takes from a graph, and by convention it has this name. */
+#define READ_NAME "%s/Read/ReadVariableOp"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the description of a graph");
+}
+
+static est_status add_read(const est_graph *graph, est_graph_def *def, est_node handle)
+{
+    const char         *name = est_arena_printf(def->arena, READ_NAME, est_node_name(handle));
+    est_graph_def_node *node;
+
+    if (name == NULL) return no_memory();
+    if (est_graph_find(graph, name).graph != NULL) return EST_OK;
+    node = est_graph_def_add_node(def, name, "ReadVariableOp");
+    est_graph_def_add_input(node, est_node_name(handle));
+    est_graph_def_set_type(node, "dtype", est_variable_dtype(handle));
+    return EST_OK;
+}
+
+/* Lists a variable in a collection. One without an initializer TensorFlow could not take. */
 static est_status add_variable(est_meta_graph_def *meta, const char *collection, est_node handle, bool trainable)
 {
-    est_wire_writer w    = { 0 };
-    est_strbuf      name = { 0 };
-    est_status      status;
+    est_node         initializer = est_graph_initializer(handle.graph, handle.id);
+    est_arena       *arena       = meta->graph.arena;
+    est_wire_writer  w           = { 0 };
+    est_variable_def def         = { .is_resource = true, .trainable = trainable };
+    est_status       status;
 
-    est_strbuf_printf(&name, "%s:0", est_node_name(handle));
-    status = est_strbuf_status(&name);
-    if (status == EST_OK) {
-        est_variable_def_put(&w, &(est_variable_def){ .variable_name = est_strbuf_text(&name),
-                                                      .is_resource   = true,
-                                                      .trainable     = trainable });
-        status = est_wire_writer_status(&w);
-    }
+    if (initializer.graph == NULL) return EST_OK;
+    def.variable_name    = est_arena_printf(arena, "%s:0", est_node_name(handle));
+    def.initializer_name = est_node_name(initializer);
+    def.snapshot_name    = est_arena_printf(arena, READ_NAME ":0", est_node_name(handle));
+    if (def.variable_name == NULL || def.snapshot_name == NULL) return no_memory();
+    est_variable_def_put(&w, &def);
+    status = est_wire_writer_status(&w);
     if (status == EST_OK) {
         status = est_meta_graph_def_add_bytes(meta, collection, (est_str){ (const char *)w.data, w.size });
     }
     est_wire_writer_clear(&w);
-    est_strbuf_clear(&name);
     return status;
+}
+
+static bool is_in(est_nodes nodes, est_node node)
+{
+    for (int i = 0; i < nodes.n; i++) {
+        if (nodes.data[i].id == node.id) return true;
+    }
+    return false;
 }
 
 static est_status make(const est_graph *graph, est_arena *arena, est_graph_files *out)
 {
     est_meta_graph_def meta;
-    est_nodes          trainable = est_trainable_variables(graph);
+    est_nodes          trainable = est_trainable_variables(graph), all = est_global_variables(graph);
 
     est_meta_graph_def_init(&meta, arena);
     EST_TRY(est_graph_export(graph, &meta.graph));
+    for (int i = 0; i < all.n; i++) EST_TRY(add_read(graph, &meta.graph, all.data[i]));
     EST_TRY(est_graph_def_put(&out->graph_def, &meta.graph));
-    for (int i = 0; i < trainable.n; i++) {
-        EST_TRY(add_variable(&meta, "trainable_variables", trainable.data[i], true));
+    for (int i = 0; i < all.n; i++) {
+        bool learned = is_in(trainable, all.data[i]);
+
+        EST_TRY(add_variable(&meta, "variables", all.data[i], learned));
+        if (learned) EST_TRY(add_variable(&meta, "trainable_variables", all.data[i], true));
     }
     EST_TRY(est_meta_graph_def_put(&out->meta, &meta));
     EST_TRY(est_wire_writer_status(&out->graph_def));
@@ -57,7 +92,7 @@ est_status est_graph_files_make(const est_graph *graph, est_graph_files *out)
     est_graph *lower  = NULL;
     est_status status = EST_OK;
 
-    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the description of a graph");
+    if (arena == NULL) return no_memory();
     status = est_graph_lower(graph, NULL, 0, &lower);
     if (status == EST_UNIMPLEMENTED) {
         est_log_debug("graph files hold ops of our own: %s", est_error_message());

@@ -21,13 +21,14 @@
 #include "train/checkpoint.h"
 #include "train/saver.h"
 
-#define NAMED_MAX 10 /* missing variables that an error names */
+#define NAMED_MAX 10 /* variables of a kind that an error names */
 
 /* A variable to restore. */
 typedef struct target {
-    est_var    *var;
-    const char *stored; /* name to look for */
-    const char *key;    /* of the checkpoint at hand; NULL: it has none */
+    est_var                       *var;
+    const char                    *stored;    /* name to look for */
+    const char                    *key;       /* of the checkpoint at hand; NULL: it has none */
+    const est_checkpoint_variable *stored_as; /* there; NULL: it has none */
 } target;
 
 typedef struct restoring {
@@ -35,7 +36,7 @@ typedef struct restoring {
     est_session               *session;
     const est_restore_options *options;
     target                    *targets;
-    int                        n, n_missing, n_filtered;
+    int                        n, n_missing, n_misfit, n_filtered;
     est_tensor               **extras;                        /* read from the checkpoint at hand */
     char                       used[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint that was */
 } restoring;
@@ -101,7 +102,7 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         if (options->filter != NULL && !options->filter(options->user, name)) {
             r->n_filtered++;
         } else {
-            r->targets[r->n++] = (target){ vars[i], stored_name(options, name, used), NULL };
+            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored_name(options, name, used) };
         }
     }
     status = check_used(options, used);
@@ -111,55 +112,85 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 
 /* --- against a checkpoint --------------------------------------------------------------------------------------- */
 
-static est_status check_fit(const target *t, const est_checkpoint *checkpoint, const est_checkpoint_variable *stored)
+static bool fits(const target *t, const est_checkpoint_variable *stored)
 {
-    const est_view *value = &t->var->value;
-    char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
-
-    if (stored->dtype == value->dtype && est_shape_equal(&stored->shape, &value->shape)) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s %s, but \"%s\" in the checkpoint %s is %s %s",
-                    t->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want), stored->name,
-                    est_checkpoint_path(checkpoint), est_dtype_name(stored->dtype),
-                    est_shape_text(&stored->shape, have));
+    return stored->dtype == t->var->value.dtype && est_shape_equal(&stored->shape, &t->var->value.shape);
 }
 
-static est_status fail_missing(const restoring *r, const est_checkpoint *checkpoint)
+/* Variables that the checkpoint has with another dtype or shape, as text. */
+static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
-    est_strbuf names = { 0 };
-    int        n     = 0;
-    est_status status;
+    char have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+    int  n = 0;
 
+    for (int i = 0; i < r->n && n < r->n_misfit; i++) {
+        const target                  *t      = &r->targets[i];
+        const est_view                *value  = &t->var->value;
+        const est_checkpoint_variable *stored = t->stored_as;
+
+        if (stored == NULL || fits(t, stored)) continue;
+        if (n++ == NAMED_MAX) {
+            est_strbuf_append(out, "; ...");
+            return;
+        }
+        est_strbuf_printf(out, "%svariable '%s' is %s %s, but \"%s\" in the checkpoint %s is %s %s", n > 1 ? "; " : "",
+                          t->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want), stored->name,
+                          est_checkpoint_path(checkpoint), est_dtype_name(stored->dtype),
+                          est_shape_text(&stored->shape, have));
+    }
+}
+
+/* Variables that it does not have. */
+static void list_missing(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
+{
+    int n = 0;
+
+    est_strbuf_printf(out, "the checkpoint %s lacks %d of %d variables: ", est_checkpoint_path(checkpoint),
+                      r->n_missing, r->n);
     for (int i = 0; i < r->n && n < NAMED_MAX; i++) {
         const target *t = &r->targets[i];
         const char   *similar;
 
         if (t->key != NULL) continue;
         similar = est_checkpoint_similar(checkpoint, t->stored, t->var->value.dtype, &t->var->value.shape);
-        est_strbuf_printf(&names, "%s\"%s\"", n++ > 0 ? ", " : "", t->stored);
-        if (similar != NULL) est_strbuf_printf(&names, " (it has \"%s\")", similar);
+        est_strbuf_printf(out, "%s\"%s\"", n++ > 0 ? ", " : "", t->stored);
+        if (similar != NULL) est_strbuf_printf(out, " (it has \"%s\")", similar);
     }
-    status = est_fail(EST_FAILED_PRECONDITION,
-                      "the checkpoint %s lacks %d of %d variables: %s%s. Give .renames, or .partial to leave them as "
-                      "they are",
-                      est_checkpoint_path(checkpoint), r->n_missing, r->n, est_strbuf_text(&names),
-                      n < r->n_missing ? ", ..." : "");
-    est_strbuf_clear(&names);
+    est_strbuf_printf(out, "%s. Give .renames, or .partial to leave them as they are", n < r->n_missing ? ", ..." : "");
+}
+
+/* Not EST_NOT_FOUND: that would mean that there is no checkpoint, and a training would begin anew over this one. */
+static est_status fail_match(const restoring *r, const est_checkpoint *checkpoint, bool missing)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+
+    list_misfits(r, checkpoint, &text);
+    if (missing) {
+        if (text.size > 0) est_strbuf_append(&text, "; ");
+        list_missing(r, checkpoint, &text);
+    }
+    status = est_fail(r->n_misfit > 0 ? EST_INVALID_ARGUMENT : EST_FAILED_PRECONDITION, "%s", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
     return status;
 }
 
 /* Finds every target; a model that does not fit is no fault of the checkpoint. */
 static est_status match(restoring *r, const est_checkpoint *checkpoint)
 {
-    r->n_missing = 0;
-    for (int i = 0; i < r->n; i++) {
-        const est_checkpoint_variable *stored;
+    bool missing;
 
-        EST_TRY(est_checkpoint_look_up(checkpoint, r->targets[i].stored, &stored));
-        if (stored != NULL) EST_TRY(check_fit(&r->targets[i], checkpoint, stored));
-        r->targets[i].key = stored != NULL ? stored->name : NULL;
-        r->n_missing += stored == NULL;
+    r->n_missing = r->n_misfit = 0;
+    for (int i = 0; i < r->n; i++) {
+        target *t = &r->targets[i];
+
+        EST_TRY(est_checkpoint_look_up(checkpoint, t->stored, &t->stored_as));
+        t->key = t->stored_as != NULL ? t->stored_as->name : NULL;
+        r->n_missing += t->key == NULL;
+        r->n_misfit += t->key != NULL && !fits(t, t->stored_as);
     }
-    return r->n_missing == 0 || r->options->partial ? EST_OK : fail_missing(r, checkpoint);
+    missing = r->n_missing > 0 && !r->options->partial;
+    return missing || r->n_misfit > 0 ? fail_match(r, checkpoint, missing) : EST_OK;
 }
 
 static void drop_extras(restoring *r)

@@ -160,20 +160,18 @@ typedef struct terminator {
     int64_t  step;
 } terminator;
 
-static est_status terminator_after_run(est_hook *hook, est_loop *loop)
+static est_status terminator_run(est_hook *hook, est_loop *loop)
 {
     if (est_loop_global_step(loop) == EST_CONTAINER_OF(hook, terminator, hook)->step) raise(SIGTERM);
     return EST_OK;
 }
 
-static void test_sigterm(void **state)
+static void check_sigterm(terminator t, int64_t saved)
 {
     char           whole[64], stopped[64];
-    terminator     t = { .hook = { .after_run = terminator_after_run }, .step = 33 };
     est_estimator *e;
     est_status     status;
 
-    (void)state;
     est_test_dir(whole);
     est_test_dir(stopped);
     e      = make(stopped, 1000);
@@ -181,8 +179,7 @@ static void test_sigterm(void **state)
     assert_int_equal(status, EST_CANCELLED);
     est_test_error_has("SIGTERM");
     assert_int_equal(est_exit_code(status), 75);
-    assert_int_equal(saved_step(stopped), 33);
-    t.step = -1;
+    assert_int_equal(saved_step(stopped), saved);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 100)), EST_OK);
     est_estimator_free(e);
     e = make(whole, 1000);
@@ -191,6 +188,13 @@ static void test_sigterm(void **state)
     est_test_same_checkpoint(whole, stopped);
     est_test_dir_remove(whole);
     est_test_dir_remove(stopped);
+}
+
+static void test_sigterm(void **state)
+{
+    (void)state;
+    check_sigterm((terminator){ .hook = { .after_run = terminator_run }, .step = 33 }, 33);
+    check_sigterm((terminator){ .hook = { .before_run = terminator_run }, .step = 33 }, 34); /* its batch was read */
 }
 
 static void refused(est_status status, est_status want, const char *text)
@@ -269,7 +273,7 @@ static void test_refused(void **state)
     est_test_dir_remove(dir);
     est_test_dir(dir);
     e = make(dir, 10);
-    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 5)), EST_OK); /* a warning */
+    refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 5)), EST_INVALID_ARGUMENT, "no batch");
     assert_int_equal(saved_step(dir), 0);
     est_estimator_free(e);
     est_test_dir_remove(dir);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stops at a step, but workers only when the chief has saved it: a worker that leaves earlier may be missed by the
+ * chief, whose last steps would then have no one to share them with. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/signals.h"
+#include "estimator/estimator.h"
+#include "train/hooks.h"
+
+#define WAIT_DEFAULT_SECS 30
+
+typedef struct stop_at_checkpoint {
+    est_hook       hook;
+    est_estimator *estimator;
+    int64_t        last_step;
+    double         wait_secs;
+} stop_at_checkpoint;
+
+static est_status wait_and_stop(est_hook *hook, est_loop *loop)
+{
+    stop_at_checkpoint *own = EST_CONTAINER_OF(hook, stop_at_checkpoint, hook);
+    char                reason[80];
+
+    if (est_loop_global_step(loop) < own->last_step) return EST_OK;
+    for (;;) {
+        int64_t saved;
+
+        EST_TRY(est_estimator_saved_step(own->estimator, &saved));
+        if (saved >= own->last_step) break;
+        est_log_info("waiting for a checkpoint of step %" PRId64 ", the latest is of step %" PRId64, own->last_step,
+                     saved);
+        if (est_signals_wait(own->wait_secs)) return EST_OK; /* the loop sees the signal, too */
+    }
+    snprintf(reason, sizeof reason, "step %" PRId64 " was reached and saved", own->last_step);
+    est_loop_request_stop(loop, reason);
+    return EST_OK;
+}
+
+static void stop_free(est_hook *hook)
+{
+    est_free(EST_CONTAINER_OF(hook, stop_at_checkpoint, hook));
+}
+
+est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t last_step, double wait_secs)
+{
+    stop_at_checkpoint *own;
+
+    if (last_step <= 0 || !(wait_secs >= 0)) {
+        (void)est_fail(EST_INVALID_ARGUMENT,
+                       "a stop at step %" PRId64
+                       " that looks every %g seconds: expected a step above 0 and no negative time",
+                       last_step, wait_secs);
+        return NULL;
+    }
+    if (estimator->task->is_chief) return est_stop_at_step_hook(0, last_step);
+    own = est_hook_alloc(sizeof *own);
+    if (own == NULL) return NULL;
+    own->estimator = estimator;
+    own->last_step = last_step;
+    own->wait_secs = wait_secs > 0 ? wait_secs : WAIT_DEFAULT_SECS;
+    own->hook      = (est_hook){ .after_create_session = wait_and_stop, .after_run = wait_and_stop, .free = stop_free };
+    return &own->hook;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The examples as processes: what they print, how they end, and what they leave when they are stopped, started twice or
+ * given a directory that is none. */
+#include "e2e/program.h"
+
+/* --- undisturbed ---------------------------------------------------------------------------------------------------- */
+
+static void test_xor(void **state)
+{
+    program p = PROGRAM(0, "xor");
+
+    (void)state;
+    assert_string_equal(p.out, "accuracy 1\n");
+    program_has(p.err, "Using temporary folder as model directory: ");
+    program_free(&p);
+}
+
+static void test_clicks(void **state)
+{
+    program p = PROGRAM(0, "clicks");
+
+    (void)state;
+    assert_true(program_number(p.out, "epoch 5  loss ") < program_number(p.out, "epoch 1  loss "));
+    program_free(&p);
+}
+
+static void test_fashion_mnist(void **state)
+{
+    const char *dir = program_path("model");
+    program     p;
+    double      accuracy;
+    char        board[128];
+
+    (void)state;
+    if (access(FASHION_MNIST, R_OK) != 0) skip(); /* not a Debian system */
+    p        = PROGRAM(0, "fashion_mnist_cnn", "--steps", "400", "--model-dir", dir);
+    accuracy = program_number(p.out, "test accuracy ");
+    if (accuracy <= 0.80) fail_msg("%s", p.out);
+    snprintf(board, sizeof board, "tensorboard --logdir %s\n", dir);
+    program_has(p.out, board);
+    snprintf(board, sizeof board, "exported model: %s/export/final/\n", dir);
+    program_has(p.out, board);
+    assert_int_equal(program_exports(program_path("model/export/final")), 1);
+    program_free(&p);
+
+    /* Started again it has nothing to train, and finds what it had found. */
+    p = PROGRAM(0, "fashion_mnist_cnn", "--steps", "400", "--model-dir", dir);
+    program_has(p.err, "Skipping training");
+    assert_true(program_number(p.out, "test accuracy ") == accuracy);
+    assert_int_equal(program_exports(program_path("model/export/final")), 1);
+    program_free(&p);
+}
+
+static void test_no_data(void **state)
+{
+    program p = PROGRAM(1, "fashion_mnist_cnn", "--steps", "1", program_dir);
+
+    (void)state;
+    program_has(p.err, "NOT_FOUND");
+    program_has(p.err, program_path("train-images-idx3-ubyte.gz"));
+    assert_string_equal(p.out, "");
+    program_free(&p);
+    p = PROGRAM(2, "fashion_mnist_cnn", "--epochs", "none");
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
+static void test_custom_metric(void **state)
+{
+    program p = PROGRAM(0, "custom_metric", "--steps", "8000", "--model-dir", program_path("model"));
+    int     saves, evaluations;
+
+    (void)state;
+    assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 480, 540); /* the noise of the data is 0.5 */
+    saves       = program_count(p.err, "info Saving checkpoints for ");
+    evaluations = program_count(p.err, "Saving dict for global step ");
+    assert_int_equal(program_exports(program_path("model/export/exporter")), evaluations);
+
+    /* By the clock: a save at the start, one every half second, one at the end; an evaluation a second, and the last. */
+    assert_in_range(saves, 2, 2 + (int)(2 * p.secs));
+    assert_in_range(evaluations, 1, 2 + (int)p.secs);
+    program_free(&p);
+}
+
+static void test_resume(void **state)
+{
+    program p = PROGRAM(0, "resume", program_path("runs"));
+
+    (void)state;
+    assert_in_range(program_count(p.out, "killed after model.ckpt-"), 1, 5);
+    program_has(p.out, "identical after 3000 steps");
+    program_free(&p);
+}
+
+/* --- disturbed ------------------------------------------------------------------------------------------------------ */
+
+/* Starts it, sends a signal when its log has the text, expects exit code 75 and returns it ended. */
+static program stop_at(const char *const *argv, const char *text, int signal)
+{
+    program p = program_start(argv);
+
+    program_wait_for(&p, text);
+    assert_int_equal(kill(p.pid, signal), 0);
+    program_end(&p);
+    if (p.code != 75) fail_msg("after \"%s\": exit code %d, not 75:\n%s", text, p.code, p.err);
+    return p;
+}
+
+static void test_stopped_while_training(void **state)
+{
+    const char *dir    = program_path("model");
+    const char *argv[] = { "custom_metric", "--steps", "8000", "--model-dir", dir, NULL };
+    program     p      = stop_at(argv, "step = 500", SIGTERM);
+    char        from[128];
+
+    (void)state;
+    program_has(p.err, "SIGTERM");
+    snprintf(from, sizeof from, "Restoring parameters from %s/model.ckpt-%.0f\n", dir,
+             program_number(p.err, "stopped and saved at step "));
+    program_free(&p);
+
+    p = stop_at(argv, "global_step/sec: ", SIGINT);
+    program_has(p.err, from);
+    program_has(p.err, "SIGINT");
+    program_free(&p);
+
+    p = program_expect(0, argv);
+    program_has(p.out, " after 8000 steps");
+    program_free(&p);
+}
+
+/* In the evaluation after the last step all is saved; the next start still has to evaluate and to export. Before that the
+ * run is stopped in its first steps, and in all it comes to what an undisturbed one comes to. */
+static void test_stopped_while_evaluating(void **state)
+{
+    const char *argv[] = { "fashion_mnist_cnn", "--steps", "50", "--model-dir", program_path("model"), NULL };
+    program     p, undisturbed;
+
+    (void)state;
+    if (access(FASHION_MNIST, R_OK) != 0) skip(); /* not a Debian system */
+    p = stop_at(argv, "step = 0", SIGINT);
+    program_free(&p);
+    p = stop_at(argv, "Starting evaluation at", SIGTERM);
+    assert_string_equal(p.out, "");
+    program_free(&p);
+
+    p = program_expect(0, argv);
+    assert_int_equal(program_count(p.err, "Saving dict for global step 50:"), 1);
+    assert_int_equal(program_exports(program_path("model/export/final")), 1);
+    undisturbed = PROGRAM(0, "fashion_mnist_cnn", "--steps", "50");
+    assert_true(program_number(p.err, "loss = ") == program_number(strstr(undisturbed.err, "Saving dict"), "loss = "));
+    program_free(&undisturbed);
+    program_free(&p);
+}
+
+static void test_stopped_at_once(void **state)
+{
+    const char *argv[] = { "custom_metric", "--steps", "100", "--model-dir", program_path("model"), NULL };
+    program     p      = stop_at(argv, "Calling model_fn.", SIGTERM);
+
+    (void)state;
+    program_free(&p);
+    p = program_expect(0, argv);
+    program_free(&p);
+}
+
+static void test_two_trainers(void **state)
+{
+    const char *dir    = program_path("model");
+    const char *argv[] = { "custom_metric", "--steps", "1000000", "--model-dir", dir, NULL };
+    program     first  = program_start(argv), second;
+    char        host[256], who[640];
+
+    (void)state;
+    program_wait_for(&first, "step = 0");
+    second = program_expect(1, argv);
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(who, sizeof who, "FAILED_PRECONDITION: %s is in use by another trainer: %s, process %ld;", dir, host,
+             (long)first.pid);
+    program_has(second.err, who);
+    program_free(&second);
+
+    assert_int_equal(kill(first.pid, SIGTERM), 0); /* it was not disturbed */
+    program_end(&first);
+    assert_int_equal(first.code, 75);
+    program_free(&first);
+}
+
+static void test_no_directory(void **state)
+{
+    const char *file = program_path("file");
+    int         fd   = open(file, O_WRONLY | O_CREAT, 0600);
+    char        message[128];
+    program     p;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(message, sizeof message, "ALREADY_EXISTS: cannot create directory %s: File exists", file);
+    for (int i = 0; i < 2; i++) {
+        p = PROGRAM(1, "custom_metric", "--steps", "10", "--model-dir", i == 0 ? file : program_path("file/below"));
+        program_has(p.err, message);
+        program_free(&p);
+    }
+}
+
+#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, program_setup, program_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_DIR(test_xor),
+        IN_DIR(test_clicks),
+        IN_DIR(test_fashion_mnist),
+        IN_DIR(test_no_data),
+        IN_DIR(test_custom_metric),
+        IN_DIR(test_resume),
+        IN_DIR(test_stopped_while_training),
+        IN_DIR(test_stopped_while_evaluating),
+        IN_DIR(test_stopped_at_once),
+        IN_DIR(test_two_trainers),
+        IN_DIR(test_no_directory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model_fn may say: each mistake an error that names it, the first one told; losses of one element, metrics that
+ * replace others, hooks that are the model's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/model.h"
+#include "support/estimator_test.h"
+
+/* Each case does something wrong in a model that is right otherwise. */
+typedef void (*mistake)(est_model *model, est_node y);
+
+typedef struct mistake_case {
+    mistake     make;
+    est_mode    mode;
+    const char *text;
+} mistake_case;
+
+static void two_predictions(est_model *model, est_node y)
+{
+    est_model_predict(model, "y", y);
+}
+
+static void nameless_prediction(est_model *model, est_node y)
+{
+    est_model_predict(model, "", y);
+}
+
+static void metric_loss(est_model *model, est_node y)
+{
+    est_model_metric(model, "loss", est_metric_mean(y, NULL));
+}
+
+static void metric_step(est_model *model, est_node y)
+{
+    est_model_metric(model, "global_step", est_metric_mean(y, NULL));
+}
+
+static void nameless_metric(est_model *model, est_node y)
+{
+    est_model_metric(model, NULL, est_metric_mean(y, NULL));
+}
+
+static void label_in_predict(est_model *model, est_node y)
+{
+    (void)y;
+    (void)est_model_label(model, "y");
+}
+
+static void wide_loss(est_model *model, est_node y)
+{
+    est_model_loss(
+        model, est_concat(EST_NODES(est_reshape(est_mean(y), EST_I64S(1)), est_reshape(est_mean(y), EST_I64S(1))), 0));
+}
+
+static void no_loss_node(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_loss(model, EST_NO_NODE);
+}
+
+static void no_train_node(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_train_op(model, EST_NO_NODE);
+}
+
+static void null_hook(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_training_hook(model, est_stop_at_step_hook(3, 4)); /* one too many: NULL, and the error says why */
+}
+
+static void null_evaluation_hook(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_evaluation_hook(model, NULL);
+}
+
+static void unknown_feature(est_model *model, est_node y)
+{
+    (void)y;
+    (void)est_model_feature(model, "colour");
+}
+
+static void ragged_feature(est_model *model, est_node y)
+{
+    (void)y;
+    (void)est_model_ragged(model, "x"); /* which is not */
+}
+
+static void empty_export(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_export_predict(model, "serve", NULL, 0);
+}
+
+static void classify_nothing(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_export_classify(model, "classes", EST_NO_NODE, EST_NO_NODE);
+}
+
+static void nameless_summary(est_model *model, est_node y)
+{
+    est_model_scalar(model, "", est_mean(y));
+}
+
+static void bad_node(est_model *model, est_node y)
+{
+    (void)model;
+    (void)est_reshape(y, EST_I64S(-1, -1));
+}
+
+static void two_mistakes(est_model *model, est_node y)
+{
+    metric_step(model, y);
+    two_predictions(model, y);
+}
+
+static const mistake_case cases[] = {
+    { two_predictions, EST_TRAIN, "two predictions are called y" },
+    { two_predictions, EST_PREDICT, "two predictions are called y" },
+    { nameless_prediction, EST_EVAL, "a prediction needs a name" },
+    { metric_loss, EST_EVAL, "a metric cannot be called loss" },
+    { metric_step, EST_TRAIN, "a metric cannot be called global_step" },
+    { nameless_metric, EST_EVAL, "a metric needs a name" },
+    { label_in_predict, EST_PREDICT, "the label y in predict mode" },
+    { wide_loss, EST_TRAIN, "the loss has shape [2]; it must be one number" },
+    { no_loss_node, EST_EVAL, "the loss is a node that does not exist" },
+    { no_train_node, EST_TRAIN, "the training operation is a node that does not exist" },
+    { null_hook, EST_TRAIN, "a hook is NULL: a stop after 3 steps and at step 4" },
+    { null_evaluation_hook, EST_EVAL, "a hook is NULL" },
+    { unknown_feature, EST_TRAIN, "the feature colour, and the input has no such component; it has: x, y" },
+    { ragged_feature, EST_TRAIN, "the ragged feature x" },
+    { empty_export, EST_PREDICT, "the export output serve has no values" },
+    { classify_nothing, EST_PREDICT, "the export output classes needs scores or classes" },
+    { nameless_summary, EST_TRAIN, "a summary needs a name" },
+    { bad_node, EST_TRAIN, "only one entry of a shape may be -1" },
+    { two_mistakes, EST_TRAIN, "a metric cannot be called global_step" },
+};
+
+/* The status of the model is not looked at here: the estimator does. */
+static est_status wrong_model(est_model *model, est_mode mode, const void *params)
+{
+    const mistake_case *which = params;
+    est_node            y     = est_dense(est_model_feature(model, "x"), 1, NULL);
+    est_node            loss  = est_mean(est_square(y));
+
+    est_model_predict(model, "y", y);
+    if (mode != EST_PREDICT) est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_sgd(0.1), loss);
+    which->make(model, y);
+    return EST_OK;
+}
+
+static est_estimator *make(est_model_fn model_fn, const char *dir, const void *params, size_t size)
+{
+    est_estimator *e = NULL;
+
+    assert_int_equal(est_estimator_create(model_fn,
+                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
+                                                                                 .quiet = true, .cluster_json = "{}"),
+                                                        .params = params, .params_size = size),
+                                          &e),
+                     EST_OK);
+    return e;
+}
+
+static est_status run(est_estimator *e, est_mode mode)
+{
+    est_metrics     *metrics     = NULL;
+    est_predictions *predictions = NULL;
+    est_status       status      = EST_OK;
+
+    if (mode == EST_TRAIN) return est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2));
+    if (mode == EST_EVAL) {
+        status = est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics);
+        est_metrics_free(metrics);
+        return status;
+    }
+    status = est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &predictions);
+    if (status == EST_OK) status = est_predictions_next(predictions);
+    est_predictions_free(predictions);
+    return status;
+}
+
+static void test_mistakes(void **state)
+{
+    static const char *const modes[] = { "train", "eval", "infer" };
+    char                     dir[64], context[32];
+
+    (void)state;
+    est_test_dir(dir);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        est_estimator *e = make(wrong_model, dir, &cases[i], sizeof cases[i]);
+
+        if (run(e, cases[i].mode) != EST_INVALID_ARGUMENT) fail_msg("taken, expected: %s", cases[i].text);
+        est_test_error_has(cases[i].text);
+        snprintf(context, sizeof context, "model_fn, mode %s: ", modes[cases[i].mode]);
+        est_test_error_has(context);
+        est_estimator_free(e);
+    }
+    est_test_dir_remove(dir);
+}
+
+static est_status silent_model(est_model *model, est_mode mode, const void *params)
+{
+    (void)model;
+    (void)mode;
+    (void)params;
+    return EST_OK;
+}
+
+static est_status failing_model(est_model *model, est_mode mode, const void *params)
+{
+    (void)model;
+    (void)mode;
+    (void)params;
+    return est_fail(EST_UNIMPLEMENTED, "not on a Sunday");
+}
+
+static est_status untrained_model(est_model *model, est_mode mode, const void *params)
+{
+    (void)mode;
+    (void)params;
+    est_model_loss(model, est_mean(est_model_feature(model, "x")));
+    return est_model_status(model);
+}
+
+static void test_required(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(silent_model, dir, NULL, 0);
+    assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);
+    est_test_error_has("no loss in mode train");
+    assert_int_equal(run(e, EST_EVAL), EST_INVALID_ARGUMENT);
+    est_test_error_has("no loss in mode eval");
+    assert_int_equal(run(e, EST_PREDICT), EST_INVALID_ARGUMENT);
+    est_test_error_has("no prediction in mode infer");
+    est_estimator_free(e);
+    e = make(untrained_model, dir, NULL, 0);
+    assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);
+    est_test_error_has("no training operation in mode train");
+    assert_int_equal(run(e, EST_EVAL), EST_OK);
+    est_estimator_free(e);
+    e = make(failing_model, dir, NULL, 0);
+    assert_int_equal(run(e, EST_TRAIN), EST_UNIMPLEMENTED);
+    est_test_error_has("model_fn, mode train: not on a Sunday");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* A loss of one element in any shape is a loss; a metric that is said again replaces; hooks are told apart by mode. */
+typedef struct tally {
+    int training, chief, evaluation, prediction, freed;
+} tally;
+
+typedef struct tally_hook {
+    est_hook hook;
+    int     *count, *freed;
+} tally_hook;
+
+static est_status tally_after_run(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    ++*EST_CONTAINER_OF(hook, tally_hook, hook)->count;
+    return EST_OK;
+}
+
+static void tally_free(est_hook *hook)
+{
+    tally_hook *own = EST_CONTAINER_OF(hook, tally_hook, hook);
+
+    ++*own->freed;
+    est_free(own);
+}
+
+static est_hook *count_runs(tally *t, int *count)
+{
+    tally_hook *own = est_zalloc(sizeof *own);
+
+    assert_non_null(own);
+    *own = (tally_hook){ .hook  = { .after_run = tally_after_run, .free = tally_free },
+                         .count = count,
+                         .freed = &t->freed };
+    return &own->hook;
+}
+
+static est_status good_model(est_model *model, est_mode mode, const void *params)
+{
+    tally   *t    = *(tally *const *)params;
+    est_node y    = est_dense(est_model_feature(model, "x"), 1, NULL);
+    est_node loss = est_reshape(est_mean(est_square(y)), EST_I64S(1, 1));
+
+    est_model_predict(model, "y", y);
+    assert_true(est_model_has(model, "y"));
+    assert_false(est_model_has(model, "z"));
+    assert_ptr_equal(est_model_prediction(model, "y").graph, y.graph);
+    assert_null(est_model_prediction(model, "z").graph);
+    est_model_training_hook(model, count_runs(t, &t->training));
+    est_model_chief_hook(model, count_runs(t, &t->chief));
+    est_model_evaluation_hook(model, count_runs(t, &t->evaluation));
+    est_model_prediction_hook(model, count_runs(t, &t->prediction));
+    if (mode == EST_PREDICT) return est_model_status(model);
+    est_model_loss(model, loss);
+    est_model_metric(model, "m", est_metric_mean(y, NULL));
+    est_model_metric(model, "m", est_metric_mean(est_ones_like(y), NULL));
+    if (mode == EST_TRAIN) est_model_minimize(model, est_sgd(0.1), loss);
+    return est_model_status(model);
+}
+
+static void test_taken(void **state)
+{
+    char           dir[64];
+    tally          t = { 0 }, *params = &t;
+    est_metrics   *metrics = NULL;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(good_model, dir, &params, sizeof params);
+    assert_int_equal(run(e, EST_TRAIN), EST_OK);
+    assert_true(t.training == 2 && t.chief == 2 && t.evaluation == 0 && t.prediction == 0);
+    assert_int_equal(t.freed, 4);
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = 3), &metrics), EST_OK);
+    assert_true(t.training == 2 && t.chief == 2 && t.evaluation == 3 && t.prediction == 0);
+    assert_int_equal(t.freed, 8);
+    assert_int_equal(est_metrics_count(metrics), 3);
+    assert_true(est_metrics_get(metrics, "m") == 1);
+    est_metrics_free(metrics);
+    assert_int_equal(run(e, EST_PREDICT), EST_OK);
+    assert_true(t.training == 2 && t.evaluation == 3 && t.prediction == 1);
+    assert_int_equal(t.freed, 12);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_required),
+        cmocka_unit_test(test_taken),
+    };
+
+    est_log_set_level(EST_LOG_OFF);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A short training and evaluation while things fail: every fault point in turn, allocations in turn, a full disk, a
+ * directory that cannot be written, input that fails, signals. Each time the call says what was wrong or goes on
+ * without what it could not have, and the directory still leads to the variables of a run that was never disturbed. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "support/estimator_test.h"
+#include "train/eval_results.h"
+
+#define STEPS 3 /* of the disturbed run; the one after it makes one more */
+
+/* A run has some thousand allocations. Failing each takes minutes, so every STRIDE-th fails: a prime, so that calls
+ * which repeat with every step are met at different places. `EST_FAULT_STRIDE=1` fails each. */
+#define STRIDE 7
+
+static const est_run_config config = { .struct_size            = sizeof config,
+                                       .seed                   = 5,
+                                       .save_checkpoints_steps = 1,
+                                       .save_summary_steps     = 1,
+                                       .threads                = 1,
+                                       .quiet                  = true,
+                                       .cluster_json           = "{}" };
+
+static est_status make(est_model_fn model_fn, const char *dir, est_estimator **out)
+{
+    return est_estimator_create(model_fn, EST_ESTIMATOR(.model_dir = dir, .config = &config), out);
+}
+
+static est_status train(const char *dir, int64_t max_steps)
+{
+    est_estimator *e      = NULL;
+    est_status     status = make(est_test_model, dir, &e);
+
+    if (status == EST_OK) {
+        status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = max_steps));
+    }
+    est_estimator_free(e);
+    return status;
+}
+
+static est_status train_and_evaluate(const char *dir)
+{
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+    est_status     status;
+
+    status = make(est_test_model, dir, &e);
+    if (status == EST_OK) {
+        status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = STEPS));
+    }
+    if (status == EST_OK)
+        status = est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = 2), &metrics);
+    if (status == EST_OK) { /* the checkpoint before the last, when reading the last one failed */
+        assert_in_range(est_metrics_global_step(metrics), STEPS - 1, STEPS);
+    }
+    if (status != EST_OK) assert_null(metrics);
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    return status;
+}
+
+static void assert_ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+/* The directory goes on to one step more, as `reference` did. */
+static void assert_goes_on(const char *dir, const char *reference)
+{
+    assert_ok(train(dir, STEPS + 1));
+    est_test_same_checkpoint(reference, dir);
+}
+
+static void make_reference(char dir[64])
+{
+    est_test_dir(dir);
+    assert_ok(train(dir, STEPS + 1));
+}
+
+static bool disturb(const char *reference, int64_t n, void (*arm)(int64_t))
+{
+    char       dir[64];
+    bool       fired;
+    est_status status;
+
+    est_test_dir(dir);
+    arm(n);
+    status = train_and_evaluate(dir);
+    fired  = est_fault_fired();
+    arm(0);
+    if (status != EST_OK) {
+        if (!fired) fail_msg("%" PRId64 ": nothing failed, and yet: %s", n, est_error_message());
+        assert_true(strlen(est_error_message()) > 0);
+    }
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+    return fired;
+}
+
+static void test_fault_points(void **state)
+{
+    char reference[64];
+
+    (void)state;
+    make_reference(reference);
+    for (int64_t n = 1; disturb(reference, n, est_fault_arm); n++) continue;
+    est_test_dir_remove(reference);
+}
+
+static void test_allocations(void **state)
+{
+    const char *given  = getenv("EST_FAULT_STRIDE");
+    int64_t     stride = given != NULL ? strtol(given, NULL, 10) : STRIDE;
+    char        reference[64];
+
+    (void)state;
+    make_reference(reference);
+    for (int64_t n = 1; disturb(reference, n, est_fault_arm_alloc); n += stride) continue;
+    est_test_dir_remove(reference);
+}
+
+/* --- the disk ----------------------------------------------------------------------------------------------------- */
+
+/* A hook that does something once, after a step. */
+typedef struct once {
+    est_hook hook;
+    int64_t  step;
+    void (*act)(void);
+} once;
+
+static est_status once_after_run(est_hook *hook, est_loop *loop)
+{
+    once *o = EST_CONTAINER_OF(hook, once, hook);
+
+    if (est_loop_global_step(loop) == o->step) o->act();
+    return EST_OK;
+}
+
+#define ONCE(at, what) ((once){ .hook = { .after_run = once_after_run }, .step = (at), .act = (what) })
+
+static est_status train_with(est_model_fn model_fn, const char *dir, est_input_fn input_fn, est_hook *hook)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    assert_ok(make(model_fn, dir, &e));
+    status = est_train(
+        e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .max_steps = STEPS, .hooks = { &hook, hook != NULL ? 1 : 0 }));
+    est_estimator_free(e);
+    return status;
+}
+
+static void assert_error(est_status status, est_status want, const char *text)
+{
+    if (status != want) fail_msg("%s: %s", est_status_name(status), status == EST_OK ? "" : est_error_message());
+    est_test_error_has(text);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes != 0 ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void no_more_room(void)
+{
+    limit_files(16);
+}
+
+/* Files cannot grow any more after step 2: the save of step 3 fails, that of step 2 is there. */
+static void test_full_disk(void **state)
+{
+    char       dir[64], reference[64];
+    once       fill = ONCE(2, no_more_room);
+    est_status status;
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    make_reference(reference);
+    est_test_dir(dir);
+    status = train_with(est_test_model, dir, est_test_input, &fill.hook);
+    limit_files(0);
+    assert_error(status, EST_OUT_OF_RANGE, "model.ckpt-3");
+    est_test_error_has(dir);
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+
+    est_test_dir(dir); /* from the start on */
+    limit_files(16);
+    status = train_and_evaluate(dir);
+    limit_files(0);
+    assert_error(status, EST_OUT_OF_RANGE, dir);
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+/* A small file system that is full and then grows; only root can make one. */
+static void test_full_file_system(void **state)
+{
+    char       dir[64], reference[64];
+    bool       failed = false;
+    est_status status;
+
+    (void)state;
+    make_reference(reference);
+    est_test_dir(dir);
+    if (mount("none", dir, "tmpfs", 0, "size=4k") != 0) {
+        print_message("no file system can be mounted here\n");
+        est_test_dir_remove(dir);
+        est_test_dir_remove(reference);
+        return;
+    }
+    for (int pages = 2; pages < 100; pages += 3) { /* full at one file after the other, until all fit */
+        char size[32];
+
+        status = train_and_evaluate(dir);
+        failed = failed || status != EST_OK;
+        if (status != EST_OK) assert_error(status, EST_RESOURCE_EXHAUSTED, dir);
+        snprintf(size, sizeof size, "size=%dk", 4 * pages);
+        assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT, size), 0);
+    }
+    assert_true(failed);
+    assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT, "size=4m"), 0);
+    assert_goes_on(dir, reference);
+    assert_int_equal(umount(dir), 0);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+/* Runs in a process of its own, as nobody when this one is root, whom no permission stops. */
+static int in_child(int (*body)(const char *dir), const char *dir)
+{
+    pid_t pid = fork();
+    int   status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(99);
+        _exit(body(dir));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int train_refused(const char *dir)
+{
+    est_status status = train(dir, 1);
+
+    return status == EST_PERMISSION_DENIED && strstr(est_error_message(), dir) != NULL ? 0 : 1;
+}
+
+static int train_and_evaluate_refused(const char *dir)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    if (make(est_test_model, dir, &e) != EST_OK) return 2;
+    status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 1),
+                                    EST_EVAL_SPEC(.input_fn = est_test_input), NULL);
+    est_estimator_free(e);
+    return status == EST_PERMISSION_DENIED && strstr(est_error_message(), dir) != NULL ? 0 : 1;
+}
+
+static void test_not_writable(void **state)
+{
+    char  dir[64], path[96];
+    FILE *file;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_int_equal(chmod(dir, 0555), 0);
+    assert_int_equal(in_child(train_refused, dir), 0); /* the directory is there, nothing can be made in it */
+    assert_int_equal(in_child(train_and_evaluate_refused, dir), 0);
+    snprintf(path, sizeof path, "%s/run", dir);
+    assert_int_equal(in_child(train_refused, path), 0); /* the directory cannot be made */
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(rmdir(dir), 0); /* so nothing was */
+
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/file", dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_not_equal(train(path, 1), EST_OK);
+    est_test_error_has(path);
+    est_test_dir_remove(dir);
+}
+
+/* --- another model's checkpoint ----------------------------------------------------------------------------------- */
+
+/* est_test_model with other names, and with another width. */
+static est_status renamed_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node y    = est_dense(est_dense(est_model_feature(model, "x"), 4, EST_DENSE(.name = "hidden")), 1,
+                              EST_DENSE(.name = "out"));
+    est_node loss = est_mean(est_square(est_sub(y, est_model_feature(model, "y"))));
+
+    (void)params;
+    est_model_predict(model, "y", y);
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_adam(0.02, NULL), loss);
+    return est_model_status(model);
+}
+
+static est_status wide_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node y    = est_dense(est_dense(est_model_feature(model, "x"), 9, NULL), 1, EST_DENSE(.name = "out"));
+    est_node loss = est_mean(est_square(est_sub(y, est_model_feature(model, "y"))));
+
+    (void)params;
+    est_model_predict(model, "y", y);
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_adam(0.02, NULL), loss);
+    return est_model_status(model);
+}
+
+static void refuse_model(const char *dir, est_model_fn model_fn, est_status want, const char *first, const char *second)
+{
+    est_estimator   *e           = NULL;
+    est_metrics     *metrics     = NULL;
+    est_predictions *predictions = NULL;
+
+    assert_ok(make(model_fn, dir, &e));
+    assert_error(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), want, first);
+    est_test_error_has(second);
+    assert_error(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics), want, first);
+    est_test_error_has(second);
+    assert_null(metrics);
+    assert_ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &predictions));
+    assert_error(est_predictions_next(predictions), want, first);
+    est_predictions_free(predictions);
+    est_estimator_free(e);
+}
+
+static void test_other_model(void **state)
+{
+    char dir[64], reference[64];
+
+    (void)state;
+    make_reference(reference);
+    est_test_dir(dir);
+    assert_ok(train(dir, 2));
+    refuse_model(dir, renamed_model, EST_FAILED_PRECONDITION, "\"hidden/kernel\"", "\"hidden/bias\"");
+    refuse_model(dir, wide_model, EST_INVALID_ARGUMENT, "variable 'dense/kernel' is float32 [2,9]",
+                 "variable 'out/kernel' is float32 [9,1]");
+    est_test_error_has("model.ckpt-2");
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+/* --- the input ---------------------------------------------------------------------------------------------------- */
+
+static est_status failing_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    (void)user;
+    (void)out;
+    return est_fail(EST_NOT_FOUND, "the moon is not there");
+}
+
+static est_status no_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    (void)user;
+    (void)out;
+    return EST_OK;
+}
+
+static est_status empty_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(est_dataset_take(d, 0), out);
+}
+
+static void evaluate_refused(const char *dir, est_input_fn input_fn, est_status want, const char *text)
+{
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+
+    assert_ok(make(est_test_model, dir, &e));
+    assert_error(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = input_fn), &metrics), want, text);
+    assert_null(metrics);
+    est_estimator_free(e);
+}
+
+static void test_input_fn(void **state)
+{
+    char dir[64], reference[64];
+
+    (void)state;
+    make_reference(reference);
+    est_test_dir(dir);
+    assert_error(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND,
+                 "input_fn: the moon is not there");
+    assert_error(train_with(est_test_model, dir, no_input, NULL), EST_INVALID_ARGUMENT, "no dataset");
+    evaluate_refused(dir, failing_input, EST_NOT_FOUND, "input_fn: the moon is not there");
+    evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT, "no dataset");
+    evaluate_refused(dir, empty_input, EST_INVALID_ARGUMENT, "has no batch");
+    assert_error(train_with(est_test_model, dir, empty_input, NULL), EST_INVALID_ARGUMENT,
+                 "has no batch to train with");
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+#define ROWS      32
+#define BATCH     4
+#define NAN_ROW   (2 * BATCH + 1)
+#define WRONG_ROW (3 * BATCH + 2)
+
+/* a, b and 2 a - b as CSV; one row may have something else for b. */
+static void write_rows(const char *path, int odd_row, const char *odd)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    for (int i = 0; i < ROWS; i++) {
+        if (i == odd_row) {
+            fprintf(file, "%d,%s,1\n", i % 5, odd);
+        } else {
+            fprintf(file, "%d,%d,%d\n", i % 5, i % 3, 2 * (i % 5) - i % 3);
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static est_status csv_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = est_dataset_csv(est_dataset_files(user),
+                                     EST_CSV_COLUMNS({ "a", EST_F32 }, { "b", EST_F32 }, { "y", EST_F32 }), NULL, BATCH,
+                                     NULL);
+
+    (void)context;
+    return est_dataset_finish(est_dataset_prefetch(d, 2), out);
+}
+
+static est_status csv_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node a    = est_expand_dims(est_model_feature(model, "a"), 1);
+    est_node b    = est_expand_dims(est_model_feature(model, "b"), 1);
+    est_node y    = est_squeeze(est_dense(est_concat(EST_NODES(a, b), 1), 1, NULL), EST_I64S(1));
+    est_node loss = est_mean(est_square(est_sub(y, est_model_label(model, "y"))));
+
+    (void)params;
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_adagrad(0.05, NULL), loss);
+    return est_model_status(model);
+}
+
+static est_status train_csv(const char *dir, const char *path)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    assert_ok(make(csv_model, dir, &e));
+    status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = csv_input, .input_user = (void *)(uintptr_t)path));
+    est_estimator_free(e);
+    return status;
+}
+
+/* A row that cannot be read ends the run with its file and line; mended, the run goes on as if nothing had been. */
+static void test_bad_row(void **state)
+{
+    char dir[64], reference[64], path[96], where[128];
+
+    (void)state;
+    est_test_dir(reference);
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/rows.csv", reference);
+    write_rows(path, -1, "");
+    assert_ok(train_csv(reference, path));
+    write_rows(path, WRONG_ROW, "many");
+    snprintf(where, sizeof where, "%s", path);
+    assert_error(train_csv(dir, path), EST_INVALID_ARGUMENT, where);
+    est_test_error_has("many");
+    est_test_error_has("15"); /* the line, counted from 1 */
+    write_rows(path, -1, "");
+    assert_ok(train_csv(dir, path));
+    est_test_same_checkpoint(reference, dir);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+/* A NaN ends the run. Its step is saved, as TensorFlow does, and the checkpoints before it are still there. */
+static void test_nan(void **state)
+{
+    char           dir[64], path[96], before[96];
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/rows.csv", dir);
+    write_rows(path, NAN_ROW, "nan");
+    assert_error(train_csv(dir, path), EST_INVALID_ARGUMENT, "NaN loss during training: the model diverged at step 3");
+    write_rows(path, -1, "");
+    snprintf(before, sizeof before, "%s/model.ckpt-2", dir);
+    assert_ok(make(csv_model, dir, &e));
+    assert_ok(est_evaluate(
+        e, EST_EVALUATE_OPTIONS(.input_fn = csv_input, .input_user = path, .checkpoint_path = before), &metrics));
+    assert_false(isnan(est_metrics_get(metrics, "loss")));
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- others ------------------------------------------------------------------------------------------------------- */
+
+static int says[2], waits[2]; /* pipes: the first trainer has begun; it may go on */
+
+static void say_and_wait(void)
+{
+    char byte = 0;
+
+    if (write(says[1], &byte, 1) != 1 || read(waits[0], &byte, 1) != 1) _exit(98);
+}
+
+static void test_two_trainers(void **state)
+{
+    char  dir[64], reference[64], who[64], byte;
+    pid_t pid;
+    int   status;
+
+    (void)state;
+    make_reference(reference);
+    est_test_dir(dir);
+    assert_int_equal(pipe(says) | pipe(waits), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        once pause = ONCE(2, say_and_wait);
+
+        _exit(train_with(est_test_model, dir, est_test_input, &pause.hook) == EST_OK ? 0 : 1);
+    }
+    assert_int_equal(read(says[0], &byte, 1), 1);
+    snprintf(who, sizeof who, "process %ld", (long)pid);
+    assert_error(train(dir, STEPS + 1), EST_FAILED_PRECONDITION, who);
+    est_test_error_has(dir);
+    assert_int_equal(write(waits[1], &byte, 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(close(says[i]) | close(waits[i]), 0);
+    assert_goes_on(dir, reference);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(reference);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+static void terminate(void)
+{
+    raise(SIGTERM);
+}
+
+static void test_sigterm_in_evaluation(void **state)
+{
+    char           dir[64], path[96];
+    once           stop    = ONCE(STEPS, terminate);
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+    est_status     status;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(train(dir, STEPS));
+    assert_ok(make(est_test_model, dir, &e));
+    status = est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&stop.hook)),
+                          &metrics);
+    assert_error(status, EST_CANCELLED, "SIGTERM during an evaluation");
+    assert_int_equal(est_exit_code(status), 75);
+    assert_null(metrics);
+    snprintf(path, sizeof path, "%s/eval", dir);
+    assert_false(est_file_exists(path)); /* half an evaluation is none */
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics));
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* train_and_evaluate, disturbed when its log says `when`; a process of its own, because an uncaught signal ends it. */
+static const char *when;
+
+static void raise_at_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)wall_ns;
+    if (when == NULL || strstr(line, when) == NULL) return;
+    when = NULL;
+    raise(SIGTERM);
+}
+
+static int run_to_end(const char *dir)
+{
+    est_estimator *e = NULL;
+    est_status     status;
+
+    if (make(est_test_model, dir, &e) != EST_OK) return 2;
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(raise_at_line, NULL);
+    status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = STEPS + 1),
+                                    EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF), NULL);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_OFF);
+    est_estimator_free(e);
+    return est_exit_code(status);
+}
+
+static int64_t last_evaluated(const char *dir)
+{
+    char             path[96];
+    est_eval_results results = { 0 };
+    int64_t          step;
+
+    snprintf(path, sizeof path, "%s/eval", dir);
+    assert_ok(est_eval_results_read(&results, path));
+    step = results.n > 0 ? results.data[results.n - 1].step : -1;
+    est_eval_results_clear(&results);
+    return step;
+}
+
+static void test_sigterm_between_phases(void **state)
+{
+    static const char *const lines[] = {
+        "Running training and evaluation locally", /* before the training */
+        "Calling model_fn",                        /* of the training */
+        "Graph was finalized",                     /* variables have no values yet */
+        "before saving checkpoint 0",
+        "after saving checkpoint 2", /* before the evaluation of a checkpoint */
+        "Starting evaluation",       /* in it */
+        "Saving dict for global step 2",
+        "after saving checkpoint 4", /* the last one */
+        "Loss for final step",
+    };
+    char reference[64];
+
+    (void)state;
+    make_reference(reference);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char dir[64], done[96];
+        int  code;
+
+        est_test_dir(dir);
+        assert_int_equal(chmod(dir, 0777), 0);
+        snprintf(done, sizeof done, "%s/training_done", dir);
+        when = lines[i];
+        code = in_child(run_to_end, dir);
+        if (code != 75) fail_msg("%s: exit code %d", lines[i], code);
+        assert_false(est_file_exists(done));
+        when = NULL;
+        assert_int_equal(run_to_end(dir), 0);
+        if (!est_file_exists(done)) fail_msg("%s: no training_done", lines[i]);
+        if (last_evaluated(dir) != STEPS + 1) fail_msg("%s: the end is not evaluated", lines[i]);
+        est_test_same_checkpoint(reference, dir);
+        est_test_dir_remove(dir);
+    }
+    est_test_dir_remove(reference);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fault_points),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_full_file_system),
+        cmocka_unit_test(test_not_writable),
+        cmocka_unit_test(test_other_model),
+        cmocka_unit_test(test_input_fn),
+        cmocka_unit_test(test_bad_row),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_two_trainers),
+        cmocka_unit_test(test_sigterm_in_evaluation),
+        cmocka_unit_test(test_sigterm_between_phases),
+    };
+
+    est_log_set_level(EST_LOG_OFF);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
