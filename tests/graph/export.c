@@ -11,7 +11,7 @@
 static est_graph *build(void)
 {
     est_graph *graph;
-    est_node   x, w, parts[2], product;
+    est_node   x, w, parts[2], product, go;
 
     assert_ok(est_graph_create(1, &graph));
     x = est_placeholder(graph, "x", EST_F32, EST_SHAPE(-1, 4));
@@ -21,7 +21,8 @@ static est_graph *build(void)
     est_node read = est_named(est_read_variable(w), "read");
     est_graph_device(graph, NULL);
     product = est_named(est_matmul_t(parts[1], read, false, true), "product");
-    (void)est_named(est_after(est_leaky_relu(product, 0.2), est_named(est_group(graph, EST_NODES(w)), "go")), "leaky");
+    go = est_named(est_group(graph, EST_NODES(w)), "go"); /* before what comes after it, whatever argument is first */
+    (void)est_named(est_after(est_leaky_relu(product, 0.2), go), "leaky");
     (void)est_named(est_leaky_relu(product, 0.3), "other");
     assert_ok(est_graph_status(graph));
     return graph;

@@ -77,13 +77,14 @@ static void nothing_of_ours_is_left(void **state)
 static void only_what_is_needed_stays(void **state)
 {
     est_graph *graph, *all, *some;
-    est_node   a, b, unused, nodes[1];
+    est_node   a, b, first, unused, nodes[1];
 
     (void)state;
     assert_ok(est_graph_create(1, &graph));
     a      = est_named(est_const_f32(graph, EST_SHAPE_SCALAR, (const float[]){ 3 }), "a");
     unused = est_named(est_neg(a), "unused");
-    b      = est_named(est_after(est_square(a), est_named(est_group(graph, EST_NODES(a)), "first")), "b");
+    first  = est_named(est_group(graph, EST_NODES(a)), "first");
+    b      = est_named(est_after(est_square(a), first), "b");
     est_graph_collect(graph, "kept", a);
     est_graph_collect(graph, "kept", unused);
     assert_ok(est_graph_status(graph));
