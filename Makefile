@@ -76,7 +76,7 @@ bench-input: build/dist/build.ninja
 	@scripts/bench-env
 	@bench/compare-input $(if $(CENSUS),--census $(CENSUS))
 
-install:  ## install the libraries and headers under PREFIX (/usr/local)
+install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap
 	@cmake --preset dist -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
 	@cmake --build build/dist

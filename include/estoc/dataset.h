@@ -209,7 +209,8 @@ typedef struct est_parse_options {
     int     workers;        /* batches decoded at a time; 0: by the caller; EST_AUTO: one a core */
     bool    drop_remainder; /* true: no last batch of fewer rows */
     bool    unordered;      /* with workers: batches in the order they are ready, which differs between runs */
-    int64_t bad_rows_max; /* rows left out in all; their batch is that much smaller. 0: none; EST_FOREVER: any number */
+    int64_t bad_rows_max;   /* rows left out, in all passes together; their batch is that much smaller. 0: none;
+                           * EST_FOREVER: any number */
 } est_parse_options;
 
 #define EST_PARSE(...) (&(const est_parse_options){ .struct_size = sizeof(est_parse_options), __VA_ARGS__ })
@@ -219,7 +220,8 @@ typedef struct est_parse_options {
 EST_API est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs, int n_specs,
                                                 int64_t batch, const est_parse_options *options);
 
-/* The same for CSV: takes lines and yields batches with one component [batch] a column. With csv->header the columns
+/* The same for CSV: takes lines and yields batches with one component [batch] a column. Empty lines are passed over
+ * where several columns are wanted. With csv->header the columns
  * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip; that
  * file must be a regular one. */
 EST_API est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns, const est_csv_options *csv,

@@ -47,7 +47,7 @@ static est_status row_next(est_decode_iter *it, const est_decode *own)
 
         EST_TRY(est_iter_next(it->base.base.input[0], it->row));
         text = est_tensor_data(it->row->field[0].values);
-        if (own->format->is_blank == NULL || !own->format->is_blank(*text)) return EST_OK;
+        if (own->format->is_blank == NULL || !own->format->is_blank(own, *text)) return EST_OK;
         est_element_clear(it->row->field, own->base.input[0]->n_components);
     }
 }

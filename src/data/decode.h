@@ -35,7 +35,7 @@ typedef struct est_decode_format {
     const char *row_name[2];
 
     /* Whether a row holds nothing and is passed over. May be NULL. */
-    bool (*is_blank)(est_str row);
+    bool (*is_blank)(const est_decode *own, est_str row);
 
     /* Makes what decoding needs, in it->own, for `workers` at a time. Frees it, also when open failed. May be NULL. */
     est_status (*open)(est_decode_iter *it, int workers);

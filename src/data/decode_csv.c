@@ -224,9 +224,16 @@ static void csv_free(est_dataset *dataset)
     est_csv_decoder_free(((csv *)dataset)->decoder);
 }
 
+/* An empty line cannot be a row of several fields; files often end in one. */
+static bool csv_is_blank(const est_decode *own, est_str row)
+{
+    return row.size == 0 && ((const csv *)own)->columns.n > 1;
+}
+
 static const est_decode_format csv_format = {
     .takes    = "lines of CSV",
     .row_name = { "row 0, " },
+    .is_blank = csv_is_blank,
     .open     = csv_open,
     .close    = csv_close,
     .look     = csv_look,

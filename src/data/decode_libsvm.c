@@ -19,10 +19,16 @@ static est_status libsvm_decode(est_decode_iter *it, int worker, const est_decod
     return EST_OK;
 }
 
+static bool libsvm_is_blank(const est_decode *own, est_str row)
+{
+    (void)own;
+    return est_libsvm_is_blank(row);
+}
+
 static const est_decode_format libsvm_format = {
     .takes    = "lines of libsvm",
     .row_name = { "line 0, " },
-    .is_blank = est_libsvm_is_blank,
+    .is_blank = libsvm_is_blank,
     .decode   = libsvm_decode,
 };
 

@@ -205,6 +205,8 @@ static void test_csv(void **state)
         est_test_yields(csv("a.csv", NULL, 3, EST_PARSE(.workers = workers)),
                         "[1 2 0] | [\"ann\" \"bob, jr\" \"new\\nline\"] ; [4] | [\"d\"]");
     }
+    source_write_text("blank.csv", "\n1,ann\n\r\n2,bob\n\n");
+    est_test_yields(csv("blank.csv", NULL, 3, NULL), "[1 2] | [\"ann\" \"bob\"]");
     source_write_text("s.csv", "x;1;ann\ny;NA;bob\n");
     est_test_yields(csv("s.csv",
                         EST_CSV(.delimiter = ';', .na_value = "NA", .n_fields = 3,
