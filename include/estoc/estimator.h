@@ -117,7 +117,8 @@ typedef struct est_train_options {
 /* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. */
 EST_API EST_MUST_CHECK est_status est_train(est_estimator *estimator, const est_train_options *options);
 
-/* What an evaluation found: metrics by name, "loss" and "global_step" among them, in the order of names. */
+/* What an evaluation found: metrics by name, "loss" and "global_step" among them, in the order of names. NULL, where there
+ * was none, has no metrics: NaN, and step -1. */
 typedef struct est_metrics est_metrics;
 EST_API int                est_metrics_count(const est_metrics *metrics);
 EST_API const char        *est_metrics_name(const est_metrics *metrics, int i);

@@ -170,6 +170,25 @@ int est_exit_code(est_status status)
 
 /* --- input and model --------------------------------------------------------------------------------------------------- */
 
+static int tasks_below(const est_cluster *cluster, const char *job, int index)
+{
+    int n = 0;
+
+    for (int i = 0; i < index; i++) n += est_cluster_address(cluster, job, i) != NULL;
+    return n;
+}
+
+/* The task's place among those that train: the chief, then workers. Indices may have gaps, places have none. */
+static int pipeline_of(const est_task *task)
+{
+    const est_cluster *cluster = task->cluster;
+    int                place   = tasks_below(cluster, task->type, task->index);
+
+    if (strcmp(task->type, "worker") != 0) return place;
+    return place + tasks_below(cluster, "chief", est_cluster_tasks(cluster, "chief")) +
+           tasks_below(cluster, "master", est_cluster_tasks(cluster, "master"));
+}
+
 est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
                                uint64_t seed, est_dataset **out)
 {
@@ -186,7 +205,7 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
     if (mode == EST_TRAIN && estimator->task->num_worker_replicas > 1) {
         context.n_pipelines = estimator->task->num_worker_replicas;
-        context.pipeline    = estimator->task->global_id;
+        context.pipeline    = pipeline_of(estimator->task);
     }
     status = input_fn(&context, user, &dataset);
     if (status == EST_OK && dataset == NULL)
@@ -308,7 +327,7 @@ void est_metrics_sort(est_metrics *metrics)
 
 int est_metrics_count(const est_metrics *metrics)
 {
-    return metrics->n;
+    return metrics != NULL ? metrics->n : 0;
 }
 
 const char *est_metrics_name(const est_metrics *metrics, int i)
@@ -323,7 +342,7 @@ double est_metrics_value(const est_metrics *metrics, int i)
 
 double est_metrics_get(const est_metrics *metrics, const char *name)
 {
-    for (int i = 0; i < metrics->n; i++) {
+    for (int i = 0; i < est_metrics_count(metrics); i++) {
         if (strcmp(metrics->values[i].name, name) == 0) return metrics->values[i].value;
     }
     return NAN;
@@ -331,7 +350,7 @@ double est_metrics_get(const est_metrics *metrics, const char *name)
 
 int64_t est_metrics_global_step(const est_metrics *metrics)
 {
-    return (int64_t)est_metrics_get(metrics, "global_step");
+    return metrics != NULL ? (int64_t)est_metrics_get(metrics, "global_step") : -1;
 }
 
 void est_metrics_free(est_metrics *metrics)

@@ -136,6 +136,17 @@ static est_status collect_hooks(evaluation *e)
     return EST_OK;
 }
 
+static est_status set_metric(est_metrics *metrics, int i, const char *name, const est_tensor *value)
+{
+    char text[EST_SHAPE_TEXT_MAX];
+
+    if (est_tensor_count(value) != 1) {
+        return est_fail(EST_INVALID_ARGUMENT, "the metric %s has shape %s; its value must be one number", name,
+                        est_shape_text(est_tensor_shape(value), text));
+    }
+    return est_metrics_set(metrics, i, name, *(const double *)est_tensor_data(value));
+}
+
 /* The metrics' values after the last batch. */
 static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
 {
@@ -153,9 +164,7 @@ static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
     status = n > 0
                  ? est_session_run(est_loop_session(loop), EST_NO_FEEDS, (est_nodes){ nodes, n }, EST_NO_NODES, values)
                  : EST_OK;
-    for (int i = 0; i < n && status == EST_OK; i++) {
-        status = est_metrics_set(metrics, i, items[i].name, *(const double *)est_tensor_data(values[i]));
-    }
+    for (int i = 0; i < n && status == EST_OK; i++) status = set_metric(metrics, i, items[i].name, values[i]);
     for (int i = 0; i < n; i++) est_tensor_free(values[i]);
     if (status == EST_OK) {
         double mean = e->counter.done > 0 ? e->counter.loss_sum / (double)e->counter.done : NAN;
@@ -260,6 +269,10 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (options->steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; it must be above 0, or 0 for all of the input",
                         options->steps);
+    }
+    if (options->name != NULL && strchr(options->name, '/') != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the evaluation's name is %s; it is part of a directory's: leave out the /", options->name);
     }
     if (!estimator->config.no_signals) est_signals_catch();
     status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,

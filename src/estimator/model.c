@@ -278,13 +278,23 @@ est_ragged_node est_model_ragged(est_model *model, const char *name)
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */
 
+/* Whether the model can use a node; if not, it is told. `name` is "" for what has none. */
+static bool check_node(est_model *model, const char *what, const char *name, est_node node)
+{
+    if (node.graph == model->graph) return true;
+    model_fail(model, est_fail(EST_INVALID_ARGUMENT, "%s%s%s is a node %s", what, name[0] != '\0' ? " " : "", name,
+                               node.graph == NULL ? "that does not exist"
+                                                  : "of another graph; make it in the one of est_model_graph"));
+    return false;
+}
+
 void est_model_predict(est_model *model, const char *key, est_node value)
 {
     const char           *name        = keep_name(model, key, "a prediction");
     const est_named_node *predictions = model->predictions.data;
     est_named_node       *item;
 
-    if (name == NULL) return;
+    if (name == NULL || !check_node(model, "the prediction", name, value)) return;
     for (int i = 0; i < model->predictions.n; i++) {
         if (strcmp(predictions[i].name, key) != 0) continue;
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "two predictions are called %s", key));
@@ -306,13 +316,11 @@ est_node est_model_prediction(est_model *model, const char *key)
 
 void est_model_loss(est_model *model, est_node loss)
 {
-    const est_shape *shape = loss.graph != NULL ? est_node_shape(loss) : NULL;
+    const est_shape *shape;
     char             text[EST_SHAPE_TEXT_MAX];
 
-    if (shape == NULL) {
-        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the loss is a node that does not exist"));
-        return;
-    }
+    if (!check_node(model, "the loss", "", loss)) return;
+    shape = est_node_shape(loss);
     if (shape->rank >= 0 && est_shape_count(shape) >= 0 && est_shape_count(shape) != 1) {
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the loss has shape %s; it must be one number: take its mean",
                                    est_shape_text(shape, text)));
@@ -347,11 +355,7 @@ void est_model_minimize(est_model *model, est_optimizer optimizer, est_node loss
 
 void est_model_train_op(est_model *model, est_node train_op)
 {
-    if (train_op.graph == NULL) {
-        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the training operation is a node that does not exist"));
-        return;
-    }
-    model->train_op = train_op;
+    if (check_node(model, "the training operation", "", train_op)) model->train_op = train_op;
 }
 
 /* --- exports, summaries, hooks ---------------------------------------------------------------------------------------- */

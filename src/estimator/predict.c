@@ -23,6 +23,7 @@ struct est_predictions {
     est_tensor **rows;  /* [n]: what the caller sees now */
     int64_t      row, n_rows;
     bool         ended;
+    est_error    failed; /* the first failure, which every later call gets again */
 };
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
@@ -145,9 +146,8 @@ static est_status next_batch(est_predictions *p)
     return take_batch(p);
 }
 
-est_status est_predictions_next(est_predictions *p)
+static est_status next(est_predictions *p)
 {
-    if (p->ended) return EST_OUT_OF_RANGE;
     if (p->loop == NULL) EST_TRY(begin(p));
     clear(p->rows, p->n);
     if (p->options.batches) {
@@ -159,6 +159,17 @@ est_status est_predictions_next(est_predictions *p)
     for (int i = 0; i < p->n; i++) EST_TRY(est_tensor_row(p->batch[i], p->row, &p->rows[i]));
     p->row++;
     return EST_OK;
+}
+
+est_status est_predictions_next(est_predictions *p)
+{
+    est_status status;
+
+    if (p->failed.status != EST_OK) return est_error_raise(&p->failed);
+    if (p->ended) return EST_OUT_OF_RANGE;
+    status = next(p);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &p->failed);
+    return status;
 }
 
 const est_tensor *est_predictions_get(const est_predictions *p, const char *key)
@@ -222,6 +233,10 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
 
     if (options == NULL || options->struct_size != sizeof *options) {
         return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: make it with EST_PREDICT_OPTIONS(...)");
+    }
+    if (options->n_keys < 0 || (options->n_keys > 0 && options->keys == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: n_keys is %d and keys is %s", options->n_keys,
+                        options->keys == NULL ? "NULL" : "not NULL");
     }
     p = est_zalloc(sizeof *p);
     if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");

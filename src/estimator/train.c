@@ -3,7 +3,12 @@
  * train: from the latest checkpoint, or the start, to a limit, the end of the input or a stop.
  *
  * What makes a resumed run the same as one that never stopped, bit for bit: variables, the position of the input, the
- * count of runs (which random operations draw from) and the seed are saved together, in one checkpoint. */
+ * count of runs (which random operations draw from) and the seed are saved together, in one checkpoint.
+ *
+ * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last step,
+ * on disk after the last checkpoint; the next that trains removes it. Both happen under the directory's lock. An input
+ * that ended before is begun anew by the next call; but a run that was stopped or killed before it could leave the mark
+ * has still to end, and goes on at the end of its input. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -12,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
@@ -21,6 +27,8 @@
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/summary_writer.h"
+
+#define DONE_FILE "training_done"
 
 typedef struct training {
     est_estimator           *estimator;
@@ -35,6 +43,7 @@ typedef struct training {
     est_model               *model;
     est_node                 step_after;    /* the global step as it is after a run */
     bool                     input_resumed; /* it goes on at a saved position, which may be its end */
+    bool                     was_done;      /* the last training here had come to its end */
     est_hook               **hooks;         /* [n_hooks] */
     int                      n_hooks;
     est_hook                *own[8]; /* [n_own]: hooks made here */
@@ -149,6 +158,39 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
     return add_extra(extras, n, EST_EXTRA_INPUT, position);
+}
+
+/* --- the end mark --------------------------------------------------------------------------------------------------------- */
+
+static est_status clear_done(training *t)
+{
+    est_strbuf path = { 0 };
+    est_status status;
+
+    if (!t->estimator->task->is_chief) return EST_OK;
+    est_strbuf_printf(&path, "%s/" DONE_FILE, t->estimator->model_dir);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) {
+        t->was_done = est_file_exists(est_strbuf_text(&path));
+        status      = est_file_remove(est_strbuf_text(&path));
+    }
+    est_strbuf_clear(&path);
+    return status;
+}
+
+static est_status mark_done(const training *t, int64_t step)
+{
+    est_strbuf path = { 0 };
+    char       text[32];
+    est_status status;
+
+    if (!t->estimator->task->is_chief) return EST_OK;
+    snprintf(text, sizeof text, "%" PRId64 "\n", step);
+    est_strbuf_printf(&path, "%s/" DONE_FILE, t->estimator->model_dir);
+    status = est_strbuf_status(&path);
+    if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
+    est_strbuf_clear(&path);
+    return status;
 }
 
 /* --- hooks -------------------------------------------------------------------------------------------------------------- */
@@ -269,6 +311,20 @@ static est_status prepare(training *t)
     return collect_hooks(t);
 }
 
+/* Runs to the end; an input that an earlier call has used up is begun anew. */
+static est_status run_to_end(training *t, est_loop *loop)
+{
+    est_status status = est_loop_step(loop);
+
+    if (status == EST_OUT_OF_RANGE && est_loop_input_ended(loop) && t->input_resumed && t->was_done) {
+        t->input_resumed = false;
+        EST_TRY(est_loop_reset_input(loop));
+    } else if (status != EST_OUT_OF_RANGE) {
+        EST_TRY(status);
+    }
+    return est_loop_run(loop);
+}
+
 static est_status run_loop(training *t, int64_t *out_step)
 {
     const est_run_config *config = &t->estimator->config;
@@ -292,7 +348,7 @@ static est_status run_loop(training *t, int64_t *out_step)
                                             .initialize  = initialize,
                                             .user        = t },
                           &loop));
-    status = est_loop_run(loop);
+    status = run_to_end(t, loop);
     if (status == EST_OK) {
         *out_step = est_loop_global_step(loop);
         status    = est_rows_record(&t->estimator->rows, t->model, loop);
@@ -315,6 +371,8 @@ static est_status run_loop(training *t, int64_t *out_step)
 
 static est_status check_options(const est_estimator *estimator, const est_train_options *options)
 {
+    const est_cluster *cluster = estimator->task->cluster;
+
     if (options == NULL || options->struct_size != sizeof *options) {
         return est_fail(EST_INVALID_ARGUMENT, "est_train_options: make it with EST_TRAIN_OPTIONS(...)");
     }
@@ -331,6 +389,13 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
     }
+    if (est_cluster_jobs(cluster) > 1 ||
+        (est_cluster_jobs(cluster) == 1 && est_cluster_tasks(cluster, estimator->task->type) > 1)) {
+        return est_fail(
+            EST_UNIMPLEMENTED,
+            "task %s %d of a cluster of several: this build trains on one machine only; leave the others out",
+            estimator->task->type, estimator->task->index);
+    }
     return EST_OK;
 }
 
@@ -344,10 +409,12 @@ static est_status train(training *t, int64_t *out_step)
     *out_step = saved >= 0 ? saved : 0;
     if (t->options->max_steps > 0 && saved >= t->options->max_steps) {
         est_log_info("Skipping training since max_steps has already saved.");
-        return EST_OK;
+        return mark_done(t, saved);
     }
     EST_TRY(prepare(t));
-    return run_loop(t, out_step);
+    EST_TRY(clear_done(t));
+    EST_TRY(run_loop(t, out_step));
+    return mark_done(t, *out_step);
 }
 
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,

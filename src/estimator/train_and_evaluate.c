@@ -3,9 +3,11 @@
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; an evaluator
  * task watches the directory of a trainer elsewhere.
  *
- * The end: a trainer that has ended, for whatever good reason, leaves the file `training_done` with its last step, on
- * disk after the last checkpoint. An evaluator that finds it evaluates that step, if it has not yet, and leaves; so it
- * also leaves when training stopped early or had no max_steps. A trainer that starts removes the file. */
+ * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
+ * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
+ * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
+ * evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only when the
+ * start delay is over. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "estoc/exporter.h"
+#include "train/lock.h"
 #include "train/timer.h"
 
 #define DONE_FILE        "training_done"
@@ -35,6 +38,8 @@ typedef struct evaluator {
     const est_eval_spec  *eval;
     char                  last[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was evaluated last */
     est_metrics          *metrics;                       /* of it; NULL: none yet */
+    bool                  exported_final;                /* exporters were told that it is the last */
+    bool                  gone;                          /* the last pass found its checkpoint deleted */
     int64_t               warned_ns;                     /* 0: never */
 } evaluator;
 
@@ -47,11 +52,26 @@ static void warn_rarely(evaluator *e, const char *text)
     e->warned_ns = now;
 }
 
+/* Whether the trainer has ended. */
+static bool is_done(const est_estimator *estimator)
+{
+    est_strbuf path = { 0 };
+    char       holder[300];
+    bool       done;
+
+    est_strbuf_printf(&path, "%s/" DONE_FILE, estimator->model_dir);
+    done = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    if (!done) return false;
+    return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
+}
+
 static est_status export_all(evaluator *e, bool final)
 {
     est_strbuf path   = { 0 };
     est_status status = EST_OK;
 
+    e->exported_final = final;
     for (int i = 0; i < e->eval->exporters.n && status == EST_OK; i++) {
         est_exporter *exporter = e->eval->exporters.data[i];
 
@@ -66,6 +86,20 @@ static est_status export_all(evaluator *e, bool final)
     return status;
 }
 
+/* Whether a checkpoint was deleted, as those beyond keep_checkpoint_max are. The error at hand stays. */
+static bool is_gone(const char *path)
+{
+    est_checkpoint *checkpoint = NULL;
+    est_error       error;
+    est_status      status;
+
+    est_error_take(EST_NOT_FOUND, &error);
+    status = est_checkpoint_open(path, &checkpoint);
+    est_checkpoint_close(checkpoint);
+    (void)est_error_raise(&error);
+    return status == EST_NOT_FOUND;
+}
+
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over. */
 static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
 {
@@ -75,22 +109,30 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     int64_t      steps   = e->eval->steps;
 
     *evaluated = false;
+    e->gone    = false;
     if (status == EST_NOT_FOUND) {
         warn_rarely(e, "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
         return EST_OK;
     }
     EST_TRY(status);
     if (strcmp(path, e->last) == 0) {
+        if (final && !e->exported_final) return export_all(e, true); /* it was not known to be the last */
         warn_rarely(e, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    EST_TRY(est_evaluate(e->estimator,
-                         EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
-                                              .steps = steps == EST_FOREVER ? 0
-                                                       : steps == 0         ? STEPS_DEFAULT
-                                                                            : steps,
-                                              .name = e->eval->name, .hooks = e->eval->hooks, .checkpoint_path = path),
-                         &metrics));
+    status = est_evaluate(e->estimator,
+                          EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
+                                               .steps = steps == EST_FOREVER ? 0
+                                                        : steps == 0         ? STEPS_DEFAULT
+                                                                             : steps,
+                                               .name = e->eval->name, .hooks = e->eval->hooks, .checkpoint_path = path),
+                          &metrics);
+    if (status == EST_NOT_FOUND && is_gone(path)) {
+        est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
+        e->gone = true;
+        return EST_OK;
+    }
+    EST_TRY(status);
     est_metrics_free(e->metrics);
     e->metrics   = metrics;
     e->warned_ns = 0;
@@ -112,9 +154,12 @@ typedef struct local_listener {
 
 static est_status evaluate_now(local_listener *l, int64_t step, bool final)
 {
-    bool evaluated;
+    bool       evaluated;
+    est_status status = evaluate_and_export(l->evaluator, final, &evaluated);
 
-    EST_TRY(evaluate_and_export(l->evaluator, final, &evaluated));
+    /* A signal ends the loop, too, in good order: hooks are told and the step is saved. The next start evaluates. */
+    if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
+    EST_TRY(status);
     if (!evaluated) {
         return est_fail(EST_INTERNAL, "there was no new checkpoint to evaluate after step %" PRId64, step);
     }
@@ -144,46 +189,33 @@ static est_status local_end(est_saving_listener *listener, est_session *session,
     local_listener *l = EST_CONTAINER_OF(listener, local_listener, listener);
 
     (void)session;
-    if (step == l->last_step || est_stop_signal() != 0) return EST_OK;
-    return evaluate_now(l, step, true);
-}
-
-/* --- the end mark -------------------------------------------------------------------------------------------------------------- */
-
-static est_status done_path(const est_estimator *estimator, est_strbuf *out)
-{
-    est_strbuf_printf(out, "%s/" DONE_FILE, estimator->model_dir);
-    return est_strbuf_status(out);
-}
-
-static est_status mark_done(const est_estimator *estimator, bool done, int64_t step)
-{
-    est_strbuf path = { 0 };
-    char       text[32];
-    est_status status = done_path(estimator, &path);
-
-    snprintf(text, sizeof text, "%" PRId64 "\n", step);
-    if (status == EST_OK) {
-        status = done ? est_file_replace(est_strbuf_text(&path), text, strlen(text))
-                      : est_file_remove(est_strbuf_text(&path));
-    }
-    est_strbuf_clear(&path);
-    return status;
-}
-
-/* Whether the trainer has ended. */
-static bool is_done(const est_estimator *estimator)
-{
-    est_strbuf path = { 0 };
-    bool       done = done_path(estimator, &path) == EST_OK && est_file_exists(est_strbuf_text(&path));
-
-    est_strbuf_clear(&path);
-    return done;
+    if (est_stop_signal() != 0) return EST_OK;
+    if (step != l->last_step) return evaluate_now(l, step, true);
+    return l->evaluator->exported_final ? EST_OK : export_all(l->evaluator, true);
 }
 
 static double throttle_secs(const est_eval_spec *eval)
 {
     return eval->throttle_secs == EST_OFF ? 0 : eval->throttle_secs == 0 ? THROTTLE_DEFAULT : eval->throttle_secs;
+}
+
+/* Evaluates what a run that was stopped in its last evaluation left: all steps are made and the end is not marked. */
+static est_status evaluate_rest(evaluator *e)
+{
+    int64_t saved;
+    bool    evaluated;
+
+    if (e->train->max_steps == 0 || is_done(e->estimator)) return EST_OK;
+    EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+    return saved >= e->train->max_steps ? evaluate_and_export(e, true, &evaluated) : EST_OK;
+}
+
+static est_status train_with(evaluator *e, est_saving_listeners listeners)
+{
+    return est_estimator_train(e->estimator,
+                               EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
+                                                 .max_steps = e->train->max_steps, .hooks = e->train->hooks),
+                               listeners, NULL);
 }
 
 static est_status run_local(evaluator *e)
@@ -195,8 +227,6 @@ static est_status run_local(evaluator *e)
     const est_run_config *config = &e->estimator->config;
     int                   n      = e->train->saving_listeners.n;
     est_saving_listener **listeners;
-    int64_t               step  = 0;
-    bool                  ended = is_done(e->estimator); /* and evaluated, if it was begun here */
     est_status            status;
 
     est_log_info("Running training and evaluation locally (non-distributed).");
@@ -204,24 +234,15 @@ static est_status run_local(evaluator *e)
                  "is determined based on RunConfig arguments: save_checkpoints_steps %" PRId64
                  " or save_checkpoints_secs %g.",
                  config->save_checkpoints_steps, config->save_checkpoints_secs);
+    EST_TRY(est_dir_create(e->estimator->model_dir));
+    EST_TRY(evaluate_rest(e));
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = est_dir_create(e->estimator->model_dir);
-    if (status == EST_OK) status = mark_done(e->estimator, false, 0);
-    if (status == EST_OK) {
-        status = est_estimator_train(e->estimator,
-                                     EST_TRAIN_OPTIONS(.input_fn   = e->train->input_fn,
-                                                       .input_user = e->train->input_user,
-                                                       .max_steps = e->train->max_steps, .hooks = e->train->hooks),
-                                     (est_saving_listeners){ listeners, n + 1 }, &step);
-    }
+    status       = train_with(e, (est_saving_listeners){ listeners, n + 1 });
     est_free(listeners);
-    EST_TRY(status);
-    /* The steps were all made before, by a run that was stopped before it could evaluate the last. */
-    if (!local.first_save_seen && !ended) EST_TRY(evaluate_now(&local, step, true));
-    return mark_done(e->estimator, true, step);
+    return status;
 }
 
 /* --- the evaluator task ---------------------------------------------------------------------------------------------------------- */
@@ -253,7 +274,7 @@ static est_status evaluator_loop(evaluator *e)
 
     if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
     if (delay > 0) est_log_info("Waiting %f secs before starting eval.", delay);
-    EST_TRY(wait_secs(e, delay, true));
+    EST_TRY(wait_secs(e, delay, !is_done(e->estimator)));
     for (;;) {
         int64_t start = est_now_ns();
         bool    done  = is_done(e->estimator); /* asked before: what is saved now is then the last there will be */
@@ -266,7 +287,7 @@ static est_status evaluator_loop(evaluator *e)
                          est_metrics_global_step(e->metrics), e->train->max_steps);
             return EST_OK;
         }
-        if (done) {
+        if (done && !e->gone) {
             est_log_info("Exiting evaluation, training has ended.");
             return EST_OK;
         }
@@ -323,12 +344,23 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
         return est_fail(EST_INVALID_ARGUMENT, "eval spec: steps is %" PRId64 "; EST_FOREVER is all of the input",
                         eval->steps);
     }
+    if (eval->name != NULL && strchr(eval->name, '/') != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "eval spec: name is %s; it is part of a directory's: leave out the /",
+                        eval->name);
+    }
     if ((eval->start_delay_secs < 0 && eval->start_delay_secs != EST_OFF) ||
         (eval->throttle_secs < 0 && eval->throttle_secs != EST_OFF)) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "eval spec: start_delay_secs and throttle_secs cannot be negative; EST_OFF is none");
     }
     return check_exporters(eval->exporters);
+}
+
+/* A program on its own, and a lone master as clusters had it before there were chiefs. */
+static bool evaluates_itself(const est_task *task)
+{
+    if (est_cluster_jobs(task->cluster) == 0) return true;
+    return est_cluster_jobs(task->cluster) == 1 && est_cluster_tasks(task->cluster, "master") == 1;
 }
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
@@ -341,11 +373,10 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
         status = run_evaluator(&e);
-    } else if (est_cluster_jobs(estimator->task->cluster) == 0) {
+    } else if (evaluates_itself(estimator->task)) {
         status = run_local(&e);
     } else {
-        status = est_fail(EST_UNIMPLEMENTED, "task %s of a cluster: this build trains on one machine only",
-                          estimator->task->type);
+        status = train_with(&e, train->saving_listeners); /* the evaluator is a task of its own */
     }
     if (!estimator->config.no_signals) est_signals_release();
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);

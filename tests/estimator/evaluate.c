@@ -141,6 +141,60 @@ static void test_predict_batches(void **state)
                      EST_OK);
     assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
     est_test_error_has("none of the keys");
+    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT); /* again, and no other */
+    est_test_error_has("none of the keys");
+    est_predictions_free(p);
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .n_keys = 1), &p),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("n_keys is 1 and keys is NULL");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* A prediction and a metric of the wrong shape, as the mode says. */
+static est_status wrong_shapes(est_model *model, est_mode mode, const void *params)
+{
+    est_node   x      = est_model_feature(model, "x");
+    est_metric metric = { 0 };
+
+    (void)params;
+    est_model_predict(model, "rows", x);
+    est_model_predict(model, "sum", est_mean(x));
+    if (mode == EST_EVAL) {
+        est_model_loss(model, est_mean(x));
+        metric       = est_metric_mean(x, EST_METRIC(.name = "m"));
+        metric.value = est_reshape(
+            est_concat(EST_NODES(est_reshape(metric.value, EST_I64S(1)), est_reshape(metric.value, EST_I64S(1))), 0),
+            EST_I64S(2));
+        est_model_metric(model, "m", metric);
+    }
+    return est_model_status(model);
+}
+
+static void test_wrong_shapes(void **state)
+{
+    char             dir[64];
+    est_estimator   *e = NULL;
+    est_metrics     *m = NULL;
+    est_predictions *p = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_int_equal(
+        est_estimator_create(wrong_shapes,
+                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
+                             &e),
+        EST_OK);
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_INVALID_ARGUMENT);
+    est_test_error_has("the metric m has shape [2]");
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "a/b"), &m),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("name is a/b");
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &p), EST_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
+        est_test_error_has("the prediction sum has shape []");
+    }
     est_predictions_free(p);
     est_estimator_free(e);
     est_test_dir_remove(dir);
@@ -152,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_steps_name_checkpoint_added),
         cmocka_unit_test(test_predict_batches),
+        cmocka_unit_test(test_wrong_shapes),
     };
 
     est_log_set_level(EST_LOG_ERROR);

@@ -67,6 +67,39 @@ static void no_train_node(est_model *model, est_node y)
     est_model_train_op(model, EST_NO_NODE);
 }
 
+static void no_prediction_node(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_predict(model, "z", EST_NO_NODE);
+}
+
+/* A graph that lives as long as the tests, since models remember no more than its address. */
+static est_graph *another;
+
+static est_node foreign_node(void)
+{
+    if (another == NULL) assert_int_equal(est_graph_create(1, &another), EST_OK);
+    return est_placeholder(another, NULL, EST_F32, EST_SHAPE_SCALAR);
+}
+
+static void foreign_prediction(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_predict(model, "z", foreign_node());
+}
+
+static void foreign_loss(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_loss(model, foreign_node());
+}
+
+static void foreign_train_op(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_train_op(model, foreign_node());
+}
+
 static void null_hook(est_model *model, est_node y)
 {
     (void)y;
@@ -131,6 +164,10 @@ static const mistake_case cases[] = {
     { wide_loss, EST_TRAIN, "the loss has shape [2]; it must be one number" },
     { no_loss_node, EST_EVAL, "the loss is a node that does not exist" },
     { no_train_node, EST_TRAIN, "the training operation is a node that does not exist" },
+    { no_prediction_node, EST_PREDICT, "the prediction z is a node that does not exist" },
+    { foreign_prediction, EST_PREDICT, "the prediction z is a node of another graph" },
+    { foreign_loss, EST_EVAL, "the loss is a node of another graph" },
+    { foreign_train_op, EST_TRAIN, "the training operation is a node of another graph" },
     { null_hook, EST_TRAIN, "a hook is NULL: a stop after 3 steps and at step 4" },
     { null_evaluation_hook, EST_EVAL, "a hook is NULL" },
     { unknown_feature, EST_TRAIN, "the feature colour, and the input has no such component; it has: x, y" },
@@ -203,6 +240,8 @@ static void test_mistakes(void **state)
         est_test_error_has(context);
         est_estimator_free(e);
     }
+    est_graph_free(another);
+    another = NULL;
     est_test_dir_remove(dir);
 }
 

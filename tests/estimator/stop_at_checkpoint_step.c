@@ -88,14 +88,16 @@ static void test_chief(void **state)
 
 static void test_worker(void **state)
 {
-    char           dir[64], byte;
-    est_estimator *e;
+    char           dir[64], own[64], byte;
+    est_estimator *e, *trainer;
     int            said[2], status;
     pid_t          pid;
 
     (void)state;
     est_test_dir(dir);
-    e = make(dir, WORKER);
+    est_test_dir(own);
+    e       = make(dir, WORKER);
+    trainer = make(own, "{}"); /* runs the worker's hook: no worker trains on its own */
     assert_int_equal(pipe(said), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -104,12 +106,15 @@ static void test_worker(void **state)
         save_step_5(dir);
         _exit(0);
     }
-    assert_int_equal(train(e, est_stop_at_checkpoint_step_hook(e, 5, 0.01), said[1]), 5); /* it waited at step 5 */
+    assert_int_equal(train(trainer, est_stop_at_checkpoint_step_hook(e, 5, 0.01), said[1]),
+                     5); /* it waited at step 5 */
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_int_equal(close(said[0]) | close(said[1]), 0);
     est_estimator_free(e);
+    est_estimator_free(trainer);
     est_test_dir_remove(dir);
+    est_test_dir_remove(own);
 }
 
 static void test_refused(void **state)

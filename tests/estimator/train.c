@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "estimator/estimator.h"
 #include "support/estimator_test.h"
 
-static est_estimator *make(const char *dir, int64_t save_steps)
+static est_estimator *make_task(const char *dir, int64_t save_steps, const char *cluster)
 {
     est_estimator *e = NULL;
 
@@ -21,10 +22,15 @@ static est_estimator *make(const char *dir, int64_t save_steps)
         est_estimator_create(est_test_model,
                              EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
                                                                     .save_checkpoints_steps = save_steps,
-                                                                    .save_summary_steps = 10, .cluster_json = "{}")),
+                                                                    .save_summary_steps = 10, .cluster_json = cluster)),
                              &e),
         EST_OK);
     return e;
+}
+
+static est_estimator *make(const char *dir, int64_t save_steps)
+{
+    return make_task(dir, save_steps, "{}");
 }
 
 static int64_t saved_step(const char *dir)
@@ -72,6 +78,125 @@ static void test_input_ends(void **state)
     e = make(dir, 50);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
     assert_int_equal(saved_step(dir), 16); /* 2 passes of 64 rows in batches of 8 */
+    /* The next call begins the input anew, */
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
+    assert_int_equal(saved_step(dir), 32);
+    /* also when the last step had been saved before the end was known. */
+    est_estimator_free(e);
+    e = make(dir, 8);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
+    assert_int_equal(saved_step(dir), 64);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* The end mark is there when training has ended and while no other has begun. */
+typedef struct mark_watcher {
+    est_hook    hook;
+    const char *path;
+    int         runs;
+} mark_watcher;
+
+static est_status watch_mark(est_hook *hook, est_loop *loop)
+{
+    mark_watcher *w = EST_CONTAINER_OF(hook, mark_watcher, hook);
+
+    (void)loop;
+    assert_false(est_file_exists(w->path));
+    w->runs++;
+    return EST_OK;
+}
+
+static void test_end_mark(void **state)
+{
+    char           dir[64], path[96];
+    mark_watcher   w = { .hook = { .before_run = watch_mark }, .path = path };
+    est_estimator *e;
+    char          *text = NULL;
+    size_t         size;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/training_done", dir);
+    e = make(dir, 50);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3, .hooks = EST_HOOKS(&w.hook))),
+            EST_OK);
+        assert_true(est_file_exists(path));
+    }
+    assert_int_equal(w.runs, 6);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.steps = 3)), EST_INVALID_ARGUMENT); /* it did not begin */
+    assert_int_equal(est_file_read(path, &text, &size), EST_OK);
+    assert_int_equal(size, 2);
+    assert_memory_equal(text, "6\n", 2);
+    est_free(text);
+    assert_int_equal(est_file_remove(path), EST_OK);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 6)), EST_OK); /* skipped */
+    assert_true(est_file_exists(path));
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void test_clusters(void **state)
+{
+    static const char *const alone[] = {
+        "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
+        "{\"cluster\": {\"master\": [\"a:1\"]}, \"task\": {\"type\": \"master\", \"index\": 0}}",
+    };
+    static const char *const several[] = {
+        "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, "
+        "\"task\": {\"type\": \"chief\", \"index\": 0}}",
+        "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"]}, "
+        "\"task\": {\"type\": \"worker\", \"index\": 1}}",
+        "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
+    };
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
+        est_test_dir(dir);
+        e = make_task(dir, 50, alone[i]);
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_OK);
+        assert_int_equal(saved_step(dir), 3);
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
+    for (size_t i = 0; i < sizeof several / sizeof several[0]; i++) {
+        est_test_dir(dir);
+        e = make_task(dir, 50, several[i]);
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_UNIMPLEMENTED);
+        est_test_error_has("of a cluster of several");
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
+}
+
+static est_status note_context(const est_input_context *context, void *user, est_dataset **out)
+{
+    *(est_input_context *)user = *context;
+    return est_test_input(context, NULL, out);
+}
+
+/* A worker's place has no gaps even where the cluster's indices do, and jobs that do not train do not count. */
+static void test_pipeline(void **state)
+{
+    char              dir[64];
+    est_input_context context = { 0 };
+    est_dataset      *input   = NULL;
+    est_estimator    *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_task(dir, 50,
+                  "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": {\"1\": \"b:1\", \"4\": \"c:1\"}, "
+                  "\"ps\": [\"d:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 4}}");
+    assert_int_equal(est_estimator_input(e, EST_TRAIN, note_context, &context, 1, &input), EST_OK);
+    assert_int_equal(context.n_pipelines, 3);
+    assert_int_equal(context.pipeline, 2);
+    est_dataset_free(input);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -284,6 +409,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_and_max_steps),
         cmocka_unit_test(test_input_ends),
+        cmocka_unit_test(test_end_mark),
+        cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_pipeline),
         cmocka_unit_test(test_resume_is_exact),
         cmocka_unit_test(test_killed_and_resumed_is_exact),
         cmocka_unit_test(test_sigterm),
