@@ -5,7 +5,8 @@
  * An export is a directory <base>/<seconds since 1970> with saved_model.pb, variables/ and assets/, as TensorFlow Serving
  * and tf.saved_model.load read it. It appears under its name only when it is complete and was checked: the exported graph
  * is read back, run by this library on rows, and must give the model's own numbers. The rows are some of the batch that
- * the estimator trained or evaluated with last; features that had none, and estimators that did neither, get made up ones.
+ * the estimator trained or evaluated with last; features that had none, and estimators that did neither, get made up ones. A
+ * model that takes none of these goes out unchecked, with a warning.
  *
  * Threading: one thread at a time. */
 #ifndef ESTOC_EXPORTER_H

@@ -27,8 +27,8 @@ typedef struct est_run_config {
     int32_t             keep_checkpoint_max;    /* 0: 5; EST_OFF: keep all */
     double              keep_checkpoint_every_n_hours; /* 0: 10000 */
     int64_t             log_step_count_steps;          /* 0: 100; EST_OFF: none */
-    double              session_creation_timeout_secs; /* 0: 7200 */
-    int32_t             max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay */
+    double              session_creation_timeout_secs; /* 0: 7200; of a task that waits for its cluster */
+    int32_t             max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; of workers */
     bool                no_graph_def;                  /* true: no .meta beside checkpoints */
     int                 threads;           /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
     bool                check_numerics;    /* true: the node that first makes a NaN or infinity is named */
