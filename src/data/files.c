@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "data/stage.h"
 
-enum { STATE_NEXT = 1, STATE_PATH };
+enum { STATE_NEXT = 1, STATE_PATH, STATE_LAST };
 
 typedef struct files {
     est_dataset base;
@@ -117,13 +117,28 @@ static est_status files_save(est_iter *it, est_wire_writer *w)
 
     est_wire_put_i64(w, STATE_NEXT, own->next);
     if (own->next < own->n) est_wire_put_string(w, STATE_PATH, own->paths[own->next]);
+    if (own->next > 0) est_wire_put_string(w, STATE_LAST, own->paths[own->next - 1]);
     return EST_OK;
+}
+
+/* Whether file i is the one that it was; past the ends there is none, which `was` must say too. */
+static est_status check_file(const files_iter *own, int64_t i, est_str was)
+{
+    const char *is   = i >= 0 && i < own->n ? own->paths[i] : "";
+    size_t      size = strlen(is);
+
+    if (was.size == size && (size == 0 || memcmp(was.data, is, size) == 0)) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "of the files that match %s, number %" PRId64
+                    " was \"%.*s\" and is \"%s\" now: files were added or "
+                    "removed since the position was saved",
+                    ((const files *)own->base.dataset)->pattern, i, (int)was.size, was.size > 0 ? was.data : "", is);
 }
 
 static est_status files_restore(est_iter *it, est_str state)
 {
-    files_iter     *own = (files_iter *)it;
-    est_str         was = { 0 }, is = { 0 };
+    files_iter     *own  = (files_iter *)it;
+    est_str         path = { 0 }, last = { 0 };
     est_wire_reader r;
     est_wire_field  field;
     int64_t         next = 0;
@@ -131,17 +146,19 @@ static est_status files_restore(est_iter *it, est_str state)
     est_wire_reader_init(&r, "position of files", state.data, state.size);
     while (est_wire_next(&r, &field)) {
         if (field.number == STATE_NEXT) next = est_wire_i64(&r, &field);
-        if (field.number == STATE_PATH) was = est_wire_bytes(&r, &field);
+        if (field.number == STATE_PATH) path = est_wire_bytes(&r, &field);
+        if (field.number == STATE_LAST) last = est_wire_bytes(&r, &field);
     }
     EST_TRY(est_wire_finish(&r));
-    if (next >= 0 && next < own->n) is = (est_str){ own->paths[next], strlen(own->paths[next]) };
-    if (next < 0 || next > own->n || was.size != is.size || (is.size > 0 && memcmp(was.data, is.data, is.size) != 0)) {
+    if (next < 0 || next > own->n) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "of the files that match %s, number %" PRId64 " was \"%.*s\" and is \"%.*s\" now: files were "
-                        "added or removed since the position was saved",
-                        ((const files *)it->dataset)->pattern, next, (int)was.size, was.size > 0 ? was.data : "",
-                        (int)is.size, is.size > 0 ? is.data : "");
+                        "%" PRId64 " files were read, and only %" PRId64
+                        " match %s now: files were added or removed since "
+                        "the position was saved",
+                        next, own->n, ((const files *)it->dataset)->pattern);
     }
+    EST_TRY(check_file(own, next - 1, last)); /* which may still be open */
+    EST_TRY(check_file(own, next, path));
     own->next = next;
     return EST_OK;
 }

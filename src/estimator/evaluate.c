@@ -233,6 +233,7 @@ static est_status run(evaluation *e, est_metrics **out)
     int64_t    start = est_now_ns();
 
     EST_TRY(collect_hooks(e));
+    est_log_status(NULL); /* a trainer's progress would stand still meanwhile */
     log_time("Starting evaluation at %Y-%m-%dT%H:%M:%S");
     EST_TRY(open_loop(e, &loop));
     status = est_loop_run(loop);

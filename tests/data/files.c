@@ -130,8 +130,28 @@ static void test_files_that_come_and_go(void **state)
     restores(1, NULL, "a-2", "files were added or removed");
     restores(1, "z-0", NULL, NULL); /* the one after the position is the same */
     restores(3, "z-0", NULL, "number 3 was \"\" and is");
-    restores(3, NULL, "b-1", "number 3 was \"\" and is \"\" now");
+    restores(3, NULL, "b-1", "3 files were read, and only 2 match");
     restores(0, NULL, "b-1", NULL);
+}
+
+/* The last file that was handed out may still be open: it must be the same, too. */
+static void test_another_file(void **state)
+{
+    est_iterator *rows     = NULL;
+    est_tensor   *position = NULL;
+    est_field     path[1]  = { 0 };
+
+    (void)state;
+    rows = source_open(est_dataset_files(source_path("a-2")));
+    assert_int_equal(est_iterator_next(rows, path), EST_OK);
+    est_element_clear(path, 1);
+    assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+    est_iterator_free(rows);
+    rows = source_open(est_dataset_files(source_path("b-1")));
+    assert_int_equal(est_iterator_restore(rows, position), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "number 0 was"));
+    est_iterator_free(rows);
+    est_tensor_free(position);
 }
 
 static est_dataset *make(void)
@@ -153,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_directory_that_cannot_be_read),
         cmocka_unit_test(test_components),
         cmocka_unit_test(test_files_that_come_and_go),
+        cmocka_unit_test(test_another_file),
         cmocka_unit_test(test_memory_out),
     };
 
