@@ -242,6 +242,11 @@ static tool_exit find_kind(const char *path, int *kind)
     *kind = kind_of_name(slash != NULL ? slash + 1 : path);
     if (*kind < 0 && S_ISREG(info.st_mode)) *kind = kind_of_contents(path); /* a pipe can be read only once */
     if (*kind >= 0) return TOOL_OK;
+    if (strlen(path) > 6 && strcmp(path + strlen(path) - 6, ".pbtxt") == 0) {
+        tool_note(&tool_inspect,
+                  "%s is a graph in text form, to be read as it is; a checkpoint's .meta holds it in bytes", path);
+        return TOOL_FAILED;
+    }
     tool_note(&tool_inspect, "cannot tell what %s is: neither its name nor its first bytes say; use --as", path);
     return TOOL_FAILED;
 }

@@ -179,6 +179,8 @@ static void test_finding_out(void **state)
     TOOL_OUT(0, "0\n", "", "inspect", tool_path("anything"), "--count");
     tool_write_text("anything", "hello, this is a letter\n");
     TOOL_OUT(1, "", "cannot tell what ", "inspect", tool_path("anything"));
+    tool_write_text("graph.pbtxt", "node {\n}\n");
+    TOOL_OUT(1, "", "is a graph in text form", "inspect", tool_path("graph.pbtxt"));
     TOOL_OUT(1, "", "record 0 at byte 0", "inspect", tool_path("anything"), "--as", "tfrecord");
     assert_int_equal(mkdir(tool_path("empty"), 0700), 0);
     TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("empty"));
