@@ -3,7 +3,7 @@
  * range: equally spaced int64 numbers. */
 #include <inttypes.h>
 
-#include "data/stage.h"
+#include "data/state.h"
 
 typedef struct range {
     est_dataset base;
@@ -31,23 +31,17 @@ static est_status range_next(est_iter *it, est_element *out)
 
 static est_status range_save(est_iter *it, est_wire_writer *w)
 {
-    est_wire_put_i64(w, 1, ((range_iter *)it)->i);
+    est_state_put(w, &((range_iter *)it)->i, 1);
     return EST_OK;
 }
 
 static est_status range_restore(est_iter *it, est_str state)
 {
-    const range    *own = (const range *)it->dataset;
-    est_wire_reader r;
-    est_wire_field  field;
-    int64_t         i = 0;
+    const range *own = (const range *)it->dataset;
+    int64_t      i;
 
-    est_wire_reader_init(&r, "position of range", state.data, state.size);
-    while (est_wire_next(&r, &field)) {
-        if (field.number == 1) i = est_wire_i64(&r, &field);
-    }
-    EST_TRY(est_wire_finish(&r));
-    if (i < 0 || i > own->count) {
+    EST_TRY(est_state_parse(it, state, &i, 1));
+    if (i > own->count) {
         return est_fail(EST_INVALID_ARGUMENT, "element %" PRId64 " of a range of %" PRId64, i, own->count);
     }
     ((range_iter *)it)->i = i;

@@ -3,7 +3,7 @@
  * slices: the rows of tensors in memory, as views. */
 #include <inttypes.h>
 
-#include "data/stage.h"
+#include "data/state.h"
 
 typedef struct slices {
     est_dataset  base;
@@ -37,23 +37,17 @@ static est_status slices_next(est_iter *it, est_element *out)
 
 static est_status slices_save(est_iter *it, est_wire_writer *w)
 {
-    est_wire_put_i64(w, 1, ((slices_iter *)it)->row);
+    est_state_put(w, &((slices_iter *)it)->row, 1);
     return EST_OK;
 }
 
 static est_status slices_restore(est_iter *it, est_str state)
 {
-    const slices   *own = (const slices *)it->dataset;
-    est_wire_reader r;
-    est_wire_field  field;
-    int64_t         row = 0;
+    const slices *own = (const slices *)it->dataset;
+    int64_t       row;
 
-    est_wire_reader_init(&r, "position of slices", state.data, state.size);
-    while (est_wire_next(&r, &field)) {
-        if (field.number == 1) row = est_wire_i64(&r, &field);
-    }
-    EST_TRY(est_wire_finish(&r));
-    if (row < 0 || row > own->n_rows) {
+    EST_TRY(est_state_parse(it, state, &row, 1));
+    if (row > own->n_rows) {
         return est_fail(EST_INVALID_ARGUMENT, "row %" PRId64 " of tensors with %" PRId64 " rows", row, own->n_rows);
     }
     ((slices_iter *)it)->row = row;

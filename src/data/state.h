@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What many stages have in their saved positions: a few counts, as fields 1 to n of the message, and errors that wait to
- * be raised in their place. */
+ * What many stages have in their saved positions: a few counts, as fields 1 to n of the message, and the errors of
+ * rows that were left out and wait to be counted in their place. */
 #ifndef EST_DATA_STATE_H
 #define EST_DATA_STATE_H
 
