@@ -28,8 +28,6 @@
 #include "train/lock.h"
 #include "train/summary_writer.h"
 
-#define DONE_FILE "training_done"
-
 typedef struct training {
     est_estimator           *estimator;
     const est_train_options *options;
@@ -168,7 +166,7 @@ static est_status clear_done(training *t)
     est_status status;
 
     if (!t->estimator->task->is_chief) return EST_OK;
-    est_strbuf_printf(&path, "%s/" DONE_FILE, t->estimator->model_dir);
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
     status = est_strbuf_status(&path);
     if (status == EST_OK) {
         t->was_done = est_file_exists(est_strbuf_text(&path));
@@ -186,7 +184,7 @@ static est_status mark_done(const training *t, int64_t step)
 
     if (!t->estimator->task->is_chief) return EST_OK;
     snprintf(text, sizeof text, "%" PRId64 "\n", step);
-    est_strbuf_printf(&path, "%s/" DONE_FILE, t->estimator->model_dir);
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
     status = est_strbuf_status(&path);
     if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
     est_strbuf_clear(&path);

@@ -23,7 +23,6 @@
 #include "train/lock.h"
 #include "train/timer.h"
 
-#define DONE_FILE        "training_done"
 #define WARN_AGAIN_SECS  600 /* between two warnings that there is nothing to evaluate */
 #define LOOK_AGAIN_SECS  1.0 /* between two looks for the end while waiting for the next evaluation */
 #define THROTTLE_DEFAULT 600
@@ -59,7 +58,7 @@ static bool is_done(const est_estimator *estimator)
     char       holder[300];
     bool       done;
 
-    est_strbuf_printf(&path, "%s/" DONE_FILE, estimator->model_dir);
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
     done = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
     est_strbuf_clear(&path);
     if (!done) return false;
