@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc convert`: text files to TFRecord files of Examples. Everything is written under temporary names; only when all
- * of it is complete do the files get their names, so that a failure leaves what was there before. */
+ * `estoc convert`: text files to TFRecord files of Examples. The formats have their readers
+ * in files of their own. */
 #include "convert.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "command.h"
 #include "output.h"
 
-#define SHARDS_MAX    10000
 #define SHARD_BUFFER  ((size_t)64 << 10) /* of each file when there are several */
 #define PROGRESS_ROWS 65536
 
@@ -51,8 +45,7 @@ static const tool_option options[] = {
     { "delimiter",   OPTION_DELIMITER,   "CHAR",    "csv: between fields; default: a comma, a tab for .tsv" },
     { "na",          OPTION_NA,          "VALUE",   "csv: a field with this text is left out of the Example" },
     { "compression", OPTION_COMPRESSION, "KIND",    "of the output: none (default), gzip or zlib", kind_names },
-    { "shards",      OPTION_SHARDS,      "N",       "write N files and deal the rows out in turn: x.tfrecord is\n"
-                                                    "x-00000-of-0000N.tfrecord and so on, x is x-00000-of-0000N" },
+    { "shards",      OPTION_SHARDS,      "N",       TOOL_SHARDS_HELP },
     { "skip-bad",    OPTION_SKIP_BAD,    "N",       "go on without bad rows, as long as there are at most N;\n"
                                                     "default: 0" },
     TOOL_COMMON_OPTIONS
@@ -72,7 +65,7 @@ est_status convert_emit(convert_job *job)
     est_str bytes;
 
     EST_TRY(est_example_serialize(job->example, &bytes));
-    EST_TRY(est_tfrecord_write(job->outputs[job->n_records % job->n_outputs].writer, bytes.data, bytes.size));
+    EST_TRY(est_tfrecord_write(job->writers[job->n_records % job->files.n], bytes.data, bytes.size));
     est_example_reset(job->example);
     job->n_records++;
     return EST_OK;
@@ -87,192 +80,50 @@ est_status convert_bad_row(convert_job *job, est_status status)
     return est_fail_context(status, "more than %" PRId64 " bad rows, the last", job->skip_bad);
 }
 
-/* --- signals ---------------------------------------------------------------------------------------------------- */
-
-static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
-
-#define N_STOP_SIGNALS ((int)(sizeof stop_signals / sizeof stop_signals[0]))
-
-/* What a signal has to remove; changed only before signals are caught and while they are blocked. */
-static const convert_output *temporaries;
-static int                   n_temporaries;
-static const char           *stop_text;
-
-/* Removes the temporary files, wherever the job is, and ends the process as the signal would have. */
-static void stop(int signal_number)
-{
-    for (int i = 0; i < n_temporaries; i++) {
-        if (temporaries[i].temp != NULL) unlink(temporaries[i].temp);
-    }
-    if (n_temporaries > 0) (void)!write(STDERR_FILENO, stop_text, strlen(stop_text)); /* who cannot hear it does not */
-    raise(signal_number); /* its old action is back; it comes when this function returns */
-}
-
-static void catch_signals(const convert_job *job)
-{
-    struct sigaction action = { .sa_handler = stop, .sa_flags = (int)SA_RESETHAND }, old;
-
-    temporaries   = job->outputs;
-    n_temporaries = job->n_outputs;
-    stop_text     = &"\nestoc convert: stopped; nothing was written\n"[job->progress ? 0 : 1]; /* after its line */
-    for (int i = 0; i < N_STOP_SIGNALS; i++) sigaddset(&action.sa_mask, stop_signals[i]);
-    for (int i = 0; i < N_STOP_SIGNALS; i++) {
-        if (sigaction(stop_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
-            sigaction(stop_signals[i], &action, NULL);
-        }
-    }
-}
-
-/* SIG_BLOCK: signals wait until SIG_UNBLOCK. */
-static void hold_signals(int how)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (int i = 0; i < N_STOP_SIGNALS; i++) sigaddset(&set, stop_signals[i]);
-    pthread_sigmask(how, &set, NULL);
-}
-
 /* --- outputs ---------------------------------------------------------------------------------------------------- */
-
-/* "a/train.tfrecord" to "a/train-00003-of-00010.tfrecord". */
-static est_status shard_path(const convert_job *job, int i, char **out)
-{
-    const char *slash  = strrchr(job->out, '/');
-    const char *suffix = strstr(slash != NULL ? slash : job->out, ".tfrecord");
-    est_strbuf  path   = { 0 };
-
-    if (job->n_shards == 0) {
-        est_strbuf_append(&path, job->out);
-    } else {
-        if (suffix == NULL) suffix = job->out + strlen(job->out);
-        est_strbuf_printf(&path, "%.*s-%05d-of-%05d%s", (int)(suffix - job->out), job->out, i, (int)job->n_shards,
-                          suffix);
-    }
-    return est_strbuf_take(&path, out);
-}
-
-static bool is_same_file(const struct stat *a, const char *b)
-{
-    struct stat info;
-
-    return stat(b, &info) == 0 && a->st_dev == info.st_dev && a->st_ino == info.st_ino;
-}
-
-/* Makes sure that what is at *path may be replaced. A symbolic link is followed, so that its target is replaced. */
-static est_status check_output(const convert_job *job, char **path)
-{
-    struct stat info, target;
-    char       *real;
-
-    if (lstat(*path, &info) != 0) return EST_OK; /* not there; any other reason creating the file will tell */
-    if (stat(*path, &target) != 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s: is a symbolic link to nothing; remove it, or name its target",
-                        *path);
-    }
-    if (!S_ISREG(target.st_mode)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: is there and is not a regular file; the output replaces what is there", *path);
-    }
-    for (int i = 0; i < job->n_inputs; i++) {
-        if (is_same_file(&target, job->inputs[i])) {
-            return est_fail(EST_INVALID_ARGUMENT, "%s is input and output", *path);
-        }
-    }
-    if (!S_ISLNK(info.st_mode)) return EST_OK;
-    real = realpath(*path, NULL);
-    if (real == NULL) {
-        return est_fail(est_status_from_errno(errno), "%s: cannot be followed: %s", *path, strerror(errno));
-    }
-    est_free(*path);
-    *path = est_strdup(real);
-    free(real); /* not est_free: it came from the C library */
-    return *path != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of the outputs");
-}
-
-static est_status name_outputs(convert_job *job)
-{
-    int n = job->n_shards > 0 ? (int)job->n_shards : 1;
-
-    job->outputs = est_zalloc((size_t)n * sizeof *job->outputs);
-    if (job->outputs == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", n);
-    while (job->n_outputs < n) {
-        convert_output *out = &job->outputs[job->n_outputs++]; /* counted first: what it has is given back */
-
-        EST_TRY(shard_path(job, job->n_outputs - 1, &out->path));
-        EST_TRY(check_output(job, &out->path));
-        EST_TRY(est_file_temp_name(out->path, &out->temp));
-    }
-    return EST_OK;
-}
 
 static est_status open_outputs(convert_job *job)
 {
-    size_t buffer = job->n_outputs > 1 ? SHARD_BUFFER : 0;
+    size_t buffer = job->files.n > 1 ? SHARD_BUFFER : 0;
 
-    for (int i = 0; i < job->n_outputs; i++) {
-        EST_TRY(est_tfrecord_create(job->outputs[i].temp,
+    job->writers = est_zalloc((size_t)job->files.n * sizeof *job->writers);
+    if (job->writers == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", job->files.n);
+    }
+    for (int i = 0; i < job->files.n; i++) {
+        EST_TRY(est_tfrecord_create(job->files.list[i].temp,
                                     EST_TFRECORD_WRITE(.compression = job->compression, .buffer_bytes = buffer),
-                                    &job->outputs[i].writer));
+                                    &job->writers[i]));
     }
     return EST_OK;
 }
 
-static est_status rename_outputs(convert_job *job)
+static est_status finish_outputs(convert_job *job)
 {
-    for (int i = 0; i < job->n_outputs; i++) {
-        EST_TRY(est_file_commit(job->outputs[i].temp, job->outputs[i].path));
-        est_free(job->outputs[i].temp);
-        job->outputs[i].temp = NULL;
-    }
-    return EST_OK;
-}
+    for (int i = 0; i < job->files.n; i++) {
+        est_tfrecord_writer *writer = job->writers[i];
 
-static est_status commit_outputs(convert_job *job)
-{
-    est_status status;
-
-    for (int i = 0; i < job->n_outputs; i++) {
-        est_tfrecord_writer *writer = job->outputs[i].writer;
-
-        job->outputs[i].writer = NULL;
+        job->writers[i] = NULL;
         EST_TRY(est_tfrecord_finish(writer));
     }
-    hold_signals(SIG_BLOCK);
-    status = rename_outputs(job);
-    if (status == EST_OK) n_temporaries = 0;
-    hold_signals(SIG_UNBLOCK);
-    return status;
+    return tool_files_commit(&job->files);
 }
 
-/* Removes what was not committed. */
 static void close_outputs(convert_job *job)
 {
-    hold_signals(SIG_BLOCK);
-    for (int i = 0; i < job->n_outputs; i++) {
-        convert_output *out = &job->outputs[i];
-
-        est_tfrecord_abandon(out->writer);
-        if (out->temp != NULL) unlink(out->temp);
-        est_free(out->temp);
-        est_free(out->path);
-    }
-    est_free(job->outputs);
-    n_temporaries = 0;
-    hold_signals(SIG_UNBLOCK);
+    for (int i = 0; job->writers != NULL && i < job->files.n; i++) est_tfrecord_abandon(job->writers[i]);
+    est_free(job->writers);
+    tool_files_close(&job->files);
 }
 
 /* --- the report ------------------------------------------------------------------------------------------------- */
 
 static est_status report_json(const convert_job *job, est_strbuf *line)
 {
-    est_strbuf_printf(line, "{\"records\": %" PRId64 ", \"bad_rows\": %" PRId64 ", \"columns\": [%s], \"files\": [",
+    est_strbuf_printf(line, "{\"records\": %" PRId64 ", \"bad_rows\": %" PRId64 ", \"columns\": [%s], \"files\": ",
                       job->n_records, job->n_bad, est_strbuf_text(&job->report));
-    for (int i = 0; i < job->n_outputs; i++) {
-        if (i > 0) est_strbuf_append(line, ", ");
-        tool_append_json_text(line, job->outputs[i].path);
-    }
-    est_strbuf_append(line, "]}\n");
+    tool_files_append_json(&job->files, line);
+    est_strbuf_append(line, "}\n");
     return tool_write(line);
 }
 
@@ -280,8 +131,8 @@ static est_status report_text(const convert_job *job, est_strbuf *line)
 {
     est_strbuf_append(line, est_strbuf_text(&job->report));
     est_strbuf_printf(line, "%" PRId64 " records in ", job->n_records);
-    if (job->n_outputs > 1) est_strbuf_printf(line, "%d files, the first is ", job->n_outputs);
-    est_strbuf_printf(line, "%s\n", job->outputs[0].path);
+    tool_files_append_text(&job->files, line);
+    est_strbuf_append(line, "\n");
     return tool_write(line);
 }
 
@@ -308,7 +159,7 @@ static est_status convert(convert_job *job, int from)
     if (status == EST_OK) status = open_outputs(job);
     if (status == EST_OK) status = from == FROM_CSV ? convert_csv(job) : convert_libsvm(job);
     if (job->progress && job->n_rows >= PROGRESS_ROWS) fprintf(stderr, "\r%" PRId64 " rows\n", job->n_rows);
-    if (status == EST_OK) status = commit_outputs(job);
+    if (status == EST_OK) status = finish_outputs(job);
     if (status == EST_OK) status = report(job);
     est_example_free(job->example);
     est_strbuf_clear(&job->first_bad);
@@ -373,7 +224,7 @@ static tool_exit check_job(convert_job *job, int *from)
 
         if (code != TOOL_OK) return code;
     }
-    status = name_outputs(job);
+    status = tool_files_name(&job->files, job->out, job->n_shards, job->inputs, job->n_inputs);
     if (status == EST_INVALID_ARGUMENT) return tool_usage(&tool_convert, "%s", est_error_message());
     return status == EST_OK ? TOOL_OK : tool_failed(&tool_convert, status);
 }
@@ -407,11 +258,7 @@ static bool read_option(convert_job *job, int id, const char *value, int *from)
         if (i < 0) return false;
         job->compression = kinds[i];
         return true;
-    case OPTION_SHARDS:
-        if (!tool_count(&tool_convert, "shards", value, &job->n_shards)) return false;
-        if (job->n_shards >= 1 && job->n_shards <= SHARDS_MAX) return true;
-        tool_usage(&tool_convert, "--shards takes a number from 1 to %d, not %s", SHARDS_MAX, value);
-        return false;
+    case OPTION_SHARDS: return tool_shards(&tool_convert, value, &job->n_shards);
     case OPTION_SKIP_BAD: return tool_count(&tool_convert, "skip-bad", value, &job->skip_bad);
     default: job->json = true; return true;
     }
@@ -434,7 +281,7 @@ static tool_exit run(int argc, char **argv)
     if (code == TOOL_OK) {
         est_status status;
 
-        catch_signals(&job);
+        tool_files_catch_signals(&job.files, &tool_convert, job.progress);
         status = convert(&job, from);
         if (status != EST_OK) code = tool_failed(&tool_convert, status);
     }

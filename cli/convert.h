@@ -11,11 +11,7 @@
 #include "base/strbuf.h"
 #include "estoc/example.h"
 #include "estoc/tfrecord.h"
-
-typedef struct convert_output {
-    char                *path, *temp; /* the temporary name, NULL once the file has its own */
-    est_tfrecord_writer *writer;
-} convert_output;
+#include "files.h"
 
 typedef struct convert_job {
     char *const    *inputs;
@@ -31,14 +27,14 @@ typedef struct convert_job {
     bool            json;
     bool            progress;
 
-    convert_output *outputs;
-    int             n_outputs;
-    est_example    *example; /* the row under construction */
-    int64_t         n_rows;  /* read, bad ones included */
-    int64_t         n_records;
-    int64_t         n_bad;
-    est_strbuf      first_bad; /* what was wrong with it */
-    est_strbuf      report;    /* what the reader found out about columns: rows of a table, or JSON */
+    tool_files            files;
+    est_tfrecord_writer **writers; /* of each, NULL once it is finished */
+    est_example          *example; /* the row under construction */
+    int64_t               n_rows;  /* read, bad ones included */
+    int64_t               n_records;
+    int64_t               n_bad;
+    est_strbuf            first_bad; /* what was wrong with it */
+    est_strbuf            report;    /* what the reader found out about columns: rows of a table, or JSON */
 } convert_job;
 
 /* EST_INVALID_ARGUMENT when job->columns is not written as it should be. */
