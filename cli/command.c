@@ -111,6 +111,25 @@ const char *tool_nearest(const char *word, const char *const *names, size_t n)
     return nearest;
 }
 
+void tool_nearest_first(const char *word, const char **names, size_t n, size_t n_first)
+{
+    for (size_t i = 0; i < n && i < n_first; i++) {
+        size_t      best = i, best_distance = SIZE_MAX;
+        const char *name;
+
+        for (size_t j = i; j < n; j++) {
+            size_t d = distance(word, names[j]);
+
+            if (d >= best_distance) continue;
+            best          = j;
+            best_distance = d;
+        }
+        name = names[best];
+        memmove(&names[i + 1], &names[i], (best - i) * sizeof *names); /* the others keep their order */
+        names[i] = name;
+    }
+}
+
 const char *tool_suggestion(const char *nearest)
 {
     static char text[WORD_MAX + 32];

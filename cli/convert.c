@@ -27,6 +27,7 @@ enum {
     OPTION_COLUMNS,
     OPTION_NO_HEADER,
     OPTION_DELIMITER,
+    OPTION_TRIM,
     OPTION_NA,
     OPTION_COMPRESSION,
     OPTION_SHARDS,
@@ -43,6 +44,7 @@ static const tool_option options[] = {
                                                     "bytes or string (the same); without a type it is found out" },
     { "no-header",   OPTION_NO_HEADER,   NULL,      "csv: the first line is a row; --columns names all fields" },
     { "delimiter",   OPTION_DELIMITER,   "CHAR",    "csv: between fields; default: a comma, a tab for .tsv" },
+    { "trim",        OPTION_TRIM,        NULL,      "csv: blanks around fields are not part of them" },
     { "na",          OPTION_NA,          "VALUE",   "csv: a field with this text is left out of the Example" },
     { "compression", OPTION_COMPRESSION, "KIND",    "of the output: none (default), gzip or zlib", kind_names },
     { "shards",      OPTION_SHARDS,      "N",       TOOL_SHARDS_HELP },
@@ -215,8 +217,8 @@ static tool_exit check_job(convert_job *job, int *from)
         return tool_usage(&tool_convert, "--no-header needs --columns, which names the fields");
     }
     if (*from < 0 && find_format(job, from) != TOOL_OK) return TOOL_USAGE;
-    if (*from == FROM_LIBSVM && (job->columns != NULL || job->na != NULL || job->delimiter != 0)) {
-        return tool_usage(&tool_convert, "--columns, --no-header, --delimiter and --na are for csv");
+    if (*from == FROM_LIBSVM && (job->columns != NULL || job->na != NULL || job->delimiter != 0 || job->trim)) {
+        return tool_usage(&tool_convert, "--columns, --no-header, --delimiter, --trim and --na are for csv");
     }
     if (convert_csv_check(job) != EST_OK) return tool_usage(&tool_convert, "%s", est_error_message());
     for (int i = 0; i < job->n_inputs; i++) {
@@ -252,6 +254,7 @@ static bool read_option(convert_job *job, int id, const char *value, int *from)
     case OPTION_COLUMNS: job->columns = value; return true;
     case OPTION_NO_HEADER: job->no_header = true; return true;
     case OPTION_DELIMITER: return read_delimiter(value, &job->delimiter);
+    case OPTION_TRIM: job->trim = true; return true;
     case OPTION_NA: job->na = value; return true;
     case OPTION_COMPRESSION:
         i = tool_option_choice(&tool_convert, id, value);
@@ -296,7 +299,8 @@ const tool_command tool_convert = {
     .description =
         "A row of CSV becomes an Example with a feature of one value for each column. The first line of a file\n"
         "names its columns; they are taken by name, so the files may have them in different orders. Fields may\n"
-        "stand in double quotes, and then hold delimiters and line breaks. A column without a given type is\n"
+        "stand in double quotes, and then hold delimiters and line breaks; blanks around fields belong to them,\n"
+        "but with --trim only those inside quotes do. A column without a given type is\n"
         "int64 if all its values are, else float if all are numbers, else bytes; to find out, the files are\n"
         "read twice. Integers that do not fit int64 make a column float, which rounds them; that is warned\n"
         "about. An empty field of a column of numbers is left out of the Example, and so is a field equal to\n"

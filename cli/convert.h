@@ -20,7 +20,8 @@ typedef struct convert_job {
     const char     *columns; /* "age:int64,name:string"; NULL: all, with types found out */
     bool            no_header;
     char            delimiter; /* 0: a comma, a tab for .tsv */
-    const char     *na;        /* NULL: none */
+    bool            trim;
+    const char     *na; /* NULL: none */
     est_compression compression;
     int64_t         n_shards; /* 0: one file, not numbered */
     int64_t         skip_bad;

@@ -17,6 +17,7 @@
 
 #define SHOWN_MAX   40                /* characters of a bad field in a message */
 #define SCRATCH_MAX ((size_t)1 << 20) /* bytes of fields of earlier rows that are kept */
+#define NAMES_SHOWN 8                 /* of the columns that there are, when one is not */
 
 typedef enum column_type { TYPE_UNKNOWN, TYPE_I64, TYPE_F32, TYPE_BYTES } column_type;
 
@@ -43,6 +44,7 @@ typedef struct csv {
     est_str     *fields; /* of the row; room for so many */
     size_t       fields_room;
     est_arena   *scratch; /* fields that had doubled quotes */
+    int64_t      n_na;    /* fields that were --na */
 } csv;
 
 typedef est_status (*visit_fn)(csv *c, const est_str *fields);
@@ -50,6 +52,11 @@ typedef est_status (*visit_fn)(csv *c, const est_str *fields);
 static bool same_text(est_str a, const char *b)
 {
     return a.size == strlen(b) && (a.size == 0 || memcmp(a.data, b, a.size) == 0);
+}
+
+static bool is_na(const csv *c, est_str field)
+{
+    return c->job->na != NULL && same_text(field, c->job->na);
 }
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
@@ -64,7 +71,7 @@ static est_status split(csv *c, est_str row, size_t *n)
     for (;;) {
         est_str *more;
 
-        EST_TRY(est_csv_split(row, c->delimiter, &c->scratch, c->fields, c->fields_room, n));
+        EST_TRY(est_csv_split(row, c->delimiter, c->job->trim, &c->scratch, c->fields, c->fields_room, n));
         if (*n <= c->fields_room) return EST_OK;
         more = est_realloc(c->fields, *n * sizeof *more);
         if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", *n);
@@ -128,9 +135,24 @@ static est_status parse_columns(csv *c, const char *text)
     }
 }
 
+/* A name that is a number is more likely the value of a row. */
+static void note_number(const csv *c, est_str name)
+{
+    est_strbuf shown = { 0 };
+
+    tool_append_printable(&shown, name, SHOWN_MAX);
+    tool_note(&tool_convert,
+              "%s:1: a column is called \"%s\": when this is no header but a row, give --no-header and --columns",
+              est_lines_path(c->lines), est_strbuf_text(&shown));
+    est_strbuf_clear(&shown);
+}
+
 /* All names of a header are columns. */
 static est_status take_header(csv *c, const est_str *names, size_t n)
 {
+    bool  noted = false;
+    float number;
+
     for (size_t i = 0; i < n; i++) {
         if (names[i].size == 0) {
             return est_fail(EST_INVALID_ARGUMENT,
@@ -140,8 +162,44 @@ static est_status take_header(csv *c, const est_str *names, size_t n)
             return est_fail(EST_INVALID_ARGUMENT, "the name of field %zu of the header is not UTF-8", i + 1);
         }
         EST_TRY(add_column(c, names[i], TYPE_UNKNOWN));
+        if (noted || est_number_f32(names[i].data, names[i].size, &number) != EST_NUMBER_OK) continue;
+        note_number(c, names[i]);
+        noted = true;
     }
     return EST_OK;
+}
+
+/* Appends the names of a header, those first that look most like `wanted`. */
+static void append_names(est_strbuf *out, const char *wanted, const est_str *names, size_t n)
+{
+    est_arena   *arena = est_arena_create();
+    const char **list  = arena != NULL ? est_arena_alloc(arena, n * sizeof *list) : NULL;
+    bool         ok    = list != NULL;
+
+    for (size_t i = 0; i < n && ok; i++) {
+        list[i] = est_arena_printf(arena, "%.*s", (int)names[i].size, names[i].data);
+        ok      = list[i] != NULL;
+    }
+    if (ok) tool_nearest_first(wanted, list, n, NAMES_SHOWN);
+    for (size_t i = 0; i < n && i < NAMES_SHOWN; i++) {
+        est_strbuf_append(out, i > 0 ? ", \"" : "\"");
+        if (ok) tool_append_printable(out, (est_str){ list[i], strlen(list[i]) }, SHOWN_MAX);
+        est_strbuf_append(out, "\"");
+    }
+    if (n > NAMES_SHOWN) est_strbuf_printf(out, " and %zu more", n - NAMES_SHOWN);
+    est_arena_free(arena);
+}
+
+static est_status no_column(const char *wanted, const est_str *names, size_t n)
+{
+    est_strbuf there = { 0 };
+    est_status status;
+
+    append_names(&there, wanted, names, n);
+    status = est_fail(EST_INVALID_ARGUMENT, "the header has no column \"%s\", only %s%s", wanted,
+                      est_strbuf_text(&there), n == 1 ? "; is the --delimiter right?" : "");
+    est_strbuf_clear(&there);
+    return status;
 }
 
 /* Finds the fields of the columns in a header. */
@@ -156,10 +214,9 @@ static est_status match_header(csv *c, const est_str *names, size_t n)
             at->field = i;
             found++;
         }
-        if (found != 1) {
-            return est_fail(EST_INVALID_ARGUMENT, "the header has %s column \"%s\"%s",
-                            found == 0 ? "no" : "more than one", at->name,
-                            found == 0 && n == 1 ? "; is the --delimiter right?" : "");
+        if (found == 0) return no_column(at->name, names, n);
+        if (found > 1) {
+            return est_fail(EST_INVALID_ARGUMENT, "the header has more than one column \"%s\"", at->name);
         }
     }
     c->n_fields = n;
@@ -217,7 +274,7 @@ static est_status visit_file(csv *c, visit_fn visit, bool count)
 static est_status visit_files(csv *c, visit_fn visit, bool count)
 {
     for (int i = 0; i < c->job->n_inputs; i++) {
-        est_lines_read_options options = { .quoted = true, .delimiter = c->job->delimiter };
+        est_lines_read_options options = { .quoted = true, .delimiter = c->job->delimiter, .trim = c->job->trim };
         est_status             status;
 
         if (options.delimiter == 0) options.delimiter = convert_has_ending(c->job->inputs[i], ".tsv") ? '\t' : ',';
@@ -251,7 +308,7 @@ static est_status look_at_row(csv *c, const est_str *fields)
         int64_t i64;
         float   f32;
 
-        if (field.size == 0 || (c->job->na != NULL && same_text(field, c->job->na))) continue;
+        if (field.size == 0 || is_na(c, field)) continue;
         at->has_value = true;
         if (!at->not_i64) {
             est_number_result result = est_number_i64(field.data, field.size, &i64);
@@ -332,8 +389,7 @@ static est_status set_field(csv *c, const column *at, est_str field)
 
 static bool is_missing(const csv *c, const column *at, est_str field)
 {
-    if (c->job->na != NULL && same_text(field, c->job->na)) return true;
-    return field.size == 0 && at->type != TYPE_BYTES;
+    return is_na(c, field) || (field.size == 0 && at->type != TYPE_BYTES);
 }
 
 static est_status convert_fields(csv *c, const est_str *fields)
@@ -350,7 +406,10 @@ static est_status convert_fields(csv *c, const est_str *fields)
         return status;
     }
     for (size_t k = 0; k < c->n_columns; k++) {
-        c->columns[k].n_missing += is_missing(c, &c->columns[k], fields[c->columns[k].field]);
+        est_str field = fields[c->columns[k].field];
+
+        c->columns[k].n_missing += is_missing(c, &c->columns[k], field);
+        c->n_na += is_na(c, field);
     }
     return convert_emit(c->job);
 }
@@ -405,6 +464,10 @@ est_status convert_csv(convert_job *job)
     if (status == EST_OK) status = find_types(&c);
     if (status == EST_OK) status = visit_files(&c, convert_fields, true);
     if (status == EST_OK) report(&c);
+    if (status == EST_OK && job->na != NULL && job->n_records > 0 && c.n_na == 0) {
+        tool_note(&tool_convert, "no field is \"%s\", which --na names%s", job->na,
+                  job->trim ? "" : " (with --trim blanks around it do not matter)");
+    }
     clear(&c);
     return status;
 }

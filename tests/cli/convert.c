@@ -118,6 +118,41 @@ static void test_types(void **state)
     CONVERTS("a,b\n?,1\n2,?\n", "{\"b\": [1]}\n{\"a\": [2]}\n", "--na", "?");
 }
 
+static void test_trim(void **state)
+{
+    (void)state;
+    CONVERTS("a , b\n 1 ,\" x \" \n\t? , y z\n", "{\"a\": [1], \"b\": [\" x \"]}\n{\"b\": [\"y z\"]}\n", "--trim",
+             "--na", "?");
+    CONVERTS("a;b\n 1;  \"x\n;y\"\n", "{\"a\": [1], \"b\": [\"x\\n;y\"]}\n", "--trim", "--delimiter", ";");
+    CONVERTS("a,b\n 1 , x\n", "{\"a\": [1], \"b\": [\" x\"]}\n", "--json"); /* only numbers may have blanks */
+}
+
+/* Converts a text and looks for a part of the messages; "": there must be none. */
+#define NOTES(text, part, ...)                                                                                         \
+    do {                                                                                                               \
+        tool_run run_;                                                                                                 \
+                                                                                                                       \
+        tool_write_text("in.csv", text);                                                                               \
+        run_ = TOOL(0, "convert", tool_path("in.csv"), "-o", tool_path("out.tfrecord"), __VA_ARGS__);                  \
+        if (part[0] == '\0') tool_expect_text(run_.err, "", "standard error");                                         \
+        tool_expect_part(run_.err, part, "standard error");                                                            \
+        tool_run_free(&run_);                                                                                          \
+    } while (0)
+
+/* What is probably a mistake is said, once, and done all the same. */
+static void test_warnings(void **state)
+{
+    (void)state;
+    NOTES("a,5.1,-3\n1,2,3\n",
+          "in.csv:1: a column is called \"5.1\": when this is no header but a row, give --no-header", "--json");
+    NOTES("a,b1,1st\n1,2,3\n", "", "--json");
+    NOTES("5.1,-3\n1,2\n", "", "--no-header", "--columns", "a,b");
+    NOTES("a,b\n1,NA \n2,x\n", "no field is \"NA\", which --na names (with --trim blanks", "--na", "NA");
+    NOTES("a,b\n1,NA \n2,x\n", "", "--na", "NA", "--trim");
+    NOTES("a,b\n1,NA\n2,x\n", "no field is \"NA\"", "--na", "NA", "--columns", "a");
+    NOTES("a,b\n", "", "--na", "NA"); /* nothing to find it in */
+}
+
 /* Several files with their columns in different orders, plain and compressed; the names say the format. */
 static void test_inputs(void **state)
 {
@@ -185,7 +220,11 @@ static void test_bad_rows(void **state)
         { "a,b\n1,2\n\"x\"y,2\n", "a,b", "bad.csv:3: field 1: \"x\" is followed by more after its quote" },
         { "a,b\n1,2\nx\"y\",2\n", "a,b", "bad.csv:3: field 1: \"x\"y\"\" has a quote inside" },
         { "a,b\n1,2\n1,x\ry\n", "a,b", "bad.csv:3: field 2: \"x?y\" has a line break outside quotes" },
-        { "a,b\n1,2\n", "a,c", "bad.csv:1: the header has no column \"c\"" },
+        { "a,b\n1,2\n", "a,c", "bad.csv:1: the header has no column \"c\", only \"a\", \"b\"" },
+        { "id,name,age\n1,2,3\n", "Age", "the header has no column \"Age\", only \"age\", \"id\", \"name\"" },
+        { "a,b,c,d,e,f,g,h,i,price\n", "prize",
+          "only \"price\", \"e\", \"i\", \"a\", \"b\", \"c\", \"d\", \"f\" and 2 more" },
+        { "a;b\n1;2\n", "a", "only \"a;b\"; is the --delimiter right?" },
         { "a,a\n1,2\n", "a", "bad.csv:1: the header has more than one column \"a\"" },
         { "", "a", "bad.csv: is empty; a header is expected" },
     };
@@ -485,6 +524,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv_round_trip),
         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_integers_that_do_not_fit),
         cmocka_unit_test(test_inputs),
         cmocka_unit_test(test_names),
