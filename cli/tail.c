@@ -243,6 +243,16 @@ static void find_standing(tail_standing *s, const char *dir)
     note_failure(s, find_exports(s, dir));
 }
 
+/* Nothing of a run is there, not even one that has just begun. */
+static bool is_nothing(const tail_standing *s)
+{
+    int n_files = 0;
+
+    for (int i = 0; i < s->n_scalars; i++) n_files += s->scalars[i].n_files;
+    return s->trainer[0] == '\0' && !s->is_done && s->latest[0] == '\0' && s->state.n_paths == 0 && n_files == 0 &&
+           s->n_exports == 0 && !s->is_damaged;
+}
+
 static void clear(tail_standing *s)
 {
     est_checkpoint_state_clear(&s->state);
@@ -257,13 +267,29 @@ static void clear(tail_standing *s)
     est_free(s->exports);
 }
 
+static tool_exit print(const tail_standing *s, const char *dir, bool json)
+{
+    double     now = (double)est_wall_ns() * 1e-9;
+    est_status status;
+
+    if (is_nothing(s)) {
+        tool_note(&tool_tail,
+                  "%s has no run: there is no trainer at work, no " DONE_NAME
+                  ", checkpoint or model.ckpt-* file, no event "
+                  "file in it or in eval*, and nothing in export",
+                  dir);
+        return TOOL_NO_FILE;
+    }
+    status = json ? tail_print_json(s, dir, now) : tail_print_text(s, dir, now);
+    if (status != EST_OK) return tool_failed(&tool_tail, status);
+    return s->is_damaged ? TOOL_FAILED : TOOL_OK;
+}
+
 static tool_exit run(int argc, char **argv)
 {
     tail_standing s = { .done_step = -1, .latest_step = -1 };
     bool          json;
     tool_exit     code = tool_read_common(&tool_tail, argc, argv, 1, "one model directory", &json);
-    double        now;
-    est_status    status;
 
     if (code == TOOL_OK) code = tool_check_input(&tool_tail, argv[optind]);
     if (code != TOOL_OK) return code;
@@ -272,9 +298,7 @@ static tool_exit run(int argc, char **argv)
         return TOOL_NO_FILE;
     }
     find_standing(&s, argv[optind]);
-    now    = (double)est_wall_ns() * 1e-9;
-    status = json ? tail_print_json(&s, argv[optind], now) : tail_print_text(&s, argv[optind], now);
-    code   = status != EST_OK ? tool_failed(&tool_tail, status) : s.is_damaged ? TOOL_FAILED : TOOL_OK;
+    code = print(&s, argv[optind], json);
     clear(&s);
     return code;
 }
@@ -290,7 +314,8 @@ const tool_command tool_tail = {
         "event file with scalars of each directory is read. Nothing is locked or written, so it may be asked\n"
         "while a run goes on.\n"
         "\n"
-        "What is damaged is said, the rest is shown, and the exit code is 1.\n",
+        "What is damaged is said, the rest is shown, and the exit code is 1. A directory that has nothing of a\n"
+        "run is an error, exit code 3.\n",
     .options  = options,
     .examples = "  estoc tail runs/digits\n"
                 "  watch -n 10 estoc tail runs/digits\n"

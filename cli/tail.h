@@ -25,6 +25,7 @@ typedef struct tail_scalars {
     est_arena   *arena;
     tail_scalar *data; /* [n] in the order in which the tags appeared */
     int          n, max;
+    int          n_files;
 } tail_scalars;
 
 /* Reads the newest event file of `dir` that has a scalar. On EST_DATA_LOSS, which names the file and the place, there is

@@ -94,6 +94,7 @@ est_status tail_scalars_read(tail_scalars *s, const char *dir)
 
     EST_TRY(inspect_names(dir, inspect_is_event_name, &names));
     while (names[n] != NULL) n++; /* by the seconds in their names, rising */
+    s->n_files = n;
     while (n > 0 && s->n == 0 && status == EST_OK) {
         est_strbuf_reset(&path);
         est_strbuf_printf(&path, "%s/%s", dir, names[--n]);

@@ -175,15 +175,20 @@ static void test_trainer(void **state)
 
 static void test_nothing(void **state)
 {
-    char want[256];
+    char          want[256];
+    est_dir_lock *lock;
+    tool_run      run;
 
     (void)state;
     make_dir("empty");
-    snprintf(want, sizeof want,
-             "directory   %s\ntrainer     none\ndone        no\ncheckpoint  none\nkept        none\n"
-             "exports     none\nscalars     none\n",
-             tool_path("empty"));
-    TOOL_OUT(0, want, "", "tail", tool_path("empty"));
+    snprintf(want, sizeof want, "%s has no run: there is no trainer at work, no training_done", tool_path("empty"));
+    TOOL_OUT(3, "", want, "tail", tool_path("empty"));
+    TOOL_OUT(3, "", want, "tail", tool_path("empty"), "--json");
+    tool_check(est_dir_lock_take(tool_path("empty"), &lock)); /* a run that has just begun */
+    run = TOOL(0, "tail", tool_path("empty"));
+    tool_expect_part(run.out, "\ncheckpoint  none\nkept        none\nexports     none\nscalars     none\n", "output");
+    tool_run_free(&run);
+    est_dir_lock_release(lock);
     TOOL_OUT(2, "", "it takes one model directory, and 0 are given", "tail");
     TOOL_OUT(2, "", "it takes one model directory, and 2 are given", "tail", "a", "b");
     TOOL_OUT(3, "", "cannot read ", "tail", tool_path("nowhere"));
