@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/file.h"
+#include "format/number.h"
 
 #define TABLE_ROWS_MAX 1000 /* kept before they are printed */
 
@@ -53,30 +53,14 @@ est_status tool_flush(void)
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
 
-/* Of "%.*g" the first with enough digits; then a point if the text looks like an integer. */
-static void append_finite(est_strbuf *out, double value, int digits, int digits_max, bool is_f32)
-{
-    char text[40];
-
-    for (;; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (digits == digits_max) break;
-        if (is_f32 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
-    }
-    est_strbuf_append(out, text);
-    if (strcspn(text, ".e") == strlen(text)) est_strbuf_append(out, ".0");
-}
-
 static void append_number(est_strbuf *out, double value, bool is_f32, bool as_json)
 {
-    if (isfinite(value)) {
-        append_finite(out, value, is_f32 ? 6 : 15, is_f32 ? 9 : 17, is_f32);
-    } else if (isnan(value)) {
-        est_strbuf_append(out, as_json ? "\"NaN\"" : "nan");
-    } else if (value > 0) {
-        est_strbuf_append(out, as_json ? "\"Infinity\"" : "inf");
+    char text[EST_NUMBER_TEXT_MAX];
+
+    if (as_json && !isfinite(value)) {
+        est_strbuf_append(out, isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     } else {
-        est_strbuf_append(out, as_json ? "\"-Infinity\"" : "-inf");
+        est_strbuf_append(out, is_f32 ? est_number_f32_text((float)value, text) : est_number_f64_text(value, text));
     }
 }
 

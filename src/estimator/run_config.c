@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
+#include "format/number.h"
 
 #define SAVE_SUMMARY_STEPS            100
 #define SAVE_CHECKPOINTS_SECS         600
@@ -224,17 +225,15 @@ static void put_period(est_strbuf *out, const char *name, int64_t value)
 
 static void put_secs(est_strbuf *out, const char *name, double value)
 {
-    char  text[32];
-    char *comma;
+    char text[EST_NUMBER_TEXT_MAX];
 
     if (value <= 0) {
         put_period(out, name, 0);
-        return;
+    } else if (value == trunc(value)) {
+        est_strbuf_printf(out, "\"%s\": %.0f, ", name, value);
+    } else {
+        est_strbuf_printf(out, "\"%s\": %s, ", name, est_number_f64_text(value, text));
     }
-    snprintf(text, sizeof text, "%.10g", value);
-    comma = strchr(text, ','); /* some locales */
-    if (comma != NULL) *comma = '.';
-    est_strbuf_printf(out, "\"%s\": %s, ", name, text);
 }
 
 static void put_bool(est_strbuf *out, const char *name, bool value)

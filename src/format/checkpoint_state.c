@@ -9,13 +9,13 @@
  *   comment  # to the end of the line */
 #include "format/checkpoint_state.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "format/number.h"
 
 #define DEPTH_MAX 32 /* messages within messages, in fields that are skipped */
 
@@ -92,19 +92,11 @@ static void print_string(est_strbuf *out, const char *field, const char *text)
     est_strbuf_append(out, "\"\n");
 }
 
-/* The shortest digits that read back as the same number, and always with a point, as Python prints a float. */
 static void print_number(est_strbuf *out, const char *field, double value)
 {
-    char  text[64];
-    char *comma;
+    char text[EST_NUMBER_TEXT_MAX];
 
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    comma = strchr(text, ','); /* some locales */
-    if (comma != NULL) *comma = '.';
-    est_strbuf_printf(out, "%s: %s%s\n", field, text, strpbrk(text, ".ein") == NULL ? ".0" : "");
+    est_strbuf_printf(out, "%s: %s\n", field, est_number_f64_text(value, text));
 }
 
 void est_checkpoint_state_print(const est_checkpoint_state *state, est_strbuf *out)
@@ -285,14 +277,11 @@ static est_status take_strings(text_reader *r)
 static est_status to_double(text_reader *r, double *out)
 {
     const char *text = est_strbuf_text(&r->value);
-    locale_t    c    = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); /* the point is a point everywhere */
-    char       *end;
+    size_t      size = r->value.size;
 
-    if (c == (locale_t)0) return no_memory();
-    *out = strtod_l(text, &end, c);
-    freelocale(c);
-    if (end == text || (*end != '\0' && strcmp(end, "f") != 0)) return syntax_error(r, "not a number");
-    return EST_OK;
+    if (est_number_f64(text, size, out) == EST_NUMBER_OK) return EST_OK;
+    if (size > 0 && text[size - 1] == 'f' && est_number_f64(text, size - 1, out) == EST_NUMBER_OK) return EST_OK;
+    return syntax_error(r, "not a number");
 }
 
 /* Puts one value of the field r->name where it belongs. */

@@ -5,12 +5,12 @@
 #include "format/graph_text.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "format/number.h"
 #include "format/tensor_proto.h"
 
 typedef enum message_id {
@@ -94,73 +94,6 @@ static void print_bytes(const printer *p, est_str bytes)
     est_strbuf_append(p->out, "\"");
 }
 
-/* Prints `value` with `digits` digits as Python would: 0.1, 1.0, 1e-05, 1e+16. */
-static void print_decimal(const printer *p, double value, int digits)
-{
-    char  text[40], *exponent_text;
-    char  mantissa[32];
-    int   exponent, n = 0;
-    char *at = text;
-
-    snprintf(text, sizeof text, "%.*e", digits - 1, value);
-    exponent_text  = strchr(text, 'e');
-    exponent       = (int)strtol(exponent_text + 1, NULL, 10);
-    *exponent_text = '\0';
-    if (*at == '-') {
-        est_strbuf_append(p->out, "-");
-        at++;
-    }
-    for (; *at != '\0'; at++) {
-        if (*at >= '0' && *at <= '9') mantissa[n++] = *at; /* between them is the point, whatever the locale's is */
-    }
-    while (n > 1 && mantissa[n - 1] == '0') n--;
-    if (exponent < -4 || exponent >= 16) {
-        est_strbuf_printf(p->out, "%c%s%.*se%+03d", mantissa[0], n > 1 ? "." : "", n - 1, mantissa + 1, exponent);
-    } else if (exponent < 0) {
-        est_strbuf_printf(p->out, "0.%.*s%.*s", -exponent - 1, "000", n, mantissa);
-    } else if (n <= exponent + 1) {
-        est_strbuf_printf(p->out, "%.*s%.*s.0", n, mantissa, exponent + 1 - n, "000000000000000");
-    } else {
-        est_strbuf_printf(p->out, "%.*s.%.*s", exponent + 1, mantissa, n - exponent - 1, mantissa + exponent + 1);
-    }
-}
-
-static bool print_special(const printer *p, double value)
-{
-    if (isnan(value)) {
-        est_strbuf_append(p->out, "nan");
-    } else if (isinf(value)) {
-        est_strbuf_append(p->out, value > 0 ? "inf" : "-inf");
-    }
-    return !isfinite(value);
-}
-
-static void print_double(const printer *p, double value)
-{
-    char text[40];
-    int  digits = 1;
-
-    if (print_special(p, value)) return;
-    for (; digits < 17; digits++) {
-        snprintf(text, sizeof text, "%.*e", digits - 1, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    print_decimal(p, value, digits);
-}
-
-static void print_float(const printer *p, float value)
-{
-    char text[40];
-    int  digits = 6;
-
-    if (print_special(p, (double)value)) return;
-    for (; digits < 9; digits++) {
-        snprintf(text, sizeof text, "%.*e", digits - 1, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
-    print_decimal(p, (double)value, digits);
-}
-
 static void print_name_or_number(const printer *p, const char *name, int32_t number)
 {
     if (name != NULL) {
@@ -180,12 +113,13 @@ static void print_saver(const printer *p, int32_t number)
 static void print_number(const printer *p, field_kind kind, uint64_t bits)
 {
     int32_t low = (int32_t)(uint32_t)bits;
+    char    number[EST_NUMBER_TEXT_MAX];
 
     switch (kind) {
     case INT: est_strbuf_printf(p->out, "%" PRId64, (int64_t)bits); break;
     case UINT: est_strbuf_printf(p->out, "%" PRIu64, bits); break;
-    case FLOAT: print_float(p, est_wire_bits_f32(bits)); break;
-    case DOUBLE: print_double(p, est_wire_bits_f64(bits)); break;
+    case FLOAT: est_strbuf_append(p->out, est_number_f32_text(est_wire_bits_f32(bits), number)); break;
+    case DOUBLE: est_strbuf_append(p->out, est_number_f64_text(est_wire_bits_f64(bits), number)); break;
     case BOOL: est_strbuf_append(p->out, bits != 0 ? "true" : "false"); break;
     case DTYPE: print_name_or_number(p, est_dtype_proto_name(low), low); break;
     case SAVER: print_saver(p, low); break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers from text. Up to eight characters are handled as one 64-bit word. Beyond that a decimal number is an integer w
+ * Numbers from text, and as text. Up to eight characters are handled as one 64-bit word. Beyond that a decimal number is an integer w
  * times a power of ten, and there are three ways to round it right:
  *
  *   - w and the power are exact in float64: one multiplication or division (Clinger);
@@ -431,4 +431,70 @@ est_number_result est_number_f32(const char *text, size_t size, float *out)
     }
     *out = (float)(d.negative ? -value : value);
     return EST_NUMBER_OK;
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+/* Writes what is meant by digits[0].digits[1]digits[2]... times ten to the power of `exponent`. */
+static void write_decimal(const char *digits, int n, int exponent, char text[EST_NUMBER_TEXT_MAX])
+{
+    if (exponent < -4 || exponent >= 16) {
+        snprintf(text, EST_NUMBER_TEXT_MAX - 1, "%c%s%.*se%+03d", digits[0], n > 1 ? "." : "", n - 1, digits + 1,
+                 exponent);
+    } else if (exponent < 0) {
+        snprintf(text, EST_NUMBER_TEXT_MAX - 1, "0.%.*s%.*s", -exponent - 1, "000", n, digits);
+    } else if (n <= exponent + 1) {
+        snprintf(text, EST_NUMBER_TEXT_MAX - 1, "%.*s%.*s.0", n, digits, exponent + 1 - n, "000000000000000");
+    } else {
+        snprintf(text, EST_NUMBER_TEXT_MAX - 1, "%.*s.%.*s", exponent + 1, digits, n - exponent - 1,
+                 digits + exponent + 1);
+    }
+}
+
+/* `scientific` is what the C library made of the number with "%e"; between its digits is the locale's point. */
+static const char *rewrite(const char *scientific, char text[EST_NUMBER_TEXT_MAX])
+{
+    const char *e = strchr(scientific, 'e');
+    char        digits[DBL_DECIMAL_DIG];
+    char       *to = text;
+    int         n  = 0;
+
+    if (*scientific == '-') *to++ = '-';
+    for (const char *at = scientific; at < e; at++) {
+        if (*at >= '0' && *at <= '9') digits[n++] = *at;
+    }
+    while (n > 1 && digits[n - 1] == '0') n--;
+    write_decimal(digits, n, (int)strtol(e + 1, NULL, 10), to);
+    return text;
+}
+
+static const char *special_text(double value, char text[EST_NUMBER_TEXT_MAX])
+{
+    memcpy(text, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf", isnan(value) || value > 0 ? 4 : 5);
+    return text;
+}
+
+const char *est_number_f32_text(float value, char text[EST_NUMBER_TEXT_MAX])
+{
+    char scientific[40];
+
+    if (!isfinite(value)) return special_text(value, text);
+    for (int digits = 6; digits <= FLT_DECIMAL_DIG; digits++) {
+        snprintf(scientific, sizeof scientific, "%.*e", digits - 1, (double)value);
+        if (strtof(scientific, NULL) == value) break;
+    }
+    return rewrite(scientific, text);
+}
+
+const char *est_number_f64_text(double value, char text[EST_NUMBER_TEXT_MAX])
+{
+    char scientific[40];
+    int  digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG; /* subnormal ones have fewer; of others zeros are dropped */
+
+    if (!isfinite(value)) return special_text(value, text);
+    for (; digits <= DBL_DECIMAL_DIG; digits++) {
+        snprintf(scientific, sizeof scientific, "%.*e", digits - 1, value);
+        if (strtod(scientific, NULL) == value) break;
+    }
+    return rewrite(scientific, text);
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/number.h"
+
 typedef struct parser {
     const est_op *op;
     const char   *at;
@@ -138,6 +140,15 @@ static est_status int_list(parser *p, est_attr_def *a)
     return bad(p, "[] or [1, 1, 1, 1]");
 }
 
+static est_status number(parser *p, double *out)
+{
+    size_t size = strcspn(p->at, " \n;");
+
+    if (est_number_f64(p->at, size, out) != EST_NUMBER_OK) return bad(p, "a default value");
+    p->at += size;
+    return EST_OK;
+}
+
 static est_status fallback(parser *p, est_attr_def *a)
 {
     char *end = NULL;
@@ -154,7 +165,7 @@ static est_status fallback(parser *p, est_attr_def *a)
         a->fallback.type = est_dtype_from_name(a->text, strlen(a->text));
         return a->fallback.type != EST_DTYPE_NONE ? EST_OK : bad(p, "a dtype");
     case EST_ATTR_INT: a->fallback.i = strtoll(p->at, &end, 10); break;
-    case EST_ATTR_FLOAT: a->fallback.f = strtod(p->at, &end); break;
+    case EST_ATTR_FLOAT: return number(p, &a->fallback.f);
     case EST_ATTR_INTS: return int_list(p, a);
     case EST_ATTR_SHAPE: a->fallback.shape = EST_SHAPE_UNKNOWN; return accept(p, "?") ? EST_OK : bad(p, "'?'");
     case EST_ATTR_STRING: {

@@ -38,12 +38,21 @@ void est_trace_free(est_trace *trace)
     est_free(trace);
 }
 
+/* Microseconds with a point, whatever the locale. */
+static void append_us(est_strbuf *b, int64_t ns)
+{
+    est_strbuf_printf(b, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+}
+
 static void append_event(est_strbuf *b, const est_item *item, const est_span *span, int64_t origin)
 {
     char shape[EST_SHAPE_TEXT_MAX];
 
-    est_strbuf_printf(b, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":", span->thread,
-                      (double)(span->start_ns - origin) / 1e3, (double)(span->end_ns - span->start_ns) / 1e3);
+    est_strbuf_printf(b, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":", span->thread);
+    append_us(b, span->start_ns - origin);
+    est_strbuf_append(b, ",\"dur\":");
+    append_us(b, span->end_ns - span->start_ns);
+    est_strbuf_append(b, ",\"name\":");
     est_strbuf_append_json(b, item->call.node->op->name, strlen(item->call.node->op->name));
     est_strbuf_printf(b, ",\"args\":{\"node\":");
     est_strbuf_append_json(b, item->call.node->name, strlen(item->call.node->name));

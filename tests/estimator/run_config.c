@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "estimator/run_config.h"
 #include "estoc/log.h"
+#include "support/locale_test.h"
 
 static char logged[8192], scratch[] = "/tmp/est-run-config-XXXXXX";
 
@@ -338,6 +339,7 @@ static void test_text(void **state)
     char      line[2000];
 
     (void)state;
+    locale_comma(); /* JSON has a point all the same */
     if (resolve(EST_RUN_CONFIG(.model_dir = "a\"b\n", .keep_checkpoint_max = EST_OFF,
                                .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = EST_OFF,
                                .no_graph_def = true,
@@ -346,6 +348,7 @@ static void test_text(void **state)
                 NULL, &r) != EST_OK) {
         fail_msg("%s", est_error_message());
     }
+    locale_point();
     resolved_clear(&r);
     snprintf(line, sizeof line, "info Using config: %s\n", want);
     assert_non_null(strstr(logged, line));

@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "format/checkpoint_state.h"
+#include "support/locale_test.h"
 
 static const char full_text[] = "model_checkpoint_path: \"model.ckpt-200\"\n"
                                 "all_model_checkpoint_paths: \"model.ckpt-100\"\n"
@@ -62,6 +63,19 @@ static void test_tensorflow_file(void **ignored)
     assert_string_equal(state.model_checkpoint_path, "tensorflow.ckpt");
     expect_printed(&state, "model_checkpoint_path: \"tensorflow.ckpt\"\n"
                            "all_model_checkpoint_paths: \"tensorflow.ckpt\"\n");
+    est_checkpoint_state_clear(&state);
+}
+
+static void test_locale(void **ignored)
+{
+    est_checkpoint_state state = { 0 };
+    const char          *text  = "model_checkpoint_path: \"a\"\nlast_preserved_timestamp: 0.25f";
+
+    (void)ignored;
+    locale_comma();
+    assert_int_equal(est_checkpoint_state_parse(&state, "text", (est_str){ text, strlen(text) }), EST_OK);
+    expect_printed(&state, "model_checkpoint_path: \"a\"\nlast_preserved_timestamp: 0.25\n");
+    locale_point();
     est_checkpoint_state_clear(&state);
 }
 
@@ -215,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),   cmocka_unit_test(test_tensorflow_file),     cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_errors), cmocka_unit_test(test_all_that_is_allowed), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_write),  cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_write),  cmocka_unit_test(test_memory_failures),     cmocka_unit_test(test_locale),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

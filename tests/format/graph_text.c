@@ -4,12 +4,12 @@
  * damage. */
 #include "support/def_test.h"
 
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "format/graph_text.h"
 #include "format/saved_model.h"
+#include "support/locale_test.h"
 
 static void expect_text(const est_strbuf *text, est_str want)
 {
@@ -179,29 +179,15 @@ static void test_locale(void **state)
     est_wire_writer w    = { 0 };
     est_arena      *arena;
     est_graph_def   graph;
-    char            folder[] = "/tmp/est-locale-XXXXXX", command[256];
-    bool            comma;
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
-    if (system(command) == 0) setenv("LOCPATH", folder, 1); /* else there may be an installed one */
-    comma = setlocale(LC_NUMERIC, "de_DE.UTF-8") != NULL;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) fail();
-    if (!comma) {
-        print_message("no locale with a decimal comma can be made here (it needs localedef and its files)\n");
-        skip();
-    }
-    snprintf(command, sizeof command, "%.2f", 0.25);
-    assert_string_equal(command, "0,25");
+    locale_comma();
     arena = est_arena_create();
     est_graph_def_init(&graph, arena);
     est_graph_def_set_f(est_graph_def_add_node(&graph, "n", "Op"), "rate", 0.15625F);
     def_check(est_graph_def_put(&w, &graph));
     def_check(est_graph_def_text(def_written(&w), &text));
-    setlocale(LC_NUMERIC, "C");
-    unsetenv("LOCPATH");
+    locale_point();
     assert_non_null(strstr(est_strbuf_text(&text), "f: 0.15625\n"));
     est_strbuf_clear(&text);
     est_wire_writer_clear(&w);

@@ -7,13 +7,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <locale.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/number.h"
+#include "support/locale_test.h"
 
 #define N_TEXTS   200000
 #define TEXT_MAX  2048
@@ -268,19 +269,79 @@ static void test_integers(void **state)
     }
 }
 
+/* As Python's repr has them; float32 as protobuf's text format. */
+static void test_written(void **state)
+{
+    static const struct {
+        double      value;
+        const char *f64, *f32;
+    } cases[] = {
+        { 0, "0.0", "0.0" },
+        { -0.0, "-0.0", "-0.0" },
+        { 1, "1.0", "1.0" },
+        { -2.5, "-2.5", "-2.5" },
+        { 0.1, "0.1", "0.1" },
+        { 100, "100.0", "100.0" },
+        { 0.0001, "0.0001", "0.0001" },
+        { 0.00012345, "0.00012345", "0.00012345" },
+        { 0.00001, "1e-05", "1e-05" },
+        { 1e15, "1000000000000000.0", "1000000000000000.0" },
+        { 1e16, "1e+16", "1e+16" },
+        { 1.5e300, "1.5e+300", "inf" },
+        { 1. / 3, "0.3333333333333333", "0.33333334" },
+        { 2. / 3 * 1e-5, "6.666666666666667e-06", "6.6666666e-06" },
+        { 16777217, "16777217.0", "16777216.0" },
+        { 1700000000.123456, "1700000000.123456", "1700000000.0" },
+        { DBL_MAX, "1.7976931348623157e+308", "inf" },
+        { -DBL_MAX, "-1.7976931348623157e+308", "-inf" },
+        { DBL_MIN, "2.2250738585072014e-308", "0.0" },
+        { 0x1p-1074, "5e-324", "0.0" },
+        { 0x1p-149, "1.401298464324817e-45", "1.4013e-45" },
+        { NAN, "nan", "nan" },
+        { -INFINITY, "-inf", "-inf" },
+    };
+    char text[EST_NUMBER_TEXT_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_string_equal(est_number_f64_text(cases[i].value, text), cases[i].f64);
+        assert_string_equal(est_number_f32_text((float)cases[i].value, text), cases[i].f32);
+    }
+    for (int i = 0; i < N_TEXTS; i++) {
+        uint64_t bits = draw(0);
+        double   want, got;
+        float    want32, got32;
+
+        memcpy(&want, &bits, sizeof want);
+        memcpy(&want32, &bits, sizeof want32);
+        if (isfinite(want)) {
+            est_number_f64_text(want, text);
+            assert_int_equal(est_number_f64(text, strlen(text), &got), EST_NUMBER_OK);
+            assert_true(got == want);
+        }
+        if (isfinite(want32)) {
+            est_number_f32_text(want32, text);
+            assert_int_equal(est_number_f32(text, strlen(text), &got32), EST_NUMBER_OK);
+            assert_true(got32 == want32);
+        }
+    }
+}
+
 /* A locale with a decimal comma changes nothing, not even for texts that the C library has to read. */
 static void test_locale(void **state)
 {
-    static const char *const names[] = { "de_DE.UTF-8", "de_CH.UTF-8", "fr_FR.UTF-8", "pt_BR.UTF-8" };
-    double                   value;
-    bool                     found = false;
+    char   f32[EST_NUMBER_TEXT_MAX], f64[EST_NUMBER_TEXT_MAX];
+    double value;
 
     (void)state;
-    for (size_t i = 0; i < 4 && !found; i++) found = setlocale(LC_NUMERIC, names[i]) != NULL;
-    if (!found) skip();
+    locale_comma();
     assert_int_equal(est_number_f64("1.5e100", 7, &value), EST_NUMBER_OK);
-    setlocale(LC_NUMERIC, "C");
+    est_number_f32_text(1.25e-9F, f32);
+    est_number_f64_text(-0.1, f64);
+    locale_point();
     assert_true(value == 1.5e100);
+    assert_string_equal(f32, "1.25e-09");
+    assert_string_equal(f64, "-0.1");
 }
 
 int main(void)
@@ -288,7 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known),     cmocka_unit_test(test_long_texts), cmocka_unit_test(test_double_rounding),
         cmocka_unit_test(test_generated), cmocka_unit_test(test_blanks),     cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_locale),
+        cmocka_unit_test(test_written),   cmocka_unit_test(test_locale),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "graph/signature.h"
 
 #include "ops/ops.h"
+#include "support/locale_test.h"
 #include "support/nn_test.h"
 
 static est_status parse(const char *text, est_signature *sig)
@@ -46,6 +47,20 @@ static void arguments_results_and_attributes_are_read(void **state)
     assert_int_equal(s.attr[9].kind, EST_ATTR_TYPE);
     assert_int_equal(s.attr[9].types, 0);
     assert_int_equal(s.attr[10].kind, EST_ATTR_TENSOR);
+}
+
+static void defaults_have_a_point_in_every_locale(void **state)
+{
+    est_signature s;
+    est_status    status;
+
+    (void)state;
+    locale_comma();
+    status = parse("x: float32 -> y: float32; rate: float = 0.25; axis: int = 1", &s);
+    locale_point();
+    assert_ok(status);
+    assert_true(s.attr[0].fallback.f == 0.25);
+    assert_int_equal(s.attr[1].fallback.i, 1);
 }
 
 /* Arguments with a type each, and lists of shapes. */
@@ -278,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arguments_results_and_attributes_are_read),
+        cmocka_unit_test(defaults_have_a_point_in_every_locale),
         cmocka_unit_test(lists_of_types_and_shapes_are_read),
         cmocka_unit_test(space_and_nothing_are_fine),
         cmocka_unit_test(bad_texts_are_refused),

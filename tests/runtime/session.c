@@ -14,9 +14,11 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "graph/graph.h"
+#include "support/locale_test.h"
 
 #define ok(expr) assert_int_equal_msg((expr), EST_OK, est_error_message())
 
@@ -656,6 +658,7 @@ static void timeline_and_report_show_every_kernel(void **state)
     est_tensor  *feeds[3];
     char         path[] = "/tmp/estoc-timeline-XXXXXX";
     char        *text = NULL, *report = NULL;
+    est_json    *json = NULL;
     size_t       size = 0;
     FILE        *f;
 
@@ -668,7 +671,9 @@ static void timeline_and_report_show_every_kernel(void **state)
     ok(est_step_trace(step, 2));
     for (int i = 0; i < 3; i++) ok(est_step_run(step, (const est_tensor *const *)feeds));
     assert_true(mkstemp(path) >= 0);
+    locale_comma(); /* JSON has a point all the same */
     ok(est_step_write_timeline(step, path));
+    locale_point();
     f = fopen(path, "r");
     assert_non_null(f);
     text = calloc(1, 1 << 20);
@@ -676,6 +681,8 @@ static void timeline_and_report_show_every_kernel(void **state)
     (void)fclose(f);
     (void)remove(path);
     assert_true(size > 100);
+    ok(est_json_parse(text, size, path, &json));
+    est_json_free(json);
     assert_non_null(strstr(text, "\"traceEvents\""));
     assert_non_null(strstr(text, "EstConvPool\""));
     assert_non_null(strstr(text, "ResourceSparseApplyAdagrad"));
