@@ -4,7 +4,6 @@
  * and the reading ahead are those of interleave. */
 #include "format/lines.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -75,10 +74,7 @@ static est_status file_restore(est_iter *it, est_str state)
     EST_TRY(est_state_parse(it, state, counts, 3));
     status = est_lines_seek(((file_iter *)it)->reader,
                             (est_lines_position){ (uint64_t)counts[0], (uint64_t)counts[1], (uint64_t)counts[2] });
-    if (status != EST_OUT_OF_RANGE) return status;
-    return est_fail(EST_FAILED_PRECONDITION,
-                    "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?",
-                    ((const file *)it->dataset)->path, counts[0]);
+    return status == EST_OUT_OF_RANGE ? est_interleave_changed(((const file *)it->dataset)->path, counts[0]) : status;
 }
 
 static const est_stage file_stage = {

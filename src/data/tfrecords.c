@@ -5,7 +5,6 @@
  *
  * A record whose bytes are damaged can be left out, because its length tells where the next one starts. A damaged length
  * or a cut file ends that file, and counts as one bad row. */
-#include <inttypes.h>
 
 #include "data/interleave.h"
 #include "data/state.h"
@@ -73,10 +72,7 @@ static est_status file_restore(est_iter *it, est_str state)
     EST_TRY(est_state_parse(it, state, counts, 3));
     own->lost = counts[2] != 0;
     status    = est_tfrecord_seek(own->reader, (est_tfrecord_position){ (uint64_t)counts[0], (uint64_t)counts[1] });
-    if (status != EST_OUT_OF_RANGE) return status;
-    return est_fail(EST_FAILED_PRECONDITION,
-                    "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?",
-                    ((const file *)it->dataset)->path, counts[0]);
+    return status == EST_OUT_OF_RANGE ? est_interleave_changed(((const file *)it->dataset)->path, counts[0]) : status;
 }
 
 static const est_stage file_stage = {
