@@ -197,11 +197,23 @@ static void test_wrong_usage(void **state)
     TOOL_OUT(2, "", "--limit of a checkpoint goes with --value", "inspect", GOLDEN("tensorflow.ckpt"), "--limit", "1");
     TOOL_OUT(3, "", "cannot read /nowhere/at/all: No such file or directory", "inspect", "/nowhere/at/all");
     TOOL_OUT(3, "", "No such file or directory", "inspect", "/nowhere/at/all", "--as", "checkpoint");
-    if (geteuid() != 0) {
-        tool_write_text("secret", "");
-        assert_int_equal(chmod(tool_path("secret"), 0), 0);
-        TOOL_OUT(3, "", "Permission denied", "inspect", tool_path("secret"));
-    }
+}
+
+static void test_unreadable(void **state)
+{
+    (void)state;
+    tool_write_text("secret", "");
+    assert_int_equal(chmod(tool_path("secret"), 0), 0);
+    assert_int_equal(chmod(tool_dir, 0711), 0); /* the way to it is open */
+    tool_as_nobody = true;
+    TOOL_OUT(3, "", "secret: Permission denied", "inspect", tool_path("secret"));
+}
+
+static int be_root_again(void **state)
+{
+    (void)state;
+    tool_as_nobody = false;
+    return 0;
 }
 
 /* A reader that goes away ends the run quietly; a full device is an error. */
@@ -232,7 +244,8 @@ int main(void)
         cmocka_unit_test(test_sequences),   cmocka_unit_test(test_unusual_forms),
         cmocka_unit_test(test_values),      cmocka_unit_test(test_damage_after_good_ones),
         cmocka_unit_test(test_every_byte),  cmocka_unit_test(test_finding_out),
-        cmocka_unit_test(test_wrong_usage), cmocka_unit_test(test_output),
+        cmocka_unit_test(test_wrong_usage), cmocka_unit_test_teardown(test_unreadable, be_root_again),
+        cmocka_unit_test(test_output),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);
