@@ -41,15 +41,18 @@ void est_signals_catch(void)
     pthread_mutex_unlock(&lock);
 }
 
-void est_signals_release(void)
+void est_signals_release(bool told)
 {
+    int number = 0;
+
     pthread_mutex_lock(&lock);
     assert(depth > 0);
     if (--depth == 0) {
         for (int i = 0; i < 2; i++) sigaction(numbers[i], &before[i], NULL);
-        atomic_store(&caught, 0);
+        number = atomic_exchange(&caught, 0); /* after that: a signal that comes now is no longer ours */
     }
     pthread_mutex_unlock(&lock);
+    if (number != 0 && !told) raise(number);
 }
 
 int est_stop_signal(void)
@@ -62,6 +65,12 @@ const char *est_stop_signal_name(void)
     int number = est_stop_signal();
 
     return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "";
+}
+
+est_status est_signals_check(const char *what)
+{
+    if (est_stop_signal() == 0) return EST_OK;
+    return est_fail(EST_CANCELLED, "%s: the %s was stopped; start it again", est_stop_signal_name(), what);
 }
 
 bool est_signals_wait(double secs)

@@ -12,14 +12,19 @@
 #include "estoc/status.h"
 
 /* Catches both signals until the matching release; calls nest, and what was set before is put back by the last. A signal
- * that the program ignores stays ignored. */
+ * that the program ignores stays ignored. `told`: who called us learns of the signal, by EST_CANCELLED. A signal that was
+ * caught and of which nobody was told, because it came after the last look, is raised again by the last release: none is
+ * lost. So release last, when nothing is left to be closed. */
 void est_signals_catch(void);
-void est_signals_release(void);
+void est_signals_release(bool told);
 
 /* The signal that was caught since the outermost est_signals_catch; 0: none. Forgotten by its release, so that a loop of
  * later runs: look before. */
 int         est_stop_signal(void);
 const char *est_stop_signal_name(void); /* "SIGTERM"; "" */
+
+/* EST_CANCELLED when a signal was caught: "SIGTERM: the <what> was stopped; ...". */
+EST_MUST_CHECK est_status est_signals_check(const char *what);
 
 /* Waits up to `secs`, less when a signal is caught; returns whether one was. */
 bool est_signals_wait(double secs);

@@ -237,9 +237,7 @@ static est_status run(evaluation *e, est_metrics **out)
     log_time("Starting evaluation at %Y-%m-%dT%H:%M:%S");
     EST_TRY(open_loop(e, &loop));
     status = est_loop_run(loop);
-    if (status == EST_OK && est_stop_signal() != 0) {
-        status = est_fail(EST_CANCELLED, "%s during an evaluation", est_stop_signal_name());
-    }
+    if (status == EST_OK) status = est_signals_check("evaluation");
     if (status == EST_OK && e->counter.done == 0) {
         status = est_fail(EST_INVALID_ARGUMENT, "the input of the evaluation has no batch; see its input_fn");
     }
@@ -281,9 +279,9 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
     if (status == EST_OK) status = run(&e, &metrics);
     if (status == EST_OK) status = publish(&e, metrics);
-    if (!estimator->config.no_signals) est_signals_release();
     est_model_free(e.model);
     est_dataset_free(e.input);
+    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
     if (status != EST_OK) {
         est_metrics_free(metrics);
         return est_fail_context(status, "evaluate");

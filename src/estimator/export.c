@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/signals.h"
 #include "base/strbuf.h"
 #include "format/bundle.h"
 #include "format/graph_text.h"
@@ -232,6 +233,7 @@ static est_status write_all(job *x, const char *base)
     if (status == EST_OK) status = est_export_check(&x->e, &x->estimator->rows, x->temp);
     if (status == EST_OK) status = copy_extras(x);
     if (status == EST_OK && x->options->as_text) status = write_text(x, &w);
+    if (status == EST_OK) status = est_signals_check("export"); /* what has been published stays */
     est_wire_writer_clear(&w);
     return status == EST_OK ? publish(x) : status;
 }
@@ -268,9 +270,11 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
         return est_fail(EST_INVALID_ARGUMENT, "export: the directory to export to has %s",
                         base == NULL || base[0] == '\0' ? "no name" : "too long a name");
     }
+    if (!estimator->config.no_signals) est_signals_catch();
     x.arena = est_arena_create();
     status  = x.arena == NULL ? no_memory() : make_model(&x);
     if (status == EST_OK) status = restore_model(&x);
+    if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */
     if (status == EST_OK) status = write_all(&x, base);
     if (status == EST_OK) {
         est_log_info("SavedModel written to: %s", x.final);
@@ -281,5 +285,6 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     est_session_free(x.e.session);
     est_model_free(x.e.model);
     est_arena_free(x.arena);
+    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "estimator/estimator.h"
 
 struct est_predictions {
@@ -135,27 +136,39 @@ static est_status take_batch(est_predictions *p)
 
 static est_status next_batch(est_predictions *p)
 {
-    est_status status = est_loop_step(p->loop);
+    est_status status = p->loop == NULL ? begin(p) : EST_OK;
 
-    if (status == EST_OUT_OF_RANGE) {
+    if (status == EST_OK) status = est_loop_step(p->loop);
+    if (status == EST_OK) status = take_batch(p);
+    if (status == EST_OUT_OF_RANGE || (status == EST_OK && est_stop_signal() != 0)) {
         p->ended = true;
         EST_TRY(est_loop_end(p->loop));
-        return EST_OUT_OF_RANGE;
+        EST_TRY(est_signals_check("prediction"));
     }
-    EST_TRY(status);
-    return take_batch(p);
+    return status;
+}
+
+/* next_batch with signals caught: between two batches they are the program's. */
+static est_status compute_batch(est_predictions *p)
+{
+    est_status status;
+
+    if (p->estimator->config.no_signals) return next_batch(p);
+    est_signals_catch();
+    status = next_batch(p);
+    est_signals_release(status == EST_CANCELLED);
+    return status;
 }
 
 static est_status next(est_predictions *p)
 {
-    if (p->loop == NULL) EST_TRY(begin(p));
-    clear(p->rows, p->n);
+    if (p->rows != NULL) clear(p->rows, p->n);
     if (p->options.batches) {
-        EST_TRY(next_batch(p));
+        EST_TRY(compute_batch(p));
         for (int i = 0; i < p->n; i++) p->rows[i] = est_tensor_ref(p->batch[i]);
         return EST_OK;
     }
-    while (p->row == p->n_rows) EST_TRY(next_batch(p)); /* a batch may have no rows */
+    while (p->row == p->n_rows) EST_TRY(compute_batch(p)); /* a batch may have no rows */
     for (int i = 0; i < p->n; i++) EST_TRY(est_tensor_row(p->batch[i], p->row, &p->rows[i]));
     p->row++;
     return EST_OK;

@@ -427,7 +427,6 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t, &step);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
-    if (!estimator->config.no_signals) est_signals_release();
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
     est_summary_writer_free(t.summaries);
     est_graph_files_clear(&t.files);
@@ -435,6 +434,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_dataset_free(t.input);
     est_saver_free(t.saver);
     est_dir_lock_release(t.lock);
+    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
     if (status != EST_OK) return est_error_raise(&error);
     if (out_step != NULL) *out_step = step;
     return EST_OK;

@@ -377,8 +377,8 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else {
         status = train_with(&e, train->saving_listeners); /* the evaluator is a task of its own */
     }
-    if (!estimator->config.no_signals) est_signals_release();
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;
+    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
     return status;
 }

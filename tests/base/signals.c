@@ -36,9 +36,9 @@ static void test_caught(void **state)
     raise(SIGTERM);
     assert_int_equal(est_stop_signal(), SIGTERM);
     assert_string_equal(est_stop_signal_name(), "SIGTERM");
-    est_signals_release();
+    est_signals_release(true);
     assert_int_equal(est_stop_signal(), SIGTERM);
-    est_signals_release();
+    est_signals_release(true);
     assert_int_equal(est_stop_signal(), 0); /* the next one begins afresh */
     raise(SIGINT);
     assert_int_equal(n_own, 1); /* what was there is there again */
@@ -49,8 +49,55 @@ static void test_caught(void **state)
     raise(SIGINT);
     assert_string_equal(est_stop_signal_name(), "SIGINT");
     assert_int_equal(n_own, 1);
-    est_signals_release();
+    est_signals_release(true);
     signal(SIGINT, SIG_DFL);
+}
+
+/* A signal that nobody was told of is as good as one that comes after the release. */
+static void test_untold_is_raised_again(void **state)
+{
+    int   status;
+    pid_t child;
+
+    (void)state;
+    n_own = 0;
+    signal(SIGINT, own_handler);
+    est_signals_catch();
+    est_signals_catch();
+    raise(SIGINT);
+    est_signals_release(false); /* the outer one may still tell */
+    assert_int_equal(n_own, 0);
+    assert_int_equal(est_stop_signal(), SIGINT);
+    est_signals_release(false);
+    assert_int_equal(n_own, 1);
+    assert_int_equal(est_stop_signal(), 0);
+    est_signals_catch();
+    est_signals_release(false); /* there was none */
+    assert_int_equal(n_own, 1);
+    signal(SIGINT, SIG_DFL);
+
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        est_signals_catch();
+        raise(SIGTERM);
+        est_signals_release(false);
+        _exit(3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    est_signals_catch();
+    assert_int_equal(est_signals_check("work"), EST_OK);
+    raise(SIGTERM);
+    assert_int_equal(est_signals_check("work"), EST_CANCELLED);
+    assert_string_equal(est_error_message(), "SIGTERM: the work was stopped; start it again");
+    est_signals_release(true);
+    assert_int_equal(est_signals_check("work"), EST_OK);
 }
 
 static void test_ignored_stays_ignored(void **state)
@@ -60,7 +107,7 @@ static void test_ignored_stays_ignored(void **state)
     est_signals_catch();
     raise(SIGINT);
     assert_int_equal(est_stop_signal(), 0);
-    est_signals_release();
+    est_signals_release(true);
     signal(SIGINT, SIG_DFL);
 }
 
@@ -122,7 +169,7 @@ static void test_wait(void **state)
     assert_true(est_now_ns() < 3 * EST_NS_PER_SEC);
     assert_true(est_signals_wait(1000)); /* at once */
     assert_int_equal(own.sleeps, 3);
-    est_signals_release();
+    est_signals_release(true);
     est_clock_set(NULL);
 }
 
@@ -130,6 +177,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caught),
+        cmocka_unit_test(test_untold_is_raised_again),
+        cmocka_unit_test(test_check),
         cmocka_unit_test(test_ignored_stays_ignored),
         cmocka_unit_test(test_second_ends),
         cmocka_unit_test(test_wait),
