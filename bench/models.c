@@ -140,7 +140,7 @@ static void measure(bench_model *m, const options *o, est_session *session)
         if (est_step_trace(r.step, 50) != EST_OK) die("trace");
         for (int i = 0; i < 50; i++) run_step(&r);
         if (o->report) est_step_report(r.step, stderr);
-        if (o->timeline != NULL && est_step_write_timeline(r.step, o->timeline) != EST_OK) die("timeline");
+        if (o->timeline != NULL && est_step_write_timeline(r.step, o->timeline, NULL) != EST_OK) die("timeline");
     }
     if (est_pool_create(o->threads, &pool) != EST_OK) die("pool");
     machine = bench_machine_measure(pool);

@@ -447,9 +447,12 @@ est_status est_step_trace(est_step *step, int runs)
     return est_trace_start(step->plan, runs);
 }
 
-est_status est_step_write_timeline(est_step *step, const char *path)
+est_status est_step_write_timeline(est_step *step, const char *path, const est_timeline_options *options)
 {
-    return est_trace_write_timeline(step->plan, path);
+    est_timeline_options own;
+
+    EST_TRY(est_options_take("EST_TIMELINE", options, &own, sizeof own));
+    return est_trace_write_timeline(step->plan, path, &own);
 }
 
 void est_step_report(est_step *step, FILE *out)

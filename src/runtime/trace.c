@@ -62,10 +62,74 @@ static void append_event(est_strbuf *b, const est_item *item, const est_span *sp
     est_strbuf_printf(b, "}}");
 }
 
-est_status est_trace_write_timeline(const est_plan *plan, const char *path)
+/* The step that made the bytes of a view, past operations that only look at them in another way; -1: a feed, a constant
+ * or a variable. */
+static int32_t step_behind(const est_plan *plan, const est_view *view)
 {
-    const est_trace *t = plan->trace;
-    est_strbuf       b = { 0 };
+    const est_slot *slot = &plan->slots[est_view_index(plan, view)];
+
+    return plan->step_of[plan->slots[slot->root].maker];
+}
+
+static void append_arrow_end(est_strbuf *b, const char *which, int id, int thread, int64_t ns)
+{
+    est_strbuf_printf(b,
+                      ",\n{%s,\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"id\":%d,\"cat\":\"dataflow\",\"name\":\"dataflow\"}",
+                      which, thread, (double)ns / 1e3, id);
+}
+
+/* Arrows to a step from those whose results it reads. A viewer binds an end of an arrow to the kernel that runs at that
+ * moment on that thread, so the first is the last nanosecond of the one that makes. */
+static void append_arrows(est_strbuf *b, const est_plan *plan, const est_span *spans, int32_t step, int64_t origin,
+                          int *id)
+{
+    const est_call *call = &plan->items[plan->steps[step]].call;
+
+    for (int i = 0; i < call->n_in; i++) {
+        int32_t         maker = step_behind(plan, call->in[i]);
+        const est_span *from, *to = &spans[step];
+
+        if (maker < 0 || maker == step) continue;
+        from = &spans[maker];
+        append_arrow_end(b, "\"ph\":\"s\"", *id, from->thread,
+                         (from->end_ns > from->start_ns ? from->end_ns - 1 : from->start_ns) - origin);
+        append_arrow_end(b, "\"ph\":\"f\",\"bp\":\"e\"", (*id)++, to->thread, to->start_ns - origin);
+    }
+}
+
+static size_t variable_bytes(const est_plan *plan)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < plan->n_vars; i++) {
+        bytes += (size_t)plan->vars[i]->value.count * est_dtype_size(plan->vars[i]->value.dtype);
+    }
+    return bytes;
+}
+
+/* What is taken, by the plan, while a step runs: results that somebody still needs, and its own scratch. */
+static void append_memory(est_strbuf *b, const est_plan *plan, const est_span *spans, int32_t step, int64_t origin)
+{
+    int32_t item    = plan->steps[step];
+    size_t  results = 0;
+
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const est_buffer *buffer = &plan->buffers[i];
+
+        if (buffer->first <= item && item <= buffer->last) results += buffer->bytes;
+    }
+    est_strbuf_printf(
+        b,
+        ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"memory\",\"args\":{\"results\":%zu,\"scratch\":%zu,"
+        "\"variables\":%zu}}",
+        (double)(spans[step].start_ns - origin) / 1e3, results, plan->items[item].scratch_bytes, variable_bytes(plan));
+}
+
+est_status est_trace_write_timeline(const est_plan *plan, const char *path, const est_timeline_options *options)
+{
+    const est_trace *t  = plan->trace;
+    est_strbuf       b  = { 0 };
+    int              id = 1;
     est_status       status;
 
     if (t == NULL || t->runs == 0) {
@@ -74,9 +138,13 @@ est_status est_trace_write_timeline(const est_plan *plan, const char *path)
     est_strbuf_printf(&b, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
                           "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"estoc\"}}");
     for (int r = 0; r < t->runs; r++) {
+        const est_span *spans  = &t->spans[(int64_t)r * t->n_steps];
+        int64_t         origin = t->whole[0].start_ns;
+
         for (int32_t i = 0; i < plan->n_steps; i++) {
-            append_event(&b, &plan->items[plan->steps[i]], &t->spans[(int64_t)r * t->n_steps + i],
-                         t->whole[0].start_ns);
+            append_event(&b, &plan->items[plan->steps[i]], &spans[i], origin);
+            if (!options->no_dataflow) append_arrows(&b, plan, spans, i, origin, &id);
+            if (options->show_memory) append_memory(&b, plan, spans, i, origin);
         }
     }
     est_strbuf_printf(&b, "\n]}\n");
@@ -121,17 +189,14 @@ static int total_by_op(const est_plan *plan, op_total *totals)
 
 static void report_memory(const est_plan *plan, FILE *out)
 {
-    size_t variables = 0, sum = 0;
+    size_t sum = 0;
 
-    for (int i = 0; i < plan->n_vars; i++) {
-        variables += (size_t)plan->vars[i]->value.count * est_dtype_size(plan->vars[i]->value.dtype);
-    }
     for (int32_t b = 0; b < plan->n_buffers; b++) sum += plan->buffers[b].bytes;
     (void)fprintf(
         out,
         "memory: slab %.2f MB (%.2f MB of results take turns in it, the rest is scratch); variables %.2f MB; laid out "
         "%d time%s\n",
-        (double)plan->slab_bytes / 1e6, (double)sum / 1e6, (double)variables / 1e6, plan->n_layouts,
+        (double)plan->slab_bytes / 1e6, (double)sum / 1e6, (double)variable_bytes(plan) / 1e6, plan->n_layouts,
         plan->n_layouts == 1 ? "" : "s");
 }
 

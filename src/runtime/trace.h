@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "estoc/session.h"
 #include "runtime/plan.h"
 
 typedef struct est_span {
@@ -27,7 +28,8 @@ struct est_trace {
 EST_MUST_CHECK est_status est_trace_start(est_plan *plan, int runs);
 void                      est_trace_free(est_trace *trace);
 
-EST_MUST_CHECK est_status est_trace_write_timeline(const est_plan *plan, const char *path);
+EST_MUST_CHECK est_status est_trace_write_timeline(const est_plan *plan, const char *path,
+                                                   const est_timeline_options *options);
 void                      est_trace_report(const est_plan *plan, FILE *out);
 
 /* Forgets what was recorded. */

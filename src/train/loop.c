@@ -190,7 +190,7 @@ void est_loop_trace(est_loop *loop)
 est_status est_loop_write_timeline(est_loop *loop, const char *path)
 {
     if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: nothing was run yet", path);
-    return est_step_write_timeline(loop->variants[loop->ran].step, path);
+    return est_step_write_timeline(loop->variants[loop->ran].step, path, NULL);
 }
 
 /* Where fetch i is among the results of the last run; -1: it is not. */
