@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The progress line: "step 1200/10000  45120 examples/s  loss 0.3124  2m13s left  waiting for input". Drawn ten times a
+ * The progress line: "step 1200/10000  45.1k examples/s  loss 0.3124  2:13 left  waiting for input". Drawn ten times a
  * second at most, so that it costs a fast step nothing. */
 #include <inttypes.h>
 #include <math.h>
@@ -41,16 +41,28 @@ static void mark(progress_hook *own, est_loop *loop)
     own->drawn_wait = input_wait(loop);
 }
 
+/* Three digits that are read at a glance: "0.25", "5.3", "812", "23.1k", "1.2M". */
+static void put_rate(est_strbuf *line, double rate)
+{
+    static const char *const units[] = { "", "k", "M", "G" };
+    int                      unit    = 0;
+
+    while (rate >= 999.5 && unit < 3) {
+        rate /= 1000;
+        unit++;
+    }
+    est_strbuf_printf(line, "  %.3g%s examples/s", rate, units[unit]);
+}
+
+/* "0:07", "4:05", "1:02:03". */
 static void put_time_left(est_strbuf *line, double secs)
 {
     int64_t s = secs < 1e9 ? (int64_t)ceil(secs) : (int64_t)1e9;
 
     if (s >= 3600) {
-        est_strbuf_printf(line, "  %" PRId64 "h%02dm left", s / 3600, (int)(s / 60 % 60));
-    } else if (s >= 60) {
-        est_strbuf_printf(line, "  %dm%02ds left", (int)(s / 60), (int)(s % 60));
+        est_strbuf_printf(line, "  %" PRId64 ":%02d:%02d left", s / 3600, (int)(s / 60 % 60), (int)(s % 60));
     } else {
-        est_strbuf_printf(line, "  %ds left", (int)s);
+        est_strbuf_printf(line, "  %d:%02d left", (int)(s / 60), (int)(s % 60));
     }
 }
 
@@ -61,7 +73,7 @@ static void draw(const progress_hook *own, est_loop *loop, const char *waits_for
 
     est_strbuf_printf(&line, "step %" PRId64, step);
     if (own->max_steps > 0) est_strbuf_printf(&line, "/%" PRId64, own->max_steps);
-    if (own->rows_per_sec > 0) est_strbuf_printf(&line, "  %.4g examples/s", own->rows_per_sec);
+    if (own->rows_per_sec > 0) put_rate(&line, own->rows_per_sec);
     if (est_loop_runs(loop) > 0) est_strbuf_printf(&line, "  loss %.4g", est_loop_loss(loop));
     if (own->max_steps > step && own->steps_per_sec > 0) {
         put_time_left(&line, (double)(own->max_steps - step) / own->steps_per_sec);

@@ -54,6 +54,7 @@ static void expect_on_screen(const char *text)
 
 static est_manual_clock clock_at;
 static double           step_secs;
+static int64_t          passes = 1;
 
 static est_status take_time(est_hook *hook, est_loop *loop)
 {
@@ -81,7 +82,7 @@ static int train(int64_t max_steps)
 
     est_manual_clock_init(&clock_at, 0, 0);
     est_clock_set(&clock_at.clock);
-    make_trainer(&t, 10, 1);
+    make_trainer(&t, 10, passes);
     status = run_hooks(&t, EST_HOOKS(&slow, progress, &talking));
     est_hook_free(progress);
     trainer_free(&t);
@@ -103,11 +104,11 @@ static void test_line(void **state)
     on_terminal(120, train_slowly);
     expect_on_screen(DRAWN("step 0/100  waiting for the first step"));
     expect_on_screen(DRAWN("step 1/100  loss 10"));
-    expect_on_screen(DRAWN("step 2/100  1 examples/s  loss 45.12  3m16s left"));
-    expect_on_screen(DRAWN("step 5/100  1 examples/s  loss 0.4724  3m10s left"));
+    expect_on_screen(DRAWN("step 2/100  1 examples/s  loss 45.12  3:16 left"));
+    expect_on_screen(DRAWN("step 5/100  1 examples/s  loss 0.4724  3:10 left"));
 
     /* The ordinary line takes the place of the progress line, which is drawn again below it. */
-    expect_on_screen("info an ordinary line\r\n\033[2mstep 3/100  1 examples/s  loss 61.93  3m14s left\033[0m");
+    expect_on_screen("info an ordinary line\r\n\033[2mstep 3/100  1 examples/s  loss 61.93  3:14 left\033[0m");
     assert_memory_equal(strstr(screen, "info an ordinary line") - sizeof "1970-01-01 00:00:06.000" - 4, "\r\033[K", 4);
     assert_string_equal(screen + strlen(screen) - 4, "\r\033[K"); /* gone in the end */
 }
@@ -131,6 +132,33 @@ static void test_fast(void **state)
     assert_false(screen_has("left"));
 }
 
+static int train_at_rate(void)
+{
+    return train(0);
+}
+
+/* Three digits, whatever the speed. */
+static void test_rates(void **state)
+{
+    static const struct {
+        double      step_secs; /* for 2 rows */
+        int64_t     passes;
+        const char *text;
+    } rates[] = {
+        { 800, 1, "  0.0025 examples/s" }, { 8, 1, "  0.25 examples/s" },           { 2.4e-3, 20, "  833 examples/s" },
+        { 2e-3, 20, "  1k examples/s" },   { 86.65e-6, 400, "  23.1k examples/s" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        step_secs = rates[i].step_secs;
+        passes    = rates[i].passes;
+        on_terminal(120, train_at_rate);
+        expect_on_screen(rates[i].text);
+    }
+    passes = 1;
+}
+
 static int train_plain(void)
 {
     setenv("NO_COLOR", "1", 1);
@@ -141,7 +169,7 @@ static void test_no_color(void **state)
 {
     (void)state;
     on_terminal(120, train_plain);
-    expect_on_screen("\r\033[Kstep 2/100  1 examples/s  loss 45.12  3m16s left");
+    expect_on_screen("\r\033[Kstep 2/100  1 examples/s  loss 45.12  3:16 left");
     assert_false(screen_has("\033[2m"));
     assert_false(screen_has("\033[0m"));
 }
@@ -224,7 +252,7 @@ static void test_input(void **state)
 {
     (void)state;
     on_terminal(120, train_hungry);
-    expect_on_screen(DRAWN("step 2/4000  1.6 examples/s  loss 45.12  1h23m left  waiting for input"));
+    expect_on_screen(DRAWN("step 2/4000  1.6 examples/s  loss 45.12  1:23:18 left  waiting for input"));
 }
 
 static int train_and_fail(void)
@@ -282,7 +310,7 @@ static void test_stopping(void **state)
 {
     (void)state;
     on_terminal(80, train_and_stop);
-    expect_on_screen("step 3/10  2 examples/s  loss 61.93  7s left  stopping");
+    expect_on_screen("step 3/10  2 examples/s  loss 61.93  0:07 left  stopping");
 }
 
 /* --- many threads ------------------------------------------------------------------------------------------------------------ */
@@ -337,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_line),    cmocka_unit_test(test_fast),     cmocka_unit_test(test_no_color),
         cmocka_unit_test(test_narrow),  cmocka_unit_test(test_nothing),  cmocka_unit_test(test_input),
         cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_rates),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
