@@ -27,6 +27,7 @@
 #ifndef ESTOC_HOOKS_H
 #define ESTOC_HOOKS_H
 
+#include "estoc/dataset.h"
 #include "estoc/session.h"
 
 #ifdef __cplusplus
@@ -128,14 +129,22 @@ typedef struct est_named_node {
     est_node    node; /* EST_NO_NODE: found by `name` in the graph when the loop begins */
 } est_named_node;
 
+#define EST_LOG_LINE_MAX 4096
+
+/* Writes what a logging hook is to log of these values, in the order of its nodes, as text that ends with 0 into line[size];
+ * snprintf does. The values are borrowed during the call. "" logs nothing. */
+typedef est_status (*est_logging_format)(void *user, est_named_tensors values, char *line, size_t size);
+
 typedef struct est_logging_options {
-    size_t  struct_size; /* filled by EST_LOGGING */
-    int64_t every_n_iter;
-    double  every_n_secs;
-    bool    at_end;
+    size_t             struct_size; /* filled by EST_LOGGING */
+    int64_t            every_n_iter;
+    double             every_n_secs;
+    bool               at_end; /* also the values at the end, computed with the last batch */
+    est_logging_format format; /* NULL: "name = value, ... (0.123 sec)", the time since the line before */
+    void              *user;   /* handed to format; borrowed until the hook is freed */
 } est_logging_options;
 #define EST_LOGGING(...) (&(const est_logging_options){ .struct_size = sizeof(est_logging_options), __VA_ARGS__ })
-/* Logs "name = value, ..." of these nodes at run 0, n, 2n ... of this loop. */
+/* Logs these nodes at run 0, n, 2n ... of this loop. */
 EST_API est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging_options *options);
 
 /* Stops at a global step: after num_steps more, or at last_step; exactly one is above 0. */

@@ -31,9 +31,10 @@ static void put_element(est_strbuf *line, est_dtype dtype, const void *data, int
 }
 
 /* "3", "[1 2]", "[[1 2] [3 4]]". */
-static void put_value(est_strbuf *line, est_dtype dtype, const est_shape *shape, const void *data)
+static void put_value(est_strbuf *line, const est_tensor *value)
 {
-    int64_t n = est_shape_count(shape);
+    const est_shape *shape = est_tensor_shape(value);
+    int64_t          n     = est_shape_count(shape);
 
     if (n <= 0) est_strbuf_append(line, "[]");
     for (int64_t i = 0; i < n; i++) {
@@ -51,7 +52,7 @@ static void put_value(est_strbuf *line, est_dtype dtype, const est_shape *shape,
             break;
         }
         while (opens-- > 0) est_strbuf_append(line, "[");
-        put_element(line, dtype, data, i);
+        put_element(line, est_tensor_dtype(value), est_tensor_data(value), i);
         while (closes-- > 0) est_strbuf_append(line, "]");
     }
 }
@@ -79,15 +80,50 @@ typedef struct logged_node {
 } logged_node;
 
 typedef struct logging_hook {
-    est_hook     hook;
-    est_arena   *arena; /* of the nodes */
-    logged_node *nodes; /* [n] */
-    int          n;
-    bool         at_end, every;
-    est_timer    timer; /* counts iterations */
-    int64_t      iterations;
-    bool         due; /* in this run */
+    est_hook           hook;
+    est_arena         *arena;  /* of the nodes */
+    logged_node       *nodes;  /* [n] */
+    est_named_tensor  *values; /* [n]: of the line at hand */
+    int                n;
+    bool               at_end, every;
+    est_logging_format format;
+    void              *user;
+    est_timer          timer; /* counts iterations */
+    int64_t            iterations;
+    bool               due; /* in this run */
 } logging_hook;
+
+static void drop_values(logging_hook *own)
+{
+    for (int i = 0; i < own->n; i++) {
+        est_tensor_free(own->values[i].tensor);
+        own->values[i].tensor = NULL;
+    }
+}
+
+/* The line as the user's function writes it. */
+static est_status log_formatted(logging_hook *own, int64_t iteration)
+{
+    char line[EST_LOG_LINE_MAX] = "";
+
+    EST_TRY(own->format(own->user, (est_named_tensors){ own->values, own->n }, line, sizeof line));
+    (void)est_timer_mark(&own->timer, iteration, NULL, NULL);
+    line[sizeof line - 1] = '\0';
+    if (line[0] != '\0') est_log_info("%s", line);
+    return EST_OK;
+}
+
+static est_status log_values(logging_hook *own, int64_t iteration)
+{
+    est_strbuf line = { 0 };
+
+    if (own->format != NULL) return log_formatted(own, iteration);
+    for (int i = 0; i < own->n; i++) {
+        est_strbuf_printf(&line, "%s%s = ", i > 0 ? ", " : "", own->values[i].name);
+        put_value(&line, own->values[i].tensor);
+    }
+    return log_line(&line, &own->timer, iteration);
+}
 
 static est_status logging_begin(est_hook *hook, est_loop *loop)
 {
@@ -119,38 +155,33 @@ static est_status logging_before_run(est_hook *hook, est_loop *loop)
 static est_status logging_after_run(est_hook *hook, est_loop *loop)
 {
     logging_hook *own       = EST_CONTAINER_OF(hook, logging_hook, hook);
-    est_strbuf    line      = { 0 };
     int64_t       iteration = own->iterations++;
+    est_status    status    = EST_OK;
 
     if (!own->due) return EST_OK;
-    for (int i = 0; i < own->n; i++) {
+    for (int i = 0; i < own->n && status == EST_OK; i++) {
         int fetch = own->nodes[i].fetch;
 
-        est_strbuf_printf(&line, "%s%s = ", i > 0 ? ", " : "", own->nodes[i].name);
-        put_value(&line, est_loop_dtype(loop, fetch), est_loop_shape(loop, fetch), est_loop_data(loop, fetch));
+        status = est_tensor_create_from(est_loop_dtype(loop, fetch), *est_loop_shape(loop, fetch),
+                                        est_loop_data(loop, fetch), &own->values[i].tensor);
     }
-    return log_line(&line, &own->timer, iteration);
+    if (status == EST_OK) status = log_values(own, iteration);
+    drop_values(own);
+    return status;
 }
 
 static est_status logging_end(est_hook *hook, est_loop *loop)
 {
-    logging_hook *own  = EST_CONTAINER_OF(hook, logging_hook, hook);
-    est_strbuf    line = { 0 };
+    logging_hook *own    = EST_CONTAINER_OF(hook, logging_hook, hook);
+    est_status    status = EST_OK;
 
     if (!own->at_end || est_loop_runs(loop) == 0) return EST_OK; /* without a batch there is nothing to compute from */
-    for (int i = 0; i < own->n; i++) {
-        est_tensor *value;
-        est_status  status = est_loop_compute(loop, (est_nodes){ &own->nodes[i].node, 1 }, &value);
-
-        if (status != EST_OK) {
-            est_strbuf_clear(&line);
-            return status;
-        }
-        est_strbuf_printf(&line, "%s%s = ", i > 0 ? ", " : "", own->nodes[i].name);
-        put_value(&line, est_tensor_dtype(value), est_tensor_shape(value), est_tensor_data(value));
-        est_tensor_free(value);
+    for (int i = 0; i < own->n && status == EST_OK; i++) {
+        status = est_loop_compute(loop, (est_nodes){ &own->nodes[i].node, 1 }, &own->values[i].tensor);
     }
-    return log_line(&line, &own->timer, own->iterations);
+    if (status == EST_OK) status = log_values(own, own->iterations);
+    drop_values(own);
+    return status;
 }
 
 static void logging_free(est_hook *hook)
@@ -176,10 +207,13 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
     }
     if (n < 1 || nodes == NULL) return est_fail(EST_INVALID_ARGUMENT, "a logging hook needs a node, got %d", n);
     own->at_end = options.at_end;
+    own->format = options.format;
+    own->user   = options.user;
     own->timer  = (est_timer){ .every_steps = options.every_n_iter, .every_secs = options.every_n_secs };
     own->arena  = est_arena_create();
     own->nodes  = own->arena != NULL ? est_arena_alloc(own->arena, (size_t)n * sizeof *own->nodes) : NULL;
-    if (own->nodes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+    own->values = own->nodes != NULL ? est_arena_alloc(own->arena, (size_t)n * sizeof *own->values) : NULL;
+    if (own->values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
     for (; own->n < n; own->n++) {
         const est_named_node *node = &nodes[own->n];
         const char           *name = node->name;
@@ -188,6 +222,7 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
         if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "node %d of a logging hook has no name", own->n);
         own->nodes[own->n] = (logged_node){ .name = est_arena_strdup(own->arena, name), .given = node->node };
         if (own->nodes[own->n].name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+        own->values[own->n] = (est_named_tensor){ .name = own->nodes[own->n].name };
     }
     return EST_OK;
 }

@@ -223,6 +223,37 @@ static void test_logged_values(void **state)
     trainer_free(&t);
 }
 
+/* What a formatter sees, in its own words; nothing of the second line. */
+static est_status in_own_words(void *user, est_named_tensors values, char *line, size_t size)
+{
+    int *lines = user;
+
+    assert_int_equal(values.n, 2);
+    assert_string_equal(values.data[0].name, "error");
+    if (++*lines == 2) return EST_OK;
+    if (*lines == 4) return est_fail(EST_INTERNAL, "no words");
+    snprintf(line, size, "%g off, of %d rows", nn_element(values.data[0].tensor, 0),
+             (int)est_tensor_count(values.data[1].tensor));
+    return EST_OK;
+}
+
+static void test_logging_format(void **state)
+{
+    trainer   t;
+    int       lines = 0;
+    est_hook *hook;
+
+    (void)state;
+    make_trainer(&t, 8, 1);
+    hook = est_logging_hook((const est_named_node[]){ { "error", t.loss }, { "x", t.x } }, 2,
+                            EST_LOGGING(.every_n_iter = 2, .at_end = true, .format = in_own_words, .user = &lines));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_string_equal(logged, "10 off, of 2 rows\n0.294913 off, of 2 rows\n");
+    expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INTERNAL, "no words");
+    est_hook_free(hook);
+    trainer_free(&t);
+}
+
 static void test_logging_refused(void **state)
 {
     trainer        t;
@@ -574,7 +605,7 @@ int main(void)
         cmocka_unit_test_setup(test_stop_at_step, set_up),    cmocka_unit_test_setup(test_stop_at_step_passed, set_up),
         cmocka_unit_test_setup(test_stop_at_secs, set_up),    cmocka_unit_test_setup(test_nan, set_up),
         cmocka_unit_test_setup(test_logging, set_up),         cmocka_unit_test_setup(test_logged_values, set_up),
-        cmocka_unit_test_setup(test_logging_refused, set_up), cmocka_unit_test_setup(test_loss_log, set_up),
+        cmocka_unit_test_setup(test_logging_refused, set_up), cmocka_unit_test_setup(test_logging_format, set_up), cmocka_unit_test_setup(test_loss_log, set_up),
         cmocka_unit_test_setup(test_step_counter, set_up),    cmocka_unit_test_setup(test_profiler, set_up),
         cmocka_unit_test_setup(test_waiter, set_up),          cmocka_unit_test_setup(test_final_ops, set_up),
         cmocka_unit_test_setup(test_feed_fn, set_up),         cmocka_unit_test_setup(test_summaries, set_up),
