@@ -105,12 +105,13 @@ EST_API EST_MUST_CHECK est_status est_estimator_add_metrics(est_estimator *estim
 /* --- train, evaluate, predict ------------------------------------------------------------------------------------- */
 
 typedef struct est_train_options {
-    size_t       struct_size; /* filled by EST_TRAIN_OPTIONS */
-    est_input_fn input_fn;
-    void        *input_user;
-    int64_t      steps;     /* 0: no limit of more steps */
-    int64_t      max_steps; /* 0: no limit of the global step; not both */
-    est_hooks    hooks;     /* borrowed until the call returns */
+    size_t               struct_size; /* filled by EST_TRAIN_OPTIONS */
+    est_input_fn         input_fn;
+    void                *input_user;
+    int64_t              steps;            /* 0: no limit of more steps */
+    int64_t              max_steps;        /* 0: no limit of the global step; not both */
+    est_hooks            hooks;            /* borrowed until the call returns */
+    est_saving_listeners saving_listeners; /* of the first checkpoint saver; borrowed until the call returns */
 } est_train_options;
 #define EST_TRAIN_OPTIONS(...) (&(const est_train_options){ .struct_size = sizeof(est_train_options), __VA_ARGS__ })
 

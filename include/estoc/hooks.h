@@ -28,7 +28,7 @@
 #define ESTOC_HOOKS_H
 
 #include "estoc/dataset.h"
-#include "estoc/session.h"
+#include "estoc/saver.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -153,7 +153,8 @@ EST_API est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
 /* Stops when that many seconds have passed. */
 EST_API est_hook *est_stop_at_secs_hook(double seconds);
 
-/* A NaN loss ends the run with an error; or, without fail_on_nan, stops it. */
+/* A NaN loss ends the run with an error; or, without fail_on_nan, stops it with a warning. A training makes one that
+ * fails, unless it is given one. */
 EST_API est_hook *est_nan_hook(bool fail_on_nan);
 
 typedef struct est_every_options {
@@ -165,8 +166,38 @@ typedef struct est_every_options {
 #define EST_EVERY(...) (&(const est_every_options){ .struct_size = sizeof(est_every_options), __VA_ARGS__ })
 /* Logs and writes "global_step/sec" every so often; options NULL: every 100 steps. */
 EST_API est_hook *est_step_counter_hook(const est_every_options *options);
+/* Writes the summaries of the model (est_model_scalar and others) in the first run and then every so often; into an event
+ * file of its own when output_dir is given. A training makes one that follows save_summary_steps. */
+EST_API est_hook *est_summary_saver_hook(const est_every_options *options);
+
+typedef struct est_profiler_options {
+    size_t      struct_size; /* filled by EST_PROFILER */
+    int64_t     steps;
+    double      secs;
+    const char *output_dir;  /* NULL: the loop's model directory; copied */
+    bool        no_dataflow; /* true: no arrows from the operation that makes a value to those that read it */
+    bool        show_memory; /* true: counters of the bytes that are taken while each operation runs */
+} est_profiler_options;
+#define EST_PROFILER(...) (&(const est_profiler_options){ .struct_size = sizeof(est_profiler_options), __VA_ARGS__ })
 /* Writes a Chrome timeline, timeline-<step>.json, of a step every so often. */
-EST_API est_hook *est_profiler_hook(const est_every_options *options);
+EST_API est_hook *est_profiler_hook(const est_profiler_options *options);
+
+typedef struct est_checkpoint_saver_options {
+    size_t               struct_size; /* filled by EST_CHECKPOINT_SAVER */
+    int64_t              steps;
+    double               secs;
+    const char          *basename;     /* of checkpoints, before "-<step>"; NULL: "model.ckpt"; copied */
+    est_saver           *saver;        /* in place of a directory and a basename; borrowed until the hook is freed */
+    est_saving_listeners listeners;    /* called in this order; borrowed until the hook is freed, the list is copied */
+    bool                 no_graph_def; /* true: no graph.pbtxt, and no .meta beside checkpoints */
+} est_checkpoint_saver_options;
+#define EST_CHECKPOINT_SAVER(...)                                                                                      \
+    (&(const est_checkpoint_saver_options){ .struct_size = sizeof(est_checkpoint_saver_options), __VA_ARGS__ })
+/* Saves checkpoints into `dir` (copied): when the session has been made, every so often, and at the end; those of a
+ * training hold what it takes to go on exactly. A loop whose loss has become NaN saves nothing more. Without a saver of
+ * the caller's the latest 5 are kept. A training that is given one makes none of its own, whatever save_checkpoints_steps
+ * and _secs say. It still starts from the latest checkpoint of its model directory. */
+EST_API est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_options *options);
 /* Waits before the first run until the global step, as seen by others, has come this far. */
 EST_API est_hook *est_global_step_waiter_hook(int64_t wait_until_step);
 /* Computes these nodes (copied list) once at the end, with the last batch fed. The values are then read with

@@ -274,7 +274,7 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
         EST_TRY(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored));
         est_log_info("Restoring parameters from %s", restored.path);
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
-        return est_session_init(session); /* what no checkpoint has: the state of metrics */
+        return EST_OK;
     }
     if (status != EST_NOT_FOUND || checkpoint_path != NULL) return status;
     if (path != NULL) path[0] = '\0';

@@ -56,7 +56,8 @@ EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode
 EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);
 
 /* Gives the variables of a session the values of a checkpoint (NULL: the latest), or, where there is none, of the warm
- * start or of their initializers, saying so. `path` (may be NULL) gets the prefix that was restored, "" for none. */
+ * start or of their initializers, saying so. Local variables, the state of metrics, are no part of a checkpoint: they are
+ * left to est_session_init. `path` (may be NULL) gets the prefix that was restored, "" for none. */
 EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
                                                 const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX]);
 
@@ -64,9 +65,9 @@ EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const 
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train with listeners; train_and_evaluate's half. *out_step (may be NULL): the global step at the end. */
+/* est_train; *out_step (may be NULL): the global step at the end. */
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              est_saving_listeners listeners, int64_t *out_step);
+                                              int64_t *out_step);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
  * est_evaluate. */

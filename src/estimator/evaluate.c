@@ -50,8 +50,7 @@ typedef struct evaluation {
     char                        path[EST_CHECKPOINT_PATH_MAX];
 } evaluation;
 
-/* The values that the variables have in another session. What it does not have, the state of metrics above all, gets its
- * initial value. */
+/* The values that the variables have in another session, where it has them. */
 static est_status copy_variables(est_session *from, const est_graph *graph, est_session *session)
 {
     est_nodes variables = est_global_variables(graph);
@@ -66,7 +65,7 @@ static est_status copy_variables(est_session *from, const est_graph *graph, est_
         est_tensor_free(value);
         EST_TRY(status);
     }
-    return est_session_init(session);
+    return EST_OK;
 }
 
 static est_status restore(evaluation *e, est_session *session)

@@ -211,7 +211,7 @@ static est_status restore_model(job *x)
 
     EST_TRY(est_session_create(x->e.model->graph, EST_SESSION(.threads = estimator->config.threads), &x->e.session));
     EST_TRY(est_estimator_restore(estimator, x->e.model, x->e.session, x->options->checkpoint_path, path));
-    if (path[0] != '\0' || estimator->warm_start != NULL) return EST_OK;
+    if (path[0] != '\0' || estimator->warm_start != NULL) return est_session_init(x->e.session); /* local variables */
     return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
                     estimator->model_dir);
 }

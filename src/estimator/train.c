@@ -22,8 +22,6 @@
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
-#include "train/checkpoint_hook.h"
-#include "train/graph_files.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/summary_writer.h"
@@ -31,12 +29,10 @@
 typedef struct training {
     est_estimator           *estimator;
     const est_train_options *options;
-    est_saving_listeners     listeners;
     uint64_t                 seed;
     est_dir_lock            *lock;
     est_saver               *saver;
     est_summary_writer      *summaries;
-    est_graph_files          files;
     est_dataset             *input;
     est_model               *model;
     est_node                 step_after;    /* the global step as it is after a run */
@@ -46,6 +42,7 @@ typedef struct training {
     int                      n_hooks;
     est_hook                *own[8]; /* [n_own]: hooks made here */
     int                      n_own;
+    est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
 } training;
 
 /* --- seed -------------------------------------------------------------------------------------------------------------- */
@@ -110,14 +107,12 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     est_restored restored;
     est_status   status;
 
-    est_log_info("Graph was finalized.");
     status = est_saver_restore(
         t->saver, session,
         EST_RESTORE(.extras = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs })), &restored);
     if (status == EST_OK) {
         est_log_info("Restoring parameters from %s", restored.path);
-        status = est_session_init(session);
-        if (status == EST_OK) status = set_position(t, loop, position, runs); /* after init, which counts as a run */
+        status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
         status = est_session_init(session);
         if (status == EST_OK && t->estimator->warm_start != NULL) {
@@ -151,7 +146,7 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
     est_tensor *position = NULL;
 
     (void)n_max; /* three are far below it */
-    EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_session_run_count(est_loop_session(loop))));
+    EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_loop_run_count(loop)));
     EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
@@ -211,28 +206,40 @@ static void add_models(training *t, est_hook_kind kind)
     }
 }
 
+/* The first hook of a kind among the user's and the model's; NULL: there is none. */
+static est_hook *find_given(const training *t, bool (*is)(const est_hook *hook))
+{
+    const est_model_hook *own = t->model->hooks.data;
+
+    for (int i = 0; i < t->options->hooks.n; i++) {
+        if (is(t->options->hooks.data[i])) return t->options->hooks.data[i];
+    }
+    for (int i = 0; i < t->model->hooks.n; i++) {
+        if ((own[i].kind == EST_HOOK_TRAINING || own[i].kind == EST_HOOK_CHIEF) && is(own[i].hook)) return own[i].hook;
+    }
+    return NULL;
+}
+
+/* A checkpoint saver as configured, unless one was given; and the listeners to whichever it is. */
 static est_status add_saver(training *t)
 {
     const est_run_config *config = &t->estimator->config;
-    est_hook             *hook   = NULL;
-    est_timer             timer  = { 0 };
+    est_hook             *hook   = find_given(t, est_is_checkpoint_saver);
 
-    if (config->save_checkpoints_steps > 0) timer.every_steps = config->save_checkpoints_steps;
-    if (config->save_checkpoints_secs > 0) timer.every_secs = config->save_checkpoints_secs;
-    if (timer.every_steps == 0 && timer.every_secs == 0) {
-        if (t->listeners.n == 0) return EST_OK;
-        return est_fail(EST_INVALID_ARGUMENT, "saving listeners need checkpoints: set save_checkpoints_steps or _secs");
+    if (hook == NULL && (config->save_checkpoints_steps > 0 || config->save_checkpoints_secs > 0)) {
+        hook = est_checkpoint_saver_hook(
+            NULL, EST_CHECKPOINT_SAVER(.steps = config->save_checkpoints_steps, .secs = config->save_checkpoints_secs,
+                                       .saver = t->saver, .no_graph_def = config->no_graph_def));
+        EST_TRY(add_own(t, hook));
     }
-    EST_TRY(est_checkpoint_hook_create(&(est_checkpoint_hook_spec){ .saver     = t->saver,
-                                                                    .timer     = timer,
-                                                                    .listeners = t->listeners,
-                                                                    .summaries = t->summaries,
-                                                                    .meta      = t->files.meta.data,
-                                                                    .meta_size = t->files.meta.size,
-                                                                    .extras    = collect_extras,
-                                                                    .user      = t },
-                                       &hook));
-    return add_own(t, hook);
+    if (t->options->saving_listeners.n == 0) return EST_OK;
+    if (hook == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "saving listeners need checkpoints: set save_checkpoints_steps or _secs, "
+                                              "or give an est_checkpoint_saver_hook");
+    }
+    est_checkpoint_saver_lend(hook, t->options->saving_listeners);
+    t->checkpoint_saver = hook;
+    return EST_OK;
 }
 
 /* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
@@ -250,15 +257,14 @@ static est_status collect_hooks(training *t)
             EST_TRY(add_own(t, est_step_counter_hook(EST_EVERY(.steps = config->log_step_count_steps))));
         }
         if (config->save_summary_steps > 0) {
-            EST_TRY(add_own(t, est_summary_saver_hook(t->model->summaries.data, t->model->summaries.n,
-                                                      config->save_summary_steps)));
+            EST_TRY(add_own(t, est_summary_saver_hook(EST_EVERY(.steps = config->save_summary_steps))));
         }
     }
     for (int i = 0; i < t->options->hooks.n; i++) t->hooks[t->n_hooks++] = t->options->hooks.data[i];
     if (t->options->steps > 0 || t->options->max_steps > 0) {
         EST_TRY(add_own(t, est_stop_at_step_hook(t->options->steps, t->options->max_steps)));
     }
-    EST_TRY(add_own(t, est_nan_hook(true)));
+    if (find_given(t, est_is_nan_hook) == NULL) EST_TRY(add_own(t, est_nan_hook(true)));
     if (config->log_step_count_steps > 0) EST_TRY(add_own(t, est_loss_log_hook(config->log_step_count_steps)));
     add_models(t, EST_HOOK_TRAINING);
     if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(t->options->max_steps)));
@@ -278,16 +284,6 @@ static est_status add_loss_summary(training *t)
     return est_model_status(t->model);
 }
 
-/* graph.pbtxt, the graph for TensorBoard, and the .meta of checkpoints; by the chief. */
-static est_status describe_graph(training *t)
-{
-    EST_TRY(est_graph_files_make(t->model->graph, &t->files));
-    EST_TRY(est_graph_files_write(&t->files, t->estimator->model_dir));
-    est_summary_graph(t->summaries, (est_str){ (const char *)t->files.graph_def.data, t->files.graph_def.size });
-    if (t->estimator->config.no_graph_def) est_wire_writer_clear(&t->files.meta);
-    return EST_OK;
-}
-
 static est_status prepare(training *t)
 {
     est_estimator        *e      = t->estimator;
@@ -302,10 +298,7 @@ static est_status prepare(training *t)
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
-    if (e->task->is_chief) {
-        EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
-        EST_TRY(describe_graph(t));
-    }
+    if (e->task->is_chief) EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
     return collect_hooks(t);
 }
 
@@ -342,8 +335,11 @@ static est_status run_loop(training *t, int64_t *out_step)
                                             .global_step = t->step_after,
                                             .targets     = { &t->model->train_op, 1 },
                                             .summaries   = t->summaries,
+                                            .shown       = t->model->summaries.data,
+                                            .n_shown     = t->model->summaries.n,
                                             .hooks       = { t->hooks, t->n_hooks },
                                             .initialize  = initialize,
+                                            .extras      = collect_extras,
                                             .user        = t },
                           &loop));
     status = run_to_end(t, loop);
@@ -383,6 +379,11 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_INVALID_ARGUMENT, "steps (%" PRId64 ") and max_steps (%" PRId64 ") cannot both be set",
                         options->steps, options->max_steps);
     }
+    for (int i = 0; i < options->saving_listeners.n; i++) {
+        if (options->saving_listeners.data[i] == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", i);
+        }
+    }
     if (strcmp(estimator->task->type, "evaluator") == 0 || strcmp(estimator->task->type, "ps") == 0) {
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
@@ -415,10 +416,9 @@ static est_status train(training *t, int64_t *out_step)
     return mark_done(t, *out_step);
 }
 
-est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                               est_saving_listeners listeners, int64_t *out_step)
+est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, int64_t *out_step)
 {
-    training   t    = { .estimator = estimator, .options = options, .listeners = listeners };
+    training   t    = { .estimator = estimator, .options = options };
     int64_t    step = 0;
     est_error  error;
     est_status status;
@@ -427,9 +427,9 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t, &step);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
+    if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
     est_summary_writer_free(t.summaries);
-    est_graph_files_clear(&t.files);
     est_model_free(t.model);
     est_dataset_free(t.input);
     est_saver_free(t.saver);
@@ -442,5 +442,5 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)
 {
-    return est_estimator_train(estimator, options, (est_saving_listeners){ 0 }, NULL);
+    return est_estimator_train(estimator, options, NULL);
 }

@@ -213,8 +213,9 @@ static est_status train_with(evaluator *e, est_saving_listeners listeners)
 {
     return est_estimator_train(e->estimator,
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
-                                                 .max_steps = e->train->max_steps, .hooks = e->train->hooks),
-                               listeners, NULL);
+                                                 .max_steps = e->train->max_steps, .hooks = e->train->hooks,
+                                                 .saving_listeners = listeners),
+                               NULL);
 }
 
 static est_status run_local(evaluator *e)

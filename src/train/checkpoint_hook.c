@@ -1,31 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The saving hook. Log lines and the order of what happens around a save are those that people know from Estimators. */
-#include "train/checkpoint_hook.h"
-
+ * The checkpoint saver: variables and what the loop wants beside them, when the session has been made, every so often and
+ * at the end. Log lines and the order of what happens around a save are those that people know from Estimators. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
+#include "train/graph_files.h"
+#include "train/hooks.h"
 #include "train/saver.h"
 
+#define EXTRAS_MAX 8
+
 typedef struct checkpoint_hook {
-    est_hook                 hook;
-    est_checkpoint_hook_spec spec;
-    est_saving_listener    **listeners; /* [spec.listeners.n] */
+    est_hook              hook;
+    char                 *dir, *basename; /* NULL: those of `saver` */
+    est_saver            *own_saver;      /* for dir, made by every loop that begins; NULL: there is none */
+    est_saver            *saver;          /* the one at work */
+    est_timer             timer;
+    est_saving_listener **listeners; /* [n_listeners] */
+    int                   n_listeners;
+    est_saving_listeners  lent; /* told after them */
+    bool                  no_graph_def;
+    bool                  described; /* the graph of this loop is in `files` and has been shown */
+    est_graph_files       files;
 } checkpoint_hook;
+
+/* --- listeners --------------------------------------------------------------------------------------------------------- */
+
+static int count_listeners(const checkpoint_hook *own)
+{
+    return own->n_listeners + own->lent.n;
+}
+
+/* NULL: one that has a lower number already. */
+static est_saving_listener *listener_at(const checkpoint_hook *own, int i)
+{
+    est_saving_listener *listener;
+
+    if (i < own->n_listeners) return own->listeners[i];
+    listener = own->lent.data[i - own->n_listeners];
+    for (int k = 0; k < own->n_listeners; k++) {
+        if (own->listeners[k] == listener) return NULL;
+    }
+    return listener;
+}
+
+void est_checkpoint_saver_lend(est_hook *checkpoint_saver, est_saving_listeners listeners)
+{
+    EST_CONTAINER_OF(checkpoint_saver, checkpoint_hook, hook)->lent = listeners;
+}
 
 /* Asks every listener; true from any of them requests a stop. */
 static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
 {
     est_log_info("Calling checkpoint listeners after saving checkpoint %" PRId64 "...", step);
-    for (int i = 0; i < own->spec.listeners.n; i++) {
-        est_saving_listener *listener = own->listeners[i];
+    for (int i = 0; i < count_listeners(own); i++) {
+        est_saving_listener *listener = listener_at(own, i);
         bool                 stop     = false;
 
-        if (listener->after_save == NULL) continue;
+        if (listener == NULL || listener->after_save == NULL) continue;
         EST_TRY(listener->after_save(listener, est_loop_session(loop), step, &stop));
         if (!stop) continue;
         est_log_info("A CheckpointSaverListener requested that training be stopped. listener: %d", i);
@@ -34,22 +71,25 @@ static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
     return EST_OK;
 }
 
+/* --- saving ------------------------------------------------------------------------------------------------------------ */
+
 static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t step)
 {
-    est_extra  extras[EST_CHECKPOINT_EXTRAS_MAX];
-    int        n      = 0;
-    est_status status = EST_OK;
-    char       path[EST_CHECKPOINT_PATH_MAX];
+    const est_loop_spec *spec = est_loop_get_spec(loop);
+    est_extra            extras[EXTRAS_MAX];
+    int                  n      = 0;
+    est_status           status = EST_OK;
+    char                 path[EST_CHECKPOINT_PATH_MAX];
 
-    if (own->spec.extras != NULL) {
-        status = own->spec.extras(own->spec.user, loop, extras, EST_CHECKPOINT_EXTRAS_MAX, &n);
-    }
+    if (spec->extras != NULL) status = spec->extras(spec->user, loop, extras, EXTRAS_MAX, &n);
     if (status == EST_OK) {
-        est_log_info("Saving checkpoints for %" PRId64 " into %s/%s.", step, est_saver_dir(own->spec.saver),
-                     est_saver_name(own->spec.saver));
-        status = est_saver_save(
-            own->spec.saver, est_loop_session(loop), step,
-            EST_SAVE(.extras = { extras, n }, .meta = own->spec.meta, .meta_size = own->spec.meta_size), path);
+        est_log_info("Saving checkpoints for %" PRId64 " into %s/%s.", step, est_saver_dir(own->saver),
+                     est_saver_name(own->saver));
+        status = est_saver_save(own->saver, est_loop_session(loop), step,
+                                EST_SAVE(.extras    = { extras, n },
+                                         .meta      = own->no_graph_def ? NULL : own->files.meta.data,
+                                         .meta_size = own->no_graph_def ? 0 : own->files.meta.size),
+                                path);
     }
     for (int i = 0; i < n; i++) {
         est_tensor *value;
@@ -58,9 +98,7 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
         est_tensor_free(value);
     }
     EST_TRY(status);
-    if (own->spec.summaries != NULL) {
-        est_summary_session_log(own->spec.summaries, EST_SESSION_CHECKPOINT, path, step);
-    }
+    if (spec->summaries != NULL) est_summary_session_log(spec->summaries, EST_SESSION_CHECKPOINT, path, step);
     return EST_OK;
 }
 
@@ -69,30 +107,61 @@ static est_status save(checkpoint_hook *own, est_loop *loop)
     int64_t step = est_loop_global_step(loop);
 
     est_log_info("Calling checkpoint listeners before saving checkpoint %" PRId64 "...", step);
-    for (int i = 0; i < own->spec.listeners.n; i++) {
-        est_saving_listener *listener = own->listeners[i];
+    for (int i = 0; i < count_listeners(own); i++) {
+        est_saving_listener *listener = listener_at(own, i);
 
-        if (listener->before_save != NULL) EST_TRY(listener->before_save(listener, est_loop_session(loop), step));
+        if (listener == NULL || listener->before_save == NULL) continue;
+        EST_TRY(listener->before_save(listener, est_loop_session(loop), step));
     }
     EST_TRY(write_checkpoint(own, loop, step));
-    (void)est_timer_mark(&own->spec.timer, step, NULL, NULL);
+    (void)est_timer_mark(&own->timer, step, NULL, NULL);
     return tell_saved(own, loop, step);
 }
+
+/* graph.pbtxt, the graph for TensorBoard, and the .meta of checkpoints: once the session is there, since hooks may add to
+ * the graph before and a checkpoint that does not fit must leave the directory as it was. */
+static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
+{
+    est_summary_writer *summaries = est_loop_summaries(loop);
+
+    est_graph_files_clear(&own->files);
+    EST_TRY(est_graph_files_make(est_loop_graph(loop), &own->files));
+    if (!own->no_graph_def) EST_TRY(est_graph_files_write(&own->files, est_saver_dir(own->saver)));
+    if (summaries != NULL) {
+        est_summary_graph(summaries, (est_str){ (const char *)own->files.graph_def.data, own->files.graph_def.size });
+    }
+    own->described = true;
+    return EST_OK;
+}
+
+/* --- the hook ---------------------------------------------------------------------------------------------------------- */
 
 static est_status hook_begin(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
     (void)loop;
-    for (int i = 0; i < own->spec.listeners.n; i++) {
-        if (own->listeners[i]->begin != NULL) EST_TRY(own->listeners[i]->begin(own->listeners[i]));
+    own->described = false;
+    if (own->dir != NULL) { /* anew: others may have saved there since the last loop */
+        est_saver_free(own->own_saver);
+        own->own_saver = NULL;
+        EST_TRY(est_saver_create(own->dir, EST_SAVER(.name = own->basename), &own->own_saver));
+        own->saver = own->own_saver;
+    }
+    for (int i = 0; i < count_listeners(own); i++) {
+        est_saving_listener *listener = listener_at(own, i);
+
+        if (listener != NULL && listener->begin != NULL) EST_TRY(listener->begin(listener));
     }
     return EST_OK;
 }
 
 static est_status hook_after_create_session(est_hook *hook, est_loop *loop)
 {
-    return save(EST_CONTAINER_OF(hook, checkpoint_hook, hook), loop);
+    checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
+
+    if (!own->described) EST_TRY(describe_graph(own, loop));
+    return save(own, loop);
 }
 
 static est_status hook_after_run(est_hook *hook, est_loop *loop)
@@ -101,19 +170,20 @@ static est_status hook_after_run(est_hook *hook, est_loop *loop)
 
     if (isnan(est_loop_loss(loop)))
         return EST_OK; /* the step has spoiled the variables: the last good ones stay the latest */
-    return est_timer_due(&own->spec.timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
+    return est_timer_due(&own->timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
 }
 
 static est_status hook_end(est_hook *hook, est_loop *loop)
 {
-    checkpoint_hook *own  = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
-    int64_t          step = est_loop_global_step(loop);
+    checkpoint_hook *own     = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
+    bool             spoiled = est_loop_runs(loop) > 0 && isnan(est_loop_loss(loop));
 
-    if (!own->spec.timer.marked || own->spec.timer.last_step != step) EST_TRY(save(own, loop));
-    for (int i = 0; i < own->spec.listeners.n; i++) {
-        est_saving_listener *listener = own->listeners[i];
+    if (!spoiled && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
+    for (int i = 0; i < count_listeners(own); i++) {
+        est_saving_listener *listener = listener_at(own, i);
 
-        if (listener->end != NULL) EST_TRY(listener->end(listener, est_loop_session(loop), step));
+        if (listener == NULL || listener->end == NULL) continue;
+        EST_TRY(listener->end(listener, est_loop_session(loop), own->timer.last_step));
     }
     return EST_OK;
 }
@@ -122,25 +192,55 @@ static void hook_free(est_hook *hook)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
+    est_graph_files_clear(&own->files);
+    est_saver_free(own->own_saver);
     est_free(own->listeners);
+    est_free(own->basename);
+    est_free(own->dir);
     est_free(own);
 }
 
-est_status est_checkpoint_hook_create(const est_checkpoint_hook_spec *spec, est_hook **out)
+bool est_is_checkpoint_saver(const est_hook *hook)
 {
-    checkpoint_hook *own = est_zalloc(sizeof *own);
+    return hook != NULL && hook->free == hook_free;
+}
 
-    if (own != NULL) own->listeners = est_zalloc((size_t)(spec->listeners.n + 1) * sizeof *own->listeners);
-    if (own == NULL || own->listeners == NULL) {
-        est_free(own);
+static est_status take_options(checkpoint_hook *own, const char *dir, const est_checkpoint_saver_options *given)
+{
+    est_checkpoint_saver_options options;
+
+    EST_TRY(est_options_take("EST_CHECKPOINT_SAVER", given, &options, sizeof options));
+    EST_TRY(est_every_take("checkpoint saver", options.steps, options.secs, &own->timer));
+    if ((dir != NULL) == (options.saver != NULL) || (options.basename != NULL && dir == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "a checkpoint saver with %s: give it a directory, or a saver that has one",
+                        dir == NULL && options.saver == NULL ? "no directory" : "a saver and names beside it");
+    }
+    own->saver        = options.saver;
+    own->no_graph_def = options.no_graph_def;
+    if (dir != NULL) own->dir = est_strdup(dir);
+    if (options.basename != NULL) own->basename = est_strdup(options.basename);
+    own->listeners = est_zalloc((size_t)(options.listeners.n + 1) * sizeof *own->listeners);
+    if ((dir != NULL && own->dir == NULL) || (options.basename != NULL && own->basename == NULL) ||
+        own->listeners == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
     }
-    own->spec = *spec;
-    for (int i = 0; i < spec->listeners.n; i++) {
-        own->listeners[i] = spec->listeners.data[i];
-        if (own->listeners[i] != NULL) continue;
+    for (; own->n_listeners < options.listeners.n; own->n_listeners++) {
+        own->listeners[own->n_listeners] = options.listeners.data[own->n_listeners];
+        if (own->listeners[own->n_listeners] != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", own->n_listeners);
+    }
+    return EST_OK;
+}
+
+est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_options *options)
+{
+    checkpoint_hook *own = est_hook_alloc(sizeof *own);
+
+    if (own == NULL) return NULL;
+    if (take_options(own, dir, options) != EST_OK) {
         hook_free(&own->hook);
-        return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", i);
+        return NULL;
     }
     own->hook = (est_hook){ .begin                = hook_begin,
                             .after_create_session = hook_after_create_session,
@@ -148,6 +248,5 @@ est_status est_checkpoint_hook_create(const est_checkpoint_hook_spec *spec, est_
                             .end                  = hook_end,
                             .free                 = hook_free };
     est_log_info("Create CheckpointSaverHook.");
-    *out = &own->hook;
-    return EST_OK;
+    return &own->hook;
 }

@@ -4,7 +4,6 @@
 #include "train/hooks.h"
 
 #include "base/alloc.h"
-#include "base/options.h"
 
 void est_hook_free(est_hook *hook)
 {
@@ -19,17 +18,13 @@ void *est_hook_alloc(size_t size)
     return own;
 }
 
-est_status est_every_take(const char *hook, const est_every_options *given, int64_t default_steps,
-                          est_every_options *out)
+est_status est_every_take(const char *hook, int64_t steps, double secs, est_timer *out)
 {
-    est_every_options options;
-
-    EST_TRY(est_options_take("EST_EVERY", given, &options, sizeof options));
-    if (options.steps < 0 || !(options.secs >= 0) || (options.steps > 0 && options.secs > 0)) {
-        return est_fail(EST_INVALID_ARGUMENT, "the %s is to run every %lld steps and every %g seconds; set one of them",
-                        hook, (long long)options.steps, options.secs);
+    if (steps < 0 || !(secs >= 0) || (steps > 0) == (secs > 0)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the %s is to run every %lld steps and every %g seconds; set exactly one of them", hook,
+                        (long long)steps, secs);
     }
-    if (options.steps == 0 && options.secs == 0) options.steps = default_steps;
-    *out = options;
+    *out = (est_timer){ .every_steps = steps, .every_secs = secs };
     return EST_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "train/hooks.h"
 
 #define TAG           "global_step/sec"
@@ -84,7 +85,9 @@ est_hook *est_step_counter_hook(const est_every_options *options)
     est_status        status;
 
     if (own == NULL) return NULL;
-    status = est_every_take("step counter", options, DEFAULT_STEPS, &every);
+    status = est_options_take("EST_EVERY", options, &every, sizeof every);
+    if (every.steps == 0 && every.secs == 0) every.steps = DEFAULT_STEPS;
+    if (status == EST_OK) status = est_every_take("step counter", every.steps, every.secs, &own->timer);
     if (status == EST_OK && every.output_dir != NULL) {
         status = est_summary_writer_create(every.output_dir, "", &own->writer);
     }
@@ -92,10 +95,9 @@ est_hook *est_step_counter_hook(const est_every_options *options)
         counter_free(&own->hook);
         return NULL;
     }
-    own->timer = (est_timer){ .every_steps = every.steps, .every_secs = every.secs };
-    own->hook  = (est_hook){ .after_create_session = counter_session,
-                             .after_run            = counter_after_run,
-                             .end                  = counter_end,
-                             .free                 = counter_free };
+    own->hook = (est_hook){ .after_create_session = counter_session,
+                            .after_run            = counter_after_run,
+                            .end                  = counter_end,
+                            .free                 = counter_free };
     return &own->hook;
 }

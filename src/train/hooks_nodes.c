@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "train/hooks.h"
 
 /* Copies a list of nodes; NULL with the error set. */
@@ -44,7 +45,13 @@ static est_status final_end(est_hook *hook, est_loop *loop)
     final_ops_hook *own    = EST_CONTAINER_OF(hook, final_ops_hook, hook);
     est_status      status = est_loop_compute(loop, (est_nodes){ own->nodes, own->n }, own->values);
 
-    return status == EST_OK ? EST_OK : est_fail_context(status, "computing the final values");
+    if (status == EST_OK) return EST_OK;
+    if (est_loop_input_ended(loop) && est_loop_runs(loop) == 0) {
+        est_log_warn(
+            "The final values could not be computed, and the input had ended before its first batch: most likely "
+            "they depend on the input. Final values should come from variables.");
+    }
+    return est_fail_context(status, "computing the final values");
 }
 
 static void final_free(est_hook *hook)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 #include "train/hooks.h"
 
@@ -13,6 +14,7 @@ typedef struct profiler_hook {
     est_hook  hook;
     char     *output_dir; /* NULL: the model directory */
     est_timer timer;
+    bool      no_dataflow, show_memory;
     bool      traces; /* this run */
 } profiler_hook;
 
@@ -49,7 +51,11 @@ static est_status profiler_after_run(est_hook *hook, est_loop *loop)
         est_log_info("Saving timeline for %" PRId64 " into '%s'.", step, est_strbuf_text(&path));
         status = est_dir_create(dir);
     }
-    if (status == EST_OK) status = est_loop_write_timeline(loop, est_strbuf_text(&path));
+    if (status == EST_OK) {
+        status = est_loop_write_timeline(
+            loop, est_strbuf_text(&path),
+            EST_TIMELINE(.no_dataflow = own->no_dataflow, .show_memory = own->show_memory));
+    }
     est_strbuf_clear(&path);
     return status;
 }
@@ -62,22 +68,20 @@ static void profiler_free(est_hook *hook)
     est_free(own);
 }
 
-static est_status take_profiler(profiler_hook *own, const est_every_options *options)
+static est_status take_profiler(profiler_hook *own, const est_profiler_options *given)
 {
-    est_every_options every;
+    est_profiler_options options;
 
-    EST_TRY(est_every_take("profiler", options, 0, &every));
-    if (every.steps == 0 && every.secs == 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "how often does the profiler run? Set steps or secs, EST_EVERY(.steps = 100)");
-    }
-    own->timer = (est_timer){ .every_steps = every.steps, .every_secs = every.secs };
-    if (every.output_dir == NULL) return EST_OK;
-    own->output_dir = est_strdup(every.output_dir);
+    EST_TRY(est_options_take("EST_PROFILER", given, &options, sizeof options));
+    EST_TRY(est_every_take("profiler", options.steps, options.secs, &own->timer));
+    own->no_dataflow = options.no_dataflow;
+    own->show_memory = options.show_memory;
+    if (options.output_dir == NULL) return EST_OK;
+    own->output_dir = est_strdup(options.output_dir);
     return own->output_dir != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
 }
 
-est_hook *est_profiler_hook(const est_every_options *options)
+est_hook *est_profiler_hook(const est_profiler_options *options)
 {
     profiler_hook *own = est_hook_alloc(sizeof *own);
 

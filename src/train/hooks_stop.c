@@ -141,6 +141,7 @@ static est_status nan_after_run(est_hook *hook, est_loop *loop)
 
     if (!isnan(est_loop_loss(loop))) return EST_OK;
     if (own->fail) {
+        est_log_error("Model diverged with loss = NaN."); /* the line that people look for in logs */
         return est_fail(EST_INVALID_ARGUMENT,
                         "NaN loss during training: the model diverged at step %" PRId64
                         "; lower the learning rate, clip gradients, or find the node with check_numerics",
@@ -154,6 +155,11 @@ static est_status nan_after_run(est_hook *hook, est_loop *loop)
 static void nan_free(est_hook *hook)
 {
     est_free(EST_CONTAINER_OF(hook, nan_hook, hook));
+}
+
+bool est_is_nan_hook(const est_hook *hook)
+{
+    return hook != NULL && hook->free == nan_free;
 }
 
 est_hook *est_nan_hook(bool fail_on_nan)

@@ -1,32 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary saver: values of nodes into the loop's event file, in the first run and then every so many steps. */
-#include <string.h>
-
+ * The summary saver: what the model shows into an event file, in the first run and then every so often. */
 #include "base/alloc.h"
+#include "base/options.h"
 #include "train/hooks.h"
 
 typedef struct summary_saver {
-    est_hook           hook;
-    est_model_summary *summaries; /* [n] */
-    int               *fetches;   /* [n] */
-    int                n;
-    est_timer          timer;
-    bool               due; /* in this run */
+    est_hook            hook;
+    est_summary_writer *writer;  /* into a directory of its own; NULL: the loop's */
+    int                *fetches; /* [shown by the loop] */
+    est_timer           timer;
+    bool                due; /* in this run */
 } summary_saver;
+
+static est_summary_writer *writer_of(const summary_saver *own, est_loop *loop)
+{
+    return own->writer != NULL ? own->writer : est_loop_summaries(loop);
+}
 
 static est_status saver_begin(est_hook *hook, est_loop *loop)
 {
-    summary_saver *own = EST_CONTAINER_OF(hook, summary_saver, hook);
+    summary_saver       *own  = EST_CONTAINER_OF(hook, summary_saver, hook);
+    const est_loop_spec *spec = est_loop_get_spec(loop);
 
-    for (int i = 0; i < own->n; i++) own->fetches[i] = est_loop_fetch(loop, own->summaries[i].node);
+    est_free(own->fetches);
+    own->fetches = est_alloc((size_t)(spec->n_shown + 1) * sizeof *own->fetches);
+    if (own->fetches == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d summaries", spec->n_shown);
+    for (int i = 0; i < spec->n_shown; i++) own->fetches[i] = est_loop_fetch(loop, spec->shown[i].node);
     return EST_OK;
 }
 
 static est_status saver_session(est_hook *hook, est_loop *loop)
 {
-    (void)loop;
-    EST_CONTAINER_OF(hook, summary_saver, hook)->timer.marked = false;
+    summary_saver *own = EST_CONTAINER_OF(hook, summary_saver, hook);
+
+    own->timer.marked = false;
+    if (own->writer != NULL) est_summary_session_log(own->writer, EST_SESSION_START, "", est_loop_global_step(loop));
     return EST_OK;
 }
 
@@ -34,8 +43,8 @@ static est_status saver_before_run(est_hook *hook, est_loop *loop)
 {
     summary_saver *own = EST_CONTAINER_OF(hook, summary_saver, hook);
 
-    own->due = est_loop_summaries(loop) != NULL && est_timer_due(&own->timer, est_loop_global_step(loop) + 1);
-    for (int i = 0; i < own->n && own->due; i++) est_loop_want(loop, own->fetches[i]);
+    own->due = writer_of(own, loop) != NULL && est_timer_due(&own->timer, est_loop_global_step(loop) + 1);
+    for (int i = 0; i < est_loop_get_spec(loop)->n_shown && own->due; i++) est_loop_want(loop, own->fetches[i]);
     return EST_OK;
 }
 
@@ -58,22 +67,24 @@ static void add_summary(est_summary_writer *writer, const est_model_summary *sum
 
 static est_status saver_after_run(est_hook *hook, est_loop *loop)
 {
-    summary_saver      *own    = EST_CONTAINER_OF(hook, summary_saver, hook);
-    est_summary_writer *writer = est_loop_summaries(loop);
-    int64_t             step   = est_loop_global_step(loop);
+    summary_saver       *own    = EST_CONTAINER_OF(hook, summary_saver, hook);
+    const est_loop_spec *spec   = est_loop_get_spec(loop);
+    est_summary_writer  *writer = writer_of(own, loop);
+    int64_t              step   = est_loop_global_step(loop);
 
     if (!own->due) return EST_OK;
     (void)est_timer_mark(&own->timer, step, NULL, NULL);
     est_summary_begin(writer, step);
-    for (int i = 0; i < own->n; i++) add_summary(writer, &own->summaries[i], loop, own->fetches[i]);
+    for (int i = 0; i < spec->n_shown; i++) add_summary(writer, &spec->shown[i], loop, own->fetches[i]);
     est_summary_end(writer);
     return EST_OK;
 }
 
 static est_status saver_end(est_hook *hook, est_loop *loop)
 {
-    (void)hook;
-    if (est_loop_summaries(loop) != NULL) est_summary_flush(est_loop_summaries(loop));
+    est_summary_writer *writer = writer_of(EST_CONTAINER_OF(hook, summary_saver, hook), loop);
+
+    if (writer != NULL) est_summary_flush(writer);
     return EST_OK;
 }
 
@@ -81,30 +92,32 @@ static void saver_free(est_hook *hook)
 {
     summary_saver *own = EST_CONTAINER_OF(hook, summary_saver, hook);
 
-    est_free(own->summaries);
+    est_summary_writer_free(own->writer);
     est_free(own->fetches);
     est_free(own);
 }
 
-est_hook *est_summary_saver_hook(const est_model_summary *summaries, int n, int64_t every_steps)
+est_hook *est_summary_saver_hook(const est_every_options *options)
 {
-    summary_saver *own = est_hook_alloc(sizeof *own);
+    summary_saver    *own = est_hook_alloc(sizeof *own);
+    est_every_options every;
+    est_status        status;
 
     if (own == NULL) return NULL;
-    own->summaries = est_hook_alloc((size_t)(n + 1) * sizeof *own->summaries);
-    own->fetches   = est_hook_alloc((size_t)(n + 1) * sizeof *own->fetches);
-    if (own->summaries == NULL || own->fetches == NULL) {
+    status = est_options_take("EST_EVERY", options, &every, sizeof every);
+    if (status == EST_OK) status = est_every_take("summary saver", every.steps, every.secs, &own->timer);
+    if (status == EST_OK && every.output_dir != NULL) {
+        status = est_summary_writer_create(every.output_dir, "", &own->writer);
+    }
+    if (status != EST_OK) {
         saver_free(&own->hook);
         return NULL;
     }
-    if (n > 0) memcpy(own->summaries, summaries, (size_t)n * sizeof *own->summaries);
-    own->n     = n;
-    own->timer = (est_timer){ .every_steps = every_steps };
-    own->hook  = (est_hook){ .begin                = saver_begin,
-                             .after_create_session = saver_session,
-                             .before_run           = saver_before_run,
-                             .after_run            = saver_after_run,
-                             .end                  = saver_end,
-                             .free                 = saver_free };
+    own->hook = (est_hook){ .begin                = saver_begin,
+                            .after_create_session = saver_session,
+                            .before_run           = saver_before_run,
+                            .after_run            = saver_after_run,
+                            .end                  = saver_end,
+                            .free                 = saver_free };
     return &own->hook;
 }

@@ -58,6 +58,7 @@ struct est_loop {
     est_status failed; /* of a call that cannot fail visibly */
     est_error  error;
     int64_t    runs, global_step;
+    uint64_t   run_count; /* of the session, for the next run */
     double     loss;
     bool       stop;
     char       stop_reason[160];
@@ -92,10 +93,15 @@ bool est_loop_input_ended(const est_loop *loop)
 
 int64_t est_loop_batch_rows(const est_loop *loop)
 {
-    const est_tensor *first = loop->spec.n_feeds > 0 && loop->values != NULL ? loop->values[0] : NULL;
-    const est_shape  *shape = first != NULL ? est_tensor_shape(first) : NULL;
+    const est_field *first;
+    const est_shape *shape;
 
-    return shape != NULL && shape->rank > 0 ? shape->dim[0] : 0;
+    if (loop->spec.n_feeds == 0 || loop->values == NULL || loop->values[0] == NULL) return 0;
+    first = &loop->batch[loop->feeds[0].component];
+    if (first->splits != NULL)
+        return est_tensor_count(first->splits) - 1; /* where rows begin, and where the last ends */
+    shape = est_tensor_shape(first->values);
+    return shape->rank > 0 ? shape->dim[0] : 0;
 }
 
 /* Gives a reference back that est_loop_set_feed took. */
@@ -187,10 +193,10 @@ void est_loop_trace(est_loop *loop)
     loop->traced = true;
 }
 
-est_status est_loop_write_timeline(est_loop *loop, const char *path)
+est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_timeline_options *options)
 {
     if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: nothing was run yet", path);
-    return est_step_write_timeline(loop->variants[loop->ran].step, path, NULL);
+    return est_step_write_timeline(loop->variants[loop->ran].step, path, options);
 }
 
 /* Where fetch i is among the results of the last run; -1: it is not. */
@@ -265,6 +271,16 @@ static bool stop_signalled(est_loop *loop)
 struct est_summary_writer *est_loop_summaries(est_loop *loop)
 {
     return loop->spec.summaries;
+}
+
+const est_loop_spec *est_loop_get_spec(const est_loop *loop)
+{
+    return &loop->spec;
+}
+
+uint64_t est_loop_run_count(const est_loop *loop)
+{
+    return loop->run_count;
 }
 
 void est_loop_summary(est_loop *loop, const char *tag, double value)
@@ -445,8 +461,10 @@ static est_status run_once(est_loop *loop)
     EST_TRY(find_variant(loop, &v));
     step = loop->variants[v].step;
     if (loop->traced) EST_TRY(est_step_trace(step, 1));
+    est_session_set_run_count(loop->session, loop->run_count);
     EST_TRY(est_step_run(step, loop->values));
-    loop->ran = v;
+    loop->run_count = est_session_run_count(loop->session);
+    loop->ran       = v;
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
@@ -480,8 +498,13 @@ static est_status create_session(est_loop *loop)
     forget_variants(loop);
     est_session_free(loop->session);
     loop->session = NULL;
+    est_log_info("Graph was finalized.");
     EST_TRY(est_session_create(loop->spec.graph, options, &loop->session));
     EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
+    loop->run_count = est_session_run_count(loop->session);
+    est_log_info("Running local_init_op.");
+    EST_TRY(est_session_init(loop->session));
+    est_log_info("Done running local_init_op.");
     if (loop->spec.summaries != NULL) {
         est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
     }

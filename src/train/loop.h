@@ -14,6 +14,7 @@
 
 #include "estoc/dataset.h"
 #include "estoc/hooks.h"
+#include "estoc/saver.h"
 
 /* Where a fed node gets its value from: a component of the input. */
 typedef struct est_loop_feed {
@@ -21,6 +22,21 @@ typedef struct est_loop_feed {
     int      component;
     bool     splits; /* those of a ragged component, not its values */
 } est_loop_feed;
+
+typedef enum est_summary_what {
+    EST_MODEL_SCALAR = 0,
+    EST_MODEL_HISTOGRAM,
+    EST_MODEL_TEXT,
+    EST_MODEL_IMAGE
+} est_summary_what;
+
+/* One summary of a model. */
+typedef struct est_model_summary {
+    est_summary_what what;
+    const char      *tag;
+    est_node         node;
+    int              max_images;
+} est_model_summary;
 
 typedef struct est_loop_spec {
     est_graph          *graph; /* borrowed until the loop goes; hooks may add to it in begin */
@@ -37,12 +53,18 @@ typedef struct est_loop_spec {
     est_nodes targets;     /* run in every run; copied */
     struct est_summary_writer *summaries; /* what est_loop_summary writes to, with a START for every session; borrowed
                                              until the loop goes; NULL: nothing is written */
-    est_hooks                  hooks;     /* in the order they are called; borrowed until the loop goes; copied list */
+    const est_model_summary   *shown;     /* [n_shown]: what summary savers write; borrowed until the loop goes */
+    int                        n_shown;
+    est_hooks                  hooks; /* in the order they are called; borrowed until the loop goes; copied list */
 
     /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the
-     * global step. Called for every session. */
+     * global step. Called for every session. What has no value after it, the state of metrics, gets its initial one. */
     est_status (*initialize)(void *user, est_loop *loop, int64_t *global_step);
-    void *user;
+
+    /* Fills `extras` with up to n_max named tensors that checkpoint savers save beside the variables, whose references
+     * pass to the saver, and returns how many in *n. NULL: none. */
+    est_status (*extras)(void *user, est_loop *loop, est_extra *extras, int n_max, int *n);
+    void *user; /* handed to both */
 } est_loop_spec;
 
 /* Everything up to the first run. On failure nothing is left. */
@@ -69,15 +91,21 @@ const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was 
 bool        est_loop_input_ended(const est_loop *loop);
 
 struct est_summary_writer *est_loop_summaries(est_loop *loop); /* NULL: none */
+const est_loop_spec       *est_loop_get_spec(const est_loop *loop);
+
+/* What random operations of the next run are drawn from: the session's run count after `initialize` and one more for every
+ * run of the loop. What hooks run in between does not move it. */
+uint64_t est_loop_run_count(const est_loop *loop);
 
 /* Computes nodes outside of a run, with the last batch fed if there was one; new tensors, owned by the caller. */
 EST_MUST_CHECK est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out);
 
 /* In before_run: this run is traced. In its after_run: writes the trace as a Chrome timeline. */
 void                      est_loop_trace(est_loop *loop);
-EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path);
+EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path,
+                                                  const est_timeline_options *options);
 
-/* Rows of the last batch: the first dimension of the first fed component; 0 before the first run. */
+/* Rows of the last batch, by its first fed component; 0 before the first run. */
 int64_t est_loop_batch_rows(const est_loop *loop);
 
 #endif

@@ -176,12 +176,9 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_caught),
-        cmocka_unit_test(test_untold_is_raised_again),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_ignored_stays_ignored),
-        cmocka_unit_test(test_second_ends),
-        cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_caught),      cmocka_unit_test(test_untold_is_raised_again),
+        cmocka_unit_test(test_check),       cmocka_unit_test(test_ignored_stays_ignored),
+        cmocka_unit_test(test_second_ends), cmocka_unit_test(test_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

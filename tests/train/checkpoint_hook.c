@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The saving hook: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that loses no
+ * The checkpoint saver: when it saves, what listeners are told in which order, the log, extras, and a SIGTERM that loses no
  * step. */
 #include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "base/signals.h"
-#include "train/checkpoint_hook.h"
 #include "train/events_test.h"
 #include "train/loop_test.h"
 
@@ -67,11 +66,11 @@ static est_saver *make_saver(const char *dir)
     return saver;
 }
 
-static est_hook *make_hook(const est_checkpoint_hook_spec *spec)
+static est_hook *make_hook(const est_checkpoint_saver_options *options)
 {
-    est_hook *hook;
+    est_hook *hook = est_checkpoint_saver_hook(NULL, options);
 
-    assert_ok(est_checkpoint_hook_create(spec, &hook));
+    assert_non_null(hook);
     return hook;
 }
 
@@ -98,8 +97,8 @@ static void test_steps(void **state)
     (void)state;
     make_trainer(&t, 14, 1);
     t.saver = make_saver(at("steps"));
-    hook    = make_hook(&(est_checkpoint_hook_spec){
-           .saver = t.saver, .timer = { .every_steps = 3 }, .listeners = EST_LISTENERS(&a.listener, &b.listener) });
+    hook    = make_hook(
+           EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_LISTENERS(&a.listener, &b.listener)));
     assert_true(log_has("Create CheckpointSaverHook."));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("steps")), "0 3 6 7 ");
@@ -110,8 +109,7 @@ static void test_steps(void **state)
     est_hook_free(hook);
 
     /* A restart saves again at once, and an end at a saved step does not. */
-    hook = make_hook(&(est_checkpoint_hook_spec){
-        .saver = t.saver, .timer = { .every_steps = 7 }, .listeners = EST_LISTENERS(&a.listener) });
+    hook = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 7, .listeners = EST_LISTENERS(&a.listener)));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("steps")), "0 3 6 7 14 ");
     expect_happened("a.begin init a.before(7) a.after(7) a.before(14) a.after(14) a.end(14) ");
@@ -141,7 +139,7 @@ static void test_secs(void **state)
     make_trainer(&t, 20, 1);
     t.saver     = make_saver(at("secs"));
     r.in_before = pass_a_second;
-    hook        = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_secs = 4 } });
+    hook        = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .secs = 4));
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
     assert_string_equal(saved_steps(at("secs")), "0 4 8 10 ");
     est_hook_free(hook);
@@ -156,13 +154,13 @@ static void test_log_and_events(void **state)
     est_hook           *hook;
     est_summary_writer *writer;
     char                path[PATH_MAX], want[4096];
+    const char         *events;
 
     (void)state;
     make_trainer(&t, 2, 1);
     t.saver = make_saver(at("log"));
     assert_ok(est_summary_writer_create(at("log"), "", &writer));
-    hook             = make_hook(&(est_checkpoint_hook_spec){
-                    .saver = t.saver, .timer = { .every_steps = 10 }, .summaries = writer, .meta = "META", .meta_size = 4 });
+    hook             = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 10));
     t.spec.summaries = writer;
     logged[0]        = '\0';
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
@@ -175,14 +173,113 @@ static void test_log_and_events(void **state)
              "Calling checkpoint listeners after saving checkpoint 1...\n",
              at("log"), at("log"));
     assert_string_equal(logged, want);
-    expect_text(at("log/model.ckpt-1.meta"), "META");
+    assert_true(est_file_exists(at("log/model.ckpt-1.meta")));
+    assert_true(est_file_exists(at("log/graph.pbtxt")));
     snprintf(path, sizeof path, "%s", est_summary_writer_path(writer));
     est_hook_free(hook);
     est_summary_writer_free(writer);
-    snprintf(want, sizeof want, "0: session 1 ; 0: session 3 %s/model.ckpt-0; 1: session 3 %s/model.ckpt-1", at("log"),
-             at("log"));
-    assert_string_equal(events_of(path), want);
+    events = events_of(path);
+    assert_memory_equal(events, "0: session 1 ; 0: kind 4 ", strlen("0: session 1 ; 0: kind 4 ")); /* then the graph */
+    snprintf(want, sizeof want, "; 0: session 3 %s/model.ckpt-0; 1: session 3 %s/model.ckpt-1", at("log"), at("log"));
+    assert_true(strlen(events) > strlen(want));
+    assert_string_equal(events + strlen(events) - strlen(want), want);
     est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
+/* A directory and a name in place of a saver; the graph is left out. */
+static void test_directory(void **state)
+{
+    trainer   t;
+    char      latest[EST_CHECKPOINT_PATH_MAX];
+    est_hook *hook = est_checkpoint_saver_hook(
+        at("named"), EST_CHECKPOINT_SAVER(.steps = 1, .basename = "best", .no_graph_def = true));
+
+    (void)state;
+    assert_true(est_is_checkpoint_saver(hook));
+    assert_false(est_is_checkpoint_saver(NULL));
+    assert_false(est_file_exists(at("named"))); /* not before a loop begins */
+    make_trainer(&t, 20, 1);
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_ok(est_checkpoint_latest(at("named"), latest));
+    assert_string_equal(latest, at("named/best-10"));
+    assert_true(est_file_exists(at("named/best-6.index"))); /* the latest 5 */
+    assert_false(est_file_exists(at("named/best-5.index")));
+    assert_false(est_file_exists(at("named/best-10.meta")));
+    assert_false(est_file_exists(at("named/graph.pbtxt")));
+
+    /* Another saver works there between two loops of this one. */
+    t.saver = make_saver(at("named"));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_ok(est_checkpoint_latest(at("named"), latest));
+    assert_string_equal(latest, at("named/best-20"));
+    est_saver_free(t.saver);
+    est_hook_free(hook);
+    trainer_free(&t);
+}
+
+static void refused(est_hook *hook, const char *text)
+{
+    assert_null(hook);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("'%s' does not say '%s'", est_error_message(), text);
+}
+
+static void test_refused(void **state)
+{
+    est_saver *saver = make_saver(at("refused"));
+    listener   a     = make_listener("a");
+
+    (void)state;
+    refused(est_checkpoint_saver_hook(at("refused"), NULL), "every 0 steps and every 0 seconds; set exactly one");
+    refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .secs = 1)), "exactly one");
+    refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1)), "no directory");
+    refused(est_checkpoint_saver_hook(at("refused"), EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver)), "a saver and");
+    refused(est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver, .basename = "x")),
+            "a saver and");
+    refused(est_checkpoint_saver_hook(
+                NULL, EST_CHECKPOINT_SAVER(.steps = 1, .saver = saver, .listeners = EST_LISTENERS(&a.listener, NULL))),
+            "saving listener 1 is NULL");
+    est_saver_free(saver);
+}
+
+/* Lent listeners are told after the hook's own, none twice, until they are taken back. */
+static void test_lent(void **state)
+{
+    trainer   t;
+    listener  a = make_listener("a"), b = make_listener("b");
+    est_hook *hook = est_checkpoint_saver_hook(
+        at("lent"), EST_CHECKPOINT_SAVER(.steps = 10, .listeners = EST_LISTENERS(&a.listener)));
+
+    (void)state;
+    make_trainer(&t, 2, 1);
+    est_checkpoint_saver_lend(hook, EST_LISTENERS(&a.listener, &b.listener));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    expect_happened("a.begin b.begin init a.before(0) b.before(0) a.after(0) b.after(0) "
+                    "a.before(1) b.before(1) a.after(1) b.after(1) a.end(1) b.end(1) ");
+    est_checkpoint_saver_lend(hook, (est_saving_listeners){ 0 });
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    expect_happened("a.begin init a.before(0) a.after(0) a.before(1) a.after(1) a.end(1) ");
+    est_hook_free(hook);
+    trainer_free(&t);
+}
+
+/* A step that made the loss NaN has spoiled the variables: what was saved before stays the latest, also at the end. */
+static void test_nan(void **state)
+{
+    trainer   t;
+    listener  a    = make_listener("a");
+    est_hook *hook = est_checkpoint_saver_hook(
+        at("nan"), EST_CHECKPOINT_SAVER(.steps = 1, .listeners = EST_LISTENERS(&a.listener)));
+    est_hook *nan = est_nan_hook(false);
+
+    (void)state;
+    make_trainer(&t, 4, 1);
+    t.spec.loss = est_div(est_scalar(t.graph, EST_F32, 0), est_scalar(t.graph, EST_F32, 0));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook, nan)));
+    assert_string_equal(saved_steps(at("nan")), "0 ");
+    expect_happened("a.begin init a.before(0) a.after(0) a.end(0) ");
+    est_hook_free(nan);
+    est_hook_free(hook);
     trainer_free(&t);
 }
 
@@ -196,8 +293,7 @@ static void test_listener_stops(void **state)
     make_trainer(&t, 4, EST_FOREVER);
     t.saver   = make_saver(at("stops"));
     a.stop_at = 2;
-    hook      = make_hook(&(est_checkpoint_hook_spec){
-             .saver = t.saver, .timer = { .every_steps = 3 }, .listeners = EST_LISTENERS(&a.listener) });
+    hook      = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3, .listeners = EST_LISTENERS(&a.listener)));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_string_equal(saved_steps(at("stops")), "0 3 ");
     assert_true(log_has("A CheckpointSaverListener requested that training be stopped. listener: 0"));
@@ -207,12 +303,6 @@ static void test_listener_stops(void **state)
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INTERNAL, "a fails");
     expect_happened("a.begin init a.before(3) ");
     est_hook_free(hook);
-    hook = NULL;
-    expect_error(
-        est_checkpoint_hook_create(
-            &(est_checkpoint_hook_spec){ .saver = t.saver, .listeners = EST_LISTENERS(&a.listener, NULL) }, &hook),
-        EST_INVALID_ARGUMENT, "saving listener 1 is NULL");
-    assert_null(hook);
     est_saver_free(t.saver);
     trainer_free(&t);
 }
@@ -225,7 +315,7 @@ static est_status add_position(void *user, est_loop *loop, est_extra *extras, in
 {
     est_tensor *position;
 
-    assert_string_equal(user, "user");
+    assert_non_null(((trainer *)user)->graph);
     assert_true(n_max >= 1);
     if (extras_failures > 0) return est_fail(EST_UNIMPLEMENTED, "no position");
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
@@ -236,19 +326,17 @@ static est_status add_position(void *user, est_loop *loop, est_extra *extras, in
 
 static void test_extras(void **state)
 {
-    trainer                  t;
-    est_tensor              *position = NULL;
-    est_iterator            *rows;
-    est_field                batch[2] = { { 0 } };
-    est_hook                *hook;
-    est_session             *session;
-    static char              user[] = "user";
-    est_checkpoint_hook_spec spec   = { .timer = { .every_steps = 1 }, .extras = add_position, .user = user };
+    trainer       t;
+    est_tensor   *position = NULL;
+    est_iterator *rows;
+    est_field     batch[2] = { { 0 } };
+    est_hook     *hook;
+    est_session  *session;
 
     (void)state;
     make_trainer(&t, 8, 1);
-    spec.saver = make_saver(at("extras"));
-    hook       = make_hook(&spec);
+    t.spec.extras = add_position;
+    hook          = est_checkpoint_saver_hook(at("extras"), EST_CHECKPOINT_SAVER(.steps = 1));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
     assert_ok(est_session_create(t.graph, NULL, &session));
     assert_ok(est_saver_restore(
@@ -267,7 +355,6 @@ static void test_extras(void **state)
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_UNIMPLEMENTED, "no position");
     extras_failures = 0;
     est_hook_free(hook);
-    est_saver_free(spec.saver);
     trainer_free(&t);
 }
 
@@ -289,7 +376,7 @@ static void test_recovery(void **state)
     (void)state;
     make_trainer(&t, 2, 8);
     t.saver           = make_saver(at("recovery"));
-    hook              = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_steps = 3 } });
+    hook              = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3));
     r.hook.begin      = NULL;
     r.hook.end        = NULL;
     r.hook.before_run = NULL;
@@ -328,7 +415,7 @@ static int train_until_told(const char *dir)
     make_trainer(&t, 4, EST_FOREVER);
     r.in_after = say_started;
     t.saver    = make_saver(dir);
-    hook       = make_hook(&(est_checkpoint_hook_spec){ .saver = t.saver, .timer = { .every_secs = 1e6 } });
+    hook       = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .secs = 1e6));
     est_signals_catch();
     t.spec.hooks = EST_HOOKS(hook, &r.hook);
     status       = est_loop_open(&t.spec, &loop);
@@ -377,20 +464,18 @@ static void test_sigterm(void **state)
 
 static est_status save_some(void)
 {
-    trainer                  t;
-    listener                 a      = make_listener("a");
-    est_hook                *hook   = NULL;
-    static char              user[] = "user";
-    est_checkpoint_hook_spec spec   = {
-          .timer = { .every_steps = 1 }, .listeners = EST_LISTENERS(&a.listener), .extras = add_position, .user = user
-    };
+    trainer    t;
+    listener   a      = make_listener("a");
+    est_hook  *hook   = NULL;
     est_status status = trainer_try(&t, 2, 1);
 
-    if (status == EST_OK) status = est_saver_create(at("memory"), NULL, &spec.saver);
-    if (status == EST_OK) status = est_checkpoint_hook_create(&spec, &hook);
-    if (status == EST_OK) status = run_hooks(&t, EST_HOOKS(hook));
+    t.spec.extras = add_position;
+    if (status == EST_OK) {
+        hook = est_checkpoint_saver_hook(
+            at("memory"), EST_CHECKPOINT_SAVER(.steps = 1, .basename = "m", .listeners = EST_LISTENERS(&a.listener)));
+        status = hook != NULL ? run_hooks(&t, EST_HOOKS(hook)) : EST_RESOURCE_EXHAUSTED;
+    }
     est_hook_free(hook);
-    est_saver_free(spec.saver);
     trainer_free(&t);
     happened[0] = '\0';
     return status;
@@ -418,6 +503,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_steps, keep_log),          cmocka_unit_test_setup(test_secs, keep_log),
         cmocka_unit_test_setup(test_log_and_events, keep_log), cmocka_unit_test_setup(test_listener_stops, keep_log),
+        cmocka_unit_test_setup(test_directory, keep_log),      cmocka_unit_test_setup(test_refused, keep_log),
+        cmocka_unit_test_setup(test_lent, keep_log),           cmocka_unit_test_setup(test_nan, keep_log),
         cmocka_unit_test_setup(test_extras, keep_log),         cmocka_unit_test_setup(test_recovery, keep_log),
         cmocka_unit_test_setup(test_sigterm, keep_log),        cmocka_unit_test_setup(test_memory, keep_log),
     };

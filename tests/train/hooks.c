@@ -150,7 +150,12 @@ static void test_nan(void **state)
     assert_int_equal(r.calls, 6);
     t.spec.loss = est_div(est_scalar(t.graph, EST_F32, 0), est_scalar(t.graph, EST_F32, 0));
     expect_error(run_hooks(&t, EST_HOOKS(hook, &r.hook)), EST_INVALID_ARGUMENT, "NaN loss during training");
+    logged[0] = '\0';
     expect_error(run_hooks(&t, EST_HOOKS(hook)), EST_INVALID_ARGUMENT, "at step 1");
+    assert_string_equal(logged, "Model diverged with loss = NaN.\n");
+    assert_true(est_is_nan_hook(hook));
+    assert_false(est_is_nan_hook(&r.hook));
+    assert_false(est_is_nan_hook(NULL));
     est_hook_free(hook);
     hook      = est_nan_hook(false);
     logged[0] = '\0';
@@ -321,7 +326,7 @@ static void test_step_counter(void **state)
 
 /* --- the profiler ---------------------------------------------------------------------------------------------------------- */
 
-static void expect_timeline(const char *path)
+static void expect_timeline(const char *path, bool arrows, bool memory)
 {
     char  *bytes;
     size_t size;
@@ -329,6 +334,8 @@ static void expect_timeline(const char *path)
     assert_ok(est_file_read(path, &bytes, &size));
     assert_non_null(strstr(bytes, "traceEvents"));
     assert_non_null(strstr(bytes, "loss"));
+    assert_int_equal(strstr(bytes, "\"dataflow\"") != NULL, arrows);
+    assert_int_equal(strstr(bytes, "\"memory\"") != NULL, memory);
     est_free(bytes);
 }
 
@@ -340,17 +347,20 @@ static void test_profiler(void **state)
     (void)state;
     make_trainer(&t, 2, 8);
     t.spec.model_dir = at("profile");
-    assert_ok(run_one(&t, est_profiler_hook(EST_EVERY(.steps = 3))));
+    assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3))));
     assert_string_equal(names_in(at("profile")), "timeline-4.json timeline-7.json");
-    expect_timeline(at("profile/timeline-4.json"));
+    expect_timeline(at("profile/timeline-4.json"), true, false);
     snprintf(want, sizeof want, "Saving timeline for 4 into '%s/timeline-4.json'.\n", at("profile"));
     assert_true(log_has(want));
-    assert_ok(run_one(&t, est_profiler_hook(EST_EVERY(.secs = 2, .output_dir = at("profile/own")))));
+    assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.secs = 2, .output_dir = at("profile/own")))));
     assert_string_equal(names_in(at("profile/own")), "timeline-5.json");
-    expect_refused(est_profiler_hook(NULL), "Set steps or secs");
-    expect_refused(est_profiler_hook(EST_EVERY(.steps = -2)), "profiler");
+    assert_ok(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 3, .no_dataflow = true, .show_memory = true))));
+    expect_timeline(at("profile/timeline-4.json"), false, true);
+    expect_refused(est_profiler_hook(NULL), "set exactly one of them");
+    expect_refused(est_profiler_hook(EST_PROFILER(.steps = -2)), "profiler");
     put_bytes(at("occupied"), "x", 1);
-    assert_int_not_equal(run_one(&t, est_profiler_hook(EST_EVERY(.steps = 1, .output_dir = at("occupied")))), EST_OK);
+    assert_int_not_equal(run_one(&t, est_profiler_hook(EST_PROFILER(.steps = 1, .output_dir = at("occupied")))),
+                         EST_OK);
     trainer_free(&t);
 }
 
@@ -427,12 +437,14 @@ static void test_waiter(void **state)
 
 static void test_final_ops(void **state)
 {
-    trainer   t;
-    est_hook *hook;
-    recorder  r = make_recorder("r");
+    trainer      t;
+    est_hook    *hook;
+    est_dataset *empty;
+    recorder     r = make_recorder("r");
 
     (void)state;
     make_trainer(&t, 4, 1);
+    assert_ok(trainer_input(4, 0, &empty));
     hook = est_final_ops_hook(EST_NODES(t.prediction, t.loss));
     assert_null(est_final_value(hook, 0));
     assert_ok(run_hooks(&t, EST_HOOKS(hook)));
@@ -445,7 +457,12 @@ static void test_final_ops(void **state)
     r.failure = EST_INTERNAL, r.fail_before = 1;
     assert_int_equal(run_hooks(&t, EST_HOOKS(hook, &r.hook)), EST_INTERNAL);
     assert_null(est_final_value(hook, 0)); /* of this loop there is none */
+    assert_string_equal(logged, "");
+    t.spec.input = empty;
+    assert_int_not_equal(run_hooks(&t, EST_HOOKS(hook)), EST_OK);
+    assert_true(log_has("the input had ended before its first batch"));
     est_hook_free(hook);
+    est_dataset_free(empty);
     trainer_free(&t);
 }
 
@@ -505,7 +522,9 @@ static void test_summaries(void **state)
     summaries[3] = (est_model_summary){ EST_MODEL_IMAGE, "picture", est_const(t.graph, picture), 3 };
     assert_ok(est_summary_writer_create(at("summaries"), "", &writer));
     t.spec.summaries = writer;
-    assert_ok(run_one(&t, est_summary_saver_hook(summaries, 4, 3)));
+    t.spec.shown     = summaries;
+    t.spec.n_shown   = 4;
+    assert_ok(run_one(&t, est_summary_saver_hook(EST_EVERY(.steps = 3))));
     snprintf(path, sizeof path, "%s", est_summary_writer_path(writer));
     assert_string_equal(events_of(path), /* flushed by the end */
                         "0: session 1 ; "
@@ -514,13 +533,22 @@ static void test_summaries(void **state)
 
     /* A new session says from where it goes on, and writes its first run. */
     r.failure = EST_ABORTED, r.fail_before = 2;
-    hook = est_summary_saver_hook(summaries, 1, 100);
+    hook           = est_summary_saver_hook(EST_EVERY(.steps = 100));
+    t.spec.n_shown = 1;
     assert_ok(run_hooks(&t, EST_HOOKS(hook, &r.hook)));
     assert_non_null(strstr(events_of(path), "; 0: session 1 ; 1: loss=10; 0: session 1 ; 1: loss=50"));
     est_hook_free(hook);
     est_summary_writer_free(writer);
     t.spec.summaries = NULL; /* nobody listens: nothing is computed */
-    assert_ok(run_one(&t, est_summary_saver_hook(summaries, 4, 3)));
+    assert_ok(run_one(&t, est_summary_saver_hook(EST_EVERY(.steps = 3))));
+
+    /* By time, and into a directory of its own. */
+    hook = est_summary_saver_hook(EST_EVERY(.secs = 1.5, .output_dir = at("summaries/own")));
+    assert_ok(run_one(&t, hook));
+    snprintf(path, sizeof path, "%s/%s", at("summaries/own"), names_in(at("summaries/own")));
+    assert_string_equal(events_of(path), "0: session 1 ; 1: loss=10; 4: loss=17.4505");
+    expect_refused(est_summary_saver_hook(NULL), "summary saver is to run every 0 steps and every 0 seconds");
+    expect_refused(est_summary_saver_hook(EST_EVERY(.steps = 1, .secs = 1)), "exactly one");
     est_tensor_free(text);
     est_tensor_free(picture);
     trainer_free(&t);
@@ -532,8 +560,7 @@ enum { N_HOOKS = 12 };
 
 static void make_all(trainer *t, est_node z, int *n, est_hook **hooks)
 {
-    const est_named_node    node    = { .name = "loss" };
-    const est_model_summary summary = { EST_MODEL_HISTOGRAM, "x", t->x, 0 };
+    const est_named_node node = { .name = "loss" };
 
     *n        = 0;
     hooks[0]  = est_stop_at_step_hook(4, 0);
@@ -542,11 +569,11 @@ static void make_all(trainer *t, est_node z, int *n, est_hook **hooks)
     hooks[3]  = est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = 2, .at_end = true));
     hooks[4]  = est_loss_log_hook(2);
     hooks[5]  = est_step_counter_hook(EST_EVERY(.steps = 2, .output_dir = at("memory/counter")));
-    hooks[6]  = est_profiler_hook(EST_EVERY(.steps = 2, .output_dir = at("memory/profile")));
+    hooks[6]  = est_profiler_hook(EST_PROFILER(.steps = 2, .output_dir = at("memory/profile")));
     hooks[7]  = est_global_step_waiter_hook(0);
     hooks[8]  = est_final_ops_hook(EST_NODES(t->prediction));
     hooks[9]  = est_feed_fn_hook(EST_NODES(z), next_number, n);
-    hooks[10] = est_summary_saver_hook(&summary, 1, 2);
+    hooks[10] = est_summary_saver_hook(EST_EVERY(.steps = 2, .output_dir = at("memory/summaries")));
     hooks[11] = est_progress_hook(4);
 }
 
@@ -557,13 +584,17 @@ static est_status run_all(void)
     est_node            z;
     est_hook           *hooks[N_HOOKS] = { 0 };
     est_summary_writer *writer         = NULL;
-    est_status          status         = trainer_try(&t, 4, EST_FOREVER);
+    est_model_summary   summary;
+    est_status          status = trainer_try(&t, 4, EST_FOREVER);
 
     if (status == EST_OK) {
         z      = est_placeholder(t.graph, "z", EST_F32, EST_SHAPE_SCALAR);
         status = est_graph_status(t.graph);
         if (status == EST_OK) status = est_summary_writer_create(at("memory"), "", &writer);
         t.spec.summaries = writer;
+        summary          = (est_model_summary){ EST_MODEL_HISTOGRAM, "x", t.x, 0 };
+        t.spec.shown     = &summary;
+        t.spec.n_shown   = 1;
         if (status == EST_OK) {
             make_all(&t, z, &n, hooks);
             for (int i = 0; i < N_HOOKS && status == EST_OK; i++) {
@@ -602,14 +633,14 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_stop_at_step, set_up),    cmocka_unit_test_setup(test_stop_at_step_passed, set_up),
-        cmocka_unit_test_setup(test_stop_at_secs, set_up),    cmocka_unit_test_setup(test_nan, set_up),
-        cmocka_unit_test_setup(test_logging, set_up),         cmocka_unit_test_setup(test_logged_values, set_up),
-        cmocka_unit_test_setup(test_logging_refused, set_up), cmocka_unit_test_setup(test_logging_format, set_up), cmocka_unit_test_setup(test_loss_log, set_up),
-        cmocka_unit_test_setup(test_step_counter, set_up),    cmocka_unit_test_setup(test_profiler, set_up),
-        cmocka_unit_test_setup(test_waiter, set_up),          cmocka_unit_test_setup(test_final_ops, set_up),
-        cmocka_unit_test_setup(test_feed_fn, set_up),         cmocka_unit_test_setup(test_summaries, set_up),
-        cmocka_unit_test_setup(test_memory, set_up),
+        cmocka_unit_test_setup(test_stop_at_step, set_up),   cmocka_unit_test_setup(test_stop_at_step_passed, set_up),
+        cmocka_unit_test_setup(test_stop_at_secs, set_up),   cmocka_unit_test_setup(test_nan, set_up),
+        cmocka_unit_test_setup(test_logging, set_up),        cmocka_unit_test_setup(test_logged_values, set_up),
+        cmocka_unit_test_setup(test_logging_format, set_up), cmocka_unit_test_setup(test_logging_refused, set_up),
+        cmocka_unit_test_setup(test_loss_log, set_up),       cmocka_unit_test_setup(test_step_counter, set_up),
+        cmocka_unit_test_setup(test_profiler, set_up),       cmocka_unit_test_setup(test_waiter, set_up),
+        cmocka_unit_test_setup(test_final_ops, set_up),      cmocka_unit_test_setup(test_feed_fn, set_up),
+        cmocka_unit_test_setup(test_summaries, set_up),      cmocka_unit_test_setup(test_memory, set_up),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

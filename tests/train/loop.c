@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "base/signals.h"
+#include "support/data_test.h"
 #include "train/loop_test.h"
 
 /* --- order ---------------------------------------------------------------------------------------------------------- */
@@ -22,6 +23,151 @@ static void test_order(void **state)
                     "a.end b.end ");
     trainer_free(&t);
 }
+
+#define LINES_OF_SESSION "Graph was finalized.\nRunning local_init_op.\nDone running local_init_op.\n"
+
+/* Every session says that it was made. */
+static void test_session_lines(void **state)
+{
+    trainer  t;
+    recorder r = make_recorder("r");
+
+    (void)state;
+    make_trainer(&t, 4, 1);
+    assert_ok(run_hooks(&t, EST_HOOKS(&r.hook)));
+    assert_string_equal(session_lines, LINES_OF_SESSION);
+    r.failure = EST_ABORTED, r.fail_after = 3;
+    assert_ok(run_hooks(&t, EST_HOOKS(&r.hook)));
+    assert_string_equal(session_lines, LINES_OF_SESSION LINES_OF_SESSION LINES_OF_SESSION);
+    trainer_free(&t);
+}
+
+static est_status only_the_step(void *user, est_loop *loop, int64_t *step)
+{
+    (void)user;
+    *step = 0;
+    write_tag(est_loop_session(loop), "global_step", EST_I64, EST_SHAPE_SCALAR, 0);
+    return EST_OK;
+}
+
+/* What initialize leaves out has its initial value all the same. */
+static void test_rest_is_initialised(void **state)
+{
+    trainer  t;
+    recorder r = make_recorder("r");
+
+    (void)state;
+    make_trainer(&t, 4, 1);
+    t.spec.initialize = only_the_step;
+    assert_ok(run_hooks(&t, EST_HOOKS(&r.hook)));
+    assert_int_equal(r.calls, 2);
+    trainer_free(&t);
+}
+
+/* --- random numbers --------------------------------------------------------------------------------------------------- */
+
+static double drawn[4];
+
+static void keep_drawn(recorder *own, est_loop *loop)
+{
+    drawn[est_loop_runs(loop) - 1] = est_loop_scalar(loop, own->fetch);
+}
+
+static void draw_at_random(recorder *own, est_loop *loop)
+{
+    own->fetch = est_loop_fetch(loop, own->node);
+}
+
+static void want_drawn(recorder *own, est_loop *loop)
+{
+    est_loop_want(loop, own->fetch);
+}
+
+static void run_session(recorder *own, est_loop *loop)
+{
+    est_tensor *value;
+
+    assert_ok(est_session_run(est_loop_session(loop), EST_NO_FEEDS, EST_NODES(own->node), EST_NO_NODES, &value));
+    est_tensor_free(value);
+}
+
+/* What hooks run on the session does not move the numbers that the loop's own runs draw. */
+static void test_foreign_runs(void **state)
+{
+    trainer  t;
+    recorder draws = make_recorder("a"), runs = make_recorder("b");
+    double   want[4];
+
+    (void)state;
+    make_trainer(&t, 8, 1);
+    draws.node      = est_random_uniform(est_const_list(t.graph, EST_I64S(1)), EST_F32, 3);
+    runs.node       = draws.node;
+    draws.in_begin  = draw_at_random;
+    draws.in_before = want_drawn;
+    draws.in_after  = keep_drawn;
+    assert_ok(run_hooks(&t, EST_HOOKS(&draws.hook)));
+    memcpy(want, drawn, sizeof want);
+    assert_true(want[0] != want[1]);
+    runs.in_before = runs.in_after = run_session;
+    assert_ok(run_hooks(&t, EST_HOOKS(&draws.hook, &runs.hook)));
+    assert_memory_equal(drawn, want, sizeof want);
+    trainer_free(&t);
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------------- */
+
+static est_status ragged_row(int64_t row, int i, est_tensor **out)
+{
+    (void)i;
+    return est_tensor_i64(EST_SHAPE(4 - row), (const int64_t[]){ 1, 2, 3, 4 }, out);
+}
+
+static est_status nothing_to_initialize(void *user, est_loop *loop, int64_t *step)
+{
+    (void)user;
+    (void)loop;
+    *step = 0;
+    return EST_OK;
+}
+
+/* Rows of unequal length count as rows, whether their values or their splits are fed first. */
+static void test_ragged_rows(void **state)
+{
+    const est_component component = { .name = "words", .dtype = EST_I64, .shape = { 1, { -1 } } };
+    est_graph          *graph;
+    est_dataset        *input;
+    est_loop           *loop;
+    est_loop_feed       feeds[2];
+    est_node            values, splits;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    values   = est_placeholder(graph, "values", EST_I64, EST_SHAPE(-1));
+    splits   = est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1));
+    feeds[0] = (est_loop_feed){ .node = values };
+    feeds[1] = (est_loop_feed){ .node = splits, .splits = true };
+    assert_ok(est_dataset_finish(
+        est_dataset_batch(est_test_rows(&component, 1, 3, ragged_row, NULL), 3, EST_BATCH(.rows = EST_ROWS_RAGGED)),
+        &input));
+    for (int first = 0; first < 2; first++) {
+        est_loop_spec spec = { .graph      = graph,
+                               .input      = input,
+                               .feeds      = (const est_loop_feed[]){ feeds[first], feeds[1 - first] },
+                               .n_feeds    = 2,
+                               .fetches    = EST_NODES(values),
+                               .initialize = nothing_to_initialize };
+
+        assert_ok(est_loop_open(&spec, &loop));
+        assert_int_equal(est_loop_batch_rows(loop), 0);
+        assert_ok(est_loop_step(loop));
+        assert_int_equal(est_loop_batch_rows(loop), 3);
+        est_loop_free(loop);
+    }
+    est_dataset_free(input);
+    est_graph_free(graph);
+}
+
+/* --- stops -------------------------------------------------------------------------------------------------------------- */
 
 static void test_stop(void **state)
 {
@@ -498,6 +644,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_order, keep_log),
+        cmocka_unit_test_setup(test_session_lines, keep_log),
+        cmocka_unit_test_setup(test_rest_is_initialised, keep_log),
+        cmocka_unit_test_setup(test_foreign_runs, keep_log),
+        cmocka_unit_test_setup(test_ragged_rows, keep_log),
         cmocka_unit_test_setup(test_stop, keep_log),
         cmocka_unit_test_setup(test_end_early, keep_log),
         cmocka_unit_test_setup(test_signal, keep_log),
