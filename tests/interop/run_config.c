@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RunConfig and TF_CONFIG against tf.estimator's: the same task for the same description, the same defaults, the same
- * refusals. The Python side has the cases and says where the two are meant to differ. */
+ * RunConfig, TF_CONFIG and the hooks against tf.estimator's: the same task for the same description, the same defaults,
+ * the same refusals. The Python side has the cases and says where the two are meant to differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "estimator/run_config.h"
+#include "estoc/estimator.h"
 #include "estoc/log.h"
+#include "support/estimator_test.h"
 #include "support/interop.h"
 
 /* Sets a numeric field from "field" and "12", "0.5" or "off". */
@@ -110,12 +112,80 @@ static void test_model_dirs(void **state)
     compare("write_model_dirs", "check_model_dirs");
 }
 
+/* --- hooks ------------------------------------------------------------------------------------------------------------ */
+
+static est_hook *saver(int64_t steps, double secs)
+{
+    return est_checkpoint_saver_hook(interop_path("saved"), EST_CHECKPOINT_SAVER(.steps = steps, .secs = secs));
+}
+
+static est_hook *summaries(int64_t steps, double secs)
+{
+    return est_summary_saver_hook(EST_EVERY(.steps = steps, .secs = secs));
+}
+
+static est_hook *profiler(int64_t steps, double secs)
+{
+    return est_profiler_hook(EST_PROFILER(.steps = steps, .secs = secs, .output_dir = interop_path("profile")));
+}
+
+static est_hook *logging(int64_t steps, double secs)
+{
+    const est_named_node node = { .name = "loss" };
+
+    return est_logging_hook(&node, 1, EST_LOGGING(.every_n_iter = steps, .every_n_secs = secs));
+}
+
+/* Says which settings of how often a hook takes: "hook steps secs 1". */
+static void say_often(est_strbuf *said, const char *name, est_hook *(*make)(int64_t steps, double secs))
+{
+    static const struct {
+        int64_t steps;
+        double  secs;
+    } often[] = { { 0, 0 }, { 3, 0 }, { 0, 4 }, { 3, 4 } };
+
+    for (size_t i = 0; i < sizeof often / sizeof often[0]; i++) {
+        est_hook *hook = make(often[i].steps, often[i].secs);
+        char      line[64];
+        int n = snprintf(line, sizeof line, "%s %d %d %d", name, (int)often[i].steps, (int)often[i].secs, hook != NULL);
+
+        interop_blob(said, line, (size_t)n);
+        est_hook_free(hook);
+    }
+}
+
+/* A training with hooks that have nothing set but how often; Python looks at what they leave. */
+static void test_hooks(void **state)
+{
+    est_strbuf     said     = { 0 };
+    est_estimator *e        = NULL;
+    est_hook      *hooks[2] = { saver(1, 0), profiler(1, 0) };
+
+    (void)state;
+    est_log_set_level(EST_LOG_OFF);
+    interop_check(est_estimator_create(
+        est_test_model,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = interop_path("run"), .quiet = true, .cluster_json = "{}")),
+        &e));
+    interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3, .hooks = { hooks, 2 })));
+    est_estimator_free(e);
+    est_hook_free(hooks[0]);
+    est_hook_free(hooks[1]);
+    say_often(&said, "CheckpointSaverHook", saver);
+    say_often(&said, "SummarySaverHook", summaries);
+    say_often(&said, "ProfilerHook", profiler);
+    say_often(&said, "LoggingTensorHook", logging);
+    interop_save("said", &said);
+    interop_ask("check_hooks");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_model_dirs),
+        cmocka_unit_test(test_hooks),
     };
 
     return INTEROP_MAIN("run_config", tests);

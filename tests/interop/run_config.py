@@ -4,6 +4,7 @@
 A case is a dict: TF_CONFIG, beside (the model_dir of the Estimator), and fields of RunConfig; None is "off". Where the
 two are meant to differ, the case stands in a table with the reason.
 """
+import inspect
 import json
 import os
 import sys
@@ -251,6 +252,46 @@ def check_model_dirs(folder):
             assert isinstance(our, str) and isinstance(their, Exception), (case, our, their)
         else:
             assert our["model_dir"] == their.model_dir, (case, our["model_dir"], their.model_dir)
+
+
+# --- hooks -----------------------------------------------------------------------------------------------------------
+
+# How each hook is made when it is to run every so many steps or seconds.
+OFTEN = {
+    "CheckpointSaverHook": lambda folder, steps, secs: tf.estimator.CheckpointSaverHook(
+        folder, save_steps=steps, save_secs=secs, saver="s"),
+    "SummarySaverHook": lambda folder, steps, secs: tf.estimator.SummarySaverHook(
+        save_steps=steps, save_secs=secs, output_dir=folder, summary_op="s"),
+    "ProfilerHook": lambda folder, steps, secs: tf.estimator.ProfilerHook(
+        save_steps=steps, save_secs=secs, output_dir=folder),
+    "LoggingTensorHook": lambda folder, steps, secs: tf.estimator.LoggingTensorHook(
+        ["loss"], every_n_iter=steps, every_n_secs=secs),
+}
+
+
+def usual(hook, argument):
+    return inspect.signature(getattr(tf.estimator, hook).__init__).parameters[argument].default
+
+
+def check_hooks(folder):
+    saved = os.listdir(folder + "/saved")
+    prefix = usual("CheckpointSaverHook", "checkpoint_basename") + "-3"
+    graph = usual("CheckpointSaverHook", "save_graph_def")
+    assert prefix + ".index" in saved, saved
+    assert (prefix + ".meta" in saved) == graph and ("graph.pbtxt" in saved) == graph, saved
+    with open(folder + "/profile/timeline-3.json", encoding="utf-8") as file:
+        phases = {event["ph"] for event in json.load(file)["traceEvents"]}
+    assert ({"s", "f"} <= phases) == usual("ProfilerHook", "show_dataflow"), phases
+    assert ("C" in phases) == usual("ProfilerHook", "show_memory"), phases
+    cases = [said.decode().split() for said in interop.read_blobs(folder + "/said")]
+    assert len(cases) == 4 * len(OFTEN), cases
+    for hook, steps, secs, taken in cases:
+        try:
+            with tf.Graph().as_default():
+                OFTEN[hook](folder + "/theirs", int(steps) or None, int(secs) or None)
+            assert taken == "1", (hook, steps, secs)
+        except ValueError:
+            assert taken == "0", (hook, steps, secs)
 
 
 interop.serve(sys.modules[__name__])
