@@ -13,7 +13,9 @@
  * the same variables, the same random numbers and the next row of its input. One trainer at a time may have a directory.
  *
  * SIGINT and SIGTERM end a run in good order: the step is finished, the checkpoint saved, and the call returns
- * EST_CANCELLED; est_exit_code makes 75 of it, "start me again".
+ * EST_CANCELLED; est_exit_code makes 75 of it, "start me again". So do evaluations, exports and predictions, at the end of
+ * a batch. A signal that comes too late for that is raised again when the call returns. Between two predictions signals
+ * are the program's, as they always are with no_signals.
  *
  * Threading: one thread at a time for each estimator. */
 #ifndef ESTOC_ESTIMATOR_H

@@ -23,6 +23,9 @@
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
  *
+ * A hook may use the session itself (est_loop_session): what it runs there does not move the random numbers that the runs
+ * of the loop draw, so that a resumed training stays the same.
+ *
  * Threading: hooks are called by the loop's thread, one at a time. */
 #ifndef ESTOC_HOOKS_H
 #define ESTOC_HOOKS_H
@@ -99,7 +102,8 @@ EST_API void est_loop_summary(est_loop *loop, const char *tag, double value);
 
 /* --- saving ------------------------------------------------------------------------------------------------------- */
 
-/* Called around every save of a checkpoint; all optional. after_save may ask to stop. */
+/* Called around every save of a checkpoint; all optional. after_save may ask to stop. end is told the step of the last
+ * checkpoint. */
 typedef struct est_saving_listener est_saving_listener;
 struct est_saving_listener {
     est_status (*begin)(est_saving_listener *listener);

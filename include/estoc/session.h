@@ -93,8 +93,6 @@ EST_API const char *est_session_variable(const est_session *session, int i);
 EST_API uint64_t est_session_run_count(const est_session *session);
 EST_API void     est_session_set_run_count(est_session *session, uint64_t count);
 
-/* Records the next `runs` runs of the step; afterwards the trace can be written as a Chrome timeline (chrome://tracing,
- * Perfetto) or as a table of where time and memory went. */
 typedef struct est_timeline_options {
     size_t struct_size; /* filled by EST_TIMELINE */
     bool   no_dataflow; /* true: no arrows from the operation that makes a value to those that read it */
@@ -102,9 +100,11 @@ typedef struct est_timeline_options {
 } est_timeline_options;
 #define EST_TIMELINE(...) (&(const est_timeline_options){ .struct_size = sizeof(est_timeline_options), __VA_ARGS__ })
 
+/* Records the next `runs` runs of the step; afterwards the trace can be written as a Chrome timeline (chrome://tracing,
+ * Perfetto; options NULL: all defaults) or as a table of where time and memory went. */
 EST_API EST_MUST_CHECK est_status est_step_trace(est_step *step, int runs);
 EST_API EST_MUST_CHECK est_status est_step_write_timeline(est_step *step, const char *path,
-                                                          const est_timeline_options *options); /* NULL: all defaults */
+                                                          const est_timeline_options *options);
 EST_API void                      est_step_report(est_step *step, FILE *out);
 
 /* What a step costs in memory: the plan's slab, and how many times it was laid out (1 unless shapes grew). */

@@ -390,6 +390,25 @@ static void test_nan(void **state)
     est_test_dir_remove(dir);
 }
 
+/* Stopped by a NaN, a training ends well: the last good checkpoint is evaluated. */
+static void test_nan_and_evaluate(void **state)
+{
+    char           dir[64];
+    est_metrics   *metrics = NULL;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_of(nan_model, dir, 1);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 5),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), &metrics),
+                     EST_OK);
+    assert_int_equal(est_metrics_global_step(metrics), 0);
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* --- a hook that runs the session --------------------------------------------------------------------------------------------- */
 
 typedef struct looker {
@@ -619,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_listeners_refused),
         cmocka_unit_test(test_graph_of_refused),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_nan_and_evaluate),
         cmocka_unit_test(test_runs_of_hooks_change_nothing),
         cmocka_unit_test(test_late_signal),
         cmocka_unit_test(test_signal_in_predictions),

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -651,122 +650,6 @@ static void hundreds_of_features_share_the_threads(void **state)
     est_graph_free(g);
 }
 
-/* The timeline of the step as lines, one an event. */
-static char *timeline(est_step *step, const est_timeline_options *options)
-{
-    char   path[] = "/tmp/estoc-timeline-XXXXXX";
-    int    file   = mkstemp(path);
-    char  *text   = calloc(1, 1 << 20);
-    size_t size   = 0;
-    FILE  *f;
-
-    assert_true(file >= 0 && text != NULL);
-    close(file);
-    ok(est_step_write_timeline(step, path, options));
-    f = fopen(path, "r");
-    assert_non_null(f);
-    size = fread(text, 1, (1 << 20) - 1, f);
-    (void)fclose(f);
-    (void)remove(path);
-    assert_true(size > 0 && size < (1 << 20) - 1);
-    return text;
-}
-
-static int events(const char *text, const char *kind)
-{
-    int n = 0;
-
-    for (const char *at = text; (at = strstr(at, kind)) != NULL; at++) n++;
-    return n;
-}
-
-/* Whether a kernel ran on that thread at that microsecond. */
-static bool kernel_at(const char *text, int thread, double when, const char **name)
-{
-    for (const char *at = text; (at = strstr(at, "{\"ph\":\"X\"")) != NULL; at++) {
-        int    tid;
-        double ts, dur;
-
-        assert_int_equal(sscanf(at, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%lf,\"dur\":%lf,", &tid, &ts, &dur), 3);
-        *name = strstr(at, "\"name\":");
-        if (tid == thread && when >= ts - 1e-4 && when <= ts + dur + 1e-4) return true;
-    }
-    return false;
-}
-
-/* Every arrow goes from one kernel to a later one; returns how many there are. */
-static int check_arrows(const char *text)
-{
-    int n = 0;
-
-    for (const char *at = text; (at = strstr(at, "{\"ph\":\"s\"")) != NULL; at++, n++) {
-        int         from, to, id, same;
-        double      made, read;
-        const char *first, *second, *end = strstr(at, "{\"ph\":\"f\"");
-
-        assert_non_null(end);
-        assert_int_equal(sscanf(at, "{\"ph\":\"s\",\"pid\":1,\"tid\":%d,\"ts\":%lf,\"id\":%d", &from, &made, &id), 3);
-        assert_int_equal(
-            sscanf(end, "{\"ph\":\"f\",\"bp\":\"e\",\"pid\":1,\"tid\":%d,\"ts\":%lf,\"id\":%d", &to, &read, &same), 3);
-        assert_int_equal(id, n + 1);
-        assert_int_equal(same, id);
-        assert_true(read >= made - 1e-4); /* 1e-3 is a nanosecond, and the last digit is rounded */
-        assert_true(kernel_at(text, from, made, &first) && kernel_at(text, to, read, &second));
-        assert_ptr_not_equal(first, second);
-    }
-    return n;
-}
-
-/* A counter for every kernel; what is taken at once fits into the slab, and fills it at the fullest moment. */
-static void check_counters(const char *text, const est_step *step)
-{
-    size_t most = 0;
-
-    for (const char *at = text; (at = strstr(at, "\"name\":\"memory\"")) != NULL; at++) {
-        size_t results, scratch, variables;
-
-        assert_int_equal(sscanf(at, "\"name\":\"memory\",\"args\":{\"results\":%zu,\"scratch\":%zu,\"variables\":%zu}",
-                                &results, &scratch, &variables),
-                         3);
-        assert_true(variables > 0);
-        if (results + scratch > most) most = results + scratch;
-    }
-    assert_true(most > est_step_slab_bytes(step) / 2 && most <= est_step_slab_bytes(step));
-}
-
-static void timeline_shows_dataflow_and_memory(void **state)
-{
-    tiny         m    = build_tiny(3);
-    est_session *s    = NULL;
-    est_step    *step = NULL;
-    est_tensor  *feeds[3];
-    char        *text;
-    int          kernels;
-
-    (void)state;
-    fill_tiny(8, 1, feeds);
-    ok(est_session_create(m.g, EST_SESSION(.threads = 1), &s));
-    ok(est_session_init(s));
-    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
-    ok(est_step_run(step, (const est_tensor *const *)feeds));
-    ok(est_step_trace(step, 1));
-    ok(est_step_run(step, (const est_tensor *const *)feeds));
-    text    = timeline(step, NULL);
-    kernels = events(text, "{\"ph\":\"X\"");
-    assert_true(check_arrows(text) >= kernels / 2); /* most read what another made */
-    assert_int_equal(events(text, "{\"ph\":\"C\""), 0);
-    free(text);
-    text = timeline(step, EST_TIMELINE(.no_dataflow = true, .show_memory = true));
-    assert_int_equal(events(text, "{\"ph\":\"X\""), kernels);
-    assert_int_equal(check_arrows(text), 0);
-    assert_int_equal(events(text, "{\"ph\":\"C\""), kernels);
-    check_counters(text, step);
-    free(text);
-    free_feeds(feeds);
-    est_session_free(s);
-    est_graph_free(m.g);
-}
-
 static void timeline_and_report_show_every_kernel(void **state)
 {
     tiny         m    = build_tiny(3);
@@ -840,7 +723,6 @@ int main(void)
         cmocka_unit_test(edges_added_after_a_run_are_seen),
         cmocka_unit_test(misuse_is_refused_not_punished),
         cmocka_unit_test(hundreds_of_features_share_the_threads),
-        cmocka_unit_test(timeline_shows_dataflow_and_memory),
         cmocka_unit_test(timeline_and_report_show_every_kernel),
     };
 
