@@ -164,21 +164,25 @@ static est_status hook_after_create_session(est_hook *hook, est_loop *loop)
     return save(own, loop);
 }
 
+/* Whether the last step has spoiled the variables: then the last good ones stay the latest. */
+static bool is_spoiled(est_loop *loop)
+{
+    return est_loop_get_spec(loop)->loss.graph != NULL && est_loop_runs(loop) > 0 && isnan(est_loop_loss(loop));
+}
+
 static est_status hook_after_run(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (isnan(est_loop_loss(loop)))
-        return EST_OK; /* the step has spoiled the variables: the last good ones stay the latest */
+    if (is_spoiled(loop)) return EST_OK;
     return est_timer_due(&own->timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
 }
 
 static est_status hook_end(est_hook *hook, est_loop *loop)
 {
-    checkpoint_hook *own     = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
-    bool             spoiled = est_loop_runs(loop) > 0 && isnan(est_loop_loss(loop));
+    checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (!spoiled && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
+    if (!is_spoiled(loop) && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 

@@ -57,7 +57,7 @@ static bool kernel_at(const char *text, int thread, double when, const char **na
 
         assert_int_equal(sscanf(at, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%lf,\"dur\":%lf,", &tid, &ts, &dur), 3);
         *name = strstr(at, "\"name\":");
-        if (tid == thread && when >= ts - 1e-4 && when <= ts + dur + 1e-4) return true;
+        if (tid == thread && when >= ts - 1e-4 && when <= ts + dur - 9e-4) return true; /* its end is no longer in it */
     }
     return false;
 }

@@ -278,6 +278,10 @@ static void test_nan(void **state)
     assert_ok(run_hooks(&t, EST_HOOKS(hook, nan)));
     assert_string_equal(saved_steps(at("nan")), "0 ");
     expect_happened("a.begin init a.before(0) a.after(0) a.end(0) ");
+
+    t.spec.loss = EST_NO_NODE; /* none is not NaN */
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_string_equal(saved_steps(at("nan")), "0 1 2 ");
     est_hook_free(nan);
     est_hook_free(hook);
     trainer_free(&t);
