@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER; /* guards depth and before */
 static int              depth;
@@ -41,7 +42,7 @@ void est_signals_catch(void)
     pthread_mutex_unlock(&lock);
 }
 
-void est_signals_release(bool told)
+void est_signals_release(est_status status)
 {
     int number = 0;
 
@@ -52,7 +53,9 @@ void est_signals_release(bool told)
         number = atomic_exchange(&caught, 0); /* after that: a signal that comes now is no longer ours */
     }
     pthread_mutex_unlock(&lock);
-    if (number != 0 && !told) raise(number);
+    if (number == 0 || status == EST_CANCELLED) return;
+    if (status != EST_OK) est_log_error("%s: %s", est_status_name(status), est_error_message());
+    raise(number);
 }
 
 int est_stop_signal(void)

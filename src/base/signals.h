@@ -12,11 +12,11 @@
 #include "estoc/status.h"
 
 /* Catches both signals until the matching release; calls nest, and what was set before is put back by the last. A signal
- * that the program ignores stays ignored. `told`: who called us learns of the signal, by EST_CANCELLED. A signal that was
- * caught and of which nobody was told, because it came after the last look, is raised again by the last release: none is
- * lost. So release last, when nothing is left to be closed. */
+ * that the program ignores stays ignored. `status` is what the call returns: EST_CANCELLED tells its caller of the signal.
+ * A signal of which nobody was told, because it came after the last look, is raised again by the last release: none is
+ * lost. So release last, when nothing is left to be closed. An error that the caller may then never see is logged. */
 void est_signals_catch(void);
-void est_signals_release(bool told);
+void est_signals_release(est_status status);
 
 /* The signal that was caught since the outermost est_signals_catch; 0: none. Forgotten by its release, so that a loop of
  * later runs: look before. */

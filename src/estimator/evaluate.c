@@ -280,7 +280,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (status == EST_OK) status = publish(&e, metrics);
     est_model_free(e.model);
     est_dataset_free(e.input);
-    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
+    if (!estimator->config.no_signals) est_signals_release(status);
     if (status != EST_OK) {
         est_metrics_free(metrics);
         return est_fail_context(status, "evaluate");

@@ -285,6 +285,6 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     est_session_free(x.e.session);
     est_model_free(x.e.model);
     est_arena_free(x.arena);
-    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
+    if (!estimator->config.no_signals) est_signals_release(status);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");
 }

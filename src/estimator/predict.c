@@ -156,7 +156,7 @@ static est_status compute_batch(est_predictions *p)
     if (p->estimator->config.no_signals) return next_batch(p);
     est_signals_catch();
     status = next_batch(p);
-    est_signals_release(status == EST_CANCELLED);
+    est_signals_release(status == EST_OUT_OF_RANGE ? EST_OK : status); /* the end is no error */
     return status;
 }
 

@@ -434,8 +434,9 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_dataset_free(t.input);
     est_saver_free(t.saver);
     est_dir_lock_release(t.lock);
-    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
-    if (status != EST_OK) return est_error_raise(&error);
+    if (status != EST_OK) (void)est_error_raise(&error);
+    if (!estimator->config.no_signals) est_signals_release(status);
+    if (status != EST_OK) return status;
     if (out_step != NULL) *out_step = step;
     return EST_OK;
 }

@@ -380,6 +380,6 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;
-    if (!estimator->config.no_signals) est_signals_release(status == EST_CANCELLED);
+    if (!estimator->config.no_signals) est_signals_release(status);
     return status;
 }

@@ -9,10 +9,12 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/signals.h"
 
 static int n_own;
@@ -36,9 +38,9 @@ static void test_caught(void **state)
     raise(SIGTERM);
     assert_int_equal(est_stop_signal(), SIGTERM);
     assert_string_equal(est_stop_signal_name(), "SIGTERM");
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     assert_int_equal(est_stop_signal(), SIGTERM);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     assert_int_equal(est_stop_signal(), 0); /* the next one begins afresh */
     raise(SIGINT);
     assert_int_equal(n_own, 1); /* what was there is there again */
@@ -49,8 +51,18 @@ static void test_caught(void **state)
     raise(SIGINT);
     assert_string_equal(est_stop_signal_name(), "SIGINT");
     assert_int_equal(n_own, 1);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     signal(SIGINT, SIG_DFL);
+}
+
+static char logged[256];
+
+static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)wall_ns;
+    snprintf(logged, sizeof logged, "%s", line);
 }
 
 /* A signal that nobody was told of is as good as one that comes after the release. */
@@ -65,15 +77,23 @@ static void test_untold_is_raised_again(void **state)
     est_signals_catch();
     est_signals_catch();
     raise(SIGINT);
-    est_signals_release(false); /* the outer one may still tell */
+    est_signals_release(EST_OK); /* the outer one may still tell */
     assert_int_equal(n_own, 0);
     assert_int_equal(est_stop_signal(), SIGINT);
-    est_signals_release(false);
+    est_signals_release(EST_OK);
     assert_int_equal(n_own, 1);
     assert_int_equal(est_stop_signal(), 0);
     est_signals_catch();
-    est_signals_release(false); /* there was none */
+    est_signals_release(EST_OK); /* there was none */
     assert_int_equal(n_own, 1);
+
+    est_log_set_sink(keep_line, NULL); /* an error is not a word about the signal */
+    est_signals_catch();
+    raise(SIGINT);
+    est_signals_release(est_fail(EST_DATA_LOSS, "the disk is full"));
+    assert_int_equal(n_own, 2);
+    assert_string_equal(logged, "DATA_LOSS: the disk is full");
+    est_log_set_sink(NULL, NULL);
     signal(SIGINT, SIG_DFL);
 
     child = fork();
@@ -81,7 +101,7 @@ static void test_untold_is_raised_again(void **state)
     if (child == 0) {
         est_signals_catch();
         raise(SIGTERM);
-        est_signals_release(false);
+        est_signals_release(EST_OK);
         _exit(3);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -96,7 +116,7 @@ static void test_check(void **state)
     raise(SIGTERM);
     assert_int_equal(est_signals_check("work"), EST_CANCELLED);
     assert_string_equal(est_error_message(), "SIGTERM: the work was stopped; start it again");
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     assert_int_equal(est_signals_check("work"), EST_OK);
 }
 
@@ -107,7 +127,7 @@ static void test_ignored_stays_ignored(void **state)
     est_signals_catch();
     raise(SIGINT);
     assert_int_equal(est_stop_signal(), 0);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     signal(SIGINT, SIG_DFL);
 }
 
@@ -169,7 +189,7 @@ static void test_wait(void **state)
     assert_true(est_now_ns() < 3 * EST_NS_PER_SEC);
     assert_true(est_signals_wait(1000)); /* at once */
     assert_int_equal(own.sleeps, 3);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     est_clock_set(NULL);
 }
 

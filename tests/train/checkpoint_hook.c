@@ -426,7 +426,7 @@ static int train_until_told(const char *dir)
     if (status == EST_OK) status = est_loop_run(loop);
     if (status != EST_OK || strcmp(est_loop_stop_reason(loop), "SIGTERM") != 0) return 1;
     if (est_loop_global_step(loop) < 5 || est_loop_runs(loop) != est_loop_global_step(loop)) return 2;
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     est_loop_free(loop);
     est_hook_free(hook);
     est_saver_free(t.saver);

@@ -300,7 +300,7 @@ static int train_and_stop(void)
     make_trainer(&t, 10, 1);
     est_signals_catch();
     status = run_hooks(&t, EST_HOOKS(&slow, &stopping, progress));
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     est_hook_free(progress);
     trainer_free(&t);
     return status == EST_OK ? 0 : 1;

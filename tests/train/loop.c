@@ -249,7 +249,7 @@ static void test_signal(void **state)
     assert_string_equal(est_loop_stop_reason(loop), "SIGTERM");
     expect_happened("a.begin b.begin init a.session b.session a.before b.before a.after b.after a.end b.end ");
     est_loop_free(loop);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
 
     a = make_recorder("a"); /* while a hook waits: the batch that was read is used, so that a resumed run has seen it */
     a.in_before  = raise_term_before;
@@ -260,7 +260,7 @@ static void test_signal(void **state)
     assert_int_equal(est_loop_runs(loop), 2);
     expect_happened("a.begin init a.session a.before a.after a.before a.after a.end ");
     est_loop_free(loop);
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     trainer_free(&t);
 }
 
@@ -593,7 +593,7 @@ static void test_recovery_of_sessions(void **state)
     a.in_after = raise_term, a.failure = EST_ABORTED, a.fail_after = 1;
     est_signals_catch();
     expect_error(run_hooks(&t, EST_HOOKS(&a.hook)), EST_ABORTED, "SIGTERM while a new session");
-    est_signals_release(true);
+    est_signals_release(EST_CANCELLED);
     est_clock_set(NULL);
     trainer_free(&t);
 }
