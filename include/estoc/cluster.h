@@ -60,6 +60,7 @@ typedef struct est_task {
     const char        *evaluation_master;
     const char        *model_dir;   /* from the description; NULL: not there */
     const char        *environment; /* "" */
+    const char        *service;     /* from the description, as JSON; NULL: not there */
 } est_task;
 
 typedef struct est_task_rules {

@@ -50,6 +50,7 @@ typedef struct est_task_given {
     const char        *index_text; /* as it was written, for errors; NULL: not given */
     int64_t            index;      /* -1 when the text is not a number */
     const char        *session_master, *eval_session_master, *model_dir, *environment; /* NULL: not given */
+    const char        *service;                                                        /* JSON; NULL: not given */
 } est_task_given;
 
 /* Decides which task of `cluster` (taken, also on failure) this is. */

@@ -270,6 +270,7 @@ static est_status resolve(decision *d)
 
     EST_TRY(keep(d->resolver, d->given->environment, &task->environment));
     if (d->given->model_dir != NULL) EST_TRY(keep(d->resolver, d->given->model_dir, &task->model_dir));
+    if (d->given->service != NULL) EST_TRY(keep(d->resolver, d->given->service, &task->service));
     if (est_cluster_jobs(d->resolver->cluster) > 0) {
         EST_TRY(resolve_member(d));
     } else if (d->no_chief_ok && same(d->given->type, "evaluator")) {

@@ -170,11 +170,25 @@ static est_status take_model_dir(const char *what, const est_json *root, est_tas
                     what);
 }
 
-/* Everything but the cluster. */
-static est_status take_fields(const char *what, json_t *root, est_strbuf *text, est_task_given *given)
+/* TensorFlow knows nothing of what is in it, either; a program that does may read it. */
+static est_status take_service(const char *what, const est_json *root, est_strbuf *text, est_task_given *given)
 {
     const est_json *service = est_json_get(root, "service");
-    const char     *layer   = NULL;
+
+    if (service == NULL || json_is_null(service)) return EST_OK;
+    if (!json_is_object(service)) {
+        return est_json_wrong(what, "service", service, "write an object, or leave it out");
+    }
+    est_json_text(service, 0, text);
+    given->service = est_strbuf_text(text);
+    return EST_OK;
+}
+
+/* Everything but the cluster. The texts hold what `given` points at. */
+static est_status take_fields(const char *what, json_t *root, est_strbuf *index, est_strbuf *service,
+                              est_task_given *given)
+{
+    const char *layer = NULL;
 
     warn_of_keys(what, root, "", top_keys, COUNT(top_keys));
     EST_TRY(take_string(what, root, "session_master", &given->session_master));
@@ -182,10 +196,8 @@ static est_status take_fields(const char *what, json_t *root, est_strbuf *text, 
     EST_TRY(take_string(what, root, "environment", &given->environment));
     EST_TRY(take_string(what, root, "rpc_layer", &layer));
     EST_TRY(take_model_dir(what, root, given));
-    if (service != NULL && !json_is_object(service) && !json_is_null(service)) {
-        return est_json_wrong(what, "service", service, "write an object, or leave it out");
-    }
-    return take_task(what, root, text, given);
+    EST_TRY(take_service(what, root, service, given));
+    return take_task(what, root, index, given);
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
@@ -195,11 +207,12 @@ static est_status resolve_object(json_t *root, const char *what, const est_task_
     est_task_given  given   = { .source = { what, "cluster." }, .prefix = "task." };
     const est_json *value   = est_json_get(root, "cluster");
     est_cluster    *cluster = NULL;
-    est_strbuf      text    = { 0 };
+    est_strbuf      index = { 0 }, service = { 0 };
     est_status      status;
 
-    status = take_fields(what, root, &text, &given);
-    if (status == EST_OK) status = est_strbuf_status(&text);
+    status = take_fields(what, root, &index, &service, &given);
+    if (status == EST_OK) status = est_strbuf_status(&index);
+    if (status == EST_OK) status = est_strbuf_status(&service);
     if (status == EST_OK && value != NULL) {
         status = est_cluster_from_json(given.source, value, &cluster);
     } else if (status == EST_OK) {
@@ -209,7 +222,8 @@ static est_status resolve_object(json_t *root, const char *what, const est_task_
         warn_of_jobs(what, cluster);
         status = est_resolver_make(cluster, &given, rules, out);
     }
-    est_strbuf_clear(&text);
+    est_strbuf_clear(&index);
+    est_strbuf_clear(&service);
     return status;
 }
 

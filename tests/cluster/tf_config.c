@@ -167,6 +167,12 @@ static const struct {
                              "list the tasks in \"cluster\"" },
     { "{" TASK("worker", "1") "}", "TF_CONFIG: task.index is 1 and there is no cluster; write 0 or leave it out, or list "
                                    "the tasks in \"cluster\"" },
+    { "{" TASK("worker", "-1") "}", "TF_CONFIG: task.index is -1 and there is no cluster; write 0 or leave it out, or list "
+                                    "the tasks in \"cluster\"" },
+    { "{" TASK("worker", "0.5") "}", "TF_CONFIG: task.index is 0.5 and there is no cluster; write 0 or leave it out, or "
+                                     "list the tasks in \"cluster\"" },
+    { "{" TASK("worker", "\"1\"") "}", "TF_CONFIG: task.index is \"1\" and there is no cluster; write 0 or leave it out, "
+                                       "or list the tasks in \"cluster\"" },
     { "{" TASK("worker", "\"x\"") "}", "TF_CONFIG: task.index is \"x\" and there is no cluster; write 0 or leave it out, "
                                        "or list the tasks in \"cluster\"" },
     { "{" TASK("worker", "null") "}", "TF_CONFIG: task.index is null and there is no cluster; write 0 or leave it out, or "
@@ -303,12 +309,14 @@ static void test_all_fields(void **state)
     task = est_resolver_task(resolver);
     assert_string_equal(task->model_dir, "gs://x");
     assert_string_equal(task->environment, "cloud");
+    assert_string_equal(task->service, "{\"a\": 1}");
     assert_string_equal(est_cluster_address(task->cluster, "worker", 2), "host3:2222");
     est_resolver_free(resolver);
     assert_int_equal(est_resolve_tf_config("{}", NULL, &resolver), EST_OK);
     task = est_resolver_task(resolver);
     assert_null(task->model_dir);
     assert_string_equal(task->environment, "");
+    assert_null(task->service);
     assert_int_equal(est_cluster_jobs(task->cluster), 0);
     est_resolver_free(resolver);
     assert_int_equal(est_resolve_tf_config("{\"cluster\": {" HOSTS "}, " TASK("evaluator", "0") "}", NULL, &resolver),
