@@ -65,7 +65,8 @@ EST_API est_node est_named(est_node node, const char *name);
 /* Makes the operation of `node` run only after that of `before`; returns `node`. */
 EST_API est_node est_after(est_node node, est_node before);
 
-/* The device string operations made until the next call are pinned to; NULL or "": free. Copied. */
+/* The device string operations made until the next call are pinned to, parts of
+ * "/job:worker/replica:0/task:0/device:CPU:0"; NULL or "": free. Copied. */
 EST_API void est_graph_device(est_graph *graph, const char *device);
 
 /* What is known about a node. Names are borrowed until the graph goes. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "graph/device_name.h"
 #include "graph/internal.h"
 #include "graph/op.h"
 
@@ -171,8 +172,14 @@ est_node est_graph_find(const est_graph *graph, const char *name)
 
 void est_graph_device(est_graph *graph, const char *device)
 {
-    char *copy = est_arena_strdup(graph->arena, device != NULL ? device : "");
+    est_status status = est_device_name_check(device != NULL ? device : "");
+    char      *copy;
 
+    if (status != EST_OK) {
+        (void)est_graph_poison(graph, status);
+        return;
+    }
+    copy = est_arena_strdup(graph->arena, device != NULL ? device : "");
     if (copy == NULL) {
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for device '%s'", device));
         return;

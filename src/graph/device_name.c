@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device string is parts of "/key:value", each key once. */
+#include "graph/device_name.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define DIGITS  "0123456789"
+
+enum { JOB = 1, REPLICA = 2, TASK = 4, DEVICE = 8 };
+
+typedef struct text {
+    const char *at;
+    size_t      n;
+} text;
+
+static bool is_number(text t)
+{
+    if (t.n == 1 && t.at[0] == '*') return true; /* any */
+    return t.n > 0 && t.n <= 9 && strspn(t.at, DIGITS) >= t.n;
+}
+
+static bool is_name(text t)
+{
+    if (t.n == 1 && t.at[0] == '*') return true;
+    return t.n > 0 && strchr(LETTERS, t.at[0]) != NULL && strspn(t.at, LETTERS DIGITS "_") >= t.n;
+}
+
+static bool is_key(text t, const char *key)
+{
+    return t.n == strlen(key) && strncasecmp(t.at, key, t.n) == 0;
+}
+
+/* Takes what is before the next colon, and the colon. */
+static text cut(text *rest)
+{
+    const char *colon = memchr(rest->at, ':', rest->n);
+    text        first = { rest->at, colon != NULL ? (size_t)(colon - rest->at) : rest->n };
+    size_t      taken = colon != NULL ? first.n + 1 : first.n;
+
+    rest->at += taken;
+    rest->n -= taken;
+    return first;
+}
+
+/* Which part "key:value" is; 0: none. */
+static int part_kind(text part)
+{
+    text rest = part, key = cut(&rest), type;
+
+    if (is_key(key, "job")) return is_name(rest) ? JOB : 0;
+    if (is_key(key, "replica")) return is_number(rest) ? REPLICA : 0;
+    if (is_key(key, "task")) return is_number(rest) ? TASK : 0;
+    if (is_key(key, "cpu") || is_key(key, "gpu")) return is_number(rest) ? DEVICE : 0;
+    if (!is_key(key, "device")) return 0;
+    type = cut(&rest);
+    if (!is_name(type)) return 0;
+    return type.at + type.n == part.at + part.n || is_number(rest) ? DEVICE : 0; /* the number may be left out */
+}
+
+est_status est_device_name_check(const char *device)
+{
+    int seen = 0;
+
+    for (const char *at = device; *at != '\0';) {
+        text part = { at + 1, strcspn(at + 1, "/") };
+        int  kind = at[0] == '/' ? part_kind(part) : 0;
+
+        if (kind == 0 || (seen & kind) != 0) {
+            return est_fail(
+                EST_INVALID_ARGUMENT,
+                "the device is \"%.80s\"; write parts of \"/job:worker/replica:0/task:0/device:CPU:0\", each "
+                "at most once, or \"\" for any device",
+                device);
+        }
+        seen |= kind;
+        at = part.at + part.n;
+    }
+    return EST_OK;
+}

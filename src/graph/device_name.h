@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device strings as TensorFlow writes them: "/job:worker/replica:0/task:1/device:GPU:0", any part of it left out, "/cpu:0" and
+ * "/gpu:0" for short. Here they are kept and written into files; what runs where is decided elsewhere. Any thread. */
+#ifndef EST_GRAPH_DEVICE_NAME_H
+#define EST_GRAPH_DEVICE_NAME_H
+
+#include "estoc/status.h"
+
+/* Fails with what is wrong and what to write; "" is any device. */
+EST_MUST_CHECK est_status est_device_name_check(const char *device);
+
+#endif
