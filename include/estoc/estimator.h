@@ -92,9 +92,10 @@ EST_API EST_MUST_CHECK est_status est_estimator_create(est_model_fn model_fn, co
                                                        est_estimator **out);
 EST_API void                      est_estimator_free(est_estimator *estimator); /* NULL is fine */
 
-/* What it was made with, defaults filled in; borrowed until it is freed. */
+/* What it was made with, borrowed until it is freed. In the configuration every default is filled in and what is off is
+ * EST_OFF, so that a copy with some fields changed makes another estimator. */
 EST_API const char           *est_estimator_model_dir(const est_estimator *estimator);
-EST_API const est_run_config *est_estimator_config(const est_estimator *estimator); /* resolved */
+EST_API const est_run_config *est_estimator_config(const est_estimator *estimator);
 EST_API const est_task       *est_estimator_task(const est_estimator *estimator);
 
 /* Adds metrics to what model_fn gave, in evaluations: fn asks the model for features and labels, and for predictions by

@@ -2,20 +2,50 @@
  *
  * RunConfig: where a run keeps its state, how often it saves and tells, and which task of which cluster it is.
  *
- * A zeroed struct is a valid one; every comment says what 0 means. To change a configuration, copy the struct and set
- * the fields; one that changes how checkpoints are timed sets the other of the two to 0.
+ * A zeroed struct is a valid one; every comment says what 0 means.
+ *
+ * In place of RunConfig.replace: copy what est_estimator_config gives, set fields, and pass the copy on. There every
+ * default is filled in and what is off is EST_OFF, so it means the same the second time. Who changes how checkpoints are
+ * timed sets the other of the two to EST_OFF.
+ *
+ * In place of a session_config (ConfigProto):
+ *
+ *     intra_op_parallelism_threads      .threads
+ *     inter_op_parallelism_threads      none: one pool runs large operations in parts, small ones side by side
+ *     allow_soft_placement              always on: the one device of this build runs what is pinned elsewhere, too
+ *     gpu_options, device_count         none: there is one device
+ *     graph_options                     none: the passes over a graph are always on
+ *     device_filters, cluster_def       none: a task of this build runs its session itself
+ *
+ * What is read-only in TensorFlow's (cluster_spec, task_type, is_chief, master, ...) is in est_estimator_task.
  *
  * Threading: plain values. */
 #ifndef ESTOC_RUN_CONFIG_H
 #define ESTOC_RUN_CONFIG_H
 
 #include "estoc/cluster.h"
+#include "estoc/graph.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct est_strategy est_strategy;
+
+/* The device that an operation is to run on, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is
+ * its output 0, `op` its kind as TensorFlow calls it ("VarHandleOp"), `device` what est_graph_device said before. The
+ * answer is copied. */
+typedef const char *(*est_device_fn)(est_node node, const char *op, const char *device, void *user);
+
+/* Strategies in one place, as DistributeConfig. */
+typedef struct est_distribute_config {
+    size_t              struct_size;      /* filled by EST_DISTRIBUTE_CONFIG */
+    const est_strategy *train_distribute; /* as those of est_run_config, and not in both */
+    const est_strategy *eval_distribute;
+    const est_cluster  *remote_cluster; /* of servers that this program drives; NULL: TF_CONFIG's. Borrowed likewise */
+} est_distribute_config;
+#define EST_DISTRIBUTE_CONFIG(...)                                                                                     \
+    (&(const est_distribute_config){ .struct_size = sizeof(est_distribute_config), __VA_ARGS__ })
 
 typedef struct est_run_config {
     size_t              struct_size;            /* filled by EST_RUN_CONFIG */
@@ -27,17 +57,24 @@ typedef struct est_run_config {
     int32_t             keep_checkpoint_max;    /* 0: 5; EST_OFF: keep all */
     double              keep_checkpoint_every_n_hours; /* 0: 10000 */
     int64_t             log_step_count_steps;          /* 0: 100; EST_OFF: none */
-    double              session_creation_timeout_secs; /* 0: 7200; of a task that waits for its cluster */
-    int32_t             max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; of workers */
+    double              session_creation_timeout_secs; /* 0: 7200; only a task that waits for its cluster uses it */
+    int32_t             max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; only workers of a cluster use it */
     bool                no_graph_def;                  /* true: no .meta beside checkpoints */
     int                 threads;           /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
     bool                check_numerics;    /* true: the node that first makes a NaN or infinity is named */
     bool                no_input_position; /* true: a resumed run starts its input anew, as TensorFlow does */
     bool                no_signals;        /* true: SIGINT and SIGTERM are left to the program */
     bool                quiet;             /* true: no progress line on a terminal */
-    const est_strategy *train_distribute;  /* NULL: one device; borrowed until the run ends */
-    const est_strategy *eval_distribute;   /* NULL: one device; borrowed until the run ends */
+    const est_strategy *train_distribute;  /* NULL: one device. This build has no strategy yet: EST_UNIMPLEMENTED */
+    const est_strategy *eval_distribute;   /* likewise; both borrowed until the run ends */
     const char         *cluster_json;      /* NULL: the TF_CONFIG variable, if set; "{}": none */
+    const char *protocol; /* between tasks of a cluster: "tcp", "tls" or "ucx"; as TensorFlow has them "grpc" (tcp) and
+                           * "grpc+verbs" (ucx); NULL: "grpc". Only a cluster uses it */
+    est_device_fn device_fn;   /* asked about every operation that model_fn made, in training, evaluation and
+                                * prediction; not in exports, which run elsewhere. What it says is in graph.pbtxt and
+                                * .meta files; this build runs all on one device. NULL: est_graph_device decides */
+    void         *device_user; /* handed to device_fn */
+    const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
 } est_run_config;
 
 #define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = sizeof(est_run_config), __VA_ARGS__ })

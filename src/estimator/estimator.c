@@ -229,6 +229,7 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
         status = e->fn(model, e->user);
         if (status == EST_OK) status = est_model_status(model);
     }
+    if (status == EST_OK) status = est_model_place(model);
     if (status != EST_OK) {
         est_model_free(model);
         return status;

@@ -30,7 +30,7 @@ struct est_estimator {
     est_model_fn          model_fn;
     const void           *params; /* a copy */
     size_t                params_size;
-    est_run_config        config; /* no field has its default marker any more */
+    est_run_config        config; /* resolved: no field is "default" any more, what is off is EST_OFF */
     est_resolver         *resolver;
     const est_task       *task;
     const char           *model_dir;

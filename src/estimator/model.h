@@ -75,6 +75,9 @@ void                      est_model_free(est_model *model); /* NULL is fine */
 /* Calls model_fn and checks that the mode got what it requires. */
 EST_MUST_CHECK est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params);
 
+/* Asks the configuration's device_fn, if there is one, where each operation is to run. */
+EST_MUST_CHECK est_status est_model_place(est_model *model);
+
 /* Gives features by node, in place of an input. */
 EST_MUST_CHECK est_status est_model_receive(est_model *model, const char *name, est_node node);
 

@@ -26,7 +26,7 @@
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
 
-/* Fills in a number of steps: the default for 0, 0 for EST_OFF. */
+/* Fills in a number of steps: the default for 0. */
 static est_status fill_steps(const char *field, int64_t usual, int64_t *value)
 {
     if (*value < 0 && *value != EST_OFF) {
@@ -34,7 +34,7 @@ static est_status fill_steps(const char *field, int64_t usual, int64_t *value)
                         "RunConfig: %s is %" PRId64 "; write a number of steps, 0 for the default or EST_OFF", field,
                         *value);
     }
-    *value = *value == 0 ? usual : *value == EST_OFF ? 0 : *value;
+    if (*value == 0) *value = usual;
     return EST_OK;
 }
 
@@ -58,25 +58,21 @@ static est_status fill_checkpoints(est_run_config *c)
             "RunConfig: save_checkpoints_secs is %g; write a number of seconds, 0 for the default or EST_OFF",
             c->save_checkpoints_secs);
     }
-    EST_TRY(fill_steps("save_checkpoints_steps", 0, &c->save_checkpoints_steps));
+    EST_TRY(fill_steps("save_checkpoints_steps", EST_OFF, &c->save_checkpoints_steps));
     if (c->save_checkpoints_steps > 0 && c->save_checkpoints_secs > 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: save_checkpoints_steps is %" PRId64
-                        " and save_checkpoints_secs is %g; they cannot both be set, so leave one out",
+                        " and save_checkpoints_secs is %g; they cannot both be set: leave one out, or write EST_OFF",
                         c->save_checkpoints_steps, c->save_checkpoints_secs);
     }
-    if (c->save_checkpoints_steps > 0 || c->save_checkpoints_secs == EST_OFF) {
-        c->save_checkpoints_secs = 0;
-    } else if (c->save_checkpoints_secs == 0) {
-        c->save_checkpoints_secs = SAVE_CHECKPOINTS_SECS;
+    if (c->save_checkpoints_secs == 0) {
+        c->save_checkpoints_secs = c->save_checkpoints_steps > 0 ? EST_OFF : SAVE_CHECKPOINTS_SECS;
     }
     return EST_OK;
 }
 
 static est_status fill_numbers(est_run_config *c)
 {
-    int64_t delay = c->max_worker_delay_secs;
-
     EST_TRY(fill_checkpoints(c));
     EST_TRY(fill_steps("save_summary_steps", SAVE_SUMMARY_STEPS, &c->save_summary_steps));
     EST_TRY(fill_steps("log_step_count_steps", LOG_STEP_COUNT_STEPS, &c->log_step_count_steps));
@@ -90,13 +86,13 @@ static est_status fill_numbers(est_run_config *c)
                         c->keep_checkpoint_max, KEEP_CHECKPOINT_MAX);
     }
     if (c->keep_checkpoint_max == 0) c->keep_checkpoint_max = KEEP_CHECKPOINT_MAX;
-    if (delay < 0 && delay != EST_OFF) {
+    if (c->max_worker_delay_secs < 0 && c->max_worker_delay_secs != EST_OFF) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: max_worker_delay_secs is %d; write a number of seconds, 0 for %d or EST_OFF for no "
                         "delay",
                         c->max_worker_delay_secs, MAX_WORKER_DELAY_SECS);
     }
-    c->max_worker_delay_secs = delay == 0 ? MAX_WORKER_DELAY_SECS : delay == EST_OFF ? 0 : (int32_t)delay;
+    if (c->max_worker_delay_secs == 0) c->max_worker_delay_secs = MAX_WORKER_DELAY_SECS;
     if (c->threads < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: threads is %d; write how many, or 0 for as many as there are cores", c->threads);
@@ -104,12 +100,72 @@ static est_status fill_numbers(est_run_config *c)
     return EST_OK;
 }
 
-/* --- the model directory ---------------------------------------------------------------------------------------- */
-
 static est_status no_memory(void)
 {
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a RunConfig");
 }
+
+/* --- the cluster ------------------------------------------------------------------------------------------------ */
+
+static est_status check_protocol(const char *protocol)
+{
+    static const char *const known[] = { "grpc", "grpc+verbs", "tcp", "tls", "ucx" };
+
+    if (protocol == NULL) return EST_OK;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(protocol, known[i]) == 0) return EST_OK;
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "RunConfig: protocol is \"%.80s\"; write \"grpc\", \"grpc+verbs\", \"tcp\", \"tls\" or \"ucx\", or "
+                    "leave it out",
+                    protocol);
+}
+
+/* A strategy stands beside experimental_distribute or within, not in both. */
+static est_status take_strategy(const char *field, const est_strategy *within, const est_strategy **strategy)
+{
+    if (within == NULL) return EST_OK;
+    if (*strategy != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: %s and experimental_distribute.%s are both set; leave one out", field, field);
+    }
+    *strategy = within;
+    return EST_OK;
+}
+
+/* Takes experimental_distribute apart; *remote: it names a cluster. */
+static est_status take_distribute(est_run_config *c, bool *remote)
+{
+    est_distribute_config d;
+
+    EST_TRY(est_options_take("EST_DISTRIBUTE_CONFIG", c->experimental_distribute, &d, sizeof d));
+    EST_TRY(take_strategy("train_distribute", d.train_distribute, &c->train_distribute));
+    EST_TRY(take_strategy("eval_distribute", d.eval_distribute, &c->eval_distribute));
+    *remote = d.remote_cluster != NULL;
+    if (*remote && c->train_distribute == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "RunConfig: experimental_distribute.remote_cluster is set and "
+                                              "train_distribute is not; set both, or leave it out");
+    }
+    c->experimental_distribute = NULL;
+    return EST_OK;
+}
+
+/* What a strategy adds to the rules; there is none yet. */
+static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
+{
+    if (remote && est_cluster_jobs(task->cluster) > 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: experimental_distribute.remote_cluster is set, and %s has a cluster, too; leave "
+                        "one out",
+                        c->cluster_json != NULL ? "cluster_json" : "TF_CONFIG");
+    }
+    if (c->train_distribute == NULL && c->eval_distribute == NULL) return EST_OK;
+    return est_fail(EST_UNIMPLEMENTED,
+                    "RunConfig: %s is set, and this build has no strategies yet; leave it out to run on one device",
+                    c->train_distribute != NULL ? "train_distribute" : "eval_distribute");
+}
+
+/* --- the model directory ---------------------------------------------------------------------------------------- */
 
 /* Takes one more place that may name the directory; those that do must agree. */
 static est_status take_model_dir(const char *name, const char *dir, const char **from, const char **model_dir)
@@ -146,6 +202,14 @@ static est_status temporary_dir(est_arena *arena, const char **out)
     return EST_OK;
 }
 
+/* A copy of the string in the arena, if there is one. */
+static est_status keep(est_arena *arena, const char **text)
+{
+    if (*text == NULL) return EST_OK;
+    *text = est_arena_strdup(arena, *text);
+    return *text != NULL ? EST_OK : no_memory();
+}
+
 static est_status find_model_dir(est_run_config *c, const char *beside, const est_task *task, est_arena *arena)
 {
     const char *dir = NULL, *from = NULL;
@@ -156,8 +220,8 @@ static est_status find_model_dir(est_run_config *c, const char *beside, const es
     if (task->model_dir != NULL) est_log_info("Using model_dir in TF_CONFIG: %s", task->model_dir);
     EST_TRY(take_model_dir("Estimator: model_dir", beside, &from, &dir));
     if (dir == NULL) return temporary_dir(arena, &c->model_dir);
-    c->model_dir = est_arena_strdup(arena, dir);
-    return c->model_dir != NULL ? EST_OK : no_memory();
+    c->model_dir = dir;
+    return keep(arena, &c->model_dir);
 }
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */
@@ -177,18 +241,20 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
 {
     est_run_config c;
     est_resolver  *found = NULL;
+    bool           remote;
     est_status     status;
 
     EST_TRY(est_options_take("EST_RUN_CONFIG", given, &c, sizeof c));
     EST_TRY(fill_numbers(&c));
-    if (c.cluster_json != NULL) {
-        c.cluster_json = est_arena_strdup(arena, c.cluster_json);
-        if (c.cluster_json == NULL) return no_memory();
-    }
+    EST_TRY(check_protocol(c.protocol));
+    EST_TRY(take_distribute(&c, &remote));
+    EST_TRY(keep(arena, &c.cluster_json));
+    EST_TRY(keep(arena, &c.protocol));
     EST_TRY(est_resolve_text(c.cluster_json, c.cluster_json != NULL ? "RunConfig.cluster_json" : "TF_CONFIG",
                              EST_TASK_RULES(.no_chief_ok = c.train_distribute != NULL), &found));
     if (given == NULL) est_log_info("Using default config.");
-    status = find_model_dir(&c, model_dir, est_resolver_task(found), arena);
+    status = check_strategies(&c, remote, est_resolver_task(found));
+    if (status == EST_OK) status = find_model_dir(&c, model_dir, est_resolver_task(found), arena);
     if (status != EST_OK) {
         est_resolver_free(found);
         return status;
@@ -208,6 +274,11 @@ static void put_string(est_strbuf *out, const char *name, const char *value)
     est_strbuf_append(out, ", ");
 }
 
+static void put_raw(est_strbuf *out, const char *name, const char *json)
+{
+    est_strbuf_printf(out, "\"%s\": %s, ", name, json != NULL ? json : "null");
+}
+
 static void put_count(est_strbuf *out, const char *name, int64_t value)
 {
     est_strbuf_printf(out, "\"%s\": %" PRId64 ", ", name, value);
@@ -217,7 +288,7 @@ static void put_count(est_strbuf *out, const char *name, int64_t value)
 static void put_period(est_strbuf *out, const char *name, int64_t value)
 {
     if (value <= 0) {
-        est_strbuf_printf(out, "\"%s\": null, ", name);
+        put_raw(out, name, NULL);
     } else {
         put_count(out, name, value);
     }
@@ -228,7 +299,7 @@ static void put_secs(est_strbuf *out, const char *name, double value)
     char text[EST_NUMBER_TEXT_MAX];
 
     if (value <= 0) {
-        put_period(out, name, 0);
+        put_raw(out, name, NULL);
     } else if (value == trunc(value)) {
         est_strbuf_printf(out, "\"%s\": %.0f, ", name, value);
     } else {
@@ -253,6 +324,7 @@ static void put_task(est_strbuf *out, const est_task *task)
     put_count(out, "num_worker_replicas", task->num_worker_replicas);
     put_string(out, "master", task->master);
     put_string(out, "evaluation_master", task->evaluation_master);
+    put_raw(out, "service", task->service);
     if (task->global_id >= 0) {
         est_strbuf_printf(out, "\"global_id_in_cluster\": %d}", task->global_id);
     } else {
@@ -267,7 +339,7 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     if (c->seed != 0) {
         est_strbuf_printf(out, "\"seed\": %" PRIu64 ", ", c->seed);
     } else {
-        put_period(out, "seed", 0); /* not yet drawn */
+        put_raw(out, "seed", NULL); /* not yet drawn */
     }
     put_period(out, "save_summary_steps", c->save_summary_steps);
     put_period(out, "save_checkpoints_steps", c->save_checkpoints_steps);
@@ -285,5 +357,11 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     put_bool(out, "quiet", c->quiet);
     put_bool(out, "train_distribute", c->train_distribute != NULL);
     put_bool(out, "eval_distribute", c->eval_distribute != NULL);
+    if (c->protocol != NULL) {
+        put_string(out, "protocol", c->protocol);
+    } else {
+        put_raw(out, "protocol", NULL);
+    }
+    put_bool(out, "device_fn", c->device_fn != NULL);
     put_task(out, task);
 }

@@ -12,9 +12,8 @@
  * strings live in `arena`, and the task, which is the caller's, freed with est_resolver_free. Logs both as TensorFlow
  * does. Makes a directory only when no one named one.
  *
- * In `out` every field holds the value to use: 0 means off for save_summary_steps, save_checkpoints_steps,
- * save_checkpoints_secs, log_step_count_steps and no delay for max_worker_delay_secs; keep_checkpoint_max is EST_OFF to
- * keep all. Left as given are seed and threads: a checkpoint may know the first, the session finds the second. */
+ * In `out` every field holds the value to use, EST_OFF what is off, so resolving it again gives the same. Left as given
+ * are seed and threads: a checkpoint may know the first, the session finds the second. */
 EST_MUST_CHECK est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
                                                  est_resolver **resolver, est_run_config *out);
 

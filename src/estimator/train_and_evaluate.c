@@ -218,22 +218,30 @@ static est_status train_with(evaluator *e, est_saving_listeners listeners)
                                NULL);
 }
 
+/* How often checkpoints are made, as Python would print it. */
+static void log_frequency(const est_run_config *config)
+{
+    char steps[32] = "None", secs[32] = "None";
+
+    if (config->save_checkpoints_steps > 0) snprintf(steps, sizeof steps, "%" PRId64, config->save_checkpoints_steps);
+    if (config->save_checkpoints_secs > 0) snprintf(secs, sizeof secs, "%g", config->save_checkpoints_secs);
+    est_log_info("Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency "
+                 "is determined based on RunConfig arguments: save_checkpoints_steps %s or save_checkpoints_secs %s.",
+                 steps, secs);
+}
+
 static est_status run_local(evaluator *e)
 {
-    local_listener        local  = { .listener  = { .after_save = local_after_save, .end = local_end },
-                                     .evaluator = e,
-                                     .timer     = { .every_secs = throttle_secs(e->eval) },
-                                     .last_step = -1 };
-    const est_run_config *config = &e->estimator->config;
-    int                   n      = e->train->saving_listeners.n;
+    local_listener        local = { .listener  = { .after_save = local_after_save, .end = local_end },
+                                    .evaluator = e,
+                                    .timer     = { .every_secs = throttle_secs(e->eval) },
+                                    .last_step = -1 };
+    int                   n     = e->train->saving_listeners.n;
     est_saving_listener **listeners;
     est_status            status;
 
     est_log_info("Running training and evaluation locally (non-distributed).");
-    est_log_info("Start train and evaluate loop. The evaluate will happen after every checkpoint. Checkpoint frequency "
-                 "is determined based on RunConfig arguments: save_checkpoints_steps %" PRId64
-                 " or save_checkpoints_secs %g.",
-                 config->save_checkpoints_steps, config->save_checkpoints_secs);
+    log_frequency(&e->estimator->config);
     EST_TRY(est_dir_create(e->estimator->model_dir));
     EST_TRY(evaluate_rest(e));
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);

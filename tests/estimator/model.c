@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
 #include "estimator/model.h"
 #include "support/estimator_test.h"
 
@@ -381,12 +383,102 @@ static void test_taken(void **state)
     est_test_dir_remove(dir);
 }
 
+/* --- devices ------------------------------------------------------------------------------------------------------ */
+
+typedef struct placing {
+    const char *variables; /* where they go */
+    int         asked, pinned, read;
+} placing;
+
+static const char *place(est_node node, const char *op, const char *device, void *user)
+{
+    placing *p = user;
+
+    p->asked++;
+    p->pinned += strcmp(device, "/job:worker/task:0/device:CPU:0") == 0;
+    p->read += strcmp(est_node_name(node), "pinned") == 0; /* the name is the one that the model gave */
+    if (strcmp(op, "VarHandleOp") == 0) return p->variables;
+    return strcmp(est_node_name(node), "pinned") == 0 ? device : NULL;
+}
+
+static est_status pinning_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node y;
+
+    est_graph_device(est_model_graph(model), "/job:worker/task:0/device:CPU:0");
+    y = est_named(est_square(est_model_feature(model, "x")), "pinned");
+    est_graph_device(est_model_graph(model), NULL);
+    est_model_predict(model, "squares", y);
+    return est_test_model(model, mode, params);
+}
+
+static est_estimator *make_placed(const char *dir, placing *p)
+{
+    est_estimator *e = NULL;
+
+    assert_int_equal(est_estimator_create(
+                         pinning_model,
+                         EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = "{}", .quiet = true,
+                                                                .device_fn = place, .device_user = p)),
+                         &e),
+                     EST_OK);
+    return e;
+}
+
+static void assert_file_has(const char *dir, const char *name, const char *text, bool want)
+{
+    char   path[300], *bytes = NULL;
+    size_t size;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(est_file_read(path, &bytes, &size), EST_OK);
+    if ((memmem(bytes, size, text, strlen(text)) != NULL) != want) {
+        fail_msg("%s: %s is %s", path, text, want ? "missing" : "there");
+    }
+    est_free(bytes);
+}
+
+/* What device_fn says is in the files of a run; exports, which run elsewhere, have only what the model pinned itself. */
+static void test_device_fn(void **state)
+{
+    const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
+    char                dir[64], base[100], path[EST_CHECKPOINT_PATH_MAX];
+    placing             p = { .variables = "/job:ps/task:1" };
+    est_estimator      *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_placed(dir, &p);
+    assert_int_equal(run(e, EST_TRAIN), EST_OK);
+    assert_true(p.asked > 20 && p.pinned == 2 && p.read == 1); /* the feature and its square */
+    assert_file_has(dir, "graph.pbtxt", "device: \"/job:ps/task:1\"", true);
+    assert_file_has(dir, "graph.pbtxt", "device: \"/job:worker/task:0/device:CPU:0\"", true);
+    assert_file_has(dir, "model.ckpt-2.meta", "/job:ps/task:1", true);
+    p.asked = 0;
+    assert_int_equal(run(e, EST_EVAL), EST_OK);
+    assert_true(p.asked > 0);
+    p.asked = 0;
+    assert_int_equal(run(e, EST_PREDICT), EST_OK);
+    assert_true(p.asked > 0);
+    p.asked = 0;
+    snprintf(base, sizeof base, "%s/export", dir);
+    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = { .raw = &x, .n_raw = 1 }), path), EST_OK);
+    assert_int_equal(p.asked, 0);
+    assert_file_has(path, "saved_model.pb", "/job:ps/task:1", false);
+    p.variables = "ps 1";
+    assert_int_equal(run(e, EST_EVAL), EST_INVALID_ARGUMENT);
+    est_test_error_has("RunConfig: device_fn, operation global_step: the device is \"ps 1\"; write parts of");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_required),
         cmocka_unit_test(test_taken),
+        cmocka_unit_test(test_device_fn),
     };
 
     est_log_set_level(EST_LOG_OFF);

@@ -82,7 +82,7 @@ static void test_defaults(void **state)
     assert_string_equal(r.c.model_dir, "dir");
     assert_int_equal(r.c.seed, 0);
     assert_int_equal(r.c.save_summary_steps, 100);
-    assert_int_equal(r.c.save_checkpoints_steps, 0);
+    assert_int_equal(r.c.save_checkpoints_steps, EST_OFF);
     assert_true(r.c.save_checkpoints_secs == 600);
     assert_int_equal(r.c.keep_checkpoint_max, 5);
     assert_true(r.c.keep_checkpoint_every_n_hours == 10000);
@@ -93,6 +93,9 @@ static void test_defaults(void **state)
     assert_int_equal(r.c.threads, 0);
     assert_null(r.c.train_distribute);
     assert_null(r.c.cluster_json);
+    assert_null(r.c.protocol);
+    assert_null(r.c.device_fn);
+    assert_null(r.c.experimental_distribute);
     assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
     assert_true(est_resolver_task(r.resolver)->is_chief);
     resolved_clear(&r);
@@ -111,7 +114,7 @@ static void test_given(void **state)
     assert_int_equal(r.c.seed, 7);
     assert_int_equal(r.c.save_summary_steps, 1);
     assert_int_equal(r.c.save_checkpoints_steps, 2);
-    assert_true(r.c.save_checkpoints_secs == 0);
+    assert_true(r.c.save_checkpoints_secs == EST_OFF);
     assert_int_equal(r.c.keep_checkpoint_max, 3);
     assert_true(r.c.keep_checkpoint_every_n_hours == 0.5);
     assert_int_equal(r.c.log_step_count_steps, 4);
@@ -123,10 +126,10 @@ static void test_given(void **state)
     resolve_ok(EST_RUN_CONFIG(.save_summary_steps = EST_OFF, .keep_checkpoint_max = EST_OFF,
                               .log_step_count_steps = EST_OFF, .max_worker_delay_secs = EST_OFF),
                &r);
-    assert_int_equal(r.c.save_summary_steps, 0);
+    assert_int_equal(r.c.save_summary_steps, EST_OFF);
     assert_int_equal(r.c.keep_checkpoint_max, EST_OFF);
-    assert_int_equal(r.c.log_step_count_steps, 0);
-    assert_int_equal(r.c.max_worker_delay_secs, 0);
+    assert_int_equal(r.c.log_step_count_steps, EST_OFF);
+    assert_int_equal(r.c.max_worker_delay_secs, EST_OFF);
     resolved_clear(&r);
 }
 
@@ -139,9 +142,9 @@ static void test_checkpoint_timing(void **state)
         int64_t want_steps;
         double  want_secs;
     } cases[] = {
-        { 0, 0, 0, 600 },       { 50, 0, 50, 0 },       { 0, 30, 0, 30 },
-        { 0, 0.25, 0, 0.25 },   { 50, EST_OFF, 50, 0 }, { EST_OFF, 30, 0, 30 },
-        { EST_OFF, 0, 0, 600 }, { 0, EST_OFF, 0, 0 },   { EST_OFF, EST_OFF, 0, 0 },
+        { 0, 0, EST_OFF, 600 },       { 50, 0, 50, EST_OFF },           { 0, 30, EST_OFF, 30 },
+        { 0, 0.25, EST_OFF, 0.25 },   { 50, EST_OFF, 50, EST_OFF },     { EST_OFF, 30, EST_OFF, 30 },
+        { EST_OFF, 0, EST_OFF, 600 }, { 0, EST_OFF, EST_OFF, EST_OFF }, { EST_OFF, EST_OFF, EST_OFF, EST_OFF },
     };
 
     (void)state;
@@ -154,6 +157,64 @@ static void test_checkpoint_timing(void **state)
         assert_true(r.c.save_checkpoints_secs == cases[i].want_secs);
         resolved_clear(&r);
     }
+}
+
+/* --- changing a resolved one ------------------------------------------------------------------------------------- */
+
+static void replace_ok(const est_run_config *changed, resolved *out)
+{
+    if (resolve(changed, NULL, out) != EST_OK) fail_msg("%s", est_error_message());
+}
+
+/* As RunConfig.replace: what was off stays off, what was chosen stays chosen, and the two timings exclude each other. */
+static void test_replace(void **state)
+{
+    resolved       first, r;
+    est_run_config c;
+
+    (void)state;
+    resolve_ok(EST_RUN_CONFIG(.seed = 3, .save_summary_steps = EST_OFF, .keep_checkpoint_max = EST_OFF,
+                              .log_step_count_steps = EST_OFF, .max_worker_delay_secs = EST_OFF,
+                              .save_checkpoints_steps = 50, .protocol = "tcp", .threads = 2),
+               &first);
+    replace_ok(&first.c, &r); /* nothing changed */
+    c           = r.c;
+    c.model_dir = first.c.model_dir; /* copies of the same */
+    c.protocol  = first.c.protocol;
+    assert_string_equal(r.c.model_dir, "dir");
+    assert_string_equal(r.c.protocol, "tcp");
+    assert_memory_equal(&c, &first.c, sizeof c);
+    resolved_clear(&r);
+
+    c      = first.c;
+    c.seed = 4;
+    replace_ok(&c, &r);
+    assert_int_equal(r.c.seed, 4);
+    assert_int_equal(r.c.save_summary_steps, EST_OFF);
+    assert_int_equal(r.c.keep_checkpoint_max, EST_OFF);
+    assert_int_equal(r.c.log_step_count_steps, EST_OFF);
+    assert_int_equal(r.c.max_worker_delay_secs, EST_OFF);
+    assert_int_equal(r.c.save_checkpoints_steps, 50);
+    assert_true(r.c.save_checkpoints_secs == EST_OFF);
+    resolved_clear(&r);
+
+    c                        = first.c; /* by time instead */
+    c.save_checkpoints_secs  = 30;
+    c.save_checkpoints_steps = EST_OFF;
+    replace_ok(&c, &r);
+    assert_int_equal(r.c.save_checkpoints_steps, EST_OFF);
+    assert_true(r.c.save_checkpoints_secs == 30);
+    resolved_clear(&r);
+    resolved_clear(&first);
+
+    resolve_ok(NULL, &first);
+    c                       = first.c; /* "None" for the seconds of a default one: no checkpoints at all */
+    c.save_checkpoints_secs = EST_OFF;
+    replace_ok(&c, &r);
+    assert_int_equal(r.c.save_checkpoints_steps, EST_OFF);
+    assert_true(r.c.save_checkpoints_secs == EST_OFF);
+    resolved_clear(&r);
+    resolved_clear(&first);
 }
 
 static void expect_error(const est_run_config *given, const char *model_dir, const char *error)
@@ -183,8 +244,8 @@ static void test_refused_numbers(void **state)
     expect_error(EST_RUN_CONFIG(.save_checkpoints_secs = INFINITY), "d",
                  "RunConfig: save_checkpoints_secs is inf; write a number of seconds, 0 for the default or EST_OFF");
     expect_error(EST_RUN_CONFIG(.save_checkpoints_steps = 5, .save_checkpoints_secs = 60), "d",
-                 "RunConfig: save_checkpoints_steps is 5 and save_checkpoints_secs is 60; they cannot both be set, so "
-                 "leave one out");
+                 "RunConfig: save_checkpoints_steps is 5 and save_checkpoints_secs is 60; they cannot both be set: "
+                 "leave one out, or write EST_OFF");
     expect_error(EST_RUN_CONFIG(.keep_checkpoint_max = -1), "d",
                  "RunConfig: keep_checkpoint_max is -1; write how many to keep, 0 for 5 or EST_OFF to keep all");
     expect_error(EST_RUN_CONFIG(.keep_checkpoint_every_n_hours = -1), "d",
@@ -197,6 +258,98 @@ static void test_refused_numbers(void **state)
                  "RunConfig: max_worker_delay_secs is -1; write a number of seconds, 0 for 60 or EST_OFF for no delay");
     expect_error(EST_RUN_CONFIG(.threads = -1), "d",
                  "RunConfig: threads is -1; write how many, or 0 for as many as there are cores");
+}
+
+static void test_refused_words(void **state)
+{
+    static const char *const good[] = { "grpc", "grpc+verbs", "tcp", "tls", "ucx" };
+    char                     own[]  = "tls";
+    resolved                 r;
+
+    (void)state;
+    expect_error(
+        EST_RUN_CONFIG(.protocol = "http"), "d",
+        "RunConfig: protocol is \"http\"; write \"grpc\", \"grpc+verbs\", \"tcp\", \"tls\" or \"ucx\", or leave "
+        "it out");
+    expect_error(
+        EST_RUN_CONFIG(.protocol = ""), "d",
+        "RunConfig: protocol is \"\"; write \"grpc\", \"grpc+verbs\", \"tcp\", \"tls\" or \"ucx\", or leave it "
+        "out");
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        resolve_ok(EST_RUN_CONFIG(.protocol = good[i]), &r);
+        assert_string_equal(r.c.protocol, good[i]);
+        resolved_clear(&r);
+    }
+    resolve_ok(EST_RUN_CONFIG(.protocol = own), &r);
+    own[0] = 'x'; /* it was copied */
+    assert_string_equal(r.c.protocol, "tls");
+    resolved_clear(&r);
+}
+
+/* --- strategies ------------------------------------------------------------------------------------------------- */
+
+/* Only whether there is one counts: nothing looks into it yet. */
+static const est_strategy *some_strategy(void)
+{
+    return (const est_strategy *)(const void *)scratch;
+}
+
+static void expect_status(const est_run_config *given, est_status want, const char *error)
+{
+    resolved r;
+
+    assert_int_equal(resolve(given, "d", &r), want);
+    assert_string_equal(est_error_message(), error);
+    assert_null(r.resolver);
+    resolved_clear(&r);
+}
+
+#define NO_STRATEGIES " is set, and this build has no strategies yet; leave it out to run on one device"
+
+static void test_strategies(void **state)
+{
+    const est_strategy *s       = some_strategy();
+    est_cluster        *cluster = NULL;
+    const est_job       job     = { "worker", (const char *const[]){ "a:1" }, 1 };
+    resolved            r;
+
+    (void)state;
+    assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
+    expect_status(EST_RUN_CONFIG(.train_distribute = s), EST_UNIMPLEMENTED,
+                  "RunConfig: train_distribute" NO_STRATEGIES);
+    expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, "RunConfig: eval_distribute" NO_STRATEGIES);
+    expect_status(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)),
+                  EST_UNIMPLEMENTED, "RunConfig: train_distribute" NO_STRATEGIES);
+    expect_status(
+        EST_RUN_CONFIG(.train_distribute = s, .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: train_distribute and experimental_distribute.train_distribute are both set; leave one out");
+    expect_status(
+        EST_RUN_CONFIG(.eval_distribute = s, .experimental_distribute = EST_DISTRIBUTE_CONFIG(.eval_distribute = s)),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: eval_distribute and experimental_distribute.eval_distribute are both set; leave one out");
+    expect_status(
+        EST_RUN_CONFIG(.train_distribute = s, .experimental_distribute = EST_DISTRIBUTE_CONFIG(.eval_distribute = s)),
+        EST_UNIMPLEMENTED, "RunConfig: train_distribute" NO_STRATEGIES);
+    expect_status(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.remote_cluster = cluster)),
+                  EST_INVALID_ARGUMENT,
+                  "RunConfig: experimental_distribute.remote_cluster is set and train_distribute is not; set both, or "
+                  "leave it out");
+    expect_status(
+        EST_RUN_CONFIG(.cluster_json = "{\"cluster\": {\"worker\": [\"b:1\"]}, \"task\": {\"type\": \"worker\", "
+                                       "\"index\": 0}}",
+                       .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
+                                                                        .remote_cluster   = cluster)),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: experimental_distribute.remote_cluster is set, and cluster_json has a cluster, too; leave one out");
+    assert_int_equal(resolve(EST_RUN_CONFIG(.experimental_distribute = &(est_distribute_config){ 0 }), "d", &r),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "make them with EST_DISTRIBUTE_CONFIG(...)"));
+    resolved_clear(&r);
+    resolve_ok(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.remote_cluster = NULL)), &r);
+    assert_null(r.c.experimental_distribute);
+    resolved_clear(&r);
+    est_cluster_free(cluster);
 }
 
 static void test_struct_size(void **state)
@@ -298,16 +451,13 @@ static const char two_workers[] =
 
 static void test_cluster(void **state)
 {
-    const est_strategy *strategy = (const est_strategy *)(const void *)scratch; /* only whether there is one counts */
-    resolved            r;
+    resolved r;
 
     (void)state;
     setenv("TF_CONFIG", two_workers, 1);
     expect_error(NULL, "d", "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
-    resolve_ok(EST_RUN_CONFIG(.train_distribute = strategy), &r);
-    assert_int_equal(est_resolver_task(r.resolver)->index, 1);
-    assert_ptr_equal(r.c.train_distribute, strategy);
-    resolved_clear(&r);
+    expect_status(EST_RUN_CONFIG(.train_distribute = some_strategy()), EST_UNIMPLEMENTED, /* no chief: no matter */
+                  "RunConfig: train_distribute" NO_STRATEGIES);
     resolve_ok(EST_RUN_CONFIG(.cluster_json = "{}"), &r); /* wins over the variable */
     assert_true(est_resolver_task(r.resolver)->is_chief);
     assert_string_equal(r.c.cluster_json, "{}");
@@ -331,9 +481,9 @@ static void test_text(void **state)
         "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"max_worker_delay_secs\": 60, "
         "\"no_graph_def\": true, \"threads\": null, \"check_numerics\": false, \"no_input_position\": false, "
         "\"no_signals\": false, \"quiet\": false, \"train_distribute\": false, \"eval_distribute\": false, "
-        "\"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "
+        "\"protocol\": \"grpc+verbs\", \"device_fn\": false, \"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "
         "\"num_ps_replicas\": 0, \"num_worker_replicas\": 0, \"master\": \"\", \"evaluation_master\": \"\", "
-        "\"global_id_in_cluster\": null}";
+        "\"service\": {\"a\": [1, \"b\"]}, \"global_id_in_cluster\": null}";
     resolved  r;
     est_json *value = NULL;
     char      line[2000];
@@ -342,9 +492,9 @@ static void test_text(void **state)
     locale_comma(); /* JSON has a point all the same */
     if (resolve(EST_RUN_CONFIG(.model_dir = "a\"b\n", .keep_checkpoint_max = EST_OFF,
                                .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = EST_OFF,
-                               .no_graph_def = true,
+                               .no_graph_def = true, .protocol = "grpc+verbs",
                                .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": "
-                                               "\"evaluator\", \"index\": 2}}"),
+                                               "\"evaluator\", \"index\": 2}, \"service\": {\"a\": [1, \"b\"]}}"),
                 NULL, &r) != EST_OK) {
         fail_msg("%s", est_error_message());
     }
@@ -365,7 +515,9 @@ static void test_memory_failures(void **state)
         est_status status;
 
         est_fault_arm_alloc(n);
-        status = resolve(EST_RUN_CONFIG(.cluster_json = "{\"environment\": \"x\"}", .seed = 5), NULL, &r);
+        status = resolve(
+            EST_RUN_CONFIG(.cluster_json = "{\"environment\": \"x\", \"service\": {}}", .seed = 5, .protocol = "tls"),
+            NULL, &r);
         if (status == EST_OK) assert_int_equal(rmdir(r.c.model_dir), 0);
         resolved_clear(&r);
         if (!est_fault_fired()) {
@@ -381,15 +533,12 @@ static void test_memory_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_given),
-        cmocka_unit_test(test_checkpoint_timing),
-        cmocka_unit_test(test_refused_numbers),
-        cmocka_unit_test(test_struct_size),
-        cmocka_unit_test(test_model_dir),
-        cmocka_unit_test(test_temporary_dir),
-        cmocka_unit_test(test_cluster),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_defaults),          cmocka_unit_test(test_given),
+        cmocka_unit_test(test_checkpoint_timing), cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_refused_numbers),   cmocka_unit_test(test_refused_words),
+        cmocka_unit_test(test_strategies),        cmocka_unit_test(test_struct_size),
+        cmocka_unit_test(test_model_dir),         cmocka_unit_test(test_temporary_dir),
+        cmocka_unit_test(test_cluster),           cmocka_unit_test(test_text),
         cmocka_unit_test(test_memory_failures),
     };
 
