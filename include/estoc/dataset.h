@@ -77,6 +77,9 @@ EST_API int                  est_dataset_components(const est_dataset *dataset);
 EST_API const est_component *est_dataset_component(const est_dataset *dataset, int i);
 EST_API int                  est_dataset_find(const est_dataset *dataset, const char *name);
 
+/* Whether it is known to have no end: a stage repeats it for ever, and none after that takes a part. */
+EST_API bool est_dataset_endless(const est_dataset *dataset);
+
 /* --- iterating -------------------------------------------------------------------------------------------------- */
 
 /* A new iterator before the first element. It shares the dataset. */

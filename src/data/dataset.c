@@ -84,6 +84,7 @@ void *est_dataset_new(const est_stage *stage, size_t size, est_dataset *first, e
     dataset->stage    = stage;
     dataset->input[0] = first;
     dataset->input[1] = second;
+    dataset->endless  = (first != NULL && first->endless) || (second != NULL && second->endless);
     if ((stage->n_inputs > 0 && first == NULL) || (stage->n_inputs > 1 && second == NULL)) {
         return est_dataset_fail(dataset, est_fail(EST_INVALID_ARGUMENT, "no dataset was given"));
     }
@@ -152,6 +153,11 @@ est_status est_dataset_need_strings(const est_dataset *dataset, const char *what
     if (first->dtype == EST_STRING && first->shape.rank == 0 && !first->ragged) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "it takes %s, one string an element; component %s is %s %s", what,
                     first->name, est_dtype_name(first->dtype), est_shape_text(&first->shape, text));
+}
+
+bool est_dataset_endless(const est_dataset *dataset)
+{
+    return dataset->endless;
 }
 
 int est_dataset_components(const est_dataset *dataset)

@@ -90,6 +90,7 @@ est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n)
         return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT,
                                                      "%" PRId64 " times; the number is 0 or more, or EST_FOREVER", n));
     }
-    own->n = n;
+    own->n            = n;
+    own->base.endless = n == EST_FOREVER || (n > 0 && dataset->endless);
     return est_dataset_like(&own->base, dataset);
 }

@@ -119,7 +119,8 @@ struct est_dataset {
     est_dataset     *input[EST_STAGE_INPUTS_MAX]; /* taken; NULL: none */
     est_component   *components;                  /* [n_components], in the arena */
     int              n_components;
-    est_error       *error; /* in the arena */
+    bool             endless; /* as its inputs are, unless the stage's constructor says otherwise */
+    est_error       *error;   /* in the arena */
 };
 
 /* How a stage's constructor works:

@@ -63,7 +63,10 @@ static const est_stage take_stage = {
 
 est_dataset *est_dataset_take(est_dataset *dataset, int64_t n)
 {
-    return counted_create(&take_stage, dataset, n == EST_FOREVER ? INT64_MAX : n);
+    est_dataset *taken = counted_create(&take_stage, dataset, n == EST_FOREVER ? INT64_MAX : n);
+
+    if (est_dataset_sound(taken) && n != EST_FOREVER) taken->endless = false;
+    return taken;
 }
 
 /* --- skip ---------------------------------------------------------------------------------------------------------- */

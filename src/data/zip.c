@@ -60,8 +60,9 @@ est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right)
     int            n;
 
     if (!est_dataset_sound(dataset)) return dataset;
-    n          = left->n_components + right->n_components;
-    components = est_arena_alloc(dataset->arena, (size_t)n * sizeof *components);
+    dataset->endless = left->endless && right->endless; /* the shorter one ends it */
+    n                = left->n_components + right->n_components;
+    components       = est_arena_alloc(dataset->arena, (size_t)n * sizeof *components);
     if (components == NULL) {
         return est_dataset_fail(dataset, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its components"));
     }

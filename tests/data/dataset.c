@@ -137,6 +137,54 @@ static void test_errors_go_down_the_chain(void **state)
     fails_with(est_dataset_take(NULL, 2), "dataset stage take: no dataset was given");
 }
 
+static est_dataset *endless(void)
+{
+    return est_dataset_repeat(est_dataset_range(0, 3, 1), EST_FOREVER);
+}
+
+static est_dataset *a_slice(void)
+{
+    est_tensor  *a       = i64s(EST_SHAPE(1), (int64_t[]){ 7 });
+    est_dataset *dataset = est_dataset_slices(EST_NAMED_TENSORS({ "a", a }));
+
+    est_tensor_free(a);
+    return dataset;
+}
+
+static est_status keep_all(void *user, const est_field *element, bool *keep)
+{
+    (void)user;
+    (void)element;
+    *keep = true;
+    return EST_OK;
+}
+
+static void expect_endless(est_dataset *dataset, bool want)
+{
+    dataset = finish(dataset);
+    assert_int_equal(est_dataset_endless(dataset), want);
+    est_dataset_free(dataset);
+}
+
+static void test_endless(void **state)
+{
+    (void)state;
+    expect_endless(est_dataset_range(0, 3, 1), false);
+    expect_endless(est_dataset_repeat(est_dataset_range(0, 3, 1), 5), false);
+    expect_endless(endless(), true);
+    expect_endless(est_dataset_repeat(endless(), 2), true);
+    expect_endless(est_dataset_repeat(endless(), 0), false);
+    expect_endless(est_dataset_take(endless(), 1000), false);
+    expect_endless(est_dataset_take(endless(), EST_FOREVER), true);
+    expect_endless(est_dataset_skip(endless(), 2), true);
+    expect_endless(est_dataset_prefetch(est_dataset_batch(est_dataset_filter(endless(), keep_all, NULL), 2, NULL), 1),
+                   true);
+    expect_endless(est_dataset_concatenate(est_dataset_range(0, 3, 1), endless()), true);
+    expect_endless(est_dataset_zip(endless(), est_dataset_repeat(a_slice(), EST_FOREVER)), true);
+    expect_endless(est_dataset_zip(endless(), a_slice()), false);
+    expect_endless(est_dataset_zip(a_slice(), endless()), false);
+}
+
 static void test_position(void **state)
 {
     const int64_t want[]     = { 4, 5, 6, 7 };
@@ -373,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_slices),
         cmocka_unit_test(test_bad_slices),
         cmocka_unit_test(test_errors_go_down_the_chain),
+        cmocka_unit_test(test_endless),
         cmocka_unit_test(test_position),
         cmocka_unit_test(test_restore_needs_a_new_iterator),
         cmocka_unit_test(test_position_of_another_dataset),
