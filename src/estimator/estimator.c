@@ -262,6 +262,15 @@ est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
     return status;
 }
 
+void est_estimator_say_untrained(const est_estimator *estimator, const char *checkpoint_path, const char *verb)
+{
+    char path[EST_CHECKPOINT_PATH_MAX];
+
+    if (checkpoint_path != NULL || est_checkpoint_latest(estimator->model_dir, path) != EST_NOT_FOUND) return;
+    est_log_info("Could not find trained model in model_dir: %s, running initialization to %s.", estimator->model_dir,
+                 verb);
+}
+
 est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
                                  const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX])
 {

@@ -55,9 +55,12 @@ EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode
 /* The global step of the latest checkpoint; -1: there is none. */
 EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);
 
+/* Says so when there is no checkpoint (NULL: no latest one) to `verb` with. */
+void est_estimator_say_untrained(const est_estimator *estimator, const char *checkpoint_path, const char *verb);
+
 /* Gives the variables of a session the values of a checkpoint (NULL: the latest), or, where there is none, of the warm
- * start or of their initializers, saying so. Local variables, the state of metrics, are no part of a checkpoint: they are
- * left to est_session_init. `path` (may be NULL) gets the prefix that was restored, "" for none. */
+ * start or of their initializers. Local variables, the state of metrics, are no part of a checkpoint: they are left to
+ * est_session_init. `path` (may be NULL) gets the prefix that was restored, "" for none. */
 EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
                                                 const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX]);
 

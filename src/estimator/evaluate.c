@@ -71,12 +71,7 @@ static est_status copy_variables(est_session *from, const est_graph *graph, est_
 static est_status restore(evaluation *e, est_session *session)
 {
     if (e->from != NULL) return copy_variables(e->from, e->model->graph, session);
-    EST_TRY(est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path));
-    if (e->path[0] == '\0') {
-        est_log_info("Could not find trained model in model_dir: %s, running initialization to evaluate.",
-                     e->estimator->model_dir);
-    }
-    return EST_OK;
+    return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
@@ -273,6 +268,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
                         "the evaluation's name is %s; it is part of a directory's: leave out the /", options->name);
     }
     if (!estimator->config.no_signals) est_signals_catch();
+    if (from == NULL) est_estimator_say_untrained(estimator, options->checkpoint_path, "evaluate");
     status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
                                  &e.input);
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);

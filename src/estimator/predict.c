@@ -30,15 +30,9 @@ struct est_predictions {
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     est_predictions *p = user;
-    char             path[EST_CHECKPOINT_PATH_MAX];
 
-    EST_TRY(est_estimator_restore(p->estimator, p->model, est_loop_session(loop), p->checkpoint_path, path));
-    if (path[0] == '\0') {
-        est_log_info("Could not find trained model in model_dir: %s, running initialization to predict.",
-                     p->estimator->model_dir);
-    }
     *global_step = 0;
-    return EST_OK;
+    return est_estimator_restore(p->estimator, p->model, est_loop_session(loop), p->checkpoint_path, NULL);
 }
 
 /* Which predictions are wanted, as nodes. */
@@ -98,8 +92,14 @@ static est_status open_loop(est_predictions *p)
 
 static est_status begin(est_predictions *p)
 {
+    est_estimator_say_untrained(p->estimator, p->checkpoint_path, "predict");
     EST_TRY(est_estimator_input(p->estimator, EST_PREDICT, p->options.input_fn, p->options.input_user,
                                 p->estimator->config.seed, &p->input));
+    if (est_dataset_endless(p->input)) {
+        est_log_warn(
+            "the input of predict repeats for ever, so there is no last prediction; this is probably a mistake: "
+            "leave out the repeat in mode EST_PREDICT");
+    }
     EST_TRY(est_estimator_model(p->estimator, EST_PREDICT, p->input, p->estimator->config.seed, &p->model));
     return open_loop(p);
 }

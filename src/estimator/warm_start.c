@@ -15,6 +15,8 @@
 #include "format/lines.h"
 #include "runtime/session.h"
 
+#define ALL_VARIABLES ".*"
+
 /* --- vocabularies ---------------------------------------------------------------------------------------------------- */
 
 /* The entries of a vocabulary file with their numbers, 1 + line from 0 as a pointer's value. */
@@ -218,17 +220,61 @@ static est_status start_all(selection *s, const est_graph *graph, const est_chec
     return EST_OK;
 }
 
+/* --- the log -------------------------------------------------------------------------------------------------------------- */
+
+static void put_text(est_strbuf *out, const char *before, const char *text)
+{
+    est_strbuf_append(out, before);
+    est_strbuf_append_json(out, text, strlen(text));
+}
+
+static void put_vocab(est_strbuf *out, const est_vocab_info *vocab)
+{
+    put_text(out, "", vocab->variable);
+    put_text(out, ": {\"new_vocab\": ", vocab->new_vocab);
+    put_text(out, ", \"old_vocab\": ", vocab->old_vocab);
+    est_strbuf_printf(out,
+                      ", \"new_vocab_size\": %" PRId64 ", \"old_vocab_size\": %" PRId64
+                      ", \"num_oov_buckets\": %" PRId64 ", \"axis\": %d, \"initial\": %s}",
+                      vocab->new_vocab_size, vocab->old_vocab_size, vocab->num_oov_buckets, vocab->axis,
+                      vocab->initial ? "true" : "false");
+}
+
+/* All settings as one line of JSON. */
+static void log_settings(const est_warm_start *w)
+{
+    est_strbuf text = { 0 };
+
+    if (!est_log_on(EST_LOG_INFO)) return;
+    put_text(&text, "{\"path\": ", w->path);
+    put_text(&text, ", \"variables\": ", w->variables != NULL ? w->variables : ALL_VARIABLES);
+    est_strbuf_printf(&text, ", \"all\": %s, \"only_vocabs\": %s, \"renames\": {", w->all ? "true" : "false",
+                      w->only_vocabs ? "true" : "false");
+    for (int i = 0; i < w->n_renames; i++) {
+        put_text(&text, i > 0 ? ", " : "", w->renames[i].variable);
+        put_text(&text, ": ", w->renames[i].stored);
+    }
+    est_strbuf_append(&text, "}, \"vocabs\": {");
+    for (int i = 0; i < w->n_vocabs; i++) {
+        est_strbuf_append(&text, i > 0 ? ", " : "");
+        put_vocab(&text, &w->vocabs[i]);
+    }
+    est_log_info("Warm-starting with WarmStartSettings: %s}}", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
 est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph, est_session *session)
 {
     selection       s         = { .warm_start = warm_start };
     est_nodes       trainable = est_trainable_variables(graph);
     est_checkpoint *from      = NULL;
-    est_status      status    = compile(warm_start->variables != NULL ? warm_start->variables : ".*", &s.pattern);
+    est_status      status = compile(warm_start->variables != NULL ? warm_start->variables : ALL_VARIABLES, &s.pattern);
 
     if (status != EST_OK) return status;
     for (int i = 0; i < trainable.n && status == EST_OK; i++) {
         status = est_map_put(&s.trainable, est_node_name(trainable.data[i]), &s);
     }
+    log_settings(warm_start);
     est_log_info("Warm-starting from: %s", warm_start->path);
     if (status == EST_OK) status = est_checkpoint_open(warm_start->path, &from);
     if (status == EST_OK) status = start_all(&s, graph, from, session);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The log of a program that trains, evaluates and predicts: TensorFlow's lines in TensorFlow's order. Lines between those
+ * that are named here, of hooks and sessions, have tests of their own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "support/estimator_test.h"
+
+#define LINES_MAX 400
+
+static char lines[LINES_MAX][2000];
+static int  n_lines;
+
+static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)wall_ns;
+    if (n_lines < LINES_MAX) snprintf(lines[n_lines++], sizeof lines[0], "%s %s", est_log_level_name(level), line);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(keep_line, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    est_log_set_sink(NULL, NULL);
+    return 0;
+}
+
+/* Whether a line is the wanted one, in which "#" stands for any number or time and "DIR" for the directory. */
+static bool is_line(const char *line, const char *want, const char *dir)
+{
+    while (*want != '\0') {
+        if (*want == '#') {
+            size_t n = strspn(line, "0123456789.-+:Te");
+
+            if (n == 0) return false;
+            line += line[n - 1] == '.' ? n - 1 : n; /* the end of the sentence */
+            want++;
+        } else if (strncmp(want, "DIR", 3) == 0) {
+            if (strncmp(line, dir, strlen(dir)) != 0) return false;
+            line += strlen(dir);
+            want += 3;
+        } else if (*line++ != *want++) {
+            return false;
+        }
+    }
+    return *line == '\0' || want[-1] == '{'; /* of a configuration only the beginning is given */
+}
+
+/* The lines are there, in this order. Forgets all lines. */
+static void expect_lines(const char *dir, const char *const *want, int n)
+{
+    int at = 0;
+
+    for (int i = 0; i < n; i++) {
+        int from = at;
+
+        while (at < n_lines && !is_line(lines[at], want[i], dir)) at++;
+        if (at == n_lines) {
+            for (int j = 0; j < n_lines; j++) print_message("%s\n", lines[j]);
+            fail_msg("line %d, \"%s\", is not among those from %d on", i, want[i], from);
+        }
+        at++;
+    }
+    n_lines = 0;
+}
+
+#define EXPECT_LINES(dir, ...)                                                                                         \
+    expect_lines(dir, (const char *const[]){ __VA_ARGS__ },                                                            \
+                 (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)))
+
+static bool was_said(const char *text)
+{
+    for (int i = 0; i < n_lines; i++) {
+        if (strstr(lines[i], text) != NULL) return true;
+    }
+    return false;
+}
+
+static est_estimator *make(const char *dir, const est_warm_start *warm_start)
+{
+    est_estimator *e = NULL;
+
+    if (est_estimator_create(est_test_model,
+                             EST_ESTIMATOR(.config     = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                        .save_checkpoints_steps = 10,
+                                                                        .log_step_count_steps = 10, .cluster_json = "{}"),
+                                           .warm_start = warm_start),
+                             &e) != EST_OK) {
+        fail_msg("%s", est_error_message());
+    }
+    return e;
+}
+
+/* As in training: shuffled, repeated for ever. */
+static est_status endless_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(est_dataset_repeat(d, EST_FOREVER), out);
+}
+
+static void evaluate(est_estimator *e, int64_t steps)
+{
+    est_metrics *metrics = NULL;
+
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = steps), &metrics),
+                     EST_OK);
+    est_metrics_free(metrics);
+}
+
+static void predict(est_estimator *e, est_input_fn input_fn)
+{
+    est_predictions *p = NULL;
+
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = input_fn), &p), EST_OK);
+    assert_int_equal(n_lines, 0); /* nothing happens before it is asked */
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    est_predictions_free(p);
+}
+
+static void test_train_evaluate_predict(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, NULL);
+    EXPECT_LINES(dir, "info Using config: {");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 12)), EST_OK);
+    assert_false(was_said("Warm-start"));
+    assert_false(was_said("Restoring parameters"));
+    EXPECT_LINES(dir, "info Calling model_fn.", "info Done calling model_fn.", "info Create CheckpointSaverHook.",
+                 "info Graph was finalized.", "info Calling checkpoint listeners before saving checkpoint 0...",
+                 "info Saving checkpoints for 0 into DIR/model.ckpt.",
+                 "info Calling checkpoint listeners after saving checkpoint 0...", "info loss = #, step = #",
+                 "info Calling checkpoint listeners before saving checkpoint 10...",
+                 "info Saving checkpoints for 10 into DIR/model.ckpt.",
+                 "info Calling checkpoint listeners after saving checkpoint 10...", "info global_step/sec: #",
+                 "info loss = #, step = # (# sec)", "info Calling checkpoint listeners before saving checkpoint 12...",
+                 "info Saving checkpoints for 12 into DIR/model.ckpt.",
+                 "info Calling checkpoint listeners after saving checkpoint 12...", "info Loss for final step: #.");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 12)), EST_OK);
+    assert_int_equal(n_lines, 1);
+    EXPECT_LINES(dir, "info Skipping training since max_steps has already saved.");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
+    EXPECT_LINES(dir, "info Done calling model_fn.", "info Graph was finalized.",
+                 "info Restoring parameters from DIR/model.ckpt-12",
+                 "info Saving checkpoints for 13 into DIR/model.ckpt.", "info Loss for final step: #.");
+
+    evaluate(e, 3);
+    EXPECT_LINES(dir, "info Calling model_fn.", "info Done calling model_fn.", "info Starting evaluation at #",
+                 "info Restoring parameters from DIR/model.ckpt-13", "info Evaluation [1/3]", "info Evaluation [2/3]",
+                 "info Evaluation [3/3]", "info Inference Time : #s", "info Finished evaluation at #",
+                 "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
+                 "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-13");
+    evaluate(e, 0);
+    assert_false(was_said("Evaluation ["));
+    n_lines = 0;
+    predict(e, est_test_input);
+    assert_false(was_said("for ever"));
+    EXPECT_LINES(dir, "info Calling model_fn.", "info Done calling model_fn.",
+                 "info Restoring parameters from DIR/model.ckpt-13");
+    predict(e, endless_input);
+    EXPECT_LINES(dir,
+                 "warn the input of predict repeats for ever, so there is no last prediction; this is probably a "
+                 "mistake: leave out the repeat in mode EST_PREDICT",
+                 "info Calling model_fn.");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* From 20 steps on only every tenth part is told. */
+static void test_evaluation_lines(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+    est_metrics   *metrics = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e       = make(dir, NULL);
+    n_lines = 0;
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = endless_input, .steps = 25), &metrics), EST_OK);
+    est_metrics_free(metrics);
+    assert_false(was_said("Evaluation [1/25]"));
+    EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to evaluate.",
+                 "info Calling model_fn.", "info Evaluation [2/25]", "info Evaluation [4/25]",
+                 "info Evaluation [24/25]", "info Evaluation [25/25]",
+                 "info Saving dict for global step 0: global_step = 0, loss = #, mae = #, rmse = #");
+    predict(e, est_test_input);
+    EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to predict.",
+                 "info Calling model_fn.");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void test_warm_start_lines(void **state)
+{
+    const est_rename same = { "out/bias", "out/bias" };
+    char             dir[64], old[64], settings[300];
+    est_estimator   *e;
+
+    (void)state;
+    est_test_dir(old);
+    est_test_dir(dir);
+    e = make(old, NULL);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
+    est_estimator_free(e);
+    e       = make(dir, EST_WARM_START(.path = old, .renames = &same, .n_renames = 1));
+    n_lines = 0;
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
+    snprintf(settings, sizeof settings,
+             "info Warm-starting with WarmStartSettings: {\"path\": \"%s\", \"variables\": \".*\", \"all\": false, "
+             "\"only_vocabs\": false, \"renames\": {\"out/bias\": \"out/bias\"}, \"vocabs\": {}}",
+             old);
+    EXPECT_LINES(old, "info Done calling model_fn.", settings, "info Warm-starting from: DIR",
+                 "info Warm-started 4 variables.");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_OK);
+    assert_false(was_said("Warm-start")); /* there is a checkpoint */
+    est_estimator_free(e);
+    est_test_dir_remove(old);
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train_evaluate_predict),
+        cmocka_unit_test(test_evaluation_lines),
+        cmocka_unit_test(test_warm_start_lines),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
