@@ -250,6 +250,9 @@ static est_status dir_make(const char *path)
 {
     if (!fault(EST_FAULT_POINT("dir.create")) && mkdir(path, 0777) == 0) return parent_sync(path);
     if (errno == EEXIST && est_dir_exists(path)) return EST_OK;
+    if (errno == EEXIST) {
+        return est_fail(EST_ALREADY_EXISTS, "%s is not a directory; name another path, or remove it", path);
+    }
     return fail_errno("create directory", path);
 }
 

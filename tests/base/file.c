@@ -194,7 +194,8 @@ static void test_directories(void **state)
     assert_true(est_file_exists(at("a/file")));
     assert_true(est_file_exists(at("a")));
     assert_false(est_dir_exists(at("a/file")));
-    assert_int_not_equal(est_dir_create(at("a/file")), EST_OK);
+    assert_int_equal(est_dir_create(at("a/file")), EST_ALREADY_EXISTS);
+    assert_non_null(strstr(est_error_message(), "/a/file is not a directory; name another path, or remove it"));
     assert_int_not_equal(est_dir_create(at("a/file/below")), EST_OK);
 }
 
