@@ -216,6 +216,12 @@ static est_status file_next(est_iter *it, est_element *out)
     return EST_OK;
 }
 
+/* Behind a complete file nothing is read. */
+static est_status file_check(const est_dataset *dataset)
+{
+    return est_file_exists(((const cache_file *)dataset)->path) ? EST_OK : est_dataset_check(dataset->input[0]);
+}
+
 static const est_stage file_stage = {
     .name      = "cache",
     .n_inputs  = 1,
@@ -225,6 +231,7 @@ static const est_stage file_stage = {
     .close     = file_close,
     .save      = est_cache_save,
     .restore   = est_cache_restore,
+    .check     = file_check,
 };
 
 /* "image" uint8 [28,28], "words" string [?] ragged */

@@ -155,6 +155,13 @@ est_status est_dataset_need_strings(const est_dataset *dataset, const char *what
                     first->name, est_dtype_name(first->dtype), est_shape_text(&first->shape, text));
 }
 
+est_status est_dataset_check(const est_dataset *dataset)
+{
+    if (dataset->stage->check != NULL) return dataset->stage->check(dataset);
+    for (int i = 0; i < dataset->stage->n_inputs; i++) EST_TRY(est_dataset_check(dataset->input[i]));
+    return EST_OK;
+}
+
 bool est_dataset_endless(const est_dataset *dataset)
 {
     return dataset->endless;

@@ -67,6 +67,24 @@ static est_status find_matches(const char *pattern, glob_t *out)
     }
 }
 
+static bool is_directory(const char *path) /* of a match, which is marked */
+{
+    return path[strlen(path) - 1] == '/';
+}
+
+static est_status files_check(const est_dataset *dataset)
+{
+    const char *pattern = ((const files *)dataset)->pattern;
+    glob_t      matches = { 0 };
+    size_t      n       = 0;
+    est_status  status  = find_matches(pattern, &matches);
+
+    for (size_t i = 0; status == EST_OK && i < matches.gl_pathc; i++) n += !is_directory(matches.gl_pathv[i]);
+    globfree(&matches);
+    if (status == EST_OK && n == 0) return fail_no_match(pattern);
+    return status;
+}
+
 static est_status files_open(est_iter *it)
 {
     files_iter *own     = (files_iter *)it;
@@ -80,7 +98,7 @@ static est_status files_open(est_iter *it)
     for (size_t i = 0; i < own->matches.gl_pathc; i++) {
         const char *path = own->matches.gl_pathv[i];
 
-        if (path[strlen(path) - 1] != '/') own->paths[n++] = path; /* directories are marked so */
+        if (!is_directory(path)) own->paths[n++] = path;
     }
     if (n == 0) return fail_no_match(pattern);
     qsort(own->paths, n, sizeof *own->paths, compare_paths);
@@ -171,6 +189,7 @@ static const est_stage files_stage = {
     .close     = files_close,
     .save      = files_save,
     .restore   = files_restore,
+    .check     = files_check,
 };
 
 est_dataset *est_dataset_files(const char *pattern)

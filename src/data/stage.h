@@ -108,6 +108,9 @@ struct est_stage {
     void (*pause)(est_iter *it);
     void (*resume)(est_iter *it);
 
+    /* Fails when what a pass would read is not there, without reading it. May be NULL: as its inputs. */
+    est_status (*check)(const est_dataset *dataset);
+
     /* Frees what the dataset's own struct holds; the arena and the inputs go after it. May be NULL. */
     void (*free)(est_dataset *dataset);
 };
@@ -155,6 +158,9 @@ EST_MUST_CHECK est_status est_dataset_need_strings(const est_dataset *dataset, c
 
 /* One more reference. */
 est_dataset *est_dataset_ref(const est_dataset *dataset);
+
+/* Fails as opening an iterator would when files are missing; calls no function of the user and starts nothing. */
+EST_MUST_CHECK est_status est_dataset_check(const est_dataset *dataset);
 
 /* --- iterators ------------------------------------------------------------------------------------------------------ */
 

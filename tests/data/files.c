@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/stage.h"
 #include "support/source_test.h"
 
 #define NOBODY 65534
@@ -67,6 +68,32 @@ static void test_no_match(void **state)
     source_fails(est_dataset_files("no-such-*.file"), "", EST_NOT_FOUND, here);
     source_refused(est_dataset_files(""), "pattern");
     source_refused(est_dataset_files(NULL), "pattern");
+}
+
+static void check(est_dataset *dataset, est_status want)
+{
+    est_dataset *out = NULL;
+
+    assert_int_equal(est_dataset_finish(dataset, &out), EST_OK);
+    assert_int_equal(est_dataset_check(out), want);
+    est_dataset_free(out);
+}
+
+/* What a pass would not find is known without a pass, however many stages are behind it. */
+static void test_check(void **state)
+{
+    est_dataset *missing = est_dataset_files(source_path("d-*"));
+
+    (void)state;
+    check(est_dataset_range(0, 3, 1), EST_OK);
+    check(est_dataset_files(source_path("a-*")), EST_OK);
+    check(est_dataset_files(source_path("a-d*")), EST_NOT_FOUND); /* a directory */
+    check(est_dataset_prefetch(est_dataset_batch(est_dataset_lines(missing, NULL), 2, NULL), 1), EST_NOT_FOUND);
+    assert_non_null(strstr(est_error_message(), source_path("d-*")));
+    check(est_dataset_concatenate(est_dataset_files(source_path("a-*")), est_dataset_files(source_path("d-*"))),
+          EST_NOT_FOUND);
+    check(est_dataset_cache(est_dataset_files(source_path("d-*")), source_path("cached")), EST_NOT_FOUND);
+    check(est_dataset_cache(est_dataset_files(source_path("d-*")), source_path("c.txt")), EST_OK); /* it is not asked */
 }
 
 /* Root may read everything, so it looks with the eyes of nobody. */
@@ -179,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_no_match),
+        cmocka_unit_test(test_check),
         cmocka_unit_test_teardown(test_directory_that_cannot_be_read, be_oneself_again),
         cmocka_unit_test(test_components),
         cmocka_unit_test(test_files_that_come_and_go),
