@@ -129,7 +129,10 @@ EST_API const char        *est_metrics_name(const est_metrics *metrics, int i);
 EST_API double             est_metrics_value(const est_metrics *metrics, int i);
 EST_API double             est_metrics_get(const est_metrics *metrics, const char *name); /* NaN: no such metric */
 EST_API int64_t            est_metrics_global_step(const est_metrics *metrics);
-EST_API void               est_metrics_free(est_metrics *metrics); /* NULL is fine */
+/* Of est_train_and_evaluate: where exporter i of the eval spec put its export of the evaluated checkpoint; NULL: nowhere.
+ * Borrowed until the metrics are freed. */
+EST_API const char *est_metrics_export_path(const est_metrics *metrics, int i);
+EST_API void        est_metrics_free(est_metrics *metrics); /* NULL is fine */
 
 typedef struct est_evaluate_options {
     size_t       struct_size; /* filled by EST_EVALUATE_OPTIONS */
@@ -151,7 +154,7 @@ typedef struct est_predict_options {
     size_t             struct_size; /* filled by EST_PREDICT_OPTIONS */
     est_input_fn       input_fn;
     void              *input_user;
-    const char *const *keys; /* NULL: all predictions */
+    const char *const *keys; /* NULL: all predictions; those that the model has not are left out, one must be left */
     int                n_keys;
     bool               batches;         /* true: a batch at a time; else one example */
     const char        *checkpoint_path; /* NULL: the latest */
@@ -166,7 +169,8 @@ EST_API EST_MUST_CHECK est_status est_predict(est_estimator *estimator, const es
                                               est_predictions **out);
 /* The next one; EST_OUT_OF_RANGE at the end. */
 EST_API EST_MUST_CHECK est_status est_predictions_next(est_predictions *predictions);
-/* Its values, borrowed until the next one; NULL: no such key. */
+/* Its values, borrowed until the next one; NULL: no such key. Of a ragged prediction an example has its own row; a batch has
+ * the values of all rows, and their splits under "<key>/splits". */
 EST_API const est_tensor *est_predictions_get(const est_predictions *predictions, const char *key);
 EST_API int               est_predictions_count(const est_predictions *predictions);
 EST_API const char       *est_predictions_key(const est_predictions *predictions, int i);
@@ -233,7 +237,10 @@ typedef struct est_eval_spec {
 #define EST_EVAL_SPEC(...) (&(const est_eval_spec){ .struct_size = sizeof(est_eval_spec), __VA_ARGS__ })
 
 /* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
- * gets the last evaluation, NULL when there was none. */
+ * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.
+ *
+ * A process that does both calls the evaluation's input_fn once before training, makes no iterator of its dataset and
+ * frees it: a wrong input_fn and files that are not there are found before hours of training. */
 EST_API EST_MUST_CHECK est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train,
                                                          const est_eval_spec *eval, est_metrics **out);
 

@@ -75,10 +75,12 @@ EST_API void          est_exporter_free(est_exporter *exporter); /* NULL is fine
 /* Its name, borrowed until it is freed. */
 EST_API const char *est_exporter_name(const est_exporter *exporter);
 
-/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the path. */
+/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the export_path. `path` gets the
+ * directory of the export, "" when there is none; NULL: not wanted. */
 EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
                                                       const char *export_path, const char *checkpoint_path,
-                                                      const est_metrics *metrics, bool is_the_final_export);
+                                                      const est_metrics *metrics, bool is_the_final_export,
+                                                      char path[EST_CHECKPOINT_PATH_MAX]);
 
 #ifdef __cplusplus
 }

@@ -65,7 +65,9 @@ EST_API est_ragged_node est_model_ragged(est_model *model, const char *name);
 
 /* What is told about an example; what training makes small; what evaluations report, by name (a later one of the same name
  * replaces it). */
-EST_API void     est_model_predict(est_model *model, const char *key, est_node value);
+EST_API void est_model_predict(est_model *model, const char *key, est_node value);
+/* Rows of unequal length: `key` and "<key>/splits". est_predict makes rows of them. */
+EST_API void     est_model_predict_ragged(est_model *model, const char *key, est_ragged_node value);
 EST_API est_node est_model_prediction(est_model *model, const char *key); /* one given before; EST_NO_NODE: none */
 EST_API void     est_model_loss(est_model *model, est_node loss);         /* one element */
 EST_API void     est_model_metric(est_model *model, const char *name, est_metric metric);

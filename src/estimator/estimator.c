@@ -241,6 +241,13 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
+est_status est_estimator_make_dir(const est_estimator *estimator)
+{
+    est_status status = est_dir_create(estimator->model_dir);
+
+    return status == EST_OK ? EST_OK : est_fail_context(status, "model_dir");
+}
+
 est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
 {
     est_checkpoint *checkpoint = NULL;
@@ -303,6 +310,8 @@ typedef struct named_value {
 struct est_metrics {
     named_value *values; /* [n] */
     int          n;
+    char       **exports; /* [n_exports], NULL where there is none */
+    int          n_exports;
 };
 
 est_status est_metrics_create(int n, est_metrics **out)
@@ -323,6 +332,20 @@ est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double
 {
     metrics->values[i] = (named_value){ est_strdup(name), value };
     return metrics->values[i].name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+}
+
+est_status est_metrics_set_export(est_metrics *metrics, int i, int n, const char *path)
+{
+    char *copy = est_strdup(path);
+
+    if (copy != NULL && metrics->exports == NULL) metrics->exports = est_zalloc((size_t)n * sizeof *metrics->exports);
+    if (copy == NULL || metrics->exports == NULL) {
+        est_free(copy);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+    }
+    metrics->n_exports  = n;
+    metrics->exports[i] = copy;
+    return EST_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -363,9 +386,16 @@ int64_t est_metrics_global_step(const est_metrics *metrics)
     return metrics != NULL ? (int64_t)est_metrics_get(metrics, "global_step") : -1;
 }
 
+const char *est_metrics_export_path(const est_metrics *metrics, int i)
+{
+    return metrics != NULL && i >= 0 && i < metrics->n_exports ? metrics->exports[i] : NULL;
+}
+
 void est_metrics_free(est_metrics *metrics)
 {
     if (metrics == NULL) return;
+    for (int i = 0; i < metrics->n_exports; i++) est_free(metrics->exports[i]);
+    est_free(metrics->exports);
     for (int i = 0; i < metrics->n; i++) est_free(metrics->values[i].name);
     est_free(metrics->values);
     est_free(metrics);

@@ -52,6 +52,9 @@ EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode
 EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,
                                               uint64_t seed, est_model **out);
 
+/* Makes the model directory, unless it is there. */
+EST_MUST_CHECK est_status est_estimator_make_dir(const est_estimator *estimator);
+
 /* The global step of the latest checkpoint; -1: there is none. */
 EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);
 
@@ -81,5 +84,8 @@ EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);
 EST_MUST_CHECK est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double value);
 void                      est_metrics_sort(est_metrics *metrics);
+
+/* Notes where exporter i of n put its export, for est_metrics_export_path. */
+EST_MUST_CHECK est_status est_metrics_set_export(est_metrics *metrics, int i, int n, const char *path);
 
 #endif

@@ -183,10 +183,10 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
     int64_t             step = est_metrics_global_step(metrics);
     est_strbuf          line = { 0 }, dir = { 0 };
     est_summary_writer *writer = NULL;
+    const char         *suffix = e->options->name != NULL ? e->options->name : "";
     est_status          status;
 
-    est_strbuf_printf(&dir, "%s/eval%s%s", e->estimator->model_dir, e->options->name != NULL ? "_" : "",
-                      e->options->name != NULL ? e->options->name : "");
+    est_strbuf_printf(&dir, "%s/eval%s%s", e->estimator->model_dir, suffix[0] != '\0' ? "_" : "", suffix);
     status = est_strbuf_status(&dir);
     if (status == EST_OK) status = est_summary_writer_create(est_strbuf_text(&dir), "", &writer);
     if (status == EST_OK) {
@@ -260,7 +260,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
         return est_fail(EST_INVALID_ARGUMENT, "est_evaluate_options: make it with EST_EVALUATE_OPTIONS(...)");
     }
     if (options->steps < 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; it must be above 0, or 0 for all of the input",
+        return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
                         options->steps);
     }
     if (options->name != NULL && strchr(options->name, '/') != NULL) {

@@ -350,16 +350,17 @@ static est_status wants_best(est_exporter *x, const est_estimator *estimator, co
 
 /* --- exporting ------------------------------------------------------------------------------------------------------- */
 
-static est_status export_now(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path)
+static est_status export_now(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
+                             char *path)
 {
     est_export_options options = x->saved_model;
 
     options.checkpoint_path = checkpoint_path;
-    return est_export_saved_model(estimator, base, &options, NULL);
+    return est_export_saved_model(estimator, base, &options, path);
 }
 
 static est_status export_best(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
-                              const est_metrics *metrics)
+                              const est_metrics *metrics, char *path)
 {
     est_metrics *best   = NULL;
     bool         wanted = false;
@@ -370,7 +371,7 @@ static est_status export_best(est_exporter *x, est_estimator *estimator, const c
     if (!wanted) return EST_OK;
     est_log_info("Performing best model export.");
     EST_TRY(copy_metrics(metrics, &best));
-    status = export_now(x, estimator, base, checkpoint_path);
+    status = export_now(x, estimator, base, checkpoint_path, path);
     if (status != EST_OK) {
         est_metrics_free(best);
         return status;
@@ -382,17 +383,19 @@ static est_status export_best(est_exporter *x, est_estimator *estimator, const c
 }
 
 est_status est_exporter_export(est_exporter *x, est_estimator *estimator, const char *export_path,
-                               const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export)
+                               const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                               char path[EST_CHECKPOINT_PATH_MAX])
 {
+    if (path != NULL) path[0] = '\0';
     switch (x->kind) {
     case KIND_LATEST:
-        EST_TRY(export_now(x, estimator, export_path, checkpoint_path));
+        EST_TRY(export_now(x, estimator, export_path, checkpoint_path, path));
         return collect_garbage(x, export_path);
     case KIND_FINAL:
         if (!is_the_final_export) return EST_OK;
         est_log_info("Performing the final export in the end of training.");
-        return export_now(x, estimator, export_path, checkpoint_path);
-    case KIND_BEST: return export_best(x, estimator, export_path, checkpoint_path, metrics);
+        return export_now(x, estimator, export_path, checkpoint_path, path);
+    case KIND_BEST: return export_best(x, estimator, export_path, checkpoint_path, metrics, path);
     }
     return EST_OK;
 }

@@ -195,7 +195,7 @@ static est_node component_node(est_model *model, int i, bool splits)
     est_loop_feed       *feed;
     est_status           status;
 
-    est_strbuf_printf(&name, "%s%s", component->name, splits ? "/splits" : "");
+    est_strbuf_printf(&name, "%s%s", component->name, splits ? EST_SPLITS_SUFFIX : "");
     {
         est_node *made = est_map_get(&model->nodes, est_strbuf_text(&name));
 
@@ -265,7 +265,7 @@ est_ragged_node est_model_ragged(est_model *model, const char *name)
         est_strbuf splits = { 0 };
         est_node  *found;
 
-        est_strbuf_printf(&splits, "%s/splits", name);
+        est_strbuf_printf(&splits, "%s" EST_SPLITS_SUFFIX, name);
         found = est_map_get(&model->receiver, est_strbuf_text(&splits));
         est_strbuf_clear(&splits);
         ragged.values = values != NULL ? *values : missing(model, "ragged feature", name);
@@ -305,6 +305,24 @@ void est_model_predict(est_model *model, const char *key, est_node value)
     }
     item = list_add(model, &model->predictions);
     if (item != NULL) *item = (est_named_node){ .name = name, .node = value };
+}
+
+void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node value)
+{
+    const char *splits;
+
+    est_model_predict(model, key, value.values);
+    if (key == NULL || key[0] == '\0') return; /* told already */
+    splits = est_arena_printf(model->arena, "%s" EST_SPLITS_SUFFIX, key);
+    if (splits == NULL) {
+        model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        return;
+    }
+    est_model_predict(model, splits, value.splits);
+    if (value.splits.graph != NULL && est_node_dtype(value.splits) != EST_I64) {
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the prediction %s has type %s; splits are int64", splits,
+                                   est_dtype_name(est_node_dtype(value.splits))));
+    }
 }
 
 est_node est_model_prediction(est_model *model, const char *key)

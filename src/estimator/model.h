@@ -72,6 +72,9 @@ EST_MUST_CHECK est_status est_model_create(est_mode mode, const est_run_config *
                                            const est_dataset *input, uint64_t seed, est_model **out);
 void                      est_model_free(est_model *model); /* NULL is fine */
 
+/* What the splits of a ragged feature or prediction are called after its name. */
+#define EST_SPLITS_SUFFIX "/splits"
+
 /* Calls model_fn and checks that the mode got what it requires. */
 EST_MUST_CHECK est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params);
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/strbuf.h"
 #include "estimator/estimator.h"
 
 struct est_predictions {
@@ -20,8 +21,10 @@ struct est_predictions {
     est_loop    *loop; /* NULL: not opened yet */
     const char **keys; /* [n]: those handed out */
     int          n;
-    est_tensor **batch; /* [n]: of the last run */
-    est_tensor **rows;  /* [n]: what the caller sees now */
+    int *splits;        /* [n]: where in `batch` the splits are, whose rows the examples are; -1: axis 0 has the rows */
+    est_tensor **batch; /* [n_batch]: of the last run, splits after the rest */
+    int          n_batch;
+    est_tensor **rows; /* [n]: what the caller sees now */
     int64_t      row, n_rows;
     bool         ended;
     est_error    failed; /* the first failure, which every later call gets again */
@@ -35,23 +38,80 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     return est_estimator_restore(p->estimator, p->model, est_loop_session(loop), p->checkpoint_path, NULL);
 }
 
-/* Which predictions are wanted, as nodes. */
-static est_status choose_keys(est_predictions *p, est_node *nodes)
+/* Nothing is left of the predictions. */
+static est_status fail_keys(const est_predictions *p)
+{
+    const est_named_node *all   = p->model->predictions.data;
+    est_strbuf            asked = { 0 }, there = { 0 };
+    est_status            status;
+
+    for (int i = 0; i < p->options.n_keys; i++) {
+        est_strbuf_printf(&asked, "%s\"%s\"", i > 0 ? ", " : "", p->options.keys[i]);
+    }
+    for (int i = 0; i < p->model->predictions.n; i++) {
+        est_strbuf_printf(&there, "%s\"%s\"", i > 0 ? ", " : "", all[i].name);
+    }
+    status = est_fail(EST_INVALID_ARGUMENT,
+                      "predict: keys are %s; none of them is a prediction of the model, write some "
+                      "of %s, or leave them out for all",
+                      asked.size > 0 ? est_strbuf_text(&asked) : "an empty list", est_strbuf_text(&there));
+    est_strbuf_clear(&asked);
+    est_strbuf_clear(&there);
+    return status;
+}
+
+static bool is_wanted(const est_predictions *p, const char *name, size_t size)
+{
+    if (p->options.keys == NULL) return true;
+    for (int i = 0; i < p->options.n_keys; i++) {
+        if (strlen(p->options.keys[i]) == size && memcmp(p->options.keys[i], name, size) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether the first name is of the splits of the second; the second has `size` bytes. */
+static bool is_splits_of(const char *splits, const char *name, size_t size)
+{
+    return strncmp(splits, name, size) == 0 && strcmp(splits + size, EST_SPLITS_SUFFIX) == 0;
+}
+
+/* The ragged prediction that this one is the splits of, if that one is wanted. */
+static bool is_of_wanted(const est_predictions *p, const char *splits)
 {
     const est_named_node *all = p->model->predictions.data;
 
     for (int i = 0; i < p->model->predictions.n; i++) {
-        bool wanted = p->options.keys == NULL;
+        size_t size = strlen(all[i].name);
 
-        for (int j = 0; j < p->options.n_keys && !wanted; j++) wanted = strcmp(all[i].name, p->options.keys[j]) == 0;
-        if (!wanted) continue;
-        nodes[p->n]   = all[i].node;
-        p->keys[p->n] = all[i].name;
-        p->n++;
+        if (is_splits_of(splits, all[i].name, size)) return is_wanted(p, all[i].name, size);
+    }
+    return false;
+}
+
+/* Which predictions are wanted, as nodes. Splits come with their values: in a batch as a key, else after all keys. */
+static est_status choose_keys(est_predictions *p, est_node *nodes)
+{
+    const est_named_node *all   = p->model->predictions.data;
+    int                   n_all = p->model->predictions.n;
+
+    for (int i = 0; i < n_all; i++) {
+        bool comes_along = is_of_wanted(p, all[i].name);
+
+        if (comes_along ? !p->options.batches : !is_wanted(p, all[i].name, strlen(all[i].name))) continue;
+        nodes[p->n]       = all[i].node;
+        p->keys[p->n]     = all[i].name;
+        p->splits[p->n++] = -1;
+    }
+    p->n_batch = p->n;
+    for (int i = 0; i < p->n && !p->options.batches; i++) {
+        for (int j = 0; j < n_all; j++) {
+            if (!is_splits_of(all[j].name, p->keys[i], strlen(p->keys[i]))) continue;
+            nodes[p->n_batch] = all[j].node;
+            p->splits[i]      = p->n_batch++;
+        }
     }
     if (p->n > 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "none of the keys asked for is a prediction of the model; its first is %s",
-                    all[0].name);
+    return fail_keys(p);
 }
 
 static est_status open_loop(est_predictions *p)
@@ -62,12 +122,13 @@ static est_status open_loop(est_predictions *p)
     est_hook            **hooks;
     int                   n_hooks = 0;
 
-    nodes    = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *nodes);
-    p->keys  = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->keys);
-    p->batch = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->batch);
-    p->rows  = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->rows);
-    hooks    = est_arena_alloc(p->arena, (size_t)(p->options.hooks.n + p->model->hooks.n + 1) * sizeof *hooks);
-    if (nodes == NULL || p->keys == NULL || p->batch == NULL || p->rows == NULL || hooks == NULL) {
+    nodes     = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *nodes);
+    p->keys   = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->keys);
+    p->batch  = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->batch);
+    p->rows   = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->rows);
+    p->splits = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->splits);
+    hooks     = est_arena_alloc(p->arena, (size_t)(p->options.hooks.n + p->model->hooks.n + 1) * sizeof *hooks);
+    if (nodes == NULL || p->keys == NULL || p->batch == NULL || p->rows == NULL || p->splits == NULL || hooks == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
     }
     for (int i = 0; i < p->options.hooks.n; i++) hooks[n_hooks++] = p->options.hooks.data[i];
@@ -83,7 +144,7 @@ static est_status open_loop(est_predictions *p)
                                            .input      = p->input,
                                            .feeds      = p->model->feeds.data,
                                            .n_feeds    = p->model->feeds.n,
-                                           .fetches    = { nodes, p->n },
+                                           .fetches    = { nodes, p->n_batch },
                                            .hooks      = { hooks, n_hooks },
                                            .initialize = initialize,
                                            .user       = p },
@@ -112,26 +173,56 @@ static void clear(est_tensor **tensors, int n)
     }
 }
 
+/* How many examples a prediction has; -1: it has none. */
+static int64_t count_rows(const est_predictions *p, int i)
+{
+    const est_shape *shape  = est_loop_shape(p->loop, i);
+    const est_shape *splits = p->splits[i] >= 0 ? est_loop_shape(p->loop, p->splits[i]) : NULL;
+
+    if (shape->rank < 1 || (splits != NULL && splits->rank != 1)) return -1;
+    return splits != NULL ? splits->dim[0] - 1 : shape->dim[0];
+}
+
 /* Copies what the run computed; examples need the same number of rows in all of it. */
 static est_status take_batch(est_predictions *p)
 {
-    clear(p->batch, p->n);
-    for (int i = 0; i < p->n; i++) {
-        const est_shape *shape = est_loop_shape(p->loop, i);
-        char             text[EST_SHAPE_TEXT_MAX];
+    clear(p->batch, p->n_batch);
+    for (int i = 0; i < p->n_batch; i++) {
+        EST_TRY(est_tensor_create_from(est_loop_dtype(p->loop, i), *est_loop_shape(p->loop, i),
+                                       est_loop_data(p->loop, i), &p->batch[i]));
+    }
+    p->row    = 0;
+    p->n_rows = 0;
+    for (int i = 0; i < p->n && !p->options.batches; i++) {
+        int64_t n = count_rows(p, i);
+        char    text[EST_SHAPE_TEXT_MAX];
 
-        EST_TRY(est_tensor_create_from(est_loop_dtype(p->loop, i), *shape, est_loop_data(p->loop, i), &p->batch[i]));
-        if (p->options.batches) continue;
-        if (shape->rank < 1 || (i > 0 && shape->dim[0] != p->n_rows)) {
+        if (n < 0 || (i > 0 && n != p->n_rows)) {
             return est_fail(EST_INVALID_ARGUMENT,
                             "the prediction %s has shape %s, which are not %" PRId64
                             " examples as of %s; ask for batches",
-                            p->keys[i], est_shape_text(shape, text), p->n_rows, p->keys[0]);
+                            p->keys[i], est_shape_text(est_loop_shape(p->loop, i), text), p->n_rows, p->keys[0]);
         }
-        p->n_rows = shape->dim[0];
+        p->n_rows = n;
     }
-    p->row = 0;
     return EST_OK;
+}
+
+/* Example p->row of one prediction. */
+static est_status take_row(est_predictions *p, int i)
+{
+    const int64_t  n = est_tensor_shape(p->batch[i])->dim[0];
+    const int64_t *splits;
+
+    if (p->splits[i] < 0) return est_tensor_row(p->batch[i], p->row, &p->rows[i]);
+    splits = (const int64_t *)est_tensor_data(p->batch[p->splits[i]]) + p->row;
+    if (splits[0] < 0 || splits[1] < splits[0] || splits[1] > n) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the prediction %s has %" PRId64 " values, and example %" PRId64 " those from %" PRId64
+                        " to %" PRId64 "; splits rise",
+                        p->keys[i], n, p->row, splits[0], splits[1]);
+    }
+    return est_tensor_rows(p->batch[i], splits[0], splits[1] - splits[0], &p->rows[i]);
 }
 
 static est_status next_batch(est_predictions *p)
@@ -169,7 +260,7 @@ static est_status next(est_predictions *p)
         return EST_OK;
     }
     while (p->row == p->n_rows) EST_TRY(compute_batch(p)); /* a batch may have no rows */
-    for (int i = 0; i < p->n; i++) EST_TRY(est_tensor_row(p->batch[i], p->row, &p->rows[i]));
+    for (int i = 0; i < p->n; i++) EST_TRY(take_row(p, i));
     p->row++;
     return EST_OK;
 }
@@ -207,7 +298,7 @@ void est_predictions_free(est_predictions *p)
 {
     if (p == NULL) return;
     if (p->rows != NULL) clear(p->rows, p->n);
-    if (p->batch != NULL) clear(p->batch, p->n);
+    if (p->batch != NULL) clear(p->batch, p->n_batch);
     est_loop_free(p->loop);
     est_model_free(p->model);
     est_dataset_free(p->input);
@@ -250,6 +341,9 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
     if (options->n_keys < 0 || (options->n_keys > 0 && options->keys == NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: n_keys is %d and keys is %s", options->n_keys,
                         options->keys == NULL ? "NULL" : "not NULL");
+    }
+    for (int i = 0; i < options->n_keys; i++) {
+        if (options->keys[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: keys[%d] is NULL", i);
     }
     p = est_zalloc(sizeof *p);
     if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");

@@ -371,12 +371,13 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_INVALID_ARGUMENT, "est_train_options: make it with EST_TRAIN_OPTIONS(...)");
     }
     if (options->steps < 0 || options->max_steps < 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "%s is %" PRId64 "; it must be above 0, or 0 for no limit",
+        return est_fail(EST_INVALID_ARGUMENT, "%s is %" PRId64 "; write a number above 0, or 0 for no limit",
                         options->steps < 0 ? "steps" : "max_steps",
                         options->steps < 0 ? options->steps : options->max_steps);
     }
     if (options->steps > 0 && options->max_steps > 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "steps (%" PRId64 ") and max_steps (%" PRId64 ") cannot both be set",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "steps (%" PRId64 ") and max_steps (%" PRId64 ") cannot both be set; leave one out",
                         options->steps, options->max_steps);
     }
     for (int i = 0; i < options->saving_listeners.n; i++) {
@@ -402,7 +403,7 @@ static est_status train(training *t, int64_t *out_step)
 {
     int64_t saved;
 
-    EST_TRY(est_dir_create(t->estimator->model_dir));
+    EST_TRY(est_estimator_make_dir(t->estimator));
     EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
     *out_step = saved >= 0 ? saved : 0;

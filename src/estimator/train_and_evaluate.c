@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "data/stage.h"
 #include "estimator/estimator.h"
 #include "estoc/exporter.h"
 #include "train/lock.h"
@@ -73,12 +74,19 @@ static est_status export_all(evaluator *e, bool final)
     e->exported_final = final;
     for (int i = 0; i < e->eval->exporters.n && status == EST_OK; i++) {
         est_exporter *exporter = e->eval->exporters.data[i];
+        char          written[EST_CHECKPOINT_PATH_MAX];
 
+        if (est_metrics_export_path(e->metrics, i) != NULL)
+            continue; /* told again that it is the last: once is enough */
         est_strbuf_reset(&path);
         est_strbuf_printf(&path, "%s/export/%s", e->estimator->model_dir, est_exporter_name(exporter));
         status = est_strbuf_status(&path);
         if (status != EST_OK) break;
-        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->last, e->metrics, final);
+        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->last, e->metrics, final,
+                                     written);
+        if (status == EST_OK && written[0] != '\0') {
+            status = est_metrics_set_export(e->metrics, i, e->eval->exporters.n, written);
+        }
         if (status != EST_OK) status = est_fail_context(status, "exporter %s", est_exporter_name(exporter));
     }
     est_strbuf_clear(&path);
@@ -218,6 +226,20 @@ static est_status train_with(evaluator *e, est_saving_listeners listeners)
                                NULL);
 }
 
+/* Finds before hours of training what would end the first evaluation after them. Nothing is read or iterated, so that
+ * generators and caches notice nothing. */
+static est_status check_eval_input(evaluator *e)
+{
+    est_dataset *input = NULL;
+    est_status   status;
+
+    status = est_estimator_input(e->estimator, EST_EVAL, e->eval->input_fn, e->eval->input_user,
+                                 e->estimator->config.seed, &input);
+    if (status == EST_OK) status = est_dataset_check(input);
+    est_dataset_free(input);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "eval spec");
+}
+
 /* How often checkpoints are made, as Python would print it. */
 static void log_frequency(const est_run_config *config)
 {
@@ -242,7 +264,8 @@ static est_status run_local(evaluator *e)
 
     est_log_info("Running training and evaluation locally (non-distributed).");
     log_frequency(&e->estimator->config);
-    EST_TRY(est_dir_create(e->estimator->model_dir));
+    EST_TRY(check_eval_input(e));
+    EST_TRY(est_estimator_make_dir(e->estimator));
     EST_TRY(evaluate_rest(e));
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
@@ -319,16 +342,39 @@ static est_status run_evaluator(evaluator *e)
 static est_status check_exporters(est_exporters exporters)
 {
     for (int i = 0; i < exporters.n; i++) {
-        if (exporters.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "exporter %d is NULL", i);
+        if (exporters.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d is NULL", i);
         for (int j = 0; j < i; j++) {
             const char *name = est_exporter_name(exporters.data[i]);
 
             if (strcmp(name, est_exporter_name(exporters.data[j])) != 0) continue;
-            return est_fail(EST_INVALID_ARGUMENT, "two exporters are called %s; their directories would be the same",
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "eval spec: two exporters are called %s; give each a name of its own, as its directory has",
                             name);
         }
     }
     return EST_OK;
+}
+
+/* A hook that could not be made is NULL, and the thread still knows why. */
+static est_status check_hooks(const char *which, est_hooks hooks)
+{
+    est_error why;
+
+    for (int i = 0; i < hooks.n; i++) {
+        if (hooks.data[i] != NULL) continue;
+        est_error_take(EST_INVALID_ARGUMENT, &why);
+        return est_fail(EST_INVALID_ARGUMENT, "%s spec: hook %d is NULL%s%s", which, i,
+                        why.message[0] != '\0' ? ": " : "", why.message);
+    }
+    return EST_OK;
+}
+
+static est_status check_secs(const char *field, double usual, double value)
+{
+    if (isfinite(value) && (value >= 0 || value == EST_OFF)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "eval spec: %s is %g; write a number of seconds, 0 for %g or EST_OFF for none", field, value,
+                    usual);
 }
 
 static est_status check_specs(const est_train_spec *train, const est_eval_spec *eval)
@@ -345,22 +391,28 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
     }
     if (train->max_steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "train spec: max_steps is %" PRId64 "; it must be above 0, or 0 for no limit",
+                        "train spec: max_steps is %" PRId64 "; write a number above 0, or 0 for no limit",
                         train->max_steps);
     }
     if (eval->steps < 0 && eval->steps != EST_FOREVER) {
-        return est_fail(EST_INVALID_ARGUMENT, "eval spec: steps is %" PRId64 "; EST_FOREVER is all of the input",
-                        eval->steps);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "eval spec: steps is %" PRId64
+                        "; write a number of batches, 0 for %d or EST_FOREVER for all of "
+                        "the input",
+                        eval->steps, STEPS_DEFAULT);
     }
     if (eval->name != NULL && strchr(eval->name, '/') != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "eval spec: name is %s; it is part of a directory's: leave out the /",
                         eval->name);
     }
-    if ((eval->start_delay_secs < 0 && eval->start_delay_secs != EST_OFF) ||
-        (eval->throttle_secs < 0 && eval->throttle_secs != EST_OFF)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "eval spec: start_delay_secs and throttle_secs cannot be negative; EST_OFF is none");
+    EST_TRY(check_secs("start_delay_secs", DELAY_DEFAULT, eval->start_delay_secs));
+    EST_TRY(check_secs("throttle_secs", THROTTLE_DEFAULT, eval->throttle_secs));
+    for (int i = 0; i < train->saving_listeners.n; i++) {
+        if (train->saving_listeners.data[i] != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "train spec: saving listener %d is NULL", i);
     }
+    EST_TRY(check_hooks("train", train->hooks));
+    EST_TRY(check_hooks("eval", eval->hooks));
     return check_exporters(eval->exporters);
 }
 

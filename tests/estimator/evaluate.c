@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "support/estimator_test.h"
 
 static est_estimator *make(const char *dir)
@@ -115,6 +116,16 @@ static void test_steps_name_checkpoint_added(void **state)
                      EST_NOT_FOUND);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = -1), &m),
                      EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "steps is -1; write a number above 0, or 0 for all of the input");
+    assert_int_equal(est_evaluate(e, NULL, &m), EST_INVALID_ARGUMENT);
+    est_test_error_has("est_evaluate_options: make it with EST_EVALUATE_OPTIONS(...)");
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.steps = 1), &m), EST_INVALID_ARGUMENT);
+    est_test_error_has("evaluate: input_fn is required");
+    snprintf(path, sizeof path, "%s/eval", dir);
+    assert_false(est_dir_exists(path));
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = ""), &m), EST_OK);
+    assert_true(est_dir_exists(path)); /* no name is none */
+    est_metrics_free(m);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -139,14 +150,177 @@ static void test_predict_batches(void **state)
     est_predictions_free(p);
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),
                      EST_OK);
-    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
-    est_test_error_has("none of the keys");
-    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT); /* again, and no other */
-    est_test_error_has("none of the keys");
+    for (int i = 0; i < 2; i++) { /* again, and no other */
+        assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
+        assert_string_equal(est_error_message(),
+                            "predict: keys are \"nothing\"; none of them is a prediction of the model, write some of "
+                            "\"y\", or leave them out for all");
+    }
     est_predictions_free(p);
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys), &p), EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
+    est_test_error_has("predict: keys are an empty list;");
+    est_predictions_free(p);
+    keys[0] = NULL;
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("est_predict_options: keys[0] is NULL");
+    assert_int_equal(est_predict(e, NULL, &p), EST_INVALID_ARGUMENT);
+    est_test_error_has("est_predict_options: make it with EST_PREDICT_OPTIONS(...)");
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .n_keys = 1), &p),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("n_keys is 1 and keys is NULL");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- words, one and many ------------------------------------------------------------------------------------------------ */
+
+typedef struct words {
+    int         batch; /* 0: the first of two batches, 2 rows; 1: the second, one row; 2: the end */
+    const char *bad;   /* what the model gives instead of good splits; NULL: good ones */
+} words;
+
+static est_status put_strings(const char *const *texts, int n, est_tensor **out)
+{
+    EST_TRY(est_tensor_create(EST_STRING, EST_SHAPE(n), out));
+    for (int i = 0; i < n; i++) EST_TRY(est_tensor_set_string(*out, i, texts[i], strlen(texts[i])));
+    return EST_OK;
+}
+
+/* Names, lists of words, and numbers as labels. */
+static est_status next_words(void *state, est_field *element)
+{
+    words *w = state;
+
+    if (w->batch == 2) return EST_OUT_OF_RANGE;
+    if (w->batch++ == 0) {
+        EST_TRY(put_strings((const char *const[]){ "ann", "" }, 2, &element[0].values));
+        EST_TRY(put_strings((const char *const[]){ "a", "bb", "ccc" }, 3, &element[1].values));
+        EST_TRY(est_tensor_i64(EST_SHAPE(3), (int64_t[]){ 0, 3, 3 }, &element[1].splits));
+        return est_tensor_i64(EST_SHAPE(2), (int64_t[]){ 7, 8 }, &element[2].values);
+    }
+    EST_TRY(put_strings((const char *const[]){ "bob" }, 1, &element[0].values));
+    EST_TRY(put_strings((const char *const[]){ "dddd" }, 1, &element[1].values));
+    EST_TRY(est_tensor_i64(EST_SHAPE(2), (int64_t[]){ 0, 1 }, &element[1].splits));
+    return est_tensor_i64(EST_SHAPE(1), (int64_t[]){ 9 }, &element[2].values);
+}
+
+static est_status words_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const est_component components[] = {
+        { .name = "name", .dtype = EST_STRING, .shape = EST_SHAPE(-1) },
+        { .name = "words", .dtype = EST_STRING, .shape = EST_SHAPE(-1), .ragged = true },
+        { .name = "label", .dtype = EST_I64, .shape = EST_SHAPE(-1) },
+    };
+
+    (void)context;
+    ((words *)user)->batch = 0;
+    return est_dataset_finish(
+        est_dataset_generator(components, 3, &(est_generator){ .next = next_words, .user = user }), out);
+}
+
+static est_status words_model(est_model *model, est_mode mode, const void *params)
+{
+    const words    *w     = *(words *const *)params;
+    est_ragged_node given = est_model_ragged(model, "words");
+
+    (void)mode;
+    if (w->bad != NULL && strcmp(w->bad, "type") == 0) given.splits = est_cast(given.splits, EST_F32);
+    if (w->bad != NULL && strcmp(w->bad, "order") == 0) given.splits = est_neg(given.splits);
+    est_model_predict(model, "name", est_model_feature(model, "name"));
+    est_model_predict_ragged(model, "words", given);
+    return est_model_status(model);
+}
+
+static est_estimator *make_words(const char *dir, words **w)
+{
+    est_estimator *e = NULL;
+
+    assert_int_equal(
+        est_estimator_create(words_model,
+                             EST_ESTIMATOR(.params = w, .params_size = sizeof *w,
+                                           .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .cluster_json = "{}")),
+                             &e),
+        EST_OK);
+    return e;
+}
+
+/* The strings of a prediction, each followed by a comma. */
+static const char *strings(const est_predictions *p, const char *key)
+{
+    static char       text[100];
+    const est_tensor *value = est_predictions_get(p, key);
+    const est_str    *s;
+    size_t            n = 0;
+
+    assert_non_null(value);
+    s       = est_tensor_data(value);
+    text[0] = '\0';
+    for (int64_t i = 0; i < est_tensor_count(value); i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%.*s,", (int)s[i].size, s[i].data);
+    }
+    return text;
+}
+
+static void test_predict_words(void **state)
+{
+    static const char *const name_only[] = { "name", "none" }, *const words_only[] = { "words" };
+    words            w = { 0 }, *params = &w;
+    est_predictions *p = NULL;
+    est_estimator   *e;
+    char             dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_words(dir, &params);
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w), &p), EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    assert_int_equal(est_predictions_count(p), 2);
+    assert_null(est_predictions_get(p, "words/splits"));
+    assert_null(est_predictions_get(p, "label"));
+    assert_int_equal(est_tensor_shape(est_predictions_get(p, "name"))->rank, 0);
+    assert_string_equal(strings(p, "name"), "ann,");
+    assert_string_equal(strings(p, "words"), "a,bb,ccc,");
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    assert_string_equal(strings(p, "name"), ",");
+    assert_true(est_shape_equal(est_tensor_shape(est_predictions_get(p, "words")), &EST_SHAPE(0)));
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    assert_string_equal(strings(p, "name"), "bob,");
+    assert_string_equal(strings(p, "words"), "dddd,");
+    assert_int_equal(est_predictions_next(p), EST_OUT_OF_RANGE);
+    est_predictions_free(p);
+
+    assert_int_equal(est_predict(e,
+                                 EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w, .batches = true,
+                                                     .keys = words_only, .n_keys = 1),
+                                 &p),
+                     EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    assert_int_equal(est_predictions_count(p), 2);
+    assert_string_equal(strings(p, "words"), "a,bb,ccc,");
+    assert_memory_equal(est_tensor_data(est_predictions_get(p, "words/splits")), ((int64_t[]){ 0, 3, 3 }), 24);
+    est_predictions_free(p);
+
+    assert_int_equal(
+        est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w, .keys = name_only, .n_keys = 2),
+                    &p),
+        EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_OK);
+    assert_int_equal(est_predictions_count(p), 1);
+    assert_string_equal(strings(p, "name"), "ann,");
+    est_predictions_free(p);
+
+    w.bad = "type";
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w), &p), EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
+    est_test_error_has("the prediction words/splits has type float32; splits are int64");
+    est_predictions_free(p);
+    w.bad = "order";
+    assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = words_input, .input_user = &w), &p), EST_OK);
+    assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
+    est_test_error_has("the prediction words has 3 values, and example 0 those from 0 to -3; splits rise");
+    est_predictions_free(p);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -203,9 +377,8 @@ static void test_wrong_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_steps_name_checkpoint_added),
-        cmocka_unit_test(test_predict_batches),
+        cmocka_unit_test(test_metrics),         cmocka_unit_test(test_steps_name_checkpoint_added),
+        cmocka_unit_test(test_predict_batches), cmocka_unit_test(test_predict_words),
         cmocka_unit_test(test_wrong_shapes),
     };
 

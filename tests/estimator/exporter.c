@@ -58,7 +58,7 @@ static void after(fixture *f, est_exporter *exporter, double loss, bool final)
 {
     est_metrics *metrics = metrics_with("loss", loss);
 
-    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, final));
+    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, final, NULL));
     est_manual_clock_advance(&f->clock, EST_NS_PER_SEC);
     est_metrics_free(metrics);
 }
@@ -225,7 +225,7 @@ static void best_needs_a_loss(void **state)
     assert_non_null(exporter);
     assert_string_equal(est_exporter_name(exporter), "best_exporter");
     after(&f, exporter, 2, false);
-    assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false, NULL), EST_INVALID_ARGUMENT);
     est_test_error_has("the current evaluation has no metric loss");
     est_metrics_free(other);
     tear_down(&f, exporter);
@@ -243,7 +243,7 @@ static void a_failed_export_is_not_the_best(void **state)
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
-    assert_int_not_equal(est_exporter_export(exporter, f.estimator, f.base, "/nowhere/model.ckpt-1", metrics, false),
+    assert_int_not_equal(est_exporter_export(exporter, f.estimator, f.base, "/nowhere/model.ckpt-1", metrics, false, NULL),
                          EST_OK);
     assert_string_equal(shop_list(f.base, f.list), "");
     after(&f, exporter, 2, false);

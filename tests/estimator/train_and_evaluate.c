@@ -3,6 +3,7 @@
  * train_and_evaluate: when it evaluates in local mode, the evaluator task as a process of its own and its end. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -406,32 +407,233 @@ static void test_evaluator_stopped(void **state)
     est_test_dir_remove(dir);
 }
 
-static void refused(est_estimator *e, const est_train_spec *train, const est_eval_spec *eval, const char *text)
+/* --- what comes out ----------------------------------------------------------------------------------------------- */
+
+static void test_export_paths(void **state)
 {
-    assert_int_equal(est_train_and_evaluate(e, train, eval, NULL), EST_INVALID_ARGUMENT);
-    est_test_error_has(text);
+    const est_component        raw[]   = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
+    const est_exporter_options options = { .struct_size = sizeof options,
+                                           .saved_model = { .input = { .raw = raw, .n_raw = 1 } } };
+    est_exporter              *final   = est_final_exporter("final", &options), *best;
+    est_metrics               *m       = NULL;
+    est_estimator             *e;
+    char                       dir[64], want[100];
+
+    (void)state;
+    est_test_dir(dir);
+    best = est_best_exporter("best", &options);
+    assert_true(final != NULL && best != NULL);
+    e = make(dir, 10, "{}");
+    assert_int_equal(
+        est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                               EST_EVAL_SPEC(.input_fn = est_test_input, .exporters = EST_EXPORTERS(final, best)), &m),
+        EST_OK);
+    for (int i = 0; i < 2; i++) {
+        snprintf(want, sizeof want, "%s/export/%s/", dir, i == 0 ? "final" : "best");
+        assert_non_null(est_metrics_export_path(m, i));
+        assert_memory_equal(est_metrics_export_path(m, i), want, strlen(want));
+        assert_true(est_dir_exists(est_metrics_export_path(m, i)));
+    }
+    assert_null(est_metrics_export_path(m, -1));
+    assert_null(est_metrics_export_path(m, 2));
+    assert_null(est_metrics_export_path(NULL, 0));
+    est_metrics_free(m);
+
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_OK);
+    assert_null(est_metrics_export_path(m, 0)); /* an evaluation exports nothing */
+    est_metrics_free(m);
+    est_exporter_free(final);
+    est_exporter_free(best);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
 }
 
-static void test_refused(void **state)
+static bool never(void *user, const est_metrics *best, const est_metrics *current)
 {
+    (void)user;
+    (void)best;
+    (void)current;
+    return false;
+}
+
+/* An exporter that has nothing to say after the last evaluation has no path, whatever it did before. */
+static void test_no_export_path(void **state)
+{
+    const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
+    est_exporter       *best  = est_best_exporter(
+               "best", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }, .compare = never));
+    est_metrics   *m = NULL;
+    est_estimator *e;
     char           dir[64];
+
+    (void)state;
+    assert_non_null(best);
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 20),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF,
+                                                          .exporters = EST_EXPORTERS(best)),
+                                            &m),
+                     EST_OK);
+    assert_int_equal(exports(dir, "best"), 1); /* of step 10 */
+    assert_int_equal(est_metrics_global_step(m), 20);
+    assert_null(est_metrics_export_path(m, 0));
+    est_metrics_free(m);
+    est_exporter_free(best);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- found before training ------------------------------------------------------------------------------------------ */
+
+static est_status missing_file_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    return est_dataset_finish(est_dataset_lines(est_dataset_files(user), NULL), out);
+}
+
+static est_status broken_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    (void)user;
+    (void)out;
+    return est_fail(EST_NOT_FOUND, "the moon is not there");
+}
+
+typedef struct pulls {
+    int made, pulled;
+} pulls;
+
+static est_status pull(void *state, est_field *element)
+{
+    const float zeros[2] = { 0 };
+
+    if (++((pulls *)state)->pulled > 1) return EST_OUT_OF_RANGE;
+    EST_TRY(est_tensor_f32(EST_SHAPE(1, 2), zeros, &element[0].values));
+    return est_tensor_f32(EST_SHAPE(1, 1), zeros, &element[1].values);
+}
+
+static est_status generated_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const est_component components[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(1, 2) },
+                                         { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1, 1) } };
+
+    (void)context;
+    ((pulls *)user)->made++;
+    return est_dataset_finish(est_dataset_generator(components, 2, &(est_generator){ .next = pull, .user = user }),
+                              out);
+}
+
+/* The input of training: by then the other has been looked at, and nothing has been pulled from it. */
+static est_status looking_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const pulls *p = user;
+
+    assert_int_equal(p->made, 1);
+    assert_int_equal(p->pulled, 0);
+    return est_test_input(context, NULL, out);
+}
+
+static void test_eval_input_is_looked_at_first(void **state)
+{
+    pulls          p = { 0 };
+    char           dir[64], missing[100];
     est_estimator *e;
 
     (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
-    refused(e, NULL, EST_EVAL_SPEC(.input_fn = est_test_input), "EST_TRAIN_SPEC");
-    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), &(est_eval_spec){ 0 }, "EST_EVAL_SPEC");
-    refused(e, EST_TRAIN_SPEC(.max_steps = 1), EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: input_fn");
-    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), EST_EVAL_SPEC(.steps = 1), "eval spec: input_fn");
+    snprintf(missing, sizeof missing, "%s/test-*.txt", dir);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = missing_file_input, .input_user = missing), NULL),
+                     EST_NOT_FOUND);
+    est_test_error_has("eval spec: no file matches");
+    est_test_error_has(missing);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = broken_input), NULL),
+                     EST_NOT_FOUND);
+    est_test_error_has("eval spec: input_fn: the moon is not there");
+    assert_int_equal(rmdir(dir), 0); /* nothing was done */
+    assert_int_equal(
+        est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = looking_input, .input_user = &p, .max_steps = 10),
+                               EST_EVAL_SPEC(.input_fn = generated_input, .input_user = &p), NULL),
+        EST_OK);
+    assert_int_equal(p.made, 2);
+    assert_true(p.pulled > 0);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- what is refused -------------------------------------------------------------------------------------------------- */
+
+static void refused(est_estimator *e, const est_train_spec *train, const est_eval_spec *eval, const char *text)
+{
+    assert_int_equal(est_train_and_evaluate(e, train, eval, NULL), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), text);
+}
+
+#define EVAL_SPEC(...)                                                                                                 \
+    {                                                                                                                  \
+        .struct_size = sizeof(est_eval_spec), .input_fn = est_test_input, __VA_ARGS__                                  \
+    }
+#define WRITE_SECS(n) "; write a number of seconds, 0 for " n " or EST_OFF for none"
+
+static void test_refused(void **state)
+{
+    const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
+    est_exporter *one = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter *two = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter *const same[] = { one, two }, *const none[] = { NULL };
+    est_hook nothing = { 0 }, *const no_hook[] = { NULL };
+    est_saving_listener *const no_listener[] = { NULL };
+    const est_train_spec      *train         = EST_TRAIN_SPEC(.input_fn = est_test_input);
+    const struct {
+        est_eval_spec spec;
+        const char   *error;
+    } evals[] = {
+        { EVAL_SPEC(.steps = -7),
+          "eval spec: steps is -7; write a number of batches, 0 for 100 or EST_FOREVER for all of the input" },
+        { EVAL_SPEC(.name = "a/b"), "eval spec: name is a/b; it is part of a directory's: leave out the /" },
+        { EVAL_SPEC(.throttle_secs = -7), "eval spec: throttle_secs is -7" WRITE_SECS("600") },
+        { EVAL_SPEC(.throttle_secs = NAN), "eval spec: throttle_secs is nan" WRITE_SECS("600") },
+        { EVAL_SPEC(.start_delay_secs = -0.5), "eval spec: start_delay_secs is -0.5" WRITE_SECS("120") },
+        { EVAL_SPEC(.start_delay_secs = INFINITY), "eval spec: start_delay_secs is inf" WRITE_SECS("120") },
+        { EVAL_SPEC(.hooks = { no_hook, 1 }), "eval spec: hook 0 is NULL" },
+        { EVAL_SPEC(.exporters = { none, 1 }), "eval spec: exporter 0 is NULL" },
+        { EVAL_SPEC(.exporters = { same, 2 }),
+          "eval spec: two exporters are called one; give each a name of its own, as its directory has" },
+    };
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    assert_true(one != NULL && two != NULL);
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    refused(e, NULL, EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: make it with EST_TRAIN_SPEC(...)");
+    refused(e, train, NULL, "eval spec: make it with EST_EVAL_SPEC(...)");
+    refused(e, train, &(est_eval_spec){ 0 }, "eval spec: make it with EST_EVAL_SPEC(...)");
+    refused(e, EST_TRAIN_SPEC(.max_steps = 1), EST_EVAL_SPEC(.input_fn = est_test_input),
+            "train spec: input_fn is required");
+    refused(e, train, EST_EVAL_SPEC(.steps = 1), "eval spec: input_fn is required");
     refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = -1), EST_EVAL_SPEC(.input_fn = est_test_input),
-            "max_steps is -1");
-    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), EST_EVAL_SPEC(.input_fn = est_test_input, .steps = -7),
-            "steps is -7");
-    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = -7), "throttle_secs");
-    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), EST_EVAL_SPEC(.input_fn = est_test_input, .name = "a/b"),
-            "name is a/b");
+            "train spec: max_steps is -1; write a number above 0, or 0 for no limit");
+    assert_int_equal(est_fail(EST_INVALID_ARGUMENT, "it was not made"), EST_INVALID_ARGUMENT);
+    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .hooks = EST_HOOKS(&nothing, NULL)),
+            EST_EVAL_SPEC(.input_fn = est_test_input),
+            "train spec: hook 1 is NULL: it was not made");
+    refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .saving_listeners = { no_listener, 1 }),
+            EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: saving listener 0 is NULL");
+    for (size_t i = 0; i < sizeof evals / sizeof evals[0]; i++) {
+        est_error_clear();
+        refused(e, train, &evals[i].spec, evals[i].error);
+    }
+    est_estimator_free(e);
+    e = make(dir, 10, "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"evaluator\", \"index\": 1}}");
+    refused(e, train, EST_EVAL_SPEC(.input_fn = est_test_input),
+            "TF_CONFIG: task.index is 1; there is only one evaluator, number 0");
+    est_exporter_free(one);
+    est_exporter_free(two);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -448,6 +650,9 @@ int main(void)
         cmocka_unit_test(test_alone_in_a_cluster),
         cmocka_unit_test(test_signal_in_evaluation),
         cmocka_unit_test(test_evaluator_stopped),
+        cmocka_unit_test(test_export_paths),
+        cmocka_unit_test(test_no_export_path),
+        cmocka_unit_test(test_eval_input_is_looked_at_first),
         cmocka_unit_test(test_refused),
     };
 
