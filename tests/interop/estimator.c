@@ -205,13 +205,15 @@ static void test_variables(void **state)
 typedef struct warm_case {
     const char    *name;
     int64_t        rows, columns;
-    est_warm_start start;
+    est_warm_start start; /* path NULL: the folder of the checkpoint */
     est_vocab_info vocab; /* variable NULL: none; files are names in the scratch folder */
     est_rename     rename;
 } warm_case;
 
 static const warm_case warm_cases[] = {
     { "trainable", 4, 3, { 0 }, { 0 }, { 0 } },
+    { "saved_model", 4, 3, { .path = "old_saved" }, { 0 }, { 0 } },
+    { "checkpoint", 4, 3, { .path = "old/model.ckpt-50" }, { 0 }, { 0 } },
     { "all", 4, 3, { .all = true }, { 0 }, { 0 } },
     { "pattern", 4, 3, { .variables = "k" }, { 0 }, { 0 } },
     { "all_pattern", 4, 3, { .variables = "kernel|fix", .all = true }, { 0 }, { 0 } },
@@ -271,7 +273,7 @@ static void warm_start(const warm_case *c)
     char           dir[64];
 
     start.struct_size = sizeof start;
-    start.path        = interop_path("old");
+    start.path        = interop_path(start.path != NULL ? start.path : "old");
     if (vocab.variable != NULL) {
         vocab.new_vocab = interop_path(vocab.new_vocab);
         vocab.old_vocab = interop_path(vocab.old_vocab);

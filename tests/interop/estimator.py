@@ -272,6 +272,8 @@ def warm_cases(folder):
     """Name, rows of the table, columns of the kernel, settings."""
     rename = {"kernel": "ancient/kernel"}
     yield "trainable", 4, 3, {}
+    yield "saved_model", 4, 3, {}
+    yield "checkpoint", 4, 3, {}
     yield "all", 4, 3, {"vars_to_warm_start": [".*"]}
     yield "pattern", 4, 3, {"vars_to_warm_start": "k"}
     yield "all_pattern", 4, 3, {"vars_to_warm_start": ["kernel|fix"]}
@@ -307,8 +309,15 @@ def warm_start_theirs(folder):
         v1.get_variable("global_step", initializer=np.int64(50))
         session.run(v1.global_variables_initializer())
         v1.train.Saver().save(session, folder + "/old/model.ckpt", 50)
+        builder = v1.saved_model.Builder(folder + "/old_saved")
+        builder.add_meta_graph_and_variables(session, ["serve"])
+        builder.save()
     for name, n_rows, n_columns, settings in warm_cases(folder):
         settings = estimator.WarmStartSettings(folder + "/old", **settings)
+        if name == "saved_model":
+            settings = folder + "/old_saved"
+        if name == "checkpoint":
+            settings = folder + "/old/model.ckpt-50"
         estimator.Estimator(warm_model_fn, f"{folder}/warm_theirs_{name}", None, {"rows": n_rows, "columns": n_columns},
                             settings).train(lambda: train_input().take(0))
 

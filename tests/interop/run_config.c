@@ -64,6 +64,8 @@ static void say_case(est_str blob, est_strbuf *said)
             beside = value;
         else if (strcmp(name, "model_dir") == 0)
             c.model_dir = value;
+        else if (strcmp(name, "protocol") == 0)
+            c.protocol = value;
         else
             set_number(&c, name, value);
     }

@@ -21,7 +21,7 @@ SPARSE_HOSTS = {"chief": ["a:1"], "worker": {"0": "b:1", "3": "c:1"}, "ps": {"1"
 TWO_WORKERS = {"worker": ["localhost:12345", "localhost:23456"]}
 
 TASK_FIELDS = ("task_type", "task_id", "is_chief", "num_ps_replicas", "num_worker_replicas", "master",
-               "evaluation_master", "global_id_in_cluster")
+               "evaluation_master", "global_id_in_cluster", "service")
 
 NAMES = {"seed": "tf_random_seed", "max_worker_delay_secs": "experimental_max_worker_delay_secs"}
 
@@ -110,6 +110,8 @@ def field_cases():
     for name in ("keep_checkpoint_every_n_hours", "session_creation_timeout_secs"):
         for value in (1, 0.5, -1):
             yield {name: value}
+    for value in ("grpc", "grpc+verbs", "http", ""):
+        yield {"protocol": value}
     yield {"max_worker_delay_secs": 5}
     yield {"seed": 42}
 
@@ -213,7 +215,8 @@ def check_one_field_set(case, our):
         assert isinstance(our, str) and isinstance(their, Exception), (case, our, their)
         return
     for name in ("save_summary_steps", "save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max",
-                 "keep_checkpoint_every_n_hours", "log_step_count_steps", "session_creation_timeout_secs", "seed"):
+                 "keep_checkpoint_every_n_hours", "log_step_count_steps", "session_creation_timeout_secs", "seed",
+                 "protocol"):
         assert our[name] == getattr(their, NAMES.get(name, name)), (case, name, our[name])
     delay = their.experimental_max_worker_delay_secs
     assert our["max_worker_delay_secs"] == (training._MAX_DELAY_SECS if delay is None else delay), case
