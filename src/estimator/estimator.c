@@ -4,10 +4,12 @@
  * variables. */
 #include "estimator/estimator.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -245,7 +247,21 @@ est_status est_estimator_make_dir(const est_estimator *estimator)
 {
     est_status status = est_dir_create(estimator->model_dir);
 
+    if (status == EST_OK && access(estimator->model_dir, W_OK | X_OK) != 0) {
+        int error = errno;
+
+        status = est_fail(est_status_from_errno(error),
+                          "%s cannot be written to: %s; name another directory, or change who may write there",
+                          estimator->model_dir, strerror(error));
+    }
     return status == EST_OK ? EST_OK : est_fail_context(status, "model_dir");
+}
+
+est_status est_estimator_blame_checkpoint(est_status status)
+{
+    if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
+    return est_fail_context(status,
+                            "the checkpoint is of another model; name another model_dir, or warm-start from it");
 }
 
 est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
@@ -288,7 +304,7 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
 
     est_checkpoint_close(there);
     if (status == EST_OK) { /* EST_NOT_FOUND from now on is a variable that it lacks */
-        EST_TRY(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored));
+        EST_TRY(est_estimator_blame_checkpoint(est_saver_restore(NULL, session, EST_RESTORE(.path = from), &restored)));
         est_log_info("Restoring parameters from %s", restored.path);
         if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", restored.path);
         return EST_OK;

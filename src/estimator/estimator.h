@@ -52,8 +52,11 @@ EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode
 EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,
                                               uint64_t seed, est_model **out);
 
-/* Makes the model directory, unless it is there. */
+/* Makes the model directory, unless it is there; whether anything can be made in it is known then. */
 EST_MUST_CHECK est_status est_estimator_make_dir(const est_estimator *estimator);
+
+/* What restoring gave; when the checkpoint does not fit the model, with what to do in front of the saver's words. */
+est_status est_estimator_blame_checkpoint(est_status status);
 
 /* The global step of the latest checkpoint; -1: there is none. */
 EST_MUST_CHECK est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out);

@@ -110,6 +110,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     status = est_saver_restore(
         t->saver, session,
         EST_RESTORE(.extras = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs })), &restored);
+    status = est_estimator_blame_checkpoint(status);
     if (status == EST_OK) {
         est_log_info("Restoring parameters from %s", restored.path);
         status = set_position(t, loop, position, runs);

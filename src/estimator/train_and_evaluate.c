@@ -416,6 +416,25 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
     return check_exporters(eval->exporters);
 }
 
+/* Whether there is something to do for a task of this type. */
+static est_status check_role(const est_task *task)
+{
+    static const char *const known[] = { "chief", "evaluator", "master", "worker" };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(task->type, known[i]) == 0) return EST_OK;
+    }
+    if (strcmp(task->type, "ps") == 0) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "task ps %d: this build has no parameter servers; leave \"ps\" out of the cluster",
+                        task->index);
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "TF_CONFIG: task.type is \"%s\"; train_and_evaluate knows what to do as \"chief\", \"evaluator\", "
+                    "\"master\", \"ps\" and \"worker\"",
+                    task->type);
+}
+
 /* A program on its own, and a lone master as clusters had it before there were chiefs. */
 static bool evaluates_itself(const est_task *task)
 {
@@ -430,6 +449,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     est_status status;
 
     EST_TRY(check_specs(train, eval));
+    EST_TRY(check_role(estimator->task));
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
         status = run_evaluator(&e);

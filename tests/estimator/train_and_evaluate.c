@@ -620,8 +620,7 @@ static void test_refused(void **state)
             "train spec: max_steps is -1; write a number above 0, or 0 for no limit");
     assert_int_equal(est_fail(EST_INVALID_ARGUMENT, "it was not made"), EST_INVALID_ARGUMENT);
     refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .hooks = EST_HOOKS(&nothing, NULL)),
-            EST_EVAL_SPEC(.input_fn = est_test_input),
-            "train spec: hook 1 is NULL: it was not made");
+            EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: hook 1 is NULL: it was not made");
     refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .saving_listeners = { no_listener, 1 }),
             EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: saving listener 0 is NULL");
     for (size_t i = 0; i < sizeof evals / sizeof evals[0]; i++) {
@@ -632,6 +631,21 @@ static void test_refused(void **state)
     e = make(dir, 10, "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"evaluator\", \"index\": 1}}");
     refused(e, train, EST_EVAL_SPEC(.input_fn = est_test_input),
             "TF_CONFIG: task.index is 1; there is only one evaluator, number 0");
+    est_estimator_free(e);
+    e = make(dir, 10,
+             "{\"cluster\": {\"chief\": [\"a:1\"], \"zoo\": [\"b:1\"]}, \"task\": {\"type\": \"zoo\", \"index\": 0}}");
+    refused(
+        e, train, EST_EVAL_SPEC(.input_fn = est_test_input),
+        "TF_CONFIG: task.type is \"zoo\"; train_and_evaluate knows what to do as \"chief\", \"evaluator\", \"master\", "
+        "\"ps\" and \"worker\"");
+    est_estimator_free(e);
+    e = make(dir, 10,
+             "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}");
+    assert_int_equal(est_train_and_evaluate(e, train, EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_UNIMPLEMENTED);
+    est_test_error_has("task ps 0: this build has no parameter servers");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input)), EST_FAILED_PRECONDITION);
+    est_test_error_has("this process is a ps task, which does not train");
     est_exporter_free(one);
     est_exporter_free(two);
     est_estimator_free(e);

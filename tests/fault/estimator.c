@@ -53,9 +53,10 @@ static est_status train(const char *dir, int64_t max_steps)
 
 static est_status train_and_evaluate(const char *dir)
 {
-    est_estimator *e       = NULL;
-    est_metrics   *metrics = NULL;
-    est_status     status;
+    est_estimator   *e           = NULL;
+    est_metrics     *metrics     = NULL;
+    est_predictions *predictions = NULL;
+    est_status       status;
 
     status = make(est_test_model, dir, &e);
     if (status == EST_OK) {
@@ -67,6 +68,9 @@ static est_status train_and_evaluate(const char *dir)
         assert_in_range(est_metrics_global_step(metrics), STEPS - 1, STEPS);
     }
     if (status != EST_OK) assert_null(metrics);
+    if (status == EST_OK) status = est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &predictions);
+    if (status == EST_OK) status = est_predictions_next(predictions);
+    est_predictions_free(predictions);
     est_metrics_free(metrics);
     est_estimator_free(e);
     return status;
@@ -169,6 +173,19 @@ static void assert_error(est_status status, est_status want, const char *text)
     est_test_error_has(text);
 }
 
+/* The whole text, which has the directory where `text` has %s. */
+static void assert_text(est_status status, est_status want, const char *text, const char *dir)
+{
+    const char *place = strstr(text, "%s");
+    char        all[1200];
+
+    if (place == NULL) place = text + strlen(text);
+    snprintf(all, sizeof all, "%.*s%s%s", (int)(place - text), text, *place != '\0' ? dir : "",
+             *place != '\0' ? place + 2 : "");
+    assert_int_equal(status, want);
+    assert_string_equal(est_error_message(), all);
+}
+
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -196,8 +213,10 @@ static void test_full_disk(void **state)
     est_test_dir(dir);
     status = train_with(est_test_model, dir, est_test_input, &fill.hook);
     limit_files(0);
-    assert_error(status, EST_OUT_OF_RANGE, "model.ckpt-3");
+    assert_error(status, EST_OUT_OF_RANGE, "cannot write ");
     est_test_error_has(dir);
+    est_test_error_has("/model.ckpt-3.");
+    est_test_error_has(": File too large");
     assert_goes_on(dir, reference);
     est_test_dir_remove(dir);
 
@@ -232,7 +251,10 @@ static void test_full_file_system(void **state)
 
         status = train_and_evaluate(dir);
         failed = failed || status != EST_OK;
-        if (status != EST_OK) assert_error(status, EST_RESOURCE_EXHAUSTED, dir);
+        if (status != EST_OK) {
+            assert_error(status, EST_RESOURCE_EXHAUSTED, dir);
+            est_test_error_has(": No space left on device");
+        }
         snprintf(size, sizeof size, "size=%dk", 4 * pages);
         assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT, size), 0);
     }
@@ -260,11 +282,17 @@ static int in_child(int (*body)(const char *dir), const char *dir)
     return WEXITSTATUS(status);
 }
 
+#define NOT_WRITABLE " cannot be written to: Permission denied; name another directory, or change who may write there"
+
 static int train_refused(const char *dir)
 {
+    char       there[300], new[300];
     est_status status = train(dir, 1);
 
-    return status == EST_PERMISSION_DENIED && strstr(est_error_message(), dir) != NULL ? 0 : 1;
+    snprintf(there, sizeof there, "model_dir: %s" NOT_WRITABLE, dir);
+    snprintf(new, sizeof new, "model_dir: cannot create directory %s: Permission denied", dir);
+    if (status != EST_PERMISSION_DENIED) return 1;
+    return strcmp(est_error_message(), est_dir_exists(dir) ? there : new) == 0 ? 0 : 2;
 }
 
 static int train_and_evaluate_refused(const char *dir)
@@ -299,8 +327,8 @@ static void test_not_writable(void **state)
     file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
-    assert_int_not_equal(train(path, 1), EST_OK);
-    est_test_error_has(path);
+    assert_text(train(path, 1), EST_ALREADY_EXISTS, "model_dir: %s is not a directory; name another path, or remove it",
+                path);
     est_test_dir_remove(dir);
 }
 
@@ -341,8 +369,10 @@ static void refuse_model(const char *dir, est_model_fn model_fn, est_status want
     assert_ok(make(model_fn, dir, &e));
     assert_error(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), want, first);
     est_test_error_has(second);
+    est_test_error_has("the checkpoint is of another model; name another model_dir, or warm-start from it: ");
     assert_error(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics), want, first);
     est_test_error_has(second);
+    est_test_error_has("the checkpoint is of another model; name another model_dir, or warm-start from it: ");
     assert_null(metrics);
     assert_ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &predictions));
     assert_error(est_predictions_next(predictions), want, first);
@@ -399,7 +429,7 @@ static void evaluate_refused(const char *dir, est_input_fn input_fn, est_status 
     est_metrics   *metrics = NULL;
 
     assert_ok(make(est_test_model, dir, &e));
-    assert_error(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = input_fn), &metrics), want, text);
+    assert_text(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = input_fn), &metrics), want, text, dir);
     assert_null(metrics);
     est_estimator_free(e);
 }
@@ -411,14 +441,16 @@ static void test_input_fn(void **state)
     (void)state;
     make_reference(reference);
     est_test_dir(dir);
-    assert_error(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND,
-                 "input_fn: the moon is not there");
-    assert_error(train_with(est_test_model, dir, no_input, NULL), EST_INVALID_ARGUMENT, "no dataset");
-    evaluate_refused(dir, failing_input, EST_NOT_FOUND, "input_fn: the moon is not there");
-    evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT, "no dataset");
-    evaluate_refused(dir, empty_input, EST_INVALID_ARGUMENT, "has no batch");
-    assert_error(train_with(est_test_model, dir, empty_input, NULL), EST_INVALID_ARGUMENT,
-                 "has no batch to train with");
+    assert_text(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND, "input_fn: the moon is not there",
+                dir);
+    assert_text(train_with(est_test_model, dir, no_input, NULL), EST_INVALID_ARGUMENT,
+                "input_fn: it returned EST_OK and no dataset", dir);
+    evaluate_refused(dir, failing_input, EST_NOT_FOUND, "evaluate: input_fn: the moon is not there");
+    evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT, "evaluate: input_fn: it returned EST_OK and no dataset");
+    evaluate_refused(dir, empty_input, EST_INVALID_ARGUMENT,
+                     "evaluate: the input of the evaluation has no batch; see its input_fn");
+    assert_text(train_with(est_test_model, dir, empty_input, NULL), EST_INVALID_ARGUMENT,
+                "input_fn: its dataset has no batch to train with", dir);
     assert_goes_on(dir, reference);
     est_test_dir_remove(dir);
     est_test_dir_remove(reference);
@@ -513,7 +545,11 @@ static void test_nan(void **state)
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, NAN_ROW, "nan");
-    assert_error(train_csv(dir, path), EST_INVALID_ARGUMENT, "NaN loss during training: the model diverged at step 3");
+    assert_text(
+        train_csv(dir, path), EST_INVALID_ARGUMENT,
+        "NaN loss during training: the model diverged at step 3; lower the learning rate, clip gradients, or find "
+        "the node with check_numerics",
+        dir);
     write_rows(path, -1, "");
     snprintf(before, sizeof before, "%s/model.ckpt-2", dir);
     assert_ok(make(csv_model, dir, &e));
@@ -538,7 +574,7 @@ static void say_and_wait(void)
 
 static void test_two_trainers(void **state)
 {
-    char  dir[64], reference[64], who[64], byte;
+    char  dir[64], reference[64], who[200], host[256] = "", byte;
     pid_t pid;
     int   status;
 
@@ -554,9 +590,11 @@ static void test_two_trainers(void **state)
         _exit(train_with(est_test_model, dir, est_test_input, &pause.hook) == EST_OK ? 0 : 1);
     }
     assert_int_equal(read(says[0], &byte, 1), 1);
-    snprintf(who, sizeof who, "process %ld", (long)pid);
-    assert_error(train(dir, STEPS + 1), EST_FAILED_PRECONDITION, who);
-    est_test_error_has(dir);
+    assert_int_equal(gethostname(host, sizeof host), 0);
+    snprintf(who, sizeof who,
+             "%%s is in use by another trainer: %.64s, process %ld; stop it first, or use another model directory",
+             host, (long)pid);
+    assert_text(train(dir, STEPS + 1), EST_FAILED_PRECONDITION, who, dir);
     assert_int_equal(write(waits[1], &byte, 1), 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
