@@ -39,8 +39,9 @@ typedef struct est_input_context {
     const void *params; /* of the estimator */
     uint64_t    seed;   /* of the run; not 0 */
     int n_pipelines; /* how many tasks read the same files, each its part: est_dataset_shard(d, n_pipelines, pipeline) */
-    int pipeline;
-    int num_replicas_in_sync;
+    int                   pipeline;
+    int                   num_replicas_in_sync;
+    const est_run_config *config; /* of the estimator, as all here borrowed until the call returns */
 } est_input_context;
 
 /* Makes the dataset of batches for a mode; called once for every loop. */

@@ -202,6 +202,7 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
         .seed                 = seed != 0 ? seed : 1, /* where nothing was drawn any will do */
         .n_pipelines          = 1,
         .num_replicas_in_sync = 1,
+        .config               = &estimator->config,
     };
 
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");

@@ -196,6 +196,9 @@ static void test_pipeline(void **state)
     assert_int_equal(est_estimator_input(e, EST_TRAIN, note_context, &context, 1, &input), EST_OK);
     assert_int_equal(context.n_pipelines, 3);
     assert_int_equal(context.pipeline, 2);
+    assert_ptr_equal(context.config, est_estimator_config(e));
+    assert_int_equal(context.mode, EST_TRAIN);
+    assert_int_equal(context.seed, 1);
     est_dataset_free(input);
     est_estimator_free(e);
     est_test_dir_remove(dir);
