@@ -67,7 +67,7 @@ typedef struct est_warm_start {
     const char       *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
     const char       *variables;   /* an extended regular expression, matched from the start of the name; NULL: ".*" */
     bool              all;         /* all variables, slots too, but not the global step; false: trainable ones */
-    bool              only_vocabs; /* true: none but those in `vocabs` */
+    bool              only_vocabs; /* true: none but those in `vocabs`; without the two above */
     const est_rename *renames;     /* new name, name in the checkpoint; copied */
     int               n_renames;
     const est_vocab_info *vocabs; /* copied */

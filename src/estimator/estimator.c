@@ -17,6 +17,14 @@
 
 /* --- making one -------------------------------------------------------------------------------------------------------- */
 
+static est_status check_size(const est_vocab_info *vocab, const char *field, int64_t value, const char *zero)
+{
+    if (value >= 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "warm_start.vocabs: %s of variable %s is %" PRId64 "; write a number above 0, or %s", field,
+                    vocab->variable, value, zero);
+}
+
 static est_status check_warm_start(const est_warm_start *given)
 {
     if (given->struct_size != sizeof *given) {
@@ -24,6 +32,10 @@ static est_status check_warm_start(const est_warm_start *given)
     }
     if (given->path == NULL || given->path[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "warm_start.path: name the checkpoint to start from");
+    }
+    if (given->only_vocabs && (given->variables != NULL || given->all)) {
+        return est_fail(EST_INVALID_ARGUMENT, "warm_start: only_vocabs and %s are both set; leave one out",
+                        given->variables != NULL ? "variables" : "all");
     }
     for (int i = 0; i < given->n_renames; i++) {
         if (given->renames[i].variable != NULL && given->renames[i].stored != NULL) continue;
@@ -36,10 +48,9 @@ static est_status check_warm_start(const est_warm_start *given)
             return est_fail(EST_INVALID_ARGUMENT,
                             "warm_start.vocabs[%d]: variable, new_vocab and old_vocab are required", i);
         }
-        if (vocab->new_vocab_size < 0 || vocab->old_vocab_size < 0 || vocab->num_oov_buckets < 0) {
-            return est_fail(EST_INVALID_ARGUMENT, "warm_start.vocabs[%d], variable %s: a size is negative", i,
-                            vocab->variable);
-        }
+        EST_TRY(check_size(vocab, "new_vocab_size", vocab->new_vocab_size, "0 for all entries"));
+        EST_TRY(check_size(vocab, "old_vocab_size", vocab->old_vocab_size, "0 for all entries"));
+        EST_TRY(check_size(vocab, "num_oov_buckets", vocab->num_oov_buckets, "0 for none"));
     }
     return EST_OK;
 }
@@ -115,6 +126,10 @@ est_status est_estimator_create(est_model_fn model_fn, const est_estimator_optio
     if (options == NULL) options = &defaults;
     if (options->struct_size != sizeof *options) {
         return est_fail(EST_INVALID_ARGUMENT, "est_estimator_options: make it with EST_ESTIMATOR(...)");
+    }
+    if (options->params == NULL && options->params_size > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "params_size is %zu and params is NULL; set both, or leave both out",
+                        options->params_size);
     }
     estimator = est_zalloc(sizeof *estimator);
     if (estimator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");

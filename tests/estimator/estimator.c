@@ -233,12 +233,27 @@ static void test_warm_start_lines(void **state)
     est_test_dir_remove(dir);
 }
 
+static void test_refused(void **state)
+{
+    est_estimator *e = NULL;
+
+    (void)state;
+    assert_int_equal(est_estimator_create(NULL, NULL, &e), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "an estimator needs a model_fn, NULL was given");
+    assert_int_equal(est_estimator_create(est_test_model, &(est_estimator_options){ 0 }, &e), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "est_estimator_options: make it with EST_ESTIMATOR(...)");
+    assert_int_equal(est_estimator_create(est_test_model, EST_ESTIMATOR(.params_size = 4), &e), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "params_size is 4 and params is NULL; set both, or leave both out");
+    assert_null(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_train_evaluate_predict),
         cmocka_unit_test(test_evaluation_lines),
         cmocka_unit_test(test_warm_start_lines),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -225,7 +225,8 @@ static void best_needs_a_loss(void **state)
     assert_non_null(exporter);
     assert_string_equal(est_exporter_name(exporter), "best_exporter");
     after(&f, exporter, 2, false);
-    assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false, NULL), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false, NULL),
+                     EST_INVALID_ARGUMENT);
     est_test_error_has("the current evaluation has no metric loss");
     est_metrics_free(other);
     tear_down(&f, exporter);
@@ -243,8 +244,8 @@ static void a_failed_export_is_not_the_best(void **state)
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
-    assert_int_not_equal(est_exporter_export(exporter, f.estimator, f.base, "/nowhere/model.ckpt-1", metrics, false, NULL),
-                         EST_OK);
+    assert_int_not_equal(
+        est_exporter_export(exporter, f.estimator, f.base, "/nowhere/model.ckpt-1", metrics, false, NULL), EST_OK);
     assert_string_equal(shop_list(f.base, f.list), "");
     after(&f, exporter, 2, false);
     assert_string_equal(shop_list(f.base, f.list), "1700000000 ");

@@ -336,6 +336,10 @@ static void test_refused(void **state)
 
     (void)state;
     refused(same, EST_WARM_START(.all = true), EST_INVALID_ARGUMENT, "warm_start.path");
+    refused(same, EST_WARM_START(.path = old_dir, .only_vocabs = true, .variables = "k"), EST_INVALID_ARGUMENT,
+            "warm_start: only_vocabs and variables are both set; leave one out");
+    refused(same, EST_WARM_START(.path = old_dir, .only_vocabs = true, .all = true), EST_INVALID_ARGUMENT,
+            "warm_start: only_vocabs and all are both set; leave one out");
     refused(same, &(est_warm_start){ .path = old_dir }, EST_INVALID_ARGUMENT, "EST_WARM_START");
     refused(same, EST_WARM_START(.path = "nowhere"), EST_NOT_FOUND, "warm start from nowhere");
     refused(same, EST_WARM_START(.path = old_dir, .variables = "a(b"), EST_INVALID_ARGUMENT, "\"a(b\"");
@@ -381,7 +385,8 @@ static void test_refused_vocabularies(void **state)
     vocab.old_vocab_size = 9;
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "has 4 entries, 9 were asked for");
     vocab.old_vocab_size = -1;
-    refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "negative");
+    refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT,
+                  "old_vocab_size of variable table is -1; write a number above 0, or 0 for all entries");
     vocab           = rows(false);
     vocab.old_vocab = NULL;
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "old_vocab are required");
