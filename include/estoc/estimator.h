@@ -63,13 +63,13 @@ typedef struct est_vocab_info {
 
 /* Where the variables of a run that starts anew have their first values from. */
 typedef struct est_warm_start {
-    size_t            struct_size; /* filled by EST_WARM_START */
-    const char       *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
-    const char       *variables;   /* an extended regular expression, matched from the start of the name; NULL: ".*" */
-    bool              all;         /* all variables, slots too, but not the global step; false: trainable ones */
-    bool              only_vocabs; /* true: none but those in `vocabs`; without the two above */
-    const est_rename *renames;     /* new name, name in the checkpoint; copied */
-    int               n_renames;
+    size_t                struct_size; /* filled by EST_WARM_START */
+    const char           *path;        /* a checkpoint, a model directory or a SavedModel directory; required */
+    const char           *variables; /* an extended regular expression from the start of the name, "a|b"; NULL: ".*" */
+    bool                  all;       /* all variables, slots too, but not the global step; false: trainable ones */
+    bool                  only_vocabs; /* true: none but those in `vocabs`; without the two above */
+    const est_rename     *renames;     /* new name, name in the checkpoint; copied */
+    int                   n_renames;
     const est_vocab_info *vocabs; /* copied */
     int                   n_vocabs;
 } est_warm_start;

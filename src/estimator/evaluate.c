@@ -271,6 +271,11 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (from == NULL) est_estimator_say_untrained(estimator, options->checkpoint_path, "evaluate");
     status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
                                  &e.input);
+    if (status == EST_OK && options->steps == 0 && est_dataset_endless(e.input)) {
+        est_log_warn(
+            "the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will end "
+            "it: leave out the repeat in mode EST_EVAL, or set steps");
+    }
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
     if (status == EST_OK) status = run(&e, &metrics);
     if (status == EST_OK) status = publish(&e, metrics);

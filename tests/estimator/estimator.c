@@ -180,12 +180,20 @@ static void test_train_evaluate_predict(void **state)
     est_test_dir_remove(dir);
 }
 
+static est_status stop_now(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    est_loop_request_stop(loop, "enough");
+    return EST_OK;
+}
+
 /* From 20 steps on only every tenth part is told. */
 static void test_evaluation_lines(void **state)
 {
     char           dir[64];
     est_estimator *e;
     est_metrics   *metrics = NULL;
+    est_hook       stop    = { .after_run = stop_now };
 
     (void)state;
     est_test_dir(dir);
@@ -194,10 +202,19 @@ static void test_evaluation_lines(void **state)
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = endless_input, .steps = 25), &metrics), EST_OK);
     est_metrics_free(metrics);
     assert_false(was_said("Evaluation [1/25]"));
+    assert_false(was_said("for ever"));
     EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to evaluate.",
                  "info Calling model_fn.", "info Evaluation [2/25]", "info Evaluation [4/25]",
                  "info Evaluation [24/25]", "info Evaluation [25/25]",
                  "info Saving dict for global step 0: global_step = 0, loss = #, mae = #, rmse = #");
+    assert_int_equal(
+        est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = endless_input, .hooks = EST_HOOKS(&stop)), &metrics), EST_OK);
+    est_metrics_free(metrics);
+    EXPECT_LINES(
+        dir,
+        "warn the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will "
+        "end it: leave out the repeat in mode EST_EVAL, or set steps",
+        "info Calling model_fn.", "info Finished evaluation at #");
     predict(e, est_test_input);
     EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to predict.",
                  "info Calling model_fn.");
