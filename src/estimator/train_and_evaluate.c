@@ -209,12 +209,9 @@ static double throttle_secs(const est_eval_spec *eval)
 /* Evaluates what a run that was stopped in its last evaluation left: all steps are made and the end is not marked. */
 static est_status evaluate_rest(evaluator *e)
 {
-    int64_t saved;
-    bool    evaluated;
+    bool evaluated;
 
-    if (e->train->max_steps == 0 || is_done(e->estimator)) return EST_OK;
-    EST_TRY(est_estimator_saved_step(e->estimator, &saved));
-    return saved >= e->train->max_steps ? evaluate_and_export(e, true, &evaluated) : EST_OK;
+    return is_done(e->estimator) ? EST_OK : evaluate_and_export(e, true, &evaluated);
 }
 
 static est_status train_with(evaluator *e, est_saving_listeners listeners)
@@ -260,13 +257,18 @@ static est_status run_local(evaluator *e)
                                     .last_step = -1 };
     int                   n     = e->train->saving_listeners.n;
     est_saving_listener **listeners;
+    int64_t               saved;
     est_status            status;
 
     est_log_info("Running training and evaluation locally (non-distributed).");
     log_frequency(&e->estimator->config);
-    EST_TRY(check_eval_input(e));
     EST_TRY(est_estimator_make_dir(e->estimator));
-    EST_TRY(evaluate_rest(e));
+    EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+    if (e->train->max_steps > 0 && saved >= e->train->max_steps) { /* no step is left */
+        EST_TRY(evaluate_rest(e));
+    } else {
+        EST_TRY(check_eval_input(e));
+    }
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];

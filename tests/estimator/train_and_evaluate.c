@@ -560,6 +560,9 @@ static void test_eval_input_is_looked_at_first(void **state)
         EST_OK);
     assert_int_equal(p.made, 2);
     assert_true(p.pulled > 0);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = broken_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = broken_input), NULL),
+                     EST_OK); /* all steps are made: nothing is asked for */
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
