@@ -225,12 +225,13 @@ static est_hook *find_given(const training *t, bool (*is)(const est_hook *hook))
 static est_status add_saver(training *t)
 {
     const est_run_config *config = &t->estimator->config;
+    int64_t               steps  = config->save_checkpoints_steps > 0 ? config->save_checkpoints_steps : 0;
+    double                secs   = config->save_checkpoints_secs > 0 ? config->save_checkpoints_secs : 0; /* not EST_OFF */
     est_hook             *hook   = find_given(t, est_is_checkpoint_saver);
 
-    if (hook == NULL && (config->save_checkpoints_steps > 0 || config->save_checkpoints_secs > 0)) {
-        hook = est_checkpoint_saver_hook(
-            NULL, EST_CHECKPOINT_SAVER(.steps = config->save_checkpoints_steps, .secs = config->save_checkpoints_secs,
-                                       .saver = t->saver, .no_graph_def = config->no_graph_def));
+    if (hook == NULL && (steps > 0 || secs > 0)) {
+        hook = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = steps, .secs = secs, .saver = t->saver,
+                                                                    .no_graph_def = config->no_graph_def));
         EST_TRY(add_own(t, hook));
     }
     if (t->options->saving_listeners.n == 0) return EST_OK;
