@@ -226,8 +226,8 @@ static est_status add_saver(training *t)
 {
     const est_run_config *config = &t->estimator->config;
     int64_t               steps  = config->save_checkpoints_steps > 0 ? config->save_checkpoints_steps : 0;
-    double                secs   = config->save_checkpoints_secs > 0 ? config->save_checkpoints_secs : 0; /* not EST_OFF */
-    est_hook             *hook   = find_given(t, est_is_checkpoint_saver);
+    double    secs = config->save_checkpoints_secs > 0 ? config->save_checkpoints_secs : 0; /* not EST_OFF */
+    est_hook *hook = find_given(t, est_is_checkpoint_saver);
 
     if (hook == NULL && (steps > 0 || secs > 0)) {
         hook = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = steps, .secs = secs, .saver = t->saver,
