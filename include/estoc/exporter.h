@@ -51,17 +51,50 @@ EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimato
 
 /* --- exporters ------------------------------------------------------------------------------------------------------- */
 
+/* Who decides after an evaluation whether to export. One of your own is a struct that has this one in it, found again by
+ * EST_CONTAINER_OF:
+ *
+ *     static est_status after_a_good_one(est_exporter *exporter, est_estimator *estimator, const char *export_path,
+ *                                        const char *checkpoint_path, const est_metrics *metrics,
+ *                                        bool is_the_final_export, char path[EST_CHECKPOINT_PATH_MAX])
+ *     {
+ *         if (est_metrics_get(metrics, "accuracy") < 0.9) return EST_OK;
+ *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path), path);
+ *     }
+ *
+ * `path` is empty when it is called, and gets the directory of the export if there is one. */
+struct est_exporter {
+    const char *name; /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
+    est_status (*export_model)(est_exporter *exporter, est_estimator *estimator, const char *export_path,
+                               const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                               char path[EST_CHECKPOINT_PATH_MAX]);
+    void (*free)(est_exporter *exporter); /* NULL: nothing to free */
+};
+
+/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the export_path. `path` gets the
+ * directory of the export, "" when there is none; NULL: not wanted. */
+EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
+                                                      const char *export_path, const char *checkpoint_path,
+                                                      const est_metrics *metrics, bool is_the_final_export,
+                                                      char path[EST_CHECKPOINT_PATH_MAX]);
+
+/* Its name, borrowed until it is freed. */
+EST_API const char *est_exporter_name(const est_exporter *exporter);
+EST_API void        est_exporter_free(est_exporter *exporter); /* NULL is fine */
+
 /* current is better than best. */
 typedef bool (*est_compare_fn)(void *user, const est_metrics *best, const est_metrics *current);
 
 /* What Latest, Final and Best need to know. */
 typedef struct est_exporter_options {
-    size_t             struct_size;     /* filled by EST_EXPORTER */
-    est_export_options saved_model;     /* checkpoint_path and struct_size are not looked at; copied */
-    int                exports_to_keep; /* 0: 5; EST_OFF: all; those with names of 10 digits count */
-    est_compare_fn     compare;         /* best: NULL: a smaller "loss" */
-    void              *compare_user;
-    const char *event_file_pattern; /* best: where earlier results are; NULL: "eval/" "*.tfevents.*"; "": nowhere */
+    size_t             struct_size; /* filled by EST_EXPORTER */
+    est_export_options saved_model; /* checkpoint_path and struct_size are not looked at; copied */
+
+    /* 0: 5; EST_OFF: all. The newest count by name, of those with names of 10 digits; the one just made always stays. */
+    int            exports_to_keep;
+    est_compare_fn compare; /* best: NULL: a smaller "loss" */
+    void          *compare_user;
+    const char    *event_file_pattern; /* best: where earlier results are; NULL: "eval/" "*.tfevents.*"; "": nowhere */
 } est_exporter_options;
 #define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
 
@@ -70,17 +103,6 @@ typedef struct est_exporter_options {
 EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
-EST_API void          est_exporter_free(est_exporter *exporter); /* NULL is fine */
-
-/* Its name, borrowed until it is freed. */
-EST_API const char *est_exporter_name(const est_exporter *exporter);
-
-/* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the export_path. `path` gets the
- * directory of the export, "" when there is none; NULL: not wanted. */
-EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
-                                                      const char *export_path, const char *checkpoint_path,
-                                                      const est_metrics *metrics, bool is_the_final_export,
-                                                      char path[EST_CHECKPOINT_PATH_MAX]);
 
 #ifdef __cplusplus
 }

@@ -20,12 +20,10 @@
 #define PATTERN_DEFAULT "eval/*.tfevents.*"
 #define VERSION_DIGITS  10 /* of the seconds since 1970 from 2001 to 2286 */
 
-typedef enum exporter_kind { KIND_LATEST = 0, KIND_FINAL, KIND_BEST } exporter_kind;
-
-struct est_exporter {
-    exporter_kind      kind;
+/* An exporter of the library. */
+typedef struct made {
+    est_exporter       exporter; /* what others see */
     est_arena         *arena;
-    const char        *name;
     est_export_options saved_model; /* lists in the arena, default values owned */
     int                n_specs;     /* whose default values were copied */
     int                keep;        /* 0: all */
@@ -36,7 +34,7 @@ struct est_exporter {
     char        *model_dir; /* whose event files were read; NULL: none yet */
     est_metrics *best;      /* NULL: none is known */
     bool         exported;  /* by this object */
-};
+} made;
 
 static est_status no_memory(void)
 {
@@ -45,13 +43,13 @@ static est_status no_memory(void)
 
 /* --- making one ------------------------------------------------------------------------------------------------------ */
 
-static est_status copy_text(est_exporter *x, const char *text, const char **out)
+static est_status copy_text(made *x, const char *text, const char **out)
 {
     *out = est_arena_strdup(x->arena, text != NULL ? text : "");
     return *out != NULL ? EST_OK : no_memory();
 }
 
-static est_status copy_specs(est_exporter *x, est_serving_input *input)
+static est_status copy_specs(made *x, est_serving_input *input)
 {
     est_feature_spec *specs = est_arena_alloc(x->arena, (size_t)input->n_parse * sizeof *specs);
 
@@ -74,7 +72,7 @@ static est_status copy_specs(est_exporter *x, est_serving_input *input)
     return EST_OK;
 }
 
-static est_status copy_raw(est_exporter *x, est_serving_input *input)
+static est_status copy_raw(made *x, est_serving_input *input)
 {
     est_component *raw = est_arena_alloc(x->arena, (size_t)input->n_raw * sizeof *raw);
 
@@ -87,7 +85,7 @@ static est_status copy_raw(est_exporter *x, est_serving_input *input)
     return EST_OK;
 }
 
-static est_status copy_saved_model(est_exporter *x, const est_export_options *given)
+static est_status copy_saved_model(made *x, const est_export_options *given)
 {
     est_serving_input input = given->input;
     const char      **extra = est_arena_alloc(x->arena, (2 * (size_t)given->n_assets_extra + 1) * sizeof *extra);
@@ -127,7 +125,7 @@ static est_status check_options(const char *name, const est_exporter_options *o)
     return EST_OK;
 }
 
-static est_status fill(est_exporter *x, const char *name, const est_exporter_options *given)
+static est_status fill(made *x, const char *name, const est_exporter_options *given)
 {
     est_exporter_options o;
 
@@ -138,43 +136,15 @@ static est_status fill(est_exporter *x, const char *name, const est_exporter_opt
     x->keep         = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
     x->compare      = o.compare;
     x->compare_user = o.compare_user;
-    EST_TRY(copy_text(x, name, &x->name));
+    EST_TRY(copy_text(x, name, &x->exporter.name));
     EST_TRY(copy_text(x, o.event_file_pattern != NULL ? o.event_file_pattern : PATTERN_DEFAULT, &x->pattern));
     return copy_saved_model(x, &o.saved_model);
 }
 
-static est_exporter *create(exporter_kind kind, const char *name, const est_exporter_options *options)
+static void free_made(est_exporter *exporter)
 {
-    est_exporter *x = est_zalloc(sizeof *x);
+    made *x = EST_CONTAINER_OF(exporter, made, exporter);
 
-    if (x == NULL) {
-        (void)no_memory();
-        return NULL;
-    }
-    x->kind = kind;
-    if (fill(x, name, options) == EST_OK) return x;
-    est_exporter_free(x);
-    return NULL;
-}
-
-est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options)
-{
-    return create(KIND_LATEST, name, options);
-}
-
-est_exporter *est_final_exporter(const char *name, const est_exporter_options *options)
-{
-    return create(KIND_FINAL, name, options);
-}
-
-est_exporter *est_best_exporter(const char *name, const est_exporter_options *options)
-{
-    return create(KIND_BEST, name != NULL ? name : "best_exporter", options);
-}
-
-void est_exporter_free(est_exporter *x)
-{
-    if (x == NULL) return;
     for (int i = 0; i < x->n_specs; i++) {
         est_tensor_free((est_tensor *)(uintptr_t)x->saved_model.input.parse[i].default_value);
     }
@@ -184,9 +154,22 @@ void est_exporter_free(est_exporter *x)
     est_free(x);
 }
 
-const char *est_exporter_name(const est_exporter *exporter)
+typedef est_status (*export_fn)(est_exporter *exporter, est_estimator *estimator, const char *export_path,
+                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                                char path[EST_CHECKPOINT_PATH_MAX]);
+
+static est_exporter *create(export_fn export_model, const char *name, const est_exporter_options *options)
 {
-    return exporter->name;
+    made *x = est_zalloc(sizeof *x);
+
+    if (x == NULL) {
+        (void)no_memory();
+        return NULL;
+    }
+    x->exporter = (est_exporter){ .export_model = export_model, .free = free_made };
+    if (fill(x, name, options) == EST_OK) return &x->exporter;
+    free_made(&x->exporter);
+    return NULL;
 }
 
 /* --- garbage collection ---------------------------------------------------------------------------------------------- */
@@ -198,8 +181,9 @@ static int is_version(const struct dirent *entry)
     return n == VERSION_DIGITS && entry->d_name[n] == '\0';
 }
 
-/* Removes all but the newest. One that cannot be removed is no reason to fail a training. */
-static est_status collect_garbage(const est_exporter *x, const char *base)
+/* Removes all but the newest by name, and never `made_now`: after the clock was set back its number is not the largest. One
+ * that cannot be removed is no reason to fail a training. */
+static est_status collect_garbage(const made *x, const char *base, const char *made_now)
 {
     struct dirent **entries = NULL;
     int             n       = x->keep > 0 ? scandir(base, &entries, is_version, alphasort) : 0;
@@ -212,8 +196,8 @@ static est_status collect_garbage(const est_exporter *x, const char *base)
         est_strbuf_printf(&path, "%s/%s", base, entries[i]->d_name);
         free(entries[i]); /* the C library's */
         if (status == EST_OK) status = est_strbuf_status(&path);
-        if (status == EST_OK && i < n - x->keep && est_dir_exists(est_strbuf_text(&path)) &&
-            est_dir_remove(est_strbuf_text(&path)) != EST_OK) {
+        if (status == EST_OK && i < n - x->keep && strcmp(est_strbuf_text(&path), made_now) != 0 &&
+            est_dir_exists(est_strbuf_text(&path)) && est_dir_remove(est_strbuf_text(&path)) != EST_OK) {
             est_log_warn("Can not delete %s recursively: %s", est_strbuf_text(&path), est_error_message());
         }
         est_strbuf_clear(&path);
@@ -224,7 +208,7 @@ static est_status collect_garbage(const est_exporter *x, const char *base)
 
 /* --- best ------------------------------------------------------------------------------------------------------------ */
 
-static est_status is_better(const est_exporter *x, const est_metrics *best, const est_metrics *current, bool *out)
+static est_status is_better(const made *x, const est_metrics *best, const est_metrics *current, bool *out)
 {
     double before = est_metrics_get(best, "loss"), now = est_metrics_get(current, "loss");
 
@@ -285,7 +269,7 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
-static est_status best_of(const est_exporter *x, const est_eval_results *results, est_metrics **out)
+static est_status best_of(const made *x, const est_eval_results *results, est_metrics **out)
 {
     est_metrics *best = NULL;
 
@@ -308,7 +292,7 @@ static est_status best_of(const est_exporter *x, const est_eval_results *results
 }
 
 /* The best of the evaluations that an earlier run left; NULL: there are none. */
-static est_status load_best(est_exporter *x, const char *model_dir)
+static est_status load_best(made *x, const char *model_dir)
 {
     est_eval_results results = { 0 };
     est_strbuf       pattern = { 0 };
@@ -336,7 +320,7 @@ static est_status load_best(est_exporter *x, const char *model_dir)
 
 /* Whether an evaluation is to be followed by an export. The first of an object is, even when it is worse than what an
  * earlier run had: TensorFlow has it so, and the directory of a new run would stay empty otherwise. */
-static est_status wants_best(est_exporter *x, const est_estimator *estimator, const est_metrics *metrics, bool *out)
+static est_status wants_best(made *x, const est_estimator *estimator, const est_metrics *metrics, bool *out)
 {
     const char *model_dir = est_estimator_model_dir(estimator);
 
@@ -350,8 +334,8 @@ static est_status wants_best(est_exporter *x, const est_estimator *estimator, co
 
 /* --- exporting ------------------------------------------------------------------------------------------------------- */
 
-static est_status export_now(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
-                             char *path)
+static est_status export_now(made *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
+                             char path[EST_CHECKPOINT_PATH_MAX])
 {
     est_export_options options = x->saved_model;
 
@@ -359,14 +343,41 @@ static est_status export_now(est_exporter *x, est_estimator *estimator, const ch
     return est_export_saved_model(estimator, base, &options, path);
 }
 
-static est_status export_best(est_exporter *x, est_estimator *estimator, const char *base, const char *checkpoint_path,
-                              const est_metrics *metrics, char *path)
+static est_status export_latest(est_exporter *exporter, est_estimator *estimator, const char *base,
+                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                                char path[EST_CHECKPOINT_PATH_MAX])
 {
+    made *x = EST_CONTAINER_OF(exporter, made, exporter);
+
+    (void)metrics;
+    (void)is_the_final_export;
+    EST_TRY(export_now(x, estimator, base, checkpoint_path, path));
+    return collect_garbage(x, base, path);
+}
+
+static est_status export_final(est_exporter *exporter, est_estimator *estimator, const char *base,
+                               const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                               char path[EST_CHECKPOINT_PATH_MAX])
+{
+    (void)metrics;
+    if (!is_the_final_export) return EST_OK;
+    est_log_info("Performing the final export in the end of training.");
+    return export_now(EST_CONTAINER_OF(exporter, made, exporter), estimator, base, checkpoint_path, path);
+}
+
+static est_status export_best(est_exporter *exporter, est_estimator *estimator, const char *base,
+                              const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                              char path[EST_CHECKPOINT_PATH_MAX])
+{
+    made        *x      = EST_CONTAINER_OF(exporter, made, exporter);
     est_metrics *best   = NULL;
     bool         wanted = false;
     est_status   status;
 
-    if (metrics == NULL) return est_fail(EST_INVALID_ARGUMENT, "exporter %s: there are no metrics to compare", x->name);
+    (void)is_the_final_export;
+    if (metrics == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "exporter %s: there are no metrics to compare", exporter->name);
+    }
     EST_TRY(wants_best(x, estimator, metrics, &wanted));
     if (!wanted) return EST_OK;
     est_log_info("Performing best model export.");
@@ -379,23 +390,44 @@ static est_status export_best(est_exporter *x, est_estimator *estimator, const c
     est_metrics_free(x->best);
     x->best     = best;
     x->exported = true;
-    return collect_garbage(x, base);
+    return collect_garbage(x, base, path);
 }
 
-est_status est_exporter_export(est_exporter *x, est_estimator *estimator, const char *export_path,
+/* --- what others call ------------------------------------------------------------------------------------------------ */
+
+est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(export_latest, name, options);
+}
+
+est_exporter *est_final_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(export_final, name, options);
+}
+
+est_exporter *est_best_exporter(const char *name, const est_exporter_options *options)
+{
+    return create(export_best, name != NULL ? name : "best_exporter", options);
+}
+
+void est_exporter_free(est_exporter *exporter)
+{
+    if (exporter != NULL && exporter->free != NULL) exporter->free(exporter);
+}
+
+const char *est_exporter_name(const est_exporter *exporter)
+{
+    return exporter->name;
+}
+
+est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator, const char *export_path,
                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
                                char path[EST_CHECKPOINT_PATH_MAX])
 {
-    if (path != NULL) path[0] = '\0';
-    switch (x->kind) {
-    case KIND_LATEST:
-        EST_TRY(export_now(x, estimator, export_path, checkpoint_path, path));
-        return collect_garbage(x, export_path);
-    case KIND_FINAL:
-        if (!is_the_final_export) return EST_OK;
-        est_log_info("Performing the final export in the end of training.");
-        return export_now(x, estimator, export_path, checkpoint_path, path);
-    case KIND_BEST: return export_best(x, estimator, export_path, checkpoint_path, metrics, path);
-    }
+    char written[EST_CHECKPOINT_PATH_MAX] = "";
+
+    EST_TRY(exporter->export_model(exporter, estimator, export_path, checkpoint_path, metrics, is_the_final_export,
+                                   written));
+    if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", written);
     return EST_OK;
 }

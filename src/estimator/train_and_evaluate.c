@@ -345,6 +345,10 @@ static est_status check_exporters(est_exporters exporters)
 {
     for (int i = 0; i < exporters.n; i++) {
         if (exporters.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d is NULL", i);
+        if (exporters.data[i]->name == NULL || exporters.data[i]->export_model == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d has no %s", i,
+                            exporters.data[i]->name == NULL ? "name" : "export_model");
+        }
         for (int j = 0; j < i; j++) {
             const char *name = est_exporter_name(exporters.data[i]);
 

@@ -53,12 +53,16 @@ static est_metrics *metrics_with(const char *name, double value)
     return metrics;
 }
 
-/* Exports with that loss; a second passes. */
+/* Exports with that loss; a second passes. What was said to be written is there. */
 static void after(fixture *f, est_exporter *exporter, double loss, bool final)
 {
     est_metrics *metrics = metrics_with("loss", loss);
+    char         path[EST_CHECKPOINT_PATH_MAX], before[1024];
 
-    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, final, NULL));
+    shop_list(f->base, before);
+    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, final, path));
+    assert_int_equal(strcmp(shop_list(f->base, f->list), before) != 0, path[0] != '\0');
+    if (path[0] != '\0') assert_true(est_dir_exists(path));
     est_manual_clock_advance(&f->clock, EST_NS_PER_SEC);
     est_metrics_free(metrics);
 }
@@ -125,6 +129,64 @@ static void final_exports_at_the_end(void **state)
     after(&f, exporter, 2, true);
     assert_string_equal(shop_list(f.base, f.list), "1700000001 ");
     tear_down(&f, exporter);
+}
+
+/* The clock is set back: nothing is overwritten, and the new export is not taken for the oldest at once. */
+static void a_clock_that_was_set_back(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_latest_exporter("it", OPTIONS(.exports_to_keep = 2));
+    assert_non_null(exporter);
+    for (int i = 0; i < 3; i++) after(&f, exporter, 1, false);
+    est_manual_clock_init(&f.clock, EST_NS_PER_SEC, INT64_C(1650000000) * EST_NS_PER_SEC);
+    after(&f, exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "1650000000 1700000001 1700000002 ");
+    tear_down(&f, exporter);
+}
+
+/* --- an exporter of one's own ---------------------------------------------------------------------------------------- */
+
+typedef struct every_other {
+    est_exporter exporter;
+    int          n_called, n_freed;
+} every_other;
+
+static est_status export_every_other(est_exporter *exporter, est_estimator *estimator, const char *export_path,
+                                     const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
+                                     char path[EST_CHECKPOINT_PATH_MAX])
+{
+    every_other *x = EST_CONTAINER_OF(exporter, every_other, exporter);
+
+    (void)is_the_final_export;
+    assert_string_equal(path, "");
+    assert_true(est_metrics_global_step(metrics) == 3);
+    if (x->n_called++ % 2 == 0) return EST_OK;
+    return est_export_saved_model(
+        estimator, export_path,
+        EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }, .checkpoint_path = checkpoint_path), path);
+}
+
+static void free_every_other(est_exporter *exporter)
+{
+    EST_CONTAINER_OF(exporter, every_other, exporter)->n_freed++;
+}
+
+static void one_of_your_own(void **state)
+{
+    every_other x = { .exporter = { .name = "it", .export_model = export_every_other, .free = free_every_other } };
+    fixture     f;
+
+    (void)state;
+    set_up(&f);
+    for (int i = 0; i < 4; i++) after(&f, &x.exporter, 1, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000001 1700000003 ");
+    assert_string_equal(est_exporter_name(&x.exporter), "it");
+    tear_down(&f, &x.exporter);
+    assert_int_equal(x.n_freed, 1);
 }
 
 /* --- best ------------------------------------------------------------------------------------------------------------ */
@@ -296,6 +358,8 @@ int main(void)
         cmocka_unit_test(latest_exports_always_and_keeps_some),
         cmocka_unit_test(how_many_are_kept),
         cmocka_unit_test(final_exports_at_the_end),
+        cmocka_unit_test(a_clock_that_was_set_back),
+        cmocka_unit_test(one_of_your_own),
         cmocka_unit_test(best_exports_what_is_better),
         cmocka_unit_test(best_after_a_restart),
         cmocka_unit_test(best_reads_event_files),

@@ -294,7 +294,8 @@ static int exports(const char *dir, const char *name)
     return n;
 }
 
-/* The last step is evaluated when it is saved, before anyone knows that the input ends there. */
+/* The last step is evaluated when it is saved, before anyone knows that the input ends there. The final exporter is asked
+ * again then; one that has exported this checkpoint already is not. */
 static void test_final_export_after_the_end_of_input(void **state)
 {
     char                dir[64];
@@ -302,20 +303,25 @@ static void test_final_export_after_the_end_of_input(void **state)
     const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
     est_exporter       *final  = est_final_exporter("final",
                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_exporter       *latest = est_latest_exporter("latest",
+                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_estimator      *e;
 
     (void)state;
     assert_non_null(final);
+    assert_non_null(latest);
     est_test_dir(dir);
     e = make(dir, 8, "{}");
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes),
                                             EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF,
-                                                          .exporters = EST_EXPORTERS(final)),
+                                                          .exporters = EST_EXPORTERS(final, latest)),
                                             NULL),
                      EST_OK);
     assert_steps(dir, (int64_t[]){ 8, 16 }, 2);
     assert_int_equal(exports(dir, "final"), 1);
+    assert_int_equal(exports(dir, "latest"), 2); /* one a checkpoint */
     est_exporter_free(final);
+    est_exporter_free(latest);
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -587,6 +593,7 @@ static void test_refused(void **state)
     est_exporter *one = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_exporter *two = est_final_exporter("one", EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
     est_exporter *const same[] = { one, two }, *const none[] = { NULL };
+    est_exporter *const empty[] = { &(est_exporter){ .name = "empty" } };
     est_hook nothing = { 0 }, *const no_hook[] = { NULL };
     est_saving_listener *const no_listener[] = { NULL };
     const est_train_spec      *train         = EST_TRAIN_SPEC(.input_fn = est_test_input);
@@ -603,6 +610,7 @@ static void test_refused(void **state)
         { EVAL_SPEC(.start_delay_secs = INFINITY), "eval spec: start_delay_secs is inf" WRITE_SECS("120") },
         { EVAL_SPEC(.hooks = { no_hook, 1 }), "eval spec: hook 0 is NULL" },
         { EVAL_SPEC(.exporters = { none, 1 }), "eval spec: exporter 0 is NULL" },
+        { EVAL_SPEC(.exporters = { empty, 1 }), "eval spec: exporter 0 has no export_model" },
         { EVAL_SPEC(.exporters = { same, 2 }),
           "eval spec: two exporters are called one; give each a name of its own, as its directory has" },
     };
