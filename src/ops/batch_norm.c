@@ -64,7 +64,7 @@ static est_status batch_norm_infer(est_infer *c)
     c->out[0] = EST_SHAPE(est_infer_dim(&c->in[0], 0), est_infer_dim(&c->in[0], 1), est_infer_dim(&c->in[0], 2),
                           channels);
     for (int i = 1; i <= 4; i++) c->out[i] = EST_SHAPE(channels);
-    c->out[5] = EST_SHAPE_SCALAR;
+    c->out[5] = EST_SHAPE(0); /* other devices keep something there, the CPU does not */
     return EST_OK;
 }
 
@@ -240,7 +240,6 @@ static est_status batch_norm_cpu(est_call *c)
     double          epsilon = c->param[EPSILON].f;
     affine f = { .channels = channels, .x = x->data, .out = c->out[0].data, .w = work_at(c->scratch, channels) };
 
-    put(&c->out[5], 0, 0);
     if (c->param[TRAINING].i != 0) {
         batch_statistics(c, &f.w, rows, channels);
     } else {

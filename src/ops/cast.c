@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cast: every numeric dtype and bool to every other. Floats to integers drop the fraction (out of range is undefined,
- * as in C); to bool means x != 0. */
+ * as in C), but to uint8 they are cut to 0 .. 255, as in TensorFlow: there also NaN and what no int32 holds give 0. Integers
+ * to uint8 keep the low byte; to bool means x != 0. */
 #include <string.h>
 
 #include "kernels/parallel.h"
@@ -38,18 +39,19 @@ static void cast_grad(est_grad *g)
             y[i]         = (TO)(expr);                                                                                 \
         }                                                                                                              \
     }
-#define CASTS_FROM(FROM)                                                                                               \
+#define FLOAT_TO_U8(x) ((x) >= 2147483648.0 || !((x) > 0) ? 0 : (x) > 255 ? 255 : (x))
+#define CASTS_FROM(FROM, to_u8)                                                                                        \
     CAST_LOOP(FROM, float, x)                                                                                          \
     CAST_LOOP(FROM, double, x)                                                                                         \
     CAST_LOOP(FROM, int32_t, x)                                                                                        \
     CAST_LOOP(FROM, int64_t, x)                                                                                        \
-    CAST_LOOP(FROM, uint8_t, (int32_t)x) /* the low byte, also of a negative number */                                 \
+    CAST_LOOP(FROM, uint8_t, to_u8)                                                                                    \
     CAST_LOOP(FROM, bool, x != 0)
-CASTS_FROM(float)
-CASTS_FROM(double)
-CASTS_FROM(int32_t)
-CASTS_FROM(int64_t)
-CASTS_FROM(uint8_t)
+CASTS_FROM(float, FLOAT_TO_U8(x))
+CASTS_FROM(double, FLOAT_TO_U8(x))
+CASTS_FROM(int32_t, x)
+CASTS_FROM(int64_t, x)
+CASTS_FROM(uint8_t, x)
 
 #define DTYPES 6
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tile: the tensor repeated multiples[i] times along axis i. TileGrad adds the copies up again.
+ * Tile: the tensor repeated multiples[i] times along axis i. EstTileGrad adds the copies up again: TensorFlow has an op
+ * TileGrad, too, but it is another one.
  *
  * As a copy, every axis of the result is a pair [repeat, position] of which the first does not move the source. */
 #include <inttypes.h>
@@ -95,7 +96,7 @@ est_node est_tile(est_node x, est_i64s multiples)
     return est_build2(&est_op_tile, x, est_const_ints(x.graph, EST_I32, multiples), EST_NO_ATTRS);
 }
 
-/* --- TileGrad -------------------------------------------------------------------------------------------------- */
+/* --- EstTileGrad ----------------------------------------------------------------------------------------------- */
 
 /* A tile of 0 copies has lost its shape; its gradient is not computed. */
 static est_status tile_grad_infer(est_infer *c)
@@ -176,11 +177,41 @@ static est_status tile_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* A sum over the first of each pair [copy, position] that an axis is cut into, as far as there are several copies. One
+ * dimension of the Reshape may be unknown. */
+static void tile_grad_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    const est_value *multiples = est_node_value(in[1]);
+    const est_shape *shape     = est_node_shape(in[0]);
+    int64_t          pairs[2 * EST_RANK_MAX], copies[EST_RANK_MAX];
+    int              n = 0, n_copies = 0, n_unknown = 0;
+
+    (void)node;
+    (void)graph;
+    if (shape->rank < 0 || multiples == NULL || multiples->n != shape->rank) return;
+    for (int i = 0; i < shape->rank; i++) {
+        int64_t multiple = multiples->v[i];
+
+        if (multiple == EST_VALUE_UNKNOWN || multiple == 0) return;
+        if (multiple > 1) {
+            copies[n_copies++] = n;
+            pairs[n++]         = multiple;
+        }
+        pairs[n++] = shape->dim[i] < 0 ? -1 : shape->dim[i] / multiple;
+        n_unknown += shape->dim[i] < 0;
+    }
+    if (n > EST_RANK_MAX || n_unknown > 1) return;
+    out[0] = n_copies == 0
+                 ? est_identity(in[0])
+                 : est_reduce_sum(est_reshape(in[0], (est_i64s){ pairs, n }), (est_i64s){ copies, n_copies }, false);
+}
+
 const est_op est_op_tile_grad = {
-    .name      = "TileGrad",
+    .name      = "EstTileGrad",
     .signature = "input: T, multiples: Tmultiples -> output: T; T: {float32, float64, int32, int64}; "
                  "Tmultiples: {int32, int64} = int32",
     .infer     = tile_grad_infer,
     .grad      = tile_grad_grad,
     .cpu       = EST_KERNELS({ .run = tile_grad_cpu }),
+    .lower     = tile_grad_lower,
 };

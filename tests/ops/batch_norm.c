@@ -13,7 +13,6 @@ static void batch_norm_ref(est_ref *r)
     double  f        = est_node_float(r->node, "exponential_avg_factor");
     bool    training = est_node_bool(r->node, "is_training");
 
-    r->out[5][0] = 0;
     for (int64_t c = 0; c < n_c; c++) {
         double mean = training ? 0 : r->in[3][c], variance = training ? 0 : r->in[4][c];
 

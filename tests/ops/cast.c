@@ -11,13 +11,15 @@
 
 static void cast_ref(est_ref *r)
 {
-    est_dtype to = est_node_type(r->node, "DstT");
+    est_dtype from = est_node_type(r->node, "SrcT"), to = est_node_type(r->node, "DstT");
+    bool      cut = from == EST_F32 || from == EST_F64;
 
     for (int64_t i = 0; i < est_shape_count(&r->out_shape[0]); i++) {
         double x     = r->in[0][i];
         r->out[0][i] = to == EST_BOOL                   ? x != 0
                        : to == EST_F32 || to == EST_F64 ? x
-                       : to == EST_U8                   ? (double)(uint8_t)(int64_t)x
+                       : to == EST_U8 && cut            ? x >= 2147483648.0 ? 0 : fmin(fmax(trunc(x), 0), 255)
+                                  : to == EST_U8 ? (double)(uint8_t)(int64_t)x
                                                         : trunc(x);
     }
 }
@@ -43,6 +45,7 @@ static const est_op_case cases[] = {
     FROM(EST_BOOL, 0, 1),
     { "Cast", { IN(300, 401) }, .lo = -9, .hi = 9, TO(EST_I32) },
     { "Cast", { IN(0, 4) }, TO(EST_I32) },
+    { "Cast", { IN(37) }, .lo = -9e9, .hi = 9e9, TO(EST_U8) }, /* half of them more than an int32 holds */
     { "Cast",
       { IN(6) },
       .attrs = ONE_ATTR(.name = "DstT", .kind = EST_ATTR_TYPE, .type = EST_F64),

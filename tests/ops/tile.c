@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 — Tile and TileGrad. */
+/* SPDX-License-Identifier: Apache-2.0 — Tile and EstTileGrad. */
 #include "support/coords.h"
 #include "support/graph_test.h"
 #include "support/op_check.h"
@@ -41,12 +41,14 @@ static const est_op_case cases[] = {
     { "Tile", { IN(3, 1), INTS(1, 200) }, .dtype = EST_I64, .ref = tile_ref },
     { "Tile", { IN(2, 3), INTS(2) }, REFUSED, .says = "multiples of shape [1]" },
     { "Tile", { IN(2, 3), INTS(2, -1) }, REFUSED, .says = "-1" },
-    { "TileGrad", { IN(4, 6), INTS(2, 2) }, .tol = 1e-6, .ref = tile_grad_ref },
-    { "TileGrad", { IN(4, 6), INTS(1, 3) }, .tol = 1e-6, .ref = tile_grad_ref },
-    { "TileGrad", { IN(6, 5, 4), INTS(3, 1, 2) }, .tol = 1e-6, .ref = tile_grad_ref },
-    { "TileGrad", { IN(300, 70), INTS(3, 7) }, .tol = 1e-5, .ref = tile_grad_ref },
-    { "TileGrad", { IN(6), INTS(2) }, .dtype = EST_I32, .lo = -9, .hi = 9, .ref = tile_grad_ref },
-    { "TileGrad", { IN(5), INTS(2) }, REFUSED, .says = "5" },
+    { "EstTileGrad", { IN(4, 6), INTS(2, 2) }, .tol = 1e-6, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(4, 6), INTS(1, 3) }, .tol = 1e-6, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(6, 5, 4), INTS(3, 1, 2) }, .tol = 1e-6, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(4, 6), INTS(1, 1) }, .tol = 1e-6, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(2, 0), INTS(2, 2) }, .tol = 1e-6, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(300, 70), INTS(3, 7) }, .tol = 1e-5, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(6), INTS(2) }, .dtype = EST_I32, .lo = -9, .hi = 9, .ref = tile_grad_ref },
+    { "EstTileGrad", { IN(5), INTS(2) }, REFUSED, .says = "5" },
 };
 
 static void test_string_tensors(void)
