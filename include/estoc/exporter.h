@@ -5,8 +5,11 @@
  * An export is a directory <base>/<seconds since 1970> with saved_model.pb, variables/ and assets/, as TensorFlow Serving
  * and tf.saved_model.load read it. It appears under its name only when it is complete and was checked: the exported graph
  * is read back, run by this library on rows, and must give the model's own numbers. The rows are some of the batch that
- * the estimator trained or evaluated with last; features that had none, and estimators that did neither, get made up ones. A
- * model that takes none of these goes out unchecked, with a warning.
+ * the estimator trained or evaluated with last; a model that refuses them is not exported. Features that had none, and
+ * estimators that did neither, get made up ones. A model that takes none of these goes out unchecked, with a warning. Outputs
+ * that depend on random numbers are run, but not compared, with a line in the log.
+ *
+ * A process that is killed leaves a directory temp-<seconds>-estoc, which no server looks at and the next export removes.
  *
  * Threading: one thread at a time. */
 #ifndef ESTOC_EXPORTER_H
@@ -18,24 +21,38 @@
 extern "C" {
 #endif
 
-/* What a served model is fed. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
- * placeholder a feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training. */
+/* Tensors that requests may feed in place of a receiver's own: features as model_fn sees them, behind the parsing. The
+ * signatures that take them are called "<name>:<key>". */
+typedef struct est_receiver_alternative {
+    const char        *name;
+    const char *const *features; /* [n_features], with their "<feature>/splits" or "/lengths"; NULL: all */
+    int                n_features;
+} est_receiver_alternative;
+
+/* What an exported model is fed. Parsing: one string vector "examples" of serialized tf.train.Examples. Raw: one
+ * placeholder a feature, and "<name>/splits" for a ragged one. model_fn finds the features as in training; a graph to
+ * train or to evaluate with is fed its labels in the same way, among the features. */
 typedef struct est_serving_input {
     const est_feature_spec *parse; /* [n_parse]: a parsing receiver; NULL: raw */
     int                     n_parse;
     const est_component    *raw; /* [n_raw]; shapes without the batch, which comes first */
     int                     n_raw;
     int64_t                 batch; /* 0: any */
+
+    const est_receiver_alternative *alternatives; /* [n_alternatives] */
+    int                             n_alternatives;
 } est_serving_input;
 
-/* How to export. */
+/* How to export. An export has a graph for every input that is given, one at least: to serve, to train, to evaluate. */
 typedef struct est_export_options {
-    size_t             struct_size; /* filled by EST_EXPORT */
-    est_serving_input  input;
+    size_t             struct_size;     /* filled by EST_EXPORT */
+    est_serving_input  input;           /* tag "serve" */
     const char        *checkpoint_path; /* NULL: the latest */
     bool               as_text;         /* saved_model.pbtxt in place of .pb */
     const char *const *assets_extra;    /* pairs: name under assets.extra/, file to copy */
     int                n_assets_extra;  /* pairs */
+    est_serving_input  train_input; /* tag "train"; the operation to run is in the collection saved_model_train_op */
+    est_serving_input  eval_input;  /* tag "eval" */
 } est_export_options;
 #define EST_EXPORT(...) (&(const est_export_options){ .struct_size = sizeof(est_export_options), __VA_ARGS__ })
 
@@ -43,8 +60,13 @@ typedef struct est_export_options {
  * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none. A failure leaves the
  * exports that are there as they were; EST_DATA_LOSS: the check found that the export answers otherwise than the model.
  *
- * Signatures: what model_fn gave by est_model_export_..., else all predictions as "serving_default". Those that classify
- * and regress need a parsing receiver (or one raw string) and are left out with any other, with a line in the log. */
+ * Signatures to serve: what model_fn gave by est_model_export_..., else all predictions as "serving_default". Those that
+ * classify and regress need a parsing receiver (or one raw string) and are left out with any other, with a line in the log.
+ * Graphs to train and to evaluate have one, "train" and "eval": the loss, "predictions/<key>", and for every metric
+ * "metrics/<name>/value" and "/update_op".
+ *
+ * The variables are those of the first graph of train, eval and serve, so that slots of optimizers are only there with the
+ * first. */
 EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimator, const char *base,
                                                          const est_export_options *options,
                                                          char                      path[EST_CHECKPOINT_PATH_MAX]);

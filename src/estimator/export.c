@@ -2,13 +2,20 @@
  *
  * est_export_saved_model: a trained model as a directory that servers read.
  *
- * Everything is written below <base>/temp-<seconds>, checked there, and only then gets its name in one step (X1). A
- * failure at any moment leaves the exports that were there and, unless the process dies, no temporary directory (X2). */
+ * Everything is written below <base>/temp-<seconds>-estoc, checked there, and only then gets its name in one step (X1). A
+ * failure at any moment leaves the exports that were there and, unless the process dies, no temporary directory (X2).
+ *
+ * The directory is locked while it is written to, and the kernel drops the lock of a process that dies: a temporary
+ * directory that can be locked is nobody's, and the next export removes it (X3). */
 #include "estimator/export.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,13 +30,18 @@
 #include "format/graph_text.h"
 
 #define ATTEMPTS_MAX 10 /* to find a second that has no export yet */
+#define TEMP_PREFIX  "temp-"
+#define TEMP_SUFFIX  "-estoc" /* what others leave is not ours to remove */
+#define MODES        3
 
 typedef struct job {
     est_estimator            *estimator;
     const est_export_options *options;
-    est_export_model          e;
-    est_arena                *arena;
-    char                     *temp, *final;
+    est_export_model graphs[MODES]; /* [n_graphs]: of train, eval and predict those that are wanted, in this order */
+    int              n_graphs;
+    est_arena       *arena;
+    char            *temp, *final;
+    int              lock; /* the directory `temp`, open and locked */
 } job;
 
 static est_status no_memory(void)
@@ -39,29 +51,88 @@ static est_status no_memory(void)
 
 /* --- the directory --------------------------------------------------------------------------------------------------- */
 
-static est_status make_temp(const char *path, bool *made)
+#define LOCK_TAKEN   (-1) /* by another, or the directory is gone */
+#define LOCK_MISSING (-2) /* the file system has none for directories, as NFS: nothing is removed there */
+
+/* Opens a directory and locks it; the descriptor, or why there is none. */
+static int lock_directory(const char *path)
+{
+    struct stat opened, named;
+    int         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), why = LOCK_TAKEN;
+
+    if (fd < 0) return LOCK_TAKEN;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) why = LOCK_MISSING;
+    } else if (fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+               opened.st_dev == named.st_dev) {
+        return fd; /* that of this name, and not one that was removed in between */
+    }
+    close(fd);
+    return why;
+}
+
+static int is_temp(const struct dirent *entry)
+{
+    const char *name   = entry->d_name;
+    size_t      prefix = strlen(TEMP_PREFIX), digits;
+
+    if (strncmp(name, TEMP_PREFIX, prefix) != 0) return 0;
+    digits = strspn(name + prefix, "0123456789");
+    return digits > 0 && strcmp(name + prefix + digits, TEMP_SUFFIX) == 0;
+}
+
+/* X3. What cannot be removed is no reason to fail. */
+static est_status remove_stale(const job *x, const char *base)
+{
+    struct dirent **entries = NULL;
+    int             n       = scandir(base, &entries, is_temp, alphasort);
+    est_status      status  = EST_OK;
+
+    for (int i = 0; i < n; i++) {
+        const char *path = est_arena_printf(x->arena, "%s/%s", base, entries[i]->d_name);
+        int         lock = path != NULL ? lock_directory(path) : LOCK_TAKEN;
+
+        free(entries[i]); /* the C library's */
+        if (path == NULL) status = no_memory();
+        if (lock < 0) continue;
+        est_log_info("removing %s, which an export that did not end has left", path);
+        if (est_dir_remove(path) != EST_OK) est_log_warn("an unfinished export stays: %s", est_error_message());
+        close(lock);
+    }
+    free(entries);
+    return status;
+}
+
+/* Makes and locks x->temp; *made says whether the name was free. */
+static est_status make_temp(job *x, bool *made)
 {
     bool broken = EST_FAULT_POINT("export.mkdir");
 
     if (broken) errno = ENOSPC;
-    *made = !broken && mkdir(path, 0777) == 0;
-    if (*made || errno == EEXIST) return EST_OK;
-    return est_fail(est_status_from_errno(errno), "cannot create directory %s: %s", path, strerror(errno));
+    if (!broken && mkdir(x->temp, 0777) == 0) {
+        x->lock = lock_directory(x->temp);
+        *made   = x->lock != LOCK_TAKEN; /* else another export took it for one that was left, and removes it */
+        return EST_OK;
+    }
+    *made = false;
+    if (errno == EEXIST) return EST_OK;
+    return est_fail(est_status_from_errno(errno), "cannot create directory %s: %s", x->temp, strerror(errno));
 }
 
-/* Makes temp-<now>, for a second that no export has. */
+/* Makes temp-<now>-estoc, for a second that no export has. */
 static est_status choose_directory(job *x, const char *base)
 {
     EST_TRY(est_dir_create(base));
+    EST_TRY(remove_stale(x, base));
     for (int attempt = 1;; attempt++) {
         int64_t now  = est_wall_ns() / EST_NS_PER_SEC;
         bool    made = false;
 
         x->final = est_arena_printf(x->arena, "%s/%" PRId64, base, now);
-        x->temp  = est_arena_printf(x->arena, "%s/temp-%" PRId64, base, now);
+        x->temp  = est_arena_printf(x->arena, "%s/" TEMP_PREFIX "%" PRId64 TEMP_SUFFIX, base, now);
         if (x->final == NULL || x->temp == NULL) return no_memory();
         if (!est_file_exists(x->final)) {
-            est_status status = make_temp(x->temp, &made);
+            est_status status = make_temp(x, &made);
 
             if (!made) x->temp = NULL; /* nothing of ours to remove */
             EST_TRY(status);
@@ -108,7 +179,7 @@ static est_status write_variables(const job *x, const est_def_names *names)
     for (int i = 0; i < names->n && status == EST_OK; i++) {
         est_tensor *value = NULL;
 
-        status = est_session_read(x->e.session, names->items[i], &value);
+        status = est_session_read(x->graphs[0].session, names->items[i], &value);
         if (status == EST_OK) status = est_bundle_add(writer, names->items[i], value);
         est_tensor_free(value);
     }
@@ -188,49 +259,82 @@ static est_status copy_extras(const job *x)
 
 /* --- the model ------------------------------------------------------------------------------------------------------- */
 
-static est_status make_model(job *x)
+static est_status make_model(const job *x, est_mode mode, const est_serving_input *input, est_export_model *e)
 {
-    est_estimator *estimator = x->estimator;
-    est_model     *model;
+    const est_estimator *estimator = x->estimator;
 
-    EST_TRY(
-        est_model_create(EST_PREDICT, &estimator->config, estimator->task, NULL, estimator->config.seed, &x->e.model));
-    model = x->e.model;
-    EST_TRY(est_receiver_build(&x->options->input, model, &x->e.receiver));
+    EST_TRY(est_model_create(mode, &estimator->config, estimator->task, NULL, estimator->config.seed, &e->model));
+    EST_TRY(est_receiver_build(input, e->model, &e->receiver));
     est_log_info("Calling model_fn.");
-    EST_TRY(est_model_build(model, estimator->model_fn, estimator->params));
+    EST_TRY(est_model_build(e->model, estimator->model_fn, estimator->params));
     est_log_info("Done calling model_fn.");
-    EST_TRY(est_receiver_name(&x->e.receiver, model));
-    return est_export_signatures(&x->e);
+    EST_TRY(est_receiver_name(&e->receiver, e->model));
+    return est_export_signatures(e);
 }
 
-static est_status restore_model(job *x)
+static est_status make_models(job *x)
+{
+    const est_serving_input *inputs[MODES] = { &x->options->train_input, &x->options->eval_input, &x->options->input };
+    static const est_mode    modes[MODES]  = { EST_TRAIN, EST_EVAL, EST_PREDICT };
+
+    for (int i = 0; i < MODES; i++) {
+        est_status status;
+
+        if (!est_receiver_given(inputs[i])) continue;
+        status = make_model(x, modes[i], inputs[i], &x->graphs[x->n_graphs++]);
+        if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(modes[i]));
+    }
+    if (x->n_graphs > 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "there is no serving input; say what the model is fed");
+}
+
+/* All graphs from one checkpoint, also when a newer one is written meanwhile. */
+static est_status restore_models(job *x)
 {
     est_estimator *estimator = x->estimator;
+    const char    *from      = x->options->checkpoint_path;
     char           path[EST_CHECKPOINT_PATH_MAX];
 
-    EST_TRY(est_session_create(x->e.model->graph, EST_SESSION(.threads = estimator->config.threads), &x->e.session));
-    EST_TRY(est_estimator_restore(estimator, x->e.model, x->e.session, x->options->checkpoint_path, path));
-    if (path[0] != '\0' || estimator->warm_start != NULL) return est_session_init(x->e.session); /* local variables */
-    return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
-                    estimator->model_dir);
+    for (int i = 0; i < x->n_graphs; i++) {
+        est_export_model *e = &x->graphs[i];
+
+        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = estimator->config.threads), &e->session));
+        EST_TRY(est_estimator_restore(estimator, e->model, e->session, from, path));
+        if (path[0] == '\0' && estimator->warm_start == NULL) {
+            return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
+                            estimator->model_dir);
+        }
+        EST_TRY(est_session_init(e->session)); /* local variables */
+        if (path[0] != '\0') from = path;
+    }
+    return EST_OK;
+}
+
+static est_status check_all(const job *x)
+{
+    for (int i = 0; i < x->n_graphs; i++) {
+        est_status status = est_export_check(&x->graphs[i], &x->estimator->rows, x->temp);
+
+        if (status != EST_OK) return est_fail_context(status, "tag %s", est_export_tag(x->graphs[i].model->mode));
+    }
+    return EST_OK;
 }
 
 static est_status write_all(job *x, const char *base)
 {
     est_saved_model saved;
-    est_def_names   variables = { 0 };
-    est_wire_writer w         = { 0 };
-    est_status      status;
+    est_def_names   variables[MODES] = { 0 };
+    est_wire_writer w                = { 0 };
+    est_status      status           = EST_OK;
 
     est_saved_model_init(&saved, x->arena);
-    EST_TRY(est_export_meta_graph(&x->e, &saved, &variables));
+    for (int i = 0; i < x->n_graphs; i++) EST_TRY(est_export_meta_graph(&x->graphs[i], &saved, &variables[i]));
     status = est_saved_model_put(&w, &saved);
     if (status == EST_OK) status = est_wire_writer_status(&w);
     if (status == EST_OK) status = choose_directory(x, base);
-    if (status == EST_OK) status = write_variables(x, &variables);
+    if (status == EST_OK) status = write_variables(x, &variables[0]);
     if (status == EST_OK) status = write_message(x, &w);
-    if (status == EST_OK) status = est_export_check(&x->e, &x->estimator->rows, x->temp);
+    if (status == EST_OK) status = check_all(x);
     if (status == EST_OK) status = copy_extras(x);
     if (status == EST_OK && x->options->as_text) status = write_text(x, &w);
     if (status == EST_OK) status = est_signals_check("export"); /* what has been published stays */
@@ -261,7 +365,7 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
                                   char path[EST_CHECKPOINT_PATH_MAX])
 {
     est_export_options own;
-    job                x = { .estimator = estimator, .options = &own };
+    job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING };
     est_status         status;
 
     EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
@@ -272,8 +376,8 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     }
     if (!estimator->config.no_signals) est_signals_catch();
     x.arena = est_arena_create();
-    status  = x.arena == NULL ? no_memory() : make_model(&x);
-    if (status == EST_OK) status = restore_model(&x);
+    status  = x.arena == NULL ? no_memory() : make_models(&x);
+    if (status == EST_OK) status = restore_models(&x);
     if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */
     if (status == EST_OK) status = write_all(&x, base);
     if (status == EST_OK) {
@@ -282,8 +386,11 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     } else if (x.temp != NULL) {
         drop_temp(&x, status);
     }
-    est_session_free(x.e.session);
-    est_model_free(x.e.model);
+    if (x.lock >= 0) close(x.lock);
+    for (int i = 0; i < x.n_graphs; i++) {
+        est_session_free(x.graphs[i].session);
+        est_model_free(x.graphs[i].model);
+    }
     est_arena_free(x.arena);
     if (!estimator->config.no_signals) est_signals_release(status);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");

@@ -10,32 +10,44 @@
 #include "estimator/rows.h"
 #include "format/saved_model.h"
 
-#define EST_SERVING_TAG     "serve"
 #define EST_SERVING_DEFAULT "serving_default"
 
-/* What is exported: a model over a receiver, and a session with its values. */
+typedef struct est_signature {
+    est_export_method     method;
+    const char           *key;
+    const est_named_node *outputs; /* [n_outputs] */
+    int                   n_outputs;
+    const est_feed_group *feeds;
+} est_signature;
+
+/* One graph of an export: a model over a receiver, and a session with its values. */
 typedef struct est_export_model {
-    est_model        *model;
-    est_session      *session;
-    est_receiver      receiver;
-    est_model_export *signatures; /* [n_signatures] in the model's arena: those that can be served */
-    int               n_signatures;
+    est_model     *model;
+    est_session   *session;
+    est_receiver   receiver;
+    est_signature *signatures; /* [n_signatures] in the model's arena: those that can be served */
+    int            n_signatures;
+    est_node       init; /* what to run after the variables are restored; EST_NO_NODE: nothing */
 } est_export_model;
 
-/* Which of the model's outputs become signatures, with the log lines that say so. */
+/* Under which a loader finds the graph of a mode. */
+const char *est_export_tag(est_mode mode);
+
+/* Which outputs of the model become signatures, with the log lines that say so; and what gives metrics their start. Adds
+ * nodes to the graph. */
 EST_MUST_CHECK est_status est_export_signatures(est_export_model *e);
 
 /* The key of an input in a signature: that of the receiver, but "inputs" where Serving asks for that. */
-const char *est_signature_input(const est_model_export *signature, const est_named_node *input);
+const char *est_signature_input(const est_signature *signature, const est_named_node *input);
 
-/* Adds the meta graph for serving to `out`: the graph in TensorFlow's ops, what saves and restores its variables,
+/* Adds the meta graph of one mode to `out`: the graph in TensorFlow's ops, what saves and restores its variables,
  * signatures and collections. `variables` gets the names under which variables/ must have their values; both live in the
  * arena of `out`. */
 EST_MUST_CHECK est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out,
                                                 est_def_names *variables);
 
 /* Reads the SavedModel in `dir` back, runs it on rows and compares with the model: every variable bit for bit, every
- * output of every signature to 1e-5. EST_DATA_LOSS names what differs. */
+ * output of every signature to 1e-5. EST_DATA_LOSS names what differs. Outputs that are random are only run. */
 EST_MUST_CHECK est_status est_export_check(const est_export_model *e, const est_rows *rows, const char *dir);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/options.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
-#include "estoc/exporter.h"
+#include "estimator/receiver.h"
 #include "train/eval_results.h"
 
 #define KEEP_DEFAULT    5
@@ -24,10 +24,11 @@
 typedef struct made {
     est_exporter       exporter; /* what others see */
     est_arena         *arena;
-    est_export_options saved_model; /* lists in the arena, default values owned */
-    int                n_specs;     /* whose default values were copied */
-    int                keep;        /* 0: all */
-    est_compare_fn     compare;     /* NULL: a smaller loss */
+    est_export_options saved_model; /* lists in the arena */
+    est_tensor       **defaults;    /* [n_defaults]: default values of features, owned */
+    int                n_defaults;
+    int                keep;    /* 0: all */
+    est_compare_fn     compare; /* NULL: a smaller loss */
     void              *compare_user;
     const char        *pattern; /* "": none */
 
@@ -58,17 +59,15 @@ static est_status copy_specs(made *x, est_serving_input *input)
         const est_tensor *value = input->parse[i].default_value;
         est_tensor       *copy  = NULL;
 
-        specs[i]               = input->parse[i];
-        specs[i].default_value = NULL;
+        specs[i] = input->parse[i];
         EST_TRY(copy_text(x, input->parse[i].name, &specs[i].name));
-        if (value != NULL) {
-            EST_TRY(est_tensor_create_from(est_tensor_dtype(value), *est_tensor_shape(value), est_tensor_data(value),
-                                           &copy));
-            specs[i].default_value = copy;
-        }
-        x->saved_model.input.parse = specs;
-        x->n_specs                 = i + 1;
+        if (value == NULL) continue;
+        EST_TRY(
+            est_tensor_create_from(est_tensor_dtype(value), *est_tensor_shape(value), est_tensor_data(value), &copy));
+        x->defaults[x->n_defaults++] = copy;
+        specs[i].default_value       = copy;
     }
+    input->parse = specs;
     return EST_OK;
 }
 
@@ -81,26 +80,59 @@ static est_status copy_raw(made *x, est_serving_input *input)
         raw[i] = input->raw[i];
         EST_TRY(copy_text(x, input->raw[i].name, &raw[i].name));
     }
-    x->saved_model.input.raw = raw;
+    input->raw = raw;
+    return EST_OK;
+}
+
+static est_status copy_texts(made *x, const char *const *texts, int n, const char *const **out)
+{
+    const char **copies = est_arena_alloc(x->arena, (size_t)(n + 1) * sizeof *copies);
+
+    if (copies == NULL) return no_memory();
+    for (int i = 0; i < n; i++) EST_TRY(copy_text(x, texts[i], &copies[i]));
+    *out = copies;
+    return EST_OK;
+}
+
+static est_status copy_alternatives(made *x, est_serving_input *input)
+{
+    est_receiver_alternative *copies = est_arena_alloc(x->arena, (size_t)input->n_alternatives * sizeof *copies);
+
+    if (copies == NULL) return no_memory();
+    for (int i = 0; i < input->n_alternatives; i++) {
+        copies[i] = input->alternatives[i];
+        EST_TRY(copy_text(x, input->alternatives[i].name, &copies[i].name));
+        if (copies[i].features != NULL && copies[i].n_features > 0) {
+            EST_TRY(copy_texts(x, copies[i].features, copies[i].n_features, &copies[i].features));
+        }
+    }
+    input->alternatives = copies;
+    return EST_OK;
+}
+
+/* Replaces what an input borrows by copies. */
+static est_status copy_input(made *x, est_serving_input *input)
+{
+    if (input->parse != NULL && input->n_parse > 0) EST_TRY(copy_specs(x, input));
+    if (input->raw != NULL && input->n_raw > 0) EST_TRY(copy_raw(x, input));
+    if (input->alternatives != NULL && input->n_alternatives > 0) EST_TRY(copy_alternatives(x, input));
     return EST_OK;
 }
 
 static est_status copy_saved_model(made *x, const est_export_options *given)
 {
-    est_serving_input input = given->input;
-    const char      **extra = est_arena_alloc(x->arena, (2 * (size_t)given->n_assets_extra + 1) * sizeof *extra);
+    est_export_options *o         = &x->saved_model;
+    est_serving_input  *inputs[3] = { &o->input, &o->train_input, &o->eval_input };
+    size_t              room      = 1;
 
-    x->saved_model                 = *given;
-    x->saved_model.struct_size     = sizeof x->saved_model;
-    x->saved_model.checkpoint_path = NULL;
-    x->saved_model.input.parse     = NULL;
-    x->saved_model.input.raw       = NULL;
-    if (extra == NULL) return no_memory();
-    if (input.parse != NULL && input.n_parse > 0) EST_TRY(copy_specs(x, &input));
-    if (input.raw != NULL && input.n_raw > 0) EST_TRY(copy_raw(x, &input));
-    for (int i = 0; i < 2 * given->n_assets_extra; i++) EST_TRY(copy_text(x, given->assets_extra[i], &extra[i]));
-    if (given->n_assets_extra > 0) x->saved_model.assets_extra = extra;
-    return EST_OK;
+    *o                 = *given;
+    o->struct_size     = sizeof *o;
+    o->checkpoint_path = NULL;
+    for (int i = 0; i < 3; i++) room += (size_t)(inputs[i]->n_parse > 0 ? inputs[i]->n_parse : 0);
+    x->defaults = est_arena_alloc(x->arena, room * sizeof(est_tensor *));
+    if (x->defaults == NULL) return no_memory();
+    for (int i = 0; i < 3; i++) EST_TRY(copy_input(x, inputs[i]));
+    return copy_texts(x, given->assets_extra, 2 * given->n_assets_extra, &o->assets_extra);
 }
 
 static est_status check_options(const char *name, const est_exporter_options *o)
@@ -119,7 +151,8 @@ static est_status check_options(const char *name, const est_exporter_options *o)
         return est_fail(EST_INVALID_ARGUMENT, "exporter %s: n_assets_extra is %d and there are none", name,
                         o->saved_model.n_assets_extra);
     }
-    if (o->saved_model.input.parse == NULL && o->saved_model.input.raw == NULL) {
+    if (!est_receiver_given(&o->saved_model.input) && !est_receiver_given(&o->saved_model.train_input) &&
+        !est_receiver_given(&o->saved_model.eval_input)) {
         return est_fail(EST_INVALID_ARGUMENT, "exporter %s: saved_model.input must say what the model is fed", name);
     }
     return EST_OK;
@@ -145,9 +178,7 @@ static void free_made(est_exporter *exporter)
 {
     made *x = EST_CONTAINER_OF(exporter, made, exporter);
 
-    for (int i = 0; i < x->n_specs; i++) {
-        est_tensor_free((est_tensor *)(uintptr_t)x->saved_model.input.parse[i].default_value);
-    }
+    for (int i = 0; i < x->n_defaults; i++) est_tensor_free(x->defaults[i]);
     est_metrics_free(x->best);
     est_free(x->model_dir);
     est_arena_free(x->arena);

@@ -23,7 +23,13 @@ typedef struct est_model_metric_item {
     est_metric  metric;
 } est_model_metric_item;
 
-typedef enum est_export_method { EST_EXPORT_PREDICT = 0, EST_EXPORT_CLASSIFY, EST_EXPORT_REGRESS } est_export_method;
+typedef enum est_export_method {
+    EST_EXPORT_CLASSIFY = 0,
+    EST_EXPORT_REGRESS,
+    EST_EXPORT_PREDICT,
+    EST_EXPORT_TRAIN,
+    EST_EXPORT_EVAL
+} est_export_method;
 
 typedef struct est_model_export {
     est_export_method method;

@@ -14,6 +14,11 @@ static est_status no_memory(void)
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a serving input");
 }
 
+bool est_receiver_given(const est_serving_input *input)
+{
+    return input->parse != NULL || input->raw != NULL || input->n_parse != 0 || input->n_raw != 0;
+}
+
 static est_status check_input(const est_serving_input *input)
 {
     if ((input->parse != NULL) == (input->raw != NULL)) {
@@ -57,7 +62,7 @@ static est_status receive(est_model *model, const char *name, const char *part, 
 }
 
 /* A placeholder that requests fill. */
-static est_status add_input(est_model *model, est_receiver *out, const char *key, est_dtype dtype, est_shape shape)
+static est_status add_input(est_model *model, est_feed_group *out, const char *key, est_dtype dtype, est_shape shape)
 {
     est_node    node = est_placeholder(model->graph, NULL, dtype, shape);
     const char *name = est_arena_strdup(model->arena, key);
@@ -67,7 +72,7 @@ static est_status add_input(est_model *model, est_receiver *out, const char *key
     return est_graph_status(model->graph);
 }
 
-static est_status build_parsing(const est_serving_input *input, est_model *model, est_receiver *out)
+static est_status build_parsing(const est_serving_input *input, est_model *model, est_feed_group *out)
 {
     est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->n_parse * sizeof *parsed);
 
@@ -87,7 +92,7 @@ static est_status build_parsing(const est_serving_input *input, est_model *model
     return EST_OK;
 }
 
-static est_status build_raw(const est_serving_input *input, est_model *model, est_receiver *out)
+static est_status build_raw(const est_serving_input *input, est_model *model, est_feed_group *out)
 {
     for (int i = 0; i < input->n_raw; i++) {
         const est_component *raw   = &input->raw[i];
@@ -109,22 +114,96 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
     return EST_OK;
 }
 
+/* --- alternatives ---------------------------------------------------------------------------------------------------- */
+
+static const char *feature_name(const est_serving_input *input, int i)
+{
+    return input->parse != NULL ? input->parse[i].name : input->raw[i].name;
+}
+
+/* The tensors of one feature: "name", "name/splits" and "name/lengths", as far as there are. */
+static est_status add_feature(est_model *model, const char *feature, est_feed_group *out)
+{
+    static const char *const parts[] = { "", "/splits", "/lengths" };
+
+    for (int i = 0; i < 3; i++) {
+        const char     *key  = est_arena_printf(model->arena, "%s%s", feature != NULL ? feature : "", parts[i]);
+        const est_node *node = key != NULL ? est_map_get(&model->receiver, key) : NULL;
+
+        if (key == NULL) return no_memory();
+        if (node != NULL) out->inputs[out->n_inputs++] = (est_named_node){ key, *node };
+        if (node == NULL && i == 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "alternative %s: there is no feature \"%s\"", out->name, key);
+        }
+    }
+    return EST_OK;
+}
+
+static est_status build_alternative(const est_serving_input *input, const est_receiver_alternative *alternative,
+                                    est_model *model, est_feed_group *out)
+{
+    bool all = alternative->features == NULL;
+    int  n   = !all ? alternative->n_features : input->parse != NULL ? input->n_parse : input->n_raw;
+
+    if (alternative->name == NULL || alternative->name[0] == '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "an alternative needs a name");
+    }
+    if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "alternative %s: it has %d features", alternative->name, n);
+    out->name   = est_arena_strdup(model->arena, alternative->name);
+    out->inputs = est_arena_alloc(model->arena, 3 * (size_t)n * sizeof *out->inputs);
+    if (out->name == NULL || out->inputs == NULL) return no_memory();
+    for (int i = 0; i < n; i++) {
+        EST_TRY(add_feature(model, all ? feature_name(input, i) : alternative->features[i], out));
+    }
+    return EST_OK;
+}
+
+static est_status build_alternatives(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    if (input->n_alternatives < 0 || (input->n_alternatives > 0 && input->alternatives == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "n_alternatives is %d and alternatives %s", input->n_alternatives,
+                        input->alternatives != NULL ? "is set" : "NULL");
+    }
+    for (int i = 0; i < input->n_alternatives; i++) {
+        est_feed_group *group = &out->groups[out->n_groups++];
+
+        EST_TRY(build_alternative(input, &input->alternatives[i], model, group));
+        for (int k = 1; k <= i; k++) {
+            if (strcmp(out->groups[k].name, group->name) == 0) {
+                return est_fail(EST_INVALID_ARGUMENT, "two alternatives are called %s", group->name);
+            }
+        }
+    }
+    return EST_OK;
+}
+
+static est_status build_groups(const est_serving_input *input, est_model *model, est_receiver *out)
+{
+    size_t room = 2 + (size_t)(input->n_alternatives > 0 ? input->n_alternatives : 0);
+    size_t n    = input->parse != NULL ? 1 : 2 * (size_t)input->n_raw;
+
+    out->groups = est_arena_alloc(model->arena, room * sizeof *out->groups);
+    if (out->groups == NULL) return no_memory();
+    out->n_groups         = 1;
+    out->groups[0].name   = "";
+    out->groups[0].inputs = est_arena_alloc(model->arena, (n + 1) * sizeof *out->groups[0].inputs);
+    if (out->groups[0].inputs == NULL) return no_memory();
+    EST_TRY(input->parse != NULL ? build_parsing(input, model, &out->groups[0])
+                                 : build_raw(input, model, &out->groups[0]));
+    return build_alternatives(input, model, out);
+}
+
 est_status est_receiver_build(const est_serving_input *input, est_model *model, est_receiver *out)
 {
-    int        n = input->parse != NULL ? 1 : 2 * input->n_raw;
     est_status status;
 
     *out   = (est_receiver){ .input = input };
     status = check_input(input);
-    if (status == EST_OK) {
-        out->inputs = est_arena_alloc(model->arena, (size_t)(n + 1) * sizeof *out->inputs);
-        status      = out->inputs == NULL ? no_memory() : EST_OK;
-    }
-    if (status == EST_OK) {
-        status = input->parse != NULL ? build_parsing(input, model, out) : build_raw(input, model, out);
-    }
+    if (status == EST_OK) status = build_groups(input, model, out);
     return status == EST_OK ? EST_OK : est_fail_context(status, "serving input");
 }
+
+/* --- names ----------------------------------------------------------------------------------------------------------- */
 
 /* A node's name out of a key: what TensorFlow does not allow in one becomes "_". */
 static const char *node_name(est_arena *arena, const char *key)
@@ -139,12 +218,14 @@ static const char *node_name(est_arena *arena, const char *key)
 
 est_status est_receiver_name(const est_receiver *receiver, est_model *model)
 {
-    for (int i = 0; i < receiver->n_inputs; i++) {
+    const est_feed_group *own = &receiver->groups[0];
+
+    for (int i = 0; i < own->n_inputs; i++) {
         const char *name = receiver->input->parse != NULL ? "input_example_tensor"
-                                                          : node_name(model->arena, receiver->inputs[i].name);
+                                                          : node_name(model->arena, own->inputs[i].name);
 
         if (name == NULL) return no_memory();
-        (void)est_named(receiver->inputs[i].node, name);
+        (void)est_named(own->inputs[i].node, name);
     }
     return est_graph_status(model->graph);
 }

@@ -9,11 +9,21 @@
 
 #define EST_RECEIVER_EXAMPLES "examples" /* the key of a parsing receiver's only input */
 
+/* One way to feed a model. */
+typedef struct est_feed_group {
+    const char     *name;   /* of an alternative; "": the receiver's placeholders */
+    est_named_node *inputs; /* [n_inputs] in the model's arena: the key in requests, the tensor it is for */
+    int             n_inputs;
+} est_feed_group;
+
 typedef struct est_receiver {
     const est_serving_input *input;  /* borrowed */
-    est_named_node          *inputs; /* [n_inputs] in the model's arena: the key in requests, the placeholder */
-    int                      n_inputs;
+    est_feed_group          *groups; /* [n_groups] in the model's arena: the placeholders, then the alternatives */
+    int                      n_groups;
 } est_receiver;
+
+/* Whether anything was said about what the model is fed. */
+bool est_receiver_given(const est_serving_input *input);
 
 /* Adds placeholders to the model's graph and gives the model its features. */
 EST_MUST_CHECK est_status est_receiver_build(const est_serving_input *input, est_model *model, est_receiver *out);

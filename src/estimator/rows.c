@@ -172,13 +172,24 @@ static void make_up(const feature *f, int64_t row, int64_t k, void *to)
     }
 }
 
-/* The column of a feature over n rows; those that were recorded are repeated if need be. */
-static est_status make_column(const est_rows *rows, const feature *f, int64_t n, bool zeros, column *out)
+/* What columns are made of. */
+typedef struct maker {
+    const est_rows *rows;
+    int64_t         n;       /* rows to make */
+    bool            zeros;   /* made up ones are 0 */
+    bool            made_up; /* some had to be */
+} maker;
+
+/* The column of a feature; rows that were recorded are repeated if need be. */
+static est_status make_column(maker *m, const feature *f, column *out)
 {
-    const est_rows_item *item = zeros ? NULL : find_recorded(rows, f);
+    const est_rows      *rows = m->rows;
+    const est_rows_item *item = find_recorded(rows, f);
+    int64_t              n    = m->n;
     size_t               size = est_dtype_size(f->dtype);
     int64_t              unit = row_size(&f->shape), at = 0;
 
+    m->made_up  = m->made_up || item == NULL;
     out->starts = est_alloc((size_t)(n + 1) * sizeof *out->starts);
     if (out->starts == NULL) return no_memory();
     for (int64_t r = 0; r < n; r++) {
@@ -189,7 +200,7 @@ static est_status make_column(const est_rows *rows, const feature *f, int64_t n,
     out->starts[n] = at;
     out->values    = est_zalloc((size_t)(at + 1) * size); /* 0, and an empty string */
     if (out->values == NULL) return no_memory();
-    for (int64_t r = 0; r < n && !zeros; r++) {
+    for (int64_t r = 0; r < n && (item != NULL || !m->zeros); r++) {
         char   *to    = (char *)out->values + (size_t)out->starts[r] * size;
         int64_t count = out->starts[r + 1] - out->starts[r];
 
@@ -205,14 +216,15 @@ static est_status make_column(const est_rows *rows, const feature *f, int64_t n,
 
 /* --- tensors --------------------------------------------------------------------------------------------------------- */
 
-static est_status raw_tensors(const est_rows *rows, const est_component *raw, int64_t n, bool zeros, est_tensor **out)
+static est_status raw_tensors(maker *m, const est_component *raw, est_tensor **out)
 {
+    int64_t    n     = m->n;
     feature    f     = { raw->name, raw->dtype, raw->shape, raw->ragged };
     column     c     = { 0 };
     est_shape  shape = raw->shape;
     est_status status;
 
-    status = make_column(rows, &f, n, zeros, &c);
+    status = make_column(m, &f, &c);
     if (status == EST_OK) {
         int64_t unit = row_size(&raw->shape);
 
@@ -256,8 +268,7 @@ static est_status serialize_rows(const est_serving_input *input, const column *c
     return EST_OK;
 }
 
-static est_status example_tensor(const est_rows *rows, const est_serving_input *input, int64_t n, bool zeros,
-                                 est_tensor **out)
+static est_status example_tensor(maker *m, const est_serving_input *input, est_tensor **out)
 {
     column      *columns = est_zalloc((size_t)input->n_parse * sizeof *columns);
     est_example *example = NULL;
@@ -269,11 +280,11 @@ static est_status example_tensor(const est_rows *rows, const est_serving_input *
         feature                 f    = { spec->name, spec->dtype, spec->shape, spec->rows != EST_ROWS_FIXED };
 
         if (spec->rows == EST_ROWS_RAGGED) f.shape = EST_SHAPE_SCALAR;
-        status = make_column(rows, &f, n, zeros, &columns[i]);
+        status = make_column(m, &f, &columns[i]);
     }
     if (status == EST_OK) status = est_example_create(&example);
-    if (status == EST_OK) status = est_tensor_create(EST_STRING, EST_SHAPE(n), &tensor);
-    if (status == EST_OK) status = serialize_rows(input, columns, n, example, tensor);
+    if (status == EST_OK) status = est_tensor_create(EST_STRING, EST_SHAPE(m->n), &tensor);
+    if (status == EST_OK) status = serialize_rows(input, columns, m->n, example, tensor);
     for (int i = 0; columns != NULL && i < input->n_parse; i++) column_clear(&columns[i]);
     est_free(columns);
     est_example_free(example);
@@ -285,22 +296,28 @@ static est_status example_tensor(const est_rows *rows, const est_serving_input *
     return status;
 }
 
-est_status est_rows_feed(const est_rows *rows, const est_receiver *receiver, bool zeros, est_tensor **out)
+est_status est_rows_feed(const est_rows *rows, const est_receiver *receiver, bool zeros, est_tensor **out,
+                         bool *made_up)
 {
-    const est_serving_input *input  = receiver->input;
-    int64_t                  n      = input->batch > 0 ? input->batch : rows->n > 0 ? rows->n : EST_ROWS_MAX;
+    const est_serving_input *input = receiver->input;
+    maker                    m     = { .rows  = rows,
+                                       .n     = input->batch > 0 ? input->batch
+                                                : rows->n > 0    ? rows->n
+                                                                 : EST_ROWS_MAX,
+                                       .zeros = zeros };
+    int                      n = receiver->groups[0].n_inputs, at = 0;
     est_status               status = EST_OK;
-    int                      at     = 0;
 
-    for (int i = 0; i < receiver->n_inputs; i++) out[i] = NULL;
-    if (input->parse != NULL) return example_tensor(rows, input, n, zeros, &out[0]);
-    for (int i = 0; i < input->n_raw && status == EST_OK; i++) {
-        status = raw_tensors(rows, &input->raw[i], n, zeros, &out[at]);
+    for (int i = 0; i < n; i++) out[i] = NULL;
+    if (input->parse != NULL) status = example_tensor(&m, input, &out[0]);
+    for (int i = 0; input->parse == NULL && i < input->n_raw && status == EST_OK; i++) {
+        status = raw_tensors(&m, &input->raw[i], &out[at]);
         at += input->raw[i].ragged ? 2 : 1;
     }
-    for (int i = 0; i < receiver->n_inputs && status != EST_OK; i++) {
+    for (int i = 0; i < n && status != EST_OK; i++) {
         est_tensor_free(out[i]);
         out[i] = NULL;
     }
+    *made_up = m.made_up;
     return status;
 }

@@ -26,9 +26,9 @@ typedef struct est_rows {
 EST_MUST_CHECK est_status est_rows_record(est_rows *rows, const est_model *model, est_loop *loop);
 void                      est_rows_clear(est_rows *rows);
 
-/* Tensors for the inputs of a receiver, n_inputs of them, new ones. Features that were recorded have their rows, others
- * made up ones: small numbers, or all 0 and "" with `zeros`. */
+/* Tensors for the placeholders of a receiver, new ones. Features that were recorded have their rows, others made up ones:
+ * small numbers, or all 0 and "" with `zeros`. *made_up: there are such. */
 EST_MUST_CHECK est_status est_rows_feed(const est_rows *rows, const est_receiver *receiver, bool zeros,
-                                        est_tensor **out);
+                                        est_tensor **out, bool *made_up);
 
 #endif

@@ -2,7 +2,10 @@
  *
  * The meta graph of an export. The graph is the model's, in TensorFlow's ops, without what no signature needs, but with
  * all variables that checkpoints have. Each variable brings what TensorFlow's loaders look for: an initial value, the
- * operation that assigns it, and a read; and all of them one operation that saves and one that restores them. */
+ * operation that assigns it, and a read; and all of them one operation that saves and one that restores them.
+ *
+ * Here operations on a variable run in the order of the program, reads before writes (runtime/order.c). TensorFlow knows
+ * only edges, so that order goes out as control edges. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +15,12 @@
 #include "graph/export.h"
 #include "graph/lower.h"
 #include "graph/op.h"
+#include "runtime/plan.h"
 #include "train/saver.h"
 
-static const char *const method_names[] = { "tensorflow/serving/predict", "tensorflow/serving/classify",
-                                            "tensorflow/serving/regress" };
+static const char *const method_names[] = { "tensorflow/serving/classify", "tensorflow/serving/regress",
+                                            "tensorflow/serving/predict", "tensorflow/supervised/training",
+                                            "tensorflow/supervised/eval" };
 
 /* A variable of the exported graph; texts are in the arena. */
 typedef struct exported {
@@ -25,6 +30,7 @@ typedef struct exported {
     est_dtype   dtype;
     est_shape   shape;
     bool        trainable;
+    bool        local; /* the state of a metric: in no checkpoint */
 } exported;
 
 typedef struct builder {
@@ -32,9 +38,9 @@ typedef struct builder {
     est_graph          *graph; /* lowered */
     est_graph_def      *def;
     est_meta_graph_def *meta;
-    est_map             names; /* of all nodes of def */
-    exported           *variables;
-    int                 n_variables;
+    est_map             names;     /* of all nodes of def */
+    exported           *variables; /* [n_variables]: those that are saved first */
+    int                 n_variables, n_saved;
     const char         *save; /* scope of what saves and restores */
 } builder;
 
@@ -104,24 +110,41 @@ static est_status add_const(builder *b, const char *scope, const char *name, est
 
 /* --- variables ------------------------------------------------------------------------------------------------------- */
 
-static est_status list_variables(builder *b)
+static bool is_in(est_nodes list, int32_t id)
+{
+    for (int i = 0; i < list.n; i++) {
+        if (list.data[i].id == id) return true;
+    }
+    return false;
+}
+
+static est_status add_exported(builder *b, const est_node_def *def, bool local)
 {
     est_nodes trainable = est_graph_collection(b->graph, "trainable_variables");
+    exported *v         = &b->variables[b->n_variables++];
 
-    b->variables = est_arena_alloc(b->arena, ((size_t)est_graph_size(b->graph) + 1) * sizeof *b->variables);
+    *v = (exported){ .key       = est_arena_strdup(b->arena, est_node_string(def, "shared_name")),
+                     .node      = est_arena_strdup(b->arena, def->name),
+                     .dtype     = est_node_type(def, "dtype"),
+                     .shape     = est_node_attr(def, "shape")->shape,
+                     .trainable = is_in(trainable, def->id),
+                     .local     = local };
+    return v->key != NULL && v->node != NULL ? EST_OK : no_memory();
+}
+
+static est_status list_variables(builder *b)
+{
+    est_nodes local = est_graph_collection(b->graph, "local_variables");
+    int32_t   n     = est_graph_size(b->graph);
+
+    b->variables = est_arena_alloc(b->arena, ((size_t)n + 1) * sizeof *b->variables);
     if (b->variables == NULL) return no_memory();
-    for (int32_t id = 0; id < est_graph_size(b->graph); id++) {
-        const est_node_def *def = est_graph_node(b->graph, id);
-        exported           *v   = &b->variables[b->n_variables];
+    for (int32_t i = 0; i < 2 * n; i++) {
+        const est_node_def *def = est_graph_node(b->graph, i % n);
 
-        if (def->op->source != EST_SOURCE_VARIABLE) continue;
-        *v = (exported){ .key   = est_arena_strdup(b->arena, est_node_string(def, "shared_name")),
-                         .node  = est_arena_strdup(b->arena, def->name),
-                         .dtype = est_node_type(def, "dtype"),
-                         .shape = est_node_attr(def, "shape")->shape };
-        if (v->key == NULL || v->node == NULL) return no_memory();
-        for (int i = 0; i < trainable.n; i++) v->trainable = v->trainable || trainable.data[i].id == id;
-        b->n_variables++;
+        if (i == n) b->n_saved = b->n_variables;
+        if (def->op->source != EST_SOURCE_VARIABLE || is_in(local, def->id) != (i >= n)) continue;
+        EST_TRY(add_exported(b, def, i >= n));
     }
     return EST_OK;
 }
@@ -161,9 +184,12 @@ static est_status add_collection(builder *b, const exported *v, const char *init
     if (status == EST_OK) {
         est_str bytes = { (const char *)w.data, w.size };
 
-        status = est_meta_graph_def_add_bytes(b->meta, "variables", bytes);
+        status = est_meta_graph_def_add_bytes(b->meta, v->local ? "local_variables" : "variables", bytes);
         if (status == EST_OK && v->trainable) {
             status = est_meta_graph_def_add_bytes(b->meta, "trainable_variables", bytes);
+        }
+        if (status == EST_OK && strcmp(v->key, "global_step") == 0) {
+            status = est_meta_graph_def_add_bytes(b->meta, "global_step", bytes);
         }
     }
     est_wire_writer_clear(&w);
@@ -228,7 +254,7 @@ static est_status add_filename(builder *b, const char *name, const char *input, 
 /* SaveV2 or RestoreV2 with the names of all variables. */
 static est_status add_bundle_op(builder *b, const char *op, const char *filename, est_graph_def_node **out)
 {
-    size_t              room  = (size_t)b->n_variables + 1;
+    size_t              room  = (size_t)b->n_saved + 1;
     est_str            *keys  = est_arena_alloc(b->arena, room * sizeof *keys);
     est_str            *whole = est_arena_alloc(b->arena, room * sizeof *whole); /* zeroed: "" */
     est_dtype          *types = est_arena_alloc(b->arena, room * sizeof *types);
@@ -236,17 +262,17 @@ static est_status add_bundle_op(builder *b, const char *op, const char *filename
     est_graph_def_node *node;
 
     if (keys == NULL || whole == NULL || types == NULL || scope == NULL) return no_memory();
-    for (int i = 0; i < b->n_variables; i++) {
+    for (int i = 0; i < b->n_saved; i++) {
         keys[i]  = (est_str){ b->variables[i].key, strlen(b->variables[i].key) };
         types[i] = b->variables[i].dtype;
     }
-    EST_TRY(add_const(b, scope, "tensor_names", EST_STRING, EST_SHAPE(b->n_variables), keys, &names));
-    EST_TRY(add_const(b, scope, "shape_and_slices", EST_STRING, EST_SHAPE(b->n_variables), whole, &slices));
+    EST_TRY(add_const(b, scope, "tensor_names", EST_STRING, EST_SHAPE(b->n_saved), keys, &names));
+    EST_TRY(add_const(b, scope, "shape_and_slices", EST_STRING, EST_SHAPE(b->n_saved), whole, &slices));
     EST_TRY(add_node(b, b->save, op, op, &node));
     est_graph_def_add_input(node, filename);
     est_graph_def_add_input(node, names);
     est_graph_def_add_input(node, slices);
-    est_graph_def_set_type_list(node, "dtypes", types, b->n_variables);
+    est_graph_def_set_type_list(node, "dtypes", types, b->n_saved);
     *out = node;
     return b->def->status;
 }
@@ -257,7 +283,7 @@ static est_status add_restore(builder *b, const char *filename, const char **out
 
     EST_TRY(add_bundle_op(b, "RestoreV2", filename, &restore));
     EST_TRY(add_node(b, b->save, "restore_all", "NoOp", &all));
-    for (int i = 0; i < b->n_variables; i++) {
+    for (int i = 0; i < b->n_saved; i++) {
         const char         *identity = est_arena_printf(b->arena, "Identity_%d", i + 1);
         const char         *name     = est_arena_printf(b->arena, "AssignVariableOp_%d", i);
         est_graph_def_node *value, *assign;
@@ -281,7 +307,7 @@ static est_status add_save(builder *b, const char *filename, const char **out)
     est_graph_def_node *save, *done;
 
     EST_TRY(add_bundle_op(b, "SaveV2", filename, &save));
-    for (int i = 0; i < b->n_variables; i++) est_graph_def_add_input(save, b->variables[i].read);
+    for (int i = 0; i < b->n_saved; i++) est_graph_def_add_input(save, b->variables[i].read);
     EST_TRY(add_node(b, b->save, "control_dependency", "Identity", &done));
     est_graph_def_add_input(done, filename);
     EST_TRY(add_input(b, done, save->name, -1));
@@ -296,7 +322,7 @@ static est_status add_saver(builder *b)
     est_saver_def saver = { .max_to_keep = 5, .keep_checkpoint_every_n_hours = 10000, .version = 2 };
     const est_str text  = { "model", 5 };
 
-    if (b->n_variables == 0) return EST_OK; /* nothing to save; without variables/ nothing is restored */
+    if (b->n_saved == 0) return EST_OK; /* nothing to save; without variables/ nothing is restored */
     EST_TRY(choose_scope(b));
     EST_TRY(add_const(b, b->save, "filename/input", EST_STRING, EST_SHAPE_SCALAR, &text, &model));
     EST_TRY(add_filename(b, "filename", model, &given));
@@ -322,28 +348,65 @@ static est_status tensor_info(builder *b, est_node node, est_tensor_info *out)
     return out->name != NULL ? EST_OK : no_memory();
 }
 
-/* `nodes` are the inputs of the receiver, then the outputs of the signatures one after the other, all of the lowered
- * graph. */
-static est_status add_signatures(builder *b, const est_export_model *e, const est_node *nodes)
+/* `nodes` are the inputs and the outputs of each signature, of the lowered graph; returns what comes after. */
+static est_status add_signatures(builder *b, const est_export_model *e, const est_node **nodes)
 {
-    const est_node *output = nodes + e->receiver.n_inputs;
     est_tensor_info info;
 
-    for (int s = 0; s < e->n_signatures; s++) {
-        const est_model_export *signature = &e->signatures[s];
+    for (int k = 0; k < e->n_signatures; k++) {
+        const est_signature *s = &e->signatures[k];
 
-        EST_TRY(est_meta_graph_def_add_signature(b->meta, signature->key, method_names[signature->method]));
-        for (int i = 0; i < e->receiver.n_inputs; i++) {
-            EST_TRY(tensor_info(b, nodes[i], &info));
-            EST_TRY(est_meta_graph_def_add_input(b->meta, signature->key,
-                                                 est_signature_input(signature, &e->receiver.inputs[i]), &info));
+        EST_TRY(est_meta_graph_def_add_signature(b->meta, s->key, method_names[s->method]));
+        for (int i = 0; i < s->feeds->n_inputs; i++) {
+            EST_TRY(tensor_info(b, *(*nodes)++, &info));
+            EST_TRY(est_meta_graph_def_add_input(b->meta, s->key, est_signature_input(s, &s->feeds->inputs[i]), &info));
         }
-        for (int i = 0; i < signature->n_outputs; i++) {
-            EST_TRY(tensor_info(b, *output++, &info));
-            EST_TRY(est_meta_graph_def_add_output(b->meta, signature->key, signature->outputs[i].name, &info));
+        for (int i = 0; i < s->n_outputs; i++) {
+            EST_TRY(tensor_info(b, *(*nodes)++, &info));
+            EST_TRY(est_meta_graph_def_add_output(b->meta, s->key, s->outputs[i].name, &info));
         }
     }
     return EST_OK;
+}
+
+/* --- order ----------------------------------------------------------------------------------------------------------- */
+
+static bool takes_variable(const builder *b, const est_node_def *def)
+{
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (est_graph_node(b->graph, def->in[i].node)->op->source == EST_SOURCE_VARIABLE) return true;
+    }
+    return false;
+}
+
+static bool waits_for(const est_node_def *def, int32_t from)
+{
+    for (int32_t i = 0; i < def->n_in; i++) {
+        if (def->in[i].node == from) return true;
+    }
+    for (int32_t i = 0; i < def->n_control; i++) {
+        if (def->control[i] == from) return true;
+    }
+    return false;
+}
+
+/* Adds the edges that keep operations on a variable in order in a run of all of `nodes`. What only uses a value that was
+ * read needs none: TensorFlow copies a variable that is written while such a value is in use. */
+static est_status add_order(builder *b, est_node *nodes, int n)
+{
+    est_plan   plan   = { .graph = b->graph, .arena = b->arena, .io = { .targets = nodes, .n_targets = n } };
+    est_status status = est_plan_order(&plan);
+
+    for (int32_t i = 0; i < plan.n_edges && status == EST_OK; i++) {
+        const est_node_def *from = est_graph_node(b->graph, plan.edge_from[i]);
+        const est_node_def *to   = est_graph_node(b->graph, plan.edge_to[i]);
+
+        if (waits_for(to, from->id) || !takes_variable(b, from)) continue;
+        status = add_input(b, b->def->nodes[to->id], from->name, -1);
+    }
+    est_free(plan.edge_from);
+    est_free(plan.edge_to);
+    return status;
 }
 
 /* --- all of it ------------------------------------------------------------------------------------------------------- */
@@ -369,37 +432,52 @@ static est_status add_handles(const est_export_model *e, est_node *nodes, int *n
     return status;
 }
 
-/* What the export keeps of the graph, in the order of add_signatures. */
+/* What the export keeps of the graph: what signatures name, the operations to train and to start with, variables. */
 static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
 {
-    size_t    room = (size_t)est_graph_size(e->model->graph) + (size_t)e->receiver.n_inputs + 1;
+    size_t    room = (size_t)est_graph_size(e->model->graph) + 3;
     est_node *nodes;
 
-    for (int s = 0; s < e->n_signatures; s++) room += (size_t)e->signatures[s].n_outputs;
+    for (int k = 0; k < e->n_signatures; k++) {
+        room += (size_t)e->signatures[k].n_outputs + (size_t)e->signatures[k].feeds->n_inputs;
+    }
     nodes = est_arena_alloc(e->model->arena, room * sizeof *nodes);
     if (nodes == NULL) return no_memory();
     *n = 0;
-    for (int i = 0; i < e->receiver.n_inputs; i++) nodes[(*n)++] = e->receiver.inputs[i].node;
-    for (int s = 0; s < e->n_signatures; s++) {
-        for (int i = 0; i < e->signatures[s].n_outputs; i++) nodes[(*n)++] = e->signatures[s].outputs[i].node;
+    for (int k = 0; k < e->n_signatures; k++) {
+        const est_signature *s = &e->signatures[k];
+
+        for (int i = 0; i < s->feeds->n_inputs; i++) nodes[(*n)++] = s->feeds->inputs[i].node;
+        for (int i = 0; i < s->n_outputs; i++) nodes[(*n)++] = s->outputs[i].node;
     }
+    if (e->model->mode == EST_TRAIN) nodes[(*n)++] = e->model->train_op;
+    if (e->init.graph != NULL) nodes[(*n)++] = e->init;
     *out = nodes;
     return add_handles(e, nodes, n);
 }
 
-static est_status build(builder *b, const est_export_model *e, const est_node *nodes, est_def_names *variables)
+/* `nodes` are those of list_nodes in the lowered graph. */
+static est_status build(builder *b, const est_export_model *e, est_node *nodes, est_def_names *variables)
 {
+    const est_node *next = nodes;
+
     b->meta->stripped_default_attrs = true;
-    EST_TRY(est_meta_graph_def_add_tag(b->meta, EST_SERVING_TAG));
+    EST_TRY(est_meta_graph_def_add_tag(b->meta, est_export_tag(e->model->mode)));
     EST_TRY(est_graph_export(b->graph, b->def));
     EST_TRY(take_names(b));
     EST_TRY(list_variables(b));
     for (int i = 0; i < b->n_variables; i++) {
         EST_TRY(add_variable(b, &b->variables[i]));
-        EST_TRY(est_def_names_add(b->arena, variables, b->variables[i].key));
+        if (!b->variables[i].local) EST_TRY(est_def_names_add(b->arena, variables, b->variables[i].key));
     }
     EST_TRY(add_saver(b));
-    return add_signatures(b, e, nodes);
+    EST_TRY(add_signatures(b, e, &next));
+    if (e->model->mode == EST_TRAIN) {
+        EST_TRY(est_meta_graph_def_add_node(b->meta, "saved_model_train_op", est_node_name(*next++)));
+    }
+    EST_TRY(add_order(b, nodes, (int)(next - nodes)));
+    if (e->init.graph == NULL) return EST_OK;
+    return est_meta_graph_def_add_node(b->meta, "saved_model_main_op", est_node_name(*next));
 }
 
 est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out, est_def_names *variables)

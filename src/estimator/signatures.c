@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signatures of an export. A predict signature takes whatever the receiver takes; classify and regress are asked with
- * Examples, so they need a receiver with exactly one string input and are left out with any other. */
+ * Signatures of an export: every output with every way to feed it. A predict signature takes whatever the receiver takes;
+ * classify and regress are asked with Examples, so they need exactly one string input and are left out with any other.
+ * Graphs to train and to evaluate have one output, made of all that the model said. */
 #include <string.h>
 
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "estimator/export.h"
+#include "estoc/ops.h"
+#include "graph/op.h"
 
-static const char *const method_titles[] = { "Predict", "Classify", "Regress" };
+static const char *const method_titles[] = { "Classify", "Regress", "Predict", "Train", "Eval" };
 
-const char *est_signature_input(const est_model_export *signature, const est_named_node *input)
+static est_status no_memory(void)
 {
-    return signature->method == EST_EXPORT_PREDICT ? input->name : "inputs";
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for signatures");
+}
+
+const char *est_export_tag(est_mode mode)
+{
+    return mode == EST_TRAIN ? "train" : mode == EST_EVAL ? "eval" : "serve";
+}
+
+const char *est_signature_input(const est_signature *signature, const est_named_node *input)
+{
+    return signature->method == EST_EXPORT_CLASSIFY || signature->method == EST_EXPORT_REGRESS ? "inputs" : input->name;
 }
 
 /* --- what the model says --------------------------------------------------------------------------------------------- */
@@ -41,14 +54,14 @@ static est_status check_output(const est_model_export *output, const est_graph *
             return est_fail(EST_INVALID_ARGUMENT, "export output %s: %s is a node that does not exist", output->key,
                             output->outputs[i].name);
         }
-        if (output->method != EST_EXPORT_PREDICT) {
+        if (output->method != EST_EXPORT_PREDICT) { /* classify or regress */
             EST_TRY(check_type(output, i, strcmp(output->outputs[i].name, "classes") == 0 ? EST_STRING : EST_F32));
         }
     }
     return EST_OK;
 }
 
-/* The outputs of the model with the rules about their default. */
+/* The outputs of a model to serve, with the rules about their default. */
 static est_status collect(const est_export_model *e, est_model_export *out, int *n)
 {
     const est_model        *model = e->model;
@@ -81,24 +94,129 @@ static est_status collect(const est_export_model *e, est_model_export *out, int 
     return EST_OK;
 }
 
+/* --- training and evaluation ----------------------------------------------------------------------------------------- */
+
+/* Adds "prefix/name<suffix>", without the prefix where the name begins with it: TensorFlow's rule. */
+static est_status add_output(est_export_model *e, est_model_export *out, const char *prefix, const char *name,
+                             const char *suffix, est_node node)
+{
+    bool  has = strncmp(name, prefix, strlen(prefix)) == 0;
+    char *key = est_arena_printf(e->model->arena, "%s%s%s%s", has ? "" : prefix, has ? "" : "/", name, suffix);
+
+    if (key == NULL) return no_memory();
+    out->outputs[out->n_outputs++] = (est_named_node){ key, node };
+    return EST_OK;
+}
+
+/* An operation as a tensor, which is all that signatures can name: an empty one that comes after it. */
+static est_node as_tensor(est_node operation)
+{
+    return est_after(est_const_f32(operation.graph, EST_SHAPE(0), NULL), operation);
+}
+
+/* The loss, the predictions and the metrics; and what sets metrics to their start. */
+static est_status collect_supervised(est_export_model *e, est_model_export *out)
+{
+    const est_model             *model       = e->model;
+    const est_named_node        *predictions = model->predictions.data;
+    const est_model_metric_item *metrics     = model->metrics.data;
+    size_t                       n           = (size_t)model->predictions.n + 2 * (size_t)model->metrics.n + 1;
+    est_node                    *resets      = est_arena_alloc(model->arena, n * sizeof *resets);
+
+    *out = (est_model_export){ .method  = model->mode == EST_TRAIN ? EST_EXPORT_TRAIN : EST_EXPORT_EVAL,
+                               .key     = est_export_tag(model->mode),
+                               .outputs = est_arena_alloc(model->arena, n * sizeof *out->outputs) };
+    if (out->outputs == NULL || resets == NULL) return no_memory();
+    EST_TRY(add_output(e, out, "loss", "loss", "", model->loss));
+    for (int i = 0; i < model->predictions.n; i++) {
+        EST_TRY(add_output(e, out, "predictions", predictions[i].name, "", predictions[i].node));
+    }
+    for (int i = 0; i < model->metrics.n; i++) {
+        const est_metric *metric = &metrics[i].metric;
+
+        EST_TRY(add_output(e, out, "metrics", metrics[i].name, "/value", metric->value));
+        EST_TRY(add_output(e, out, "metrics", metrics[i].name, "/update_op", as_tensor(metric->update)));
+        resets[i] = metric->reset;
+    }
+    if (model->metrics.n > 0) {
+        e->init = est_named(est_group(model->graph, (est_nodes){ resets, model->metrics.n }), "init_metrics");
+    }
+    return est_graph_status(model->graph);
+}
+
 /* --- what can be served ---------------------------------------------------------------------------------------------- */
 
 /* Why not; NULL: it can. */
-static const char *reason_against(const est_export_model *e, const est_model_export *output)
+static const char *reason_against(const est_feed_group *feeds, est_export_method method)
 {
-    const est_receiver *r = &e->receiver;
-
-    if (output->method == EST_EXPORT_PREDICT) return NULL;
-    if (r->n_inputs == 1 && est_node_dtype(r->inputs[0].node) == EST_STRING) return NULL;
-    return output->method == EST_EXPORT_CLASSIFY ? "Classification input must be a single string Tensor"
-                                                 : "Regression input must be a single string Tensor";
+    if (method != EST_EXPORT_CLASSIFY && method != EST_EXPORT_REGRESS) return NULL;
+    if (feeds->n_inputs == 1 && est_node_dtype(feeds->inputs[0].node) == EST_STRING) return NULL;
+    return method == EST_EXPORT_CLASSIFY ? "Classification input must be a single string Tensor"
+                                         : "Regression input must be a single string Tensor";
 }
 
-static void log_report(const est_export_model *e, const est_model_export *all, int n)
+static bool is_fed(const est_signature *s, est_edge edge)
 {
-    bool excluded = false;
+    for (int i = 0; i < s->feeds->n_inputs; i++) {
+        if (s->feeds->inputs[i].node.id == edge.node && s->feeds->inputs[i].node.output == edge.output) return true;
+    }
+    return false;
+}
 
-    for (int method = EST_EXPORT_REGRESS; method >= EST_EXPORT_PREDICT; method--) {
+/* Whether the feeds are all that the outputs need; ids fall along edges, so one walk finds what is not fed. */
+static est_status check_feeds(const est_export_model *e, const est_signature *s)
+{
+    const est_graph *graph  = e->model->graph;
+    bool            *needed = est_arena_alloc(e->model->arena, (size_t)est_graph_size(graph) + 1);
+
+    if (needed == NULL) return no_memory();
+    for (int i = 0; i < s->n_outputs; i++) {
+        est_node node = s->outputs[i].node;
+
+        needed[node.id] = needed[node.id] || !is_fed(s, (est_edge){ node.id, node.output });
+    }
+    for (int32_t id = est_graph_size(graph) - 1; id >= 0; id--) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        if (!needed[id]) continue;
+        if (def->op->source == EST_SOURCE_FEED && !is_fed(s, (est_edge){ id, 0 })) {
+            return est_fail(EST_INVALID_ARGUMENT, "alternative %s does not feed all that %s needs: it leaves out %s",
+                            s->feeds->name, s->key, def->name);
+        }
+        for (int32_t i = 0; i < def->n_in; i++) {
+            needed[def->in[i].node] = needed[def->in[i].node] || !is_fed(s, def->in[i]);
+        }
+        for (int32_t i = 0; i < def->n_control; i++) needed[def->control[i]] = true;
+    }
+    return EST_OK;
+}
+
+/* Signatures of all outputs over one group of feeds. */
+static est_status add_signatures(est_export_model *e, const est_feed_group *feeds, const est_model_export *all, int n)
+{
+    for (int i = 0; i < n; i++) {
+        est_signature *s     = &e->signatures[e->n_signatures];
+        bool           other = feeds->name[0] != '\0';
+
+        if (reason_against(feeds, all[i].method) != NULL) continue;
+        *s = (est_signature){ .method    = all[i].method,
+                              .key       = other ? est_arena_printf(e->model->arena, "%s:%s", feeds->name, all[i].key)
+                                                 : all[i].key,
+                              .outputs   = all[i].outputs,
+                              .n_outputs = all[i].n_outputs,
+                              .feeds     = feeds };
+        if (s->key == NULL) return no_memory();
+        if (other) EST_TRY(check_feeds(e, s));
+        e->n_signatures++;
+    }
+    return EST_OK;
+}
+
+/* --- the report ------------------------------------------------------------------------------------------------------ */
+
+static void log_included(const est_export_model *e)
+{
+    for (int method = EST_EXPORT_CLASSIFY; method <= EST_EXPORT_EVAL; method++) {
         est_strbuf keys = { 0 };
 
         for (int i = 0; i < e->n_signatures; i++) {
@@ -109,37 +227,50 @@ static void log_report(const est_export_model *e, const est_model_export *all, i
                      keys.size > 0 ? est_strbuf_text(&keys) : "None");
         est_strbuf_clear(&keys);
     }
-    for (int i = 0; i < n; i++) {
-        const char *reason = reason_against(e, &all[i]);
+}
+
+static void log_excluded(const est_export_model *e, const est_model_export *all, int n)
+{
+    bool excluded = false;
+
+    for (int i = 0; i < n * e->receiver.n_groups; i++) {
+        const est_feed_group   *feeds  = &e->receiver.groups[i / n];
+        const est_model_export *output = &all[i % n];
+        const char             *reason = reason_against(feeds, output->method);
 
         if (reason == NULL) continue;
         if (!excluded) {
             est_log_info("Signatures EXCLUDED from export because they cannot be served via TensorFlow Serving APIs:");
         }
         excluded = true;
-        est_log_info("'%s' : %s; got %d inputs, the first %s", all[i].key, reason, e->receiver.n_inputs,
-                     est_dtype_name(est_node_dtype(e->receiver.inputs[0].node)));
+        est_log_info("'%s%s%s' : %s; got %d inputs, the first %s", feeds->name, feeds->name[0] != '\0' ? ":" : "",
+                     output->key, reason, feeds->n_inputs, est_dtype_name(est_node_dtype(feeds->inputs[0].node)));
     }
-    if (e->n_signatures == 0) {
-        est_log_warn("Export includes no signatures!");
-    } else if (find(e->signatures, e->n_signatures, EST_SERVING_DEFAULT) == NULL) {
-        est_log_warn("Export includes no default signature!");
+}
+
+static void warn_of_default(const est_export_model *e)
+{
+    for (int i = 0; i < e->n_signatures; i++) {
+        if (strcmp(e->signatures[i].key, EST_SERVING_DEFAULT) == 0) return;
     }
+    est_log_warn("Export includes no %s!", e->n_signatures == 0 ? "signatures" : "default signature");
 }
 
 est_status est_export_signatures(est_export_model *e)
 {
-    size_t            room = (size_t)e->model->exports.n + 2;
-    est_model_export *all  = est_arena_alloc(e->model->arena, room * sizeof *all);
-    int               n    = 0;
+    size_t            room   = (size_t)e->model->exports.n + 2;
+    size_t            groups = (size_t)e->receiver.n_groups;
+    est_model_export *all    = est_arena_alloc(e->model->arena, room * sizeof *all);
+    int               n      = 1;
 
+    e->init         = EST_NO_NODE;
     e->n_signatures = 0;
-    e->signatures   = est_arena_alloc(e->model->arena, room * sizeof *all);
-    if (all == NULL || e->signatures == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for signatures");
-    EST_TRY(collect(e, all, &n));
-    for (int i = 0; i < n; i++) {
-        if (reason_against(e, &all[i]) == NULL) e->signatures[e->n_signatures++] = all[i];
-    }
-    log_report(e, all, n);
+    e->signatures   = est_arena_alloc(e->model->arena, room * groups * sizeof *e->signatures);
+    if (all == NULL || e->signatures == NULL) return no_memory();
+    EST_TRY(e->model->mode == EST_PREDICT ? collect(e, all, &n) : collect_supervised(e, all));
+    for (int g = 0; g < e->receiver.n_groups; g++) EST_TRY(add_signatures(e, &e->receiver.groups[g], all, n));
+    log_included(e);
+    log_excluded(e, all, n);
+    if (e->model->mode == EST_PREDICT) warn_of_default(e);
     return EST_OK;
 }

@@ -167,6 +167,7 @@ struct est_op {
     bool     elementwise; /* out[i] depends only on element i of its (broadcast) inputs */
     bool     heavy;       /* computes far more than its bytes tell, and uses all threads itself */
     bool     stateful;    /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
+    bool     random;      /* draws numbers: differs between runs */
     bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
     uint32_t writes;      /* bit i: changes the variable that is input i */

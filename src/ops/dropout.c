@@ -108,6 +108,7 @@ const est_op est_op_dropout = {
     .cpu       = EST_KERNELS({ .run = dropout_cpu, .prepare = dropout_prepare }),
     .lower     = dropout_lower,
     .stateful  = true,
+    .random    = true,
     .inplace   = 1u << 0,
 };
 

@@ -117,6 +117,7 @@ const est_op est_op_random_uniform = {
     .infer     = random_infer,
     .cpu       = EST_KERNELS({ .run = uniform_cpu, .prepare = random_prepare }),
     .stateful  = true,
+    .random    = true,
 };
 
 const est_op est_op_random_standard_normal = {
@@ -125,6 +126,7 @@ const est_op est_op_random_standard_normal = {
     .infer     = random_infer,
     .cpu       = EST_KERNELS({ .run = normal_cpu, .prepare = random_prepare }),
     .stateful  = true,
+    .random    = true,
 };
 
 const est_op est_op_truncated_normal = {
@@ -133,6 +135,7 @@ const est_op est_op_truncated_normal = {
     .infer     = random_infer,
     .cpu       = EST_KERNELS({ .run = truncated_cpu, .prepare = random_prepare }),
     .stateful  = true,
+    .random    = true,
 };
 
 const est_op est_op_random_uniform_int = {
@@ -142,6 +145,7 @@ const est_op est_op_random_uniform_int = {
     .infer     = random_int_infer,
     .cpu       = EST_KERNELS({ .run = random_int_cpu, .prepare = random_prepare }),
     .stateful  = true,
+    .random    = true,
 };
 
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed)

@@ -31,12 +31,11 @@ typedef struct saved {
     est_meta_graph_def *meta;
 } saved;
 
-static void saved_open(saved *s, const char *dir)
+static void saved_open_tag(saved *s, const char *dir, const char *tag)
 {
-    const char *tag = "serve";
-    char        path[EST_CHECKPOINT_PATH_MAX + 32];
-    char       *bytes;
-    size_t      size;
+    char   path[EST_CHECKPOINT_PATH_MAX + 32];
+    char  *bytes;
+    size_t size;
 
     snprintf(path, sizeof path, "%s/saved_model.pb", dir);
     s->arena = est_arena_create();
@@ -45,6 +44,11 @@ static void saved_open(saved *s, const char *dir)
     ok(est_saved_model_parse((est_str){ bytes, size }, s->arena, &s->model));
     est_free(bytes);
     ok(est_saved_model_find(&s->model, &tag, 1, &s->meta));
+}
+
+static void saved_open(saved *s, const char *dir)
+{
+    saved_open_tag(s, dir, "serve");
 }
 
 static void expect_signature(const saved *s, const char *key, const char *method, int n_in, int n_out)
@@ -238,6 +242,149 @@ static void text_and_extra_assets(void **state)
     est_test_dir_remove(dir);
 }
 
+/* --- other ways to feed it ------------------------------------------------------------------------------------------- */
+
+static void alternatives_have_signatures_of_their_own(void **state)
+{
+    const est_receiver_alternative parsed   = { .name = "parsed" };
+    const char *const              names[1] = { "x" };
+    const est_receiver_alternative some     = { .name = "some", .features = names, .n_features = 1 };
+    char                           dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator                 *e;
+    saved                          s;
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, NULL);
+    ok(est_export_saved_model(e, dir,
+                              EST_EXPORT(.input = { .parse          = shop_specs,
+                                                    .n_parse        = SHOP_FEATURES,
+                                                    .alternatives   = &parsed,
+                                                    .n_alternatives = 1 }),
+                              path));
+    saved_open(&s, path); /* classify and regress need Examples */
+    assert_int_equal(s.meta->n_signatures, 4);
+    expect_signature(&s, "serving_default", "tensorflow/serving/classify", 1, 2);
+    expect_signature(&s, "parsed:predict", "tensorflow/serving/predict", 6, 2);
+    assert_non_null(
+        est_tensor_infos_find(&est_meta_graph_def_signature(s.meta, "parsed:predict")->inputs, "steps/lengths"));
+    est_arena_free(s.arena);
+    assert_int_equal(est_export_saved_model(e, dir,
+                                            EST_EXPORT(.input = { .parse          = shop_specs,
+                                                                  .n_parse        = SHOP_FEATURES,
+                                                                  .alternatives   = &some,
+                                                                  .n_alternatives = 1 }),
+                                            path),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("alternative some does not feed all that some:predict needs");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- graphs to train and to evaluate --------------------------------------------------------------------------------- */
+
+static bool has_input(const est_graph_def_node *node, const char *input)
+{
+    for (int i = 0; i < node->inputs.n; i++) {
+        if (strcmp(node->inputs.items[i], input) == 0) return true;
+    }
+    return false;
+}
+
+/* The step that is read is the one before the training operation adds to it: TensorFlow needs an edge to know. */
+static void expect_order(const saved *s)
+{
+    const est_tensor_info *step = est_tensor_infos_find(&s->meta->signatures[0].outputs, "predictions/step");
+    char                   wait[256];
+    bool                   found = false;
+
+    snprintf(wait, sizeof wait, "^%.*s", (int)strcspn(step->name, ":"), step->name);
+    for (int i = 0; i < s->meta->graph.n_nodes; i++) {
+        const est_graph_def_node *node = s->meta->graph.nodes[i];
+
+        if (strcmp(node->op, "AssignAddVariableOp") == 0 && has_input(node, "global_step")) {
+            found = true;
+            assert_true(has_input(node, wait));
+        }
+    }
+    assert_true(found);
+}
+
+static void several_modes_in_one_export(void **state)
+{
+    char                      dir[64], path[EST_CHECKPOINT_PATH_MAX], inner[EST_CHECKPOINT_PATH_MAX + 32];
+    est_estimator            *e;
+    saved                     s;
+    est_bundle               *bundle = NULL;
+    const est_collection_def *list;
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &(shop_params){ .no_dropout = true });
+    ok(est_export_saved_model(
+        e, dir, EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED), path));
+    saved_open_tag(&s, path, "train");
+    assert_int_equal(s.model.n_meta_graphs, 3);
+    assert_int_equal(s.meta->n_signatures, 1);
+    expect_signature(&s, "train", "tensorflow/supervised/training", 1, 7);
+    expect_order(&s);
+    list = est_meta_graph_def_collection(s.meta, "saved_model_train_op");
+    assert_int_equal(list->n, 1);
+    assert_non_null(est_graph_def_find(&s.meta->graph, list->nodes[0]));
+    est_arena_free(s.arena);
+
+    saved_open_tag(&s, path, "eval");
+    expect_signature(&s, "eval", "tensorflow/supervised/eval", 1, 6);
+    for (int i = 0; i < 6; i++) {
+        static const char *const keys[] = { "loss",
+                                            "metrics/accuracy/update_op",
+                                            "metrics/accuracy/value",
+                                            "predictions/class_id",
+                                            "predictions/logits",
+                                            "predictions/probabilities" };
+
+        assert_non_null(est_tensor_infos_find(&s.meta->signatures[0].outputs, keys[i]));
+    }
+    list = est_meta_graph_def_collection(s.meta, "saved_model_main_op");
+    assert_int_equal(list->n, 1);
+    assert_non_null(est_graph_def_find(&s.meta->graph, list->nodes[0]));
+    assert_int_equal(est_meta_graph_def_collection(s.meta, "local_variables")->n, 2); /* total and count */
+    assert_int_equal(est_meta_graph_def_collection(s.meta, "variables")->n, 11);
+    est_arena_free(s.arena);
+
+    saved_open(&s, path);
+    expect_signature(&s, "predict", "tensorflow/serving/predict", 1, 2);
+    est_arena_free(s.arena);
+    snprintf(inner, sizeof inner, "%s/variables/variables", path);
+    ok(est_bundle_open(inner, &bundle)); /* those of training */
+    assert_non_null(est_bundle_find(bundle, "hidden/kernel/Adam"));
+    assert_null(est_bundle_find(bundle, "accuracy/total"));
+    est_bundle_close(bundle);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void one_other_mode(void **state)
+{
+    char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator *e;
+    saved          s;
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, NULL);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.eval_input = SHOP_LABELLED), path));
+    saved_open_tag(&s, path, "eval");
+    assert_int_equal(s.model.n_meta_graphs, 1);
+    est_arena_free(s.arena);
+    assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.train_input = SHOP_PARSING), path),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("the graph to train");
+    est_test_error_has("the label y");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* --- the check ------------------------------------------------------------------------------------------------------- */
 
 static void rows_of_the_input_are_kept(void **state)
@@ -328,6 +475,51 @@ static void made_up_rows(void **state)
     assert_null(strstr(warning, "checked without input"));
     est_log_set_sink(NULL, NULL);
     est_log_set_level(EST_LOG_ERROR);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* Rows that were seen must be taken: there is no export with made up ones instead. */
+static void refused_rows_fail_the_export(void **state)
+{
+    char           dir[64], base[128], list[1024];
+    est_estimator *e;
+    shop_params    doubled = { .doubled = true };
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, &doubled);
+    assert_int_not_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_OK);
+    est_test_error_has("rows that the model was run on before");
+    assert_string_equal(shop_list(base, list), "");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void take_random_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)level;
+    (void)wall_ns;
+    if (strstr(line, "random") != NULL) snprintf(user, 512, "%s", line);
+}
+
+/* Random numbers cannot be compared; all else still is. */
+static void random_outputs_are_not_compared(void **state)
+{
+    char           dir[64], line[512] = "";
+    est_estimator *e;
+    shop_params    noise = { .noise = true, .no_export = true };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &noise);
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(take_random_line, line);
+    ok(est_export_saved_model(e, dir, EST_EXPORT(.input = SHOP_PARSING), NULL));
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    assert_non_null(strstr(line, "output noise of signature serving_default"));
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -468,7 +660,14 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     fail_allocations(&(shop_params){ .plain = true, .one = true }, EST_EXPORT(.input = { .raw = shop_raw, .n_raw = 1 }),
                      1);
-    fail_allocations(NULL, EST_EXPORT(.input = SHOP_PARSING), 10);
+    fail_allocations(NULL,
+                     EST_EXPORT(.input = { .parse          = shop_specs,
+                                           .n_parse        = SHOP_FEATURES,
+                                           .alternatives   = &(est_receiver_alternative){ .name = "parsed" },
+                                           .n_alternatives = 1 }),
+                     11);
+    fail_allocations(NULL, EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED),
+                     97);
 }
 
 int main(void)
@@ -480,9 +679,14 @@ int main(void)
         cmocka_unit_test(ragged_features_come_raw_too),
         cmocka_unit_test(defaults_of_export_outputs),
         cmocka_unit_test(text_and_extra_assets),
+        cmocka_unit_test(alternatives_have_signatures_of_their_own),
+        cmocka_unit_test(several_modes_in_one_export),
+        cmocka_unit_test(one_other_mode),
         cmocka_unit_test(rows_of_the_input_are_kept),
         cmocka_unit_test(a_mismatch_fails_the_export),
         cmocka_unit_test(made_up_rows),
+        cmocka_unit_test(refused_rows_fail_the_export),
+        cmocka_unit_test(random_outputs_are_not_compared),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(a_checkpoint_of_another_model),
         cmocka_unit_test(a_second_that_is_taken),

@@ -33,16 +33,16 @@ static void parsing_makes_one_string_input(void **state)
 
     (void)state;
     ok(est_receiver_build(&input, model, &receiver));
-    assert_int_equal(receiver.n_inputs, 1);
-    assert_string_equal(receiver.inputs[0].name, "examples");
-    assert_int_equal(est_node_dtype(receiver.inputs[0].node), EST_STRING);
+    assert_int_equal(receiver.groups[0].n_inputs, 1);
+    assert_string_equal(receiver.groups[0].inputs[0].name, "examples");
+    assert_int_equal(est_node_dtype(receiver.groups[0].inputs[0].node), EST_STRING);
     assert_true(est_model_has(model, "x") && est_model_has(model, "steps/lengths") && !est_model_has(model, "y"));
     assert_int_equal(est_node_dim(est_model_feature(model, "x"), 1), 3);
     ids = est_model_ragged(model, "ids");
     assert_int_equal(est_node_dtype(ids.splits), EST_I64);
     ok(est_model_status(model));
     ok(est_receiver_name(&receiver, model));
-    assert_string_equal(est_node_name(receiver.inputs[0].node), "input_example_tensor");
+    assert_string_equal(est_node_name(receiver.groups[0].inputs[0].node), "input_example_tensor");
     est_model_free(model);
 }
 
@@ -57,23 +57,23 @@ static void raw_makes_an_input_a_feature(void **state)
 
     (void)state;
     ok(est_receiver_build(&input, model, &receiver));
-    assert_int_equal(receiver.n_inputs, 2);
-    assert_int_equal(est_node_dim(receiver.inputs[0].node, 0), -1);
-    assert_int_equal(est_node_dim(receiver.inputs[0].node, 1), 4);
+    assert_int_equal(receiver.groups[0].n_inputs, 2);
+    assert_int_equal(est_node_dim(receiver.groups[0].inputs[0].node, 0), -1);
+    assert_int_equal(est_node_dim(receiver.groups[0].inputs[0].node, 1), 4);
     kernel = est_variable(est_model_graph(model), "hidden", EST_F32, EST_SHAPE(2));
     ok(est_receiver_name(&receiver, model));
     assert_string_equal(est_node_name(kernel), "hidden"); /* and not the feature */
-    assert_string_equal(est_node_name(receiver.inputs[0].node), "input__a_feature");
-    assert_string_equal(est_node_name(receiver.inputs[1].node), "hidden_1");
-    assert_string_equal(receiver.inputs[1].name, "hidden");
+    assert_string_equal(est_node_name(receiver.groups[0].inputs[0].node), "input__a_feature");
+    assert_string_equal(est_node_name(receiver.groups[0].inputs[1].node), "hidden_1");
+    assert_string_equal(receiver.groups[0].inputs[1].name, "hidden");
     est_model_free(model);
 
     model = new_model();
     ok(est_receiver_build(&ragged, model, &receiver));
-    assert_int_equal(receiver.n_inputs, 4);
-    assert_string_equal(receiver.inputs[3].name, "ids/splits");
-    assert_int_equal(est_node_dim(receiver.inputs[3].node, 0), 7);
-    assert_int_equal(est_node_dim(receiver.inputs[2].node, 0), -1);
+    assert_int_equal(receiver.groups[0].n_inputs, 4);
+    assert_string_equal(receiver.groups[0].inputs[3].name, "ids/splits");
+    assert_int_equal(est_node_dim(receiver.groups[0].inputs[3].node, 0), 7);
+    assert_int_equal(est_node_dim(receiver.groups[0].inputs[2].node, 0), -1);
     assert_int_equal(est_node_dim(est_model_feature(model, "x"), 0), 6);
     est_model_free(model);
 }
@@ -106,6 +106,40 @@ static void bad_inputs_are_refused(void **state)
     refuse(&(est_serving_input){ .parse = &wrong, .n_parse = 1 }, "x");
 }
 
+/* What model_fn sees can be fed, too: all of it, or some. */
+static void alternatives_are_features(void **state)
+{
+    static const char *const some[] = { "ids" }, *const none[] = { "nose" };
+    const est_receiver_alternative good[] = { { .name = "parsed" }, { "some", some, 1 } };
+    const est_receiver_alternative bad[]  = { { "bad", none, 1 }, { .name = "" }, { "empty", some, 0 } };
+    const est_receiver_alternative same[] = { { .name = "it" }, { .name = "it" } };
+    const est_serving_input        input  = {
+                .parse = shop_specs, .n_parse = SHOP_FEATURES, .alternatives = good, .n_alternatives = 2
+    };
+    est_model   *model = new_model();
+    est_receiver receiver;
+
+    (void)state;
+    ok(est_receiver_build(&input, model, &receiver));
+    assert_int_equal(receiver.n_groups, 3);
+    assert_string_equal(receiver.groups[1].name, "parsed");
+    assert_int_equal(receiver.groups[1].n_inputs, 6); /* x, kind, ids, its splits, steps, their lengths */
+    assert_string_equal(receiver.groups[1].inputs[3].name, "ids/splits");
+    assert_string_equal(receiver.groups[1].inputs[5].name, "steps/lengths");
+    assert_int_equal(receiver.groups[2].n_inputs, 2);
+    assert_int_equal(receiver.groups[2].inputs[0].node.id, est_model_ragged(model, "ids").values.id);
+    est_model_free(model);
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[0], .n_alternatives = 1 },
+           "alternative bad: there is no feature \"nose\"");
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[1], .n_alternatives = 1 },
+           "needs a name");
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = &bad[2], .n_alternatives = 1 },
+           "it has 0 features");
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .alternatives = same, .n_alternatives = 2 },
+           "two alternatives are called it");
+    refuse(&(est_serving_input){ .raw = shop_raw, .n_raw = 1, .n_alternatives = 1 }, "n_alternatives is 1");
+}
+
 static void free_all(est_tensor **tensors, int n)
 {
     for (int i = 0; i < n; i++) est_tensor_free(tensors[i]);
@@ -115,18 +149,21 @@ static void free_all(est_tensor **tensors, int n)
 static void rows_fit_the_receiver(void **state)
 {
     const est_serving_input input = { .raw = shop_raw, .n_raw = 3 }, five = { .raw = shop_raw, .n_raw = 3, .batch = 5 };
+    const est_serving_input ids   = { .raw = &shop_raw[2], .n_raw = 1 };
     est_model              *model = new_model();
     est_receiver            receiver;
     est_rows_item           items[2] = { { .name = (char[]){ "ids" } }, { .name = (char[]){ "kind" } } };
     est_rows                rows     = { .items = items, .n_items = 2, .n = 2 };
     est_tensor             *out[4];
+    bool                    made_up;
 
     (void)state;
     ok(est_receiver_build(&input, model, &receiver));
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 2, 3 }, &items[0].values));
     ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &items[0].splits));
     ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &items[1].values)); /* of another type: not used */
-    ok(est_rows_feed(&rows, &receiver, false, out));
+    ok(est_rows_feed(&rows, &receiver, false, out, &made_up));
+    assert_true(made_up);
     assert_int_equal(est_tensor_shape(out[0])->dim[0], 2);
     assert_int_equal(est_tensor_dtype(out[1]), EST_I64);
     assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3 }), 24);
@@ -136,14 +173,22 @@ static void rows_fit_the_receiver(void **state)
 
     model = new_model();
     ok(est_receiver_build(&five, model, &receiver));
-    ok(est_rows_feed(&rows, &receiver, false, out)); /* the two rows again and again */
+    ok(est_rows_feed(&rows, &receiver, false, out, &made_up)); /* the two rows again and again */
     assert_int_equal(est_tensor_shape(out[0])->dim[0], 5);
     assert_memory_equal(est_tensor_data(out[3]), ((const int64_t[]){ 0, 1, 3, 4, 6, 7 }), 48);
     assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3, 4, 2, 3, 4 }), 56);
     free_all(out, 4);
-    ok(est_rows_feed(&rows, &receiver, true, out)); /* all zeros */
+    ok(est_rows_feed(&rows, &receiver, true, out, &made_up)); /* all zeros but what was recorded */
     assert_memory_equal(est_tensor_data(out[1]), ((const int64_t[]){ 0, 0, 0, 0, 0 }), 40);
+    assert_memory_equal(est_tensor_data(out[2]), ((const int64_t[]){ 4, 2, 3, 4, 2, 3, 4 }), 56);
     free_all(out, 4);
+    est_model_free(model);
+
+    model = new_model();
+    ok(est_receiver_build(&ids, model, &receiver));
+    ok(est_rows_feed(&rows, &receiver, false, out, &made_up)); /* nothing but what was recorded */
+    assert_false(made_up);
+    free_all(out, 2);
     est_tensor_free(items[0].values);
     est_tensor_free(items[0].splits);
     est_tensor_free(items[1].values);
@@ -153,9 +198,8 @@ static void rows_fit_the_receiver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parsing_makes_one_string_input),
-        cmocka_unit_test(raw_makes_an_input_a_feature),
-        cmocka_unit_test(bad_inputs_are_refused),
+        cmocka_unit_test(parsing_makes_one_string_input), cmocka_unit_test(raw_makes_an_input_a_feature),
+        cmocka_unit_test(bad_inputs_are_refused),         cmocka_unit_test(alternatives_are_features),
         cmocka_unit_test(rows_fit_the_receiver),
     };
 

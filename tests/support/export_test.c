@@ -13,12 +13,15 @@
 
 #define EXAMPLES 8
 
-const est_feature_spec shop_specs[SHOP_FEATURES] = {
-    { .name = "x", .dtype = EST_F32, .shape = { 1, { 3 } } },
-    { .name = "kind", .dtype = EST_I64, .rows = EST_ROWS_FIXED },
-    { .name = "ids", .dtype = EST_I64, .rows = EST_ROWS_RAGGED },
-    { .name = "steps", .dtype = EST_F32, .rows = EST_ROWS_PADDED },
-};
+#define SPECS                                                                                                          \
+    { .name = "x", .dtype = EST_F32, .shape = { 1, { 3 } } },                                                          \
+        { .name = "kind", .dtype = EST_I64, .rows = EST_ROWS_FIXED },                                                  \
+        { .name = "ids", .dtype = EST_I64, .rows = EST_ROWS_RAGGED },                                                  \
+    {                                                                                                                  \
+        .name = "steps", .dtype = EST_F32, .rows = EST_ROWS_PADDED                                                     \
+    }
+const est_feature_spec shop_specs[SHOP_FEATURES]        = { SPECS };
+const est_feature_spec shop_labelled[SHOP_FEATURES + 1] = { SPECS, { .name = "y", .dtype = EST_I64 } };
 
 const est_component shop_raw[3] = {
     { .name = "x", .dtype = EST_F32, .shape = { 1, { 3 } } },
@@ -28,7 +31,7 @@ const est_component shop_raw[3] = {
 
 /* --- model ----------------------------------------------------------------------------------------------------------- */
 
-static est_node features(est_model *m, const shop_params *p)
+static est_node features(est_model *m, est_mode mode, const shop_params *p)
 {
     est_node        x = est_model_feature(m, "x"), kind, ids, steps;
     est_ragged_node ragged;
@@ -36,6 +39,7 @@ static est_node features(est_model *m, const shop_params *p)
     if (p->plain) return x;
     kind = est_model_feature(m, "kind");
     if (p->from_1) kind = est_sub(kind, est_scalar(est_model_graph(m), EST_I64, 1));
+    if (p->doubled && mode == EST_PREDICT) kind = est_add(kind, kind);
     kind   = est_embedding(kind, 4, 2, EST_EMBEDDING(.name = "kind"));
     ragged = est_model_ragged(m, "ids");
     ids    = est_embedding(ragged.values, 5, 2, EST_EMBEDDING(.name = "ids", .splits = ragged.splits));
@@ -82,17 +86,18 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
 {
     static const shop_params usual = { 0 };
     const shop_params       *p     = params != NULL ? params : &usual;
-    est_node                 all   = features(m, p), hidden, logits, probabilities, loss;
+    est_node                 all   = features(m, mode, p), hidden, logits, probabilities, loss;
 
     hidden        = est_dense(all, 4, EST_DENSE(.name = "hidden", .activation = est_relu));
     hidden        = est_batch_norm(hidden, mode == EST_TRAIN, NULL);
-    hidden        = est_dropout_layer(hidden, 0.1, mode == EST_TRAIN);
+    hidden        = est_dropout_layer(hidden, 0.1, mode == EST_TRAIN && !p->no_dropout);
     logits        = est_dense(hidden, 3, EST_DENSE(.name = "x")); /* the name of a feature, too */
     probabilities = est_softmax(logits, -1);
     if (p->second_set) logits = est_dense(logits, 3, EST_DENSE(.name = "more"));
     est_model_predict(m, "logits", logits);
     est_model_predict(m, "probabilities", probabilities);
     est_model_predict(m, "class_id", est_argmax(logits, -1));
+    if (p->noise) est_model_predict(m, "noise", est_random_normal(est_shape_of(logits), EST_F32, 0));
     if (mode == EST_PREDICT) {
         est_model_predict(m, "name", est_gather(class_names(est_model_graph(m)), est_argmax(logits, -1), 0));
         add_exports(m, p, logits, probabilities);
@@ -100,6 +105,8 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
     }
     loss = est_mean(est_sparse_softmax_xent(logits, est_model_label(m, "y")));
     est_model_loss(m, loss);
+    est_model_metric(m, "accuracy", est_accuracy(est_model_label(m, "y"), est_argmax(logits, -1)));
+    if (mode == EST_TRAIN) est_model_predict(m, "step", est_read_variable(est_model_global_step(m)));
     if (mode == EST_TRAIN) est_model_minimize(m, est_adam(0.05, NULL), loss);
     return est_model_status(m);
 }
@@ -130,13 +137,10 @@ est_str shop_example(int64_t i)
 
 est_status shop_input(const est_input_context *context, void *user, est_dataset **out)
 {
-    est_feature_spec specs[SHOP_FEATURES + 1];
-    est_tensor      *records = NULL;
-    est_dataset     *d;
+    est_tensor  *records = NULL;
+    est_dataset *d;
 
     (void)user;
-    memcpy(specs, shop_specs, sizeof shop_specs);
-    specs[SHOP_FEATURES] = (est_feature_spec){ .name = "y", .dtype = EST_I64 };
     EST_TRY(est_tensor_create(EST_STRING, EST_SHAPE(EXAMPLES), &records));
     for (int64_t i = 0; i < EXAMPLES; i++) {
         est_str bytes = shop_example(i);
@@ -149,7 +153,7 @@ est_status shop_input(const est_input_context *context, void *user, est_dataset 
     d = est_dataset_slices(EST_NAMED_TENSORS({ "record", records }));
     est_tensor_free(records);
     if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
-    d = est_dataset_parse_examples(d, specs, SHOP_FEATURES + 1, 4, NULL);
+    d = est_dataset_parse_examples(d, shop_labelled, SHOP_FEATURES + 1, 4, NULL);
     return est_dataset_finish(d, out);
 }
 

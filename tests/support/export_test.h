@@ -12,6 +12,9 @@
 #define SHOP_FEATURES 4
 extern const est_feature_spec shop_specs[SHOP_FEATURES];
 
+/* The same and the label "y", for graphs to train and to evaluate with. */
+extern const est_feature_spec shop_labelled[SHOP_FEATURES + 1];
+
 /* The same as raw features; `shop_raw` has no padded one, which raw receivers do not have. */
 extern const est_component shop_raw[3];
 
@@ -24,10 +27,13 @@ typedef struct shop_params {
     bool twice;      /* two, none of them the default */
     bool from_1;     /* "kind" must not be 0 */
     bool second_set; /* another variable, which no checkpoint has */
+    bool doubled;    /* prediction looks "kind" up at twice its value, which is out of range for what training sees */
+    bool noise;      /* a prediction "noise" of random numbers */
+    bool no_dropout; /* training is the same every time */
 } shop_params;
 
-/* Classes "a", "b" and "c" out of the features. Predictions logits, probabilities, class_id and name; export outputs
- * serving_default (classify), regression (regress) and predict. */
+/* Classes "a", "b" and "c" out of the features. Predictions logits, probabilities, class_id and name, in training the step
+ * before it is made; export outputs serving_default (classify), regression (regress) and predict; metric accuracy. */
 est_status shop_model(est_model *model, est_mode mode, const void *params);
 
 /* Eight Examples in batches of 4, for ever in training. */
@@ -43,6 +49,11 @@ est_estimator *shop_trained(const char *dir, const shop_params *params);
 #define SHOP_PARSING                                                                                                   \
     {                                                                                                                  \
         .parse = shop_specs, .n_parse = SHOP_FEATURES                                                                  \
+    }
+
+#define SHOP_LABELLED                                                                                                  \
+    {                                                                                                                  \
+        .parse = shop_labelled, .n_parse = SHOP_FEATURES + 1                                                           \
     }
 
 /* Names of the entries of a directory, sorted, with a space behind each; into `out`, which is returned. */
