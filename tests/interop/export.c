@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports given to TensorFlow: both of its loaders and saved_model_cli take them, and every signature gives what the
- * model here predicts. And ParseExampleV2 here gives what TensorFlow's does, and what tf.io.parse_example does. */
+ * Exports given to TensorFlow: both of its loaders, the one of TensorFlow Serving and saved_model_cli take them, and every
+ * signature gives what the model here predicts; graphs to train with train as they do here. And ParseExampleV2 here gives what TensorFlow's does, and what tf.io.parse_example does. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,8 +69,13 @@ static void export(const char *name, const shop_params *params, const est_export
 
 static void test_parsing(void **state)
 {
+    const est_receiver_alternative parsed = { .name = "parsed" };
+
     (void)state;
-    export("parsing", NULL, EST_EXPORT(.input = SHOP_PARSING));
+    export(
+        "parsing", NULL,
+        EST_EXPORT(.input = {
+                       .parse = shop_specs, .n_parse = SHOP_FEATURES, .alternatives = &parsed, .n_alternatives = 1 }));
     interop_ask("check_parsing");
 }
 
@@ -89,17 +94,76 @@ static void test_raw(void **state)
     interop_ask("check_raw");
 }
 
+/* Says where an export is and the checkpoint that training to `max_steps` here ends in. */
+static void train_on(est_estimator *e, est_input_fn input, int64_t max_steps, const char *exported, const char *name)
+{
+    char       checkpoint[EST_CHECKPOINT_PATH_MAX];
+    est_strbuf out = { 0 };
+
+    interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input, .max_steps = max_steps)));
+    interop_check(est_checkpoint_latest(est_estimator_model_dir(e), checkpoint));
+    interop_blob(&out, exported, strlen(exported));
+    interop_blob(&out, checkpoint, strlen(checkpoint));
+    interop_save(name, &out);
+}
+
+/* One export to train, to evaluate and to serve. */
+static void test_modes(void **state)
+{
+    char             dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator   *e;
+    est_metrics     *metrics = NULL;
+    est_predictions *p       = NULL;
+    est_tensor      *all = examples(), *number = NULL, *logits = NULL;
+    est_strbuf       out = { 0 };
+
+    (void)state;
+    est_test_dir(dir);
+    e = shop_trained(dir, &(shop_params){ .steady = true });
+    interop_check(est_export_saved_model(
+        e, interop_path("modes"),
+        EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED), path));
+    interop_check(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &metrics));
+    interop_tensor(&out, "examples", all);
+    for (int i = 0; i < 2; i++) {
+        const char *name  = i == 0 ? "loss" : "accuracy";
+        float       value = (float)est_metrics_get(metrics, name);
+
+        interop_check(est_tensor_f32(EST_SHAPE_SCALAR, &value, &number));
+        interop_tensor(&out, name, number);
+        est_tensor_free(number);
+    }
+    est_metrics_free(metrics);
+    interop_check(est_tensor_create(EST_F32, EST_SHAPE(EXAMPLES, 3), &logits));
+    interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = shop_input, .batches = true), &p));
+    for (int batch = 0; batch < 2; batch++) {
+        interop_check(est_predictions_next(p));
+        memcpy((float *)est_tensor_data(logits) + (ptrdiff_t)batch * 12,
+               est_tensor_data(est_predictions_get(p, "logits")), 12 * sizeof(float));
+    }
+    interop_tensor(&out, "logits", logits);
+    interop_save("modes.expected", &out);
+    train_on(e, shop_input, 7, path, "modes.path");
+    interop_ask("check_modes");
+    est_predictions_free(p);
+    est_tensor_free(logits);
+    est_tensor_free(all);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* --- a network for images --------------------------------------------------------------------------------------------- */
 
+/* With params there is no dropout. */
 static est_status image_model(est_model *m, est_mode mode, const void *params)
 {
     est_node x = est_model_feature(m, "image"), logits, loss;
 
-    (void)params;
     x      = est_conv2d_layer(x, 4, 3, EST_CONV2D(.padding = EST_SAME, .activation = est_relu));
     x      = est_max_pool2d(est_batch_norm(x, mode == EST_TRAIN, NULL), 2, NULL);
     x      = est_depthwise_conv2d_layer(x, 1, 3, EST_CONV2D(.activation = est_relu));
-    x      = est_dropout_layer(est_flatten(x), 0.5, mode == EST_TRAIN);
+    x      = est_dropout_layer(est_flatten(x), 0.5, mode == EST_TRAIN && params == NULL);
+    x      = est_tile(x, EST_I64S(1, 2));
     logits = est_dense(x, 3, NULL);
     est_model_predict(m, "logits", logits);
     est_model_predict(m, "digit", est_argmax(logits, -1));
@@ -120,13 +184,15 @@ static est_tensor *images(void)
     return tensor;
 }
 
+static const int64_t image_digits[EXAMPLES] = { 0, 1, 2, 0, 1, 2, 0, 1 };
+
 static est_status image_input(const est_input_context *context, void *user, est_dataset **out)
 {
     est_tensor  *image = images(), *digit = NULL;
     est_dataset *d;
 
     (void)user;
-    interop_check(est_tensor_i64(EST_SHAPE(EXAMPLES), (const int64_t[]){ 0, 1, 2, 0, 1, 2, 0, 1 }, &digit));
+    interop_check(est_tensor_i64(EST_SHAPE(EXAMPLES), image_digits, &digit));
     d = est_dataset_slices(EST_NAMED_TENSORS({ "image", image }, { "digit", digit }));
     est_tensor_free(image);
     est_tensor_free(digit);
@@ -164,6 +230,38 @@ static void test_images(void **state)
     est_estimator_free(e);
     est_test_dir_remove(dir);
     interop_ask("check_images");
+}
+
+static void test_image_training(void **state)
+{
+    const est_component features[] = { { .name = "image", .dtype = EST_F32, .shape = { 3, { 8, 8, 1 } } },
+                                       { .name = "digit", .dtype = EST_I64 } };
+    const bool          no_dropout = true;
+    char                dir[64], path[EST_CHECKPOINT_PATH_MAX];
+    est_estimator      *e    = NULL;
+    est_tensor         *feed = images(), *digit = NULL;
+    est_strbuf          out = { 0 };
+
+    (void)state;
+    est_test_dir(dir);
+    interop_check(est_estimator_create(
+        image_model,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true, .cluster_json = "{}"),
+                      .params = &no_dropout, .params_size = sizeof no_dropout),
+        &e));
+    interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = image_input, .steps = 5)));
+    interop_check(est_export_saved_model(e, interop_path("image-training"),
+                                         EST_EXPORT(.train_input = { .raw = features, .n_raw = 2 }), path));
+    interop_check(est_tensor_i64(EST_SHAPE(EXAMPLES), image_digits, &digit));
+    interop_tensor(&out, "image", feed);
+    interop_tensor(&out, "digit", digit);
+    interop_save("image-training.feeds", &out);
+    train_on(e, image_input, 8, path, "image-training.path");
+    interop_ask("check_image_training");
+    est_tensor_free(feed);
+    est_tensor_free(digit);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
 }
 
 /* --- the op ---------------------------------------------------------------------------------------------------------- */
@@ -211,9 +309,10 @@ static void test_parse_op(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse_op), cmocka_unit_test(test_parsing),
-                                        cmocka_unit_test(test_text), cmocka_unit_test(test_raw),
-                                        cmocka_unit_test(test_images) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse_op),      cmocka_unit_test(test_parsing),
+                                        cmocka_unit_test(test_text),          cmocka_unit_test(test_raw),
+                                        cmocka_unit_test(test_images),        cmocka_unit_test(test_modes),
+                                        cmocka_unit_test(test_image_training) };
 
     est_log_set_level(EST_LOG_ERROR);
     return INTEROP_MAIN("export", tests);

@@ -90,7 +90,7 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
 
     hidden        = est_dense(all, 4, EST_DENSE(.name = "hidden", .activation = est_relu));
     hidden        = est_batch_norm(hidden, mode == EST_TRAIN, NULL);
-    hidden        = est_dropout_layer(hidden, 0.1, mode == EST_TRAIN && !p->no_dropout);
+    hidden        = est_dropout_layer(hidden, 0.1, mode == EST_TRAIN && !p->steady);
     logits        = est_dense(hidden, 3, EST_DENSE(.name = "x")); /* the name of a feature, too */
     probabilities = est_softmax(logits, -1);
     if (p->second_set) logits = est_dense(logits, 3, EST_DENSE(.name = "more"));
@@ -107,7 +107,9 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
     est_model_loss(m, loss);
     est_model_metric(m, "accuracy", est_accuracy(est_model_label(m, "y"), est_argmax(logits, -1)));
     if (mode == EST_TRAIN) est_model_predict(m, "step", est_read_variable(est_model_global_step(m)));
-    if (mode == EST_TRAIN) est_model_minimize(m, est_adam(0.05, NULL), loss);
+    if (mode == EST_TRAIN) {
+        est_model_minimize(m, p->steady ? est_momentum(0.05, NULL) : est_adam(0.05, NULL), loss);
+    }
     return est_model_status(m);
 }
 

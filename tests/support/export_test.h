@@ -29,7 +29,8 @@ typedef struct shop_params {
     bool second_set; /* another variable, which no checkpoint has */
     bool doubled;    /* prediction looks "kind" up at twice its value, which is out of range for what training sees */
     bool noise;      /* a prediction "noise" of random numbers */
-    bool no_dropout; /* training is the same every time */
+    bool
+        steady; /* training is the same every time and everywhere: no dropout, and not Adam, which makes steps of rounding */
 } shop_params;
 
 /* Classes "a", "b" and "c" out of the features. Predictions logits, probabilities, class_id and name, in training the step
