@@ -275,6 +275,30 @@ static void best_reads_event_files(void **state)
     tear_down(&f, exporter);
 }
 
+/* An evaluation with a name writes elsewhere than the default pattern looks. */
+static void best_does_not_see_named_evaluations(void **state)
+{
+    asked         a = { 0 };
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    for (int i = 0; i < 2; i++) {
+        est_metrics *metrics = NULL;
+
+        ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input, .name = "x"), &metrics));
+        est_metrics_free(metrics);
+        ok(est_train(f.estimator, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
+        est_manual_clock_advance(&f.clock, EST_NS_PER_SEC);
+    }
+    exporter = est_best_exporter("it", OPTIONS(.compare = larger_mae, .compare_user = &a));
+    assert_non_null(exporter);
+    after(&f, exporter, 0.5, false);
+    assert_int_equal(a.n, 0);
+    tear_down(&f, exporter);
+}
+
 static void best_needs_a_loss(void **state)
 {
     est_exporter *exporter;
@@ -331,10 +355,11 @@ static void bad_options_are_refused(void **state)
 
 static void every_allocation_of_making_one_may_fail(void **state)
 {
-    const char *const extra[] = { "a", "b" };
-    est_feature_spec  specs[2];
-    est_tensor       *one  = NULL;
-    est_exporter     *made = NULL;
+    const char *const              extra[] = { "a", "b" };
+    const est_receiver_alternative other   = { .name = "other", .features = extra, .n_features = 2 };
+    est_feature_spec               specs[2];
+    est_tensor                    *one  = NULL;
+    est_exporter                  *made = NULL;
 
     (void)state;
     ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 1 }, &one));
@@ -343,9 +368,14 @@ static void every_allocation_of_making_one_may_fail(void **state)
     specs[1].default_value = one;
     for (int64_t n = 1; made == NULL; n++) {
         est_fault_arm_alloc(n);
-        made = est_best_exporter("it", EST_EXPORTER(.saved_model = { .input          = { .parse = specs, .n_parse = 2 },
-                                                                     .assets_extra   = extra,
-                                                                     .n_assets_extra = 1 }));
+        made = est_best_exporter(
+            "it",
+            EST_EXPORTER(.saved_model = {
+                             .input = { .parse = specs, .n_parse = 2, .alternatives = &other, .n_alternatives = 1 },
+                             .eval_input     = { .parse = specs, .n_parse = 2 },
+                             .train_input    = { .raw = shop_raw, .n_raw = 3 },
+                             .assets_extra   = extra,
+                             .n_assets_extra = 1 }));
         est_fault_arm_alloc(0);
     }
     est_exporter_free(made);
@@ -363,6 +393,7 @@ int main(void)
         cmocka_unit_test(best_exports_what_is_better),
         cmocka_unit_test(best_after_a_restart),
         cmocka_unit_test(best_reads_event_files),
+        cmocka_unit_test(best_does_not_see_named_evaluations),
         cmocka_unit_test(best_needs_a_loss),
         cmocka_unit_test(a_failed_export_is_not_the_best),
         cmocka_unit_test(bad_options_are_refused),

@@ -3,6 +3,7 @@
  * Exports that are killed, and disks that are full: what servers see is whole, and the next export cleans up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,6 +200,27 @@ static void only_what_nobody_has_is_removed(void **state)
     tear_down(&f);
 }
 
+/* Two processes in the same second: the later one takes the next. */
+static void a_second_in_use(void **state)
+{
+    char    path[256], list[1024], want[64];
+    fixture f;
+    int64_t now = est_wall_ns() / EST_NS_PER_SEC;
+    int     held;
+
+    (void)state;
+    set_up(&f);
+    snprintf(path, sizeof path, "%s/temp-%" PRId64 "-estoc", f.base, now);
+    ok(est_dir_create(path));
+    held = open(path, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    ok(export(&f, f.estimator));
+    snprintf(want, sizeof want, "%" PRId64 " temp-%" PRId64 "-estoc ", now + 1, now);
+    assert_string_equal(shop_list(f.base, list), want);
+    close(held);
+    tear_down(&f);
+}
+
 /* A file system that takes no more: the error says so, what was there stays, and nothing else. */
 static void a_full_disk(void **state)
 {
@@ -238,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kill_at_every_call),
         cmocka_unit_test(only_what_nobody_has_is_removed),
+        cmocka_unit_test(a_second_in_use),
         cmocka_unit_test(a_full_disk),
     };
 
