@@ -28,6 +28,8 @@
 #include "base/strbuf.h"
 #include "format/bundle.h"
 #include "format/graph_text.h"
+#include "runtime/store.h"
+#include "train/saver.h"
 
 #define ATTEMPTS_MAX 10 /* to find a second that has no export yet */
 #define TEMP_PREFIX  "temp-"
@@ -288,24 +290,46 @@ static est_status make_models(job *x)
     return est_fail(EST_INVALID_ARGUMENT, "there is no serving input; say what the model is fed");
 }
 
-/* All graphs from one checkpoint, also when a newer one is written meanwhile. */
+static est_status restore_first(job *x, est_export_model *e)
+{
+    char path[EST_CHECKPOINT_PATH_MAX];
+
+    EST_TRY(est_estimator_restore(x->estimator, e->model, e->session, x->options->checkpoint_path, path));
+    if (path[0] != '\0' || x->estimator->warm_start != NULL) return EST_OK;
+    return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
+                    x->estimator->model_dir);
+}
+
+/* Gives a graph the values of the first, whose variables are those that are written. */
+static est_status copy_variables(est_session *from, est_session *to)
+{
+    est_var  **vars = NULL;
+    int        n    = 0;
+    est_status status;
+
+    EST_TRY(est_saved_variables(to, &vars, &n));
+    status = EST_OK;
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        est_tensor *value = NULL;
+
+        status = est_session_read(from, vars[i]->name, &value);
+        if (status == EST_OK) status = est_session_write(to, vars[i]->name, value);
+        est_tensor_free(value);
+    }
+    est_free(vars);
+    return status;
+}
+
 static est_status restore_models(job *x)
 {
-    est_estimator *estimator = x->estimator;
-    const char    *from      = x->options->checkpoint_path;
-    char           path[EST_CHECKPOINT_PATH_MAX];
-
     for (int i = 0; i < x->n_graphs; i++) {
         est_export_model *e = &x->graphs[i];
+        est_status        status;
 
-        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = estimator->config.threads), &e->session));
-        EST_TRY(est_estimator_restore(estimator, e->model, e->session, from, path));
-        if (path[0] == '\0' && estimator->warm_start == NULL) {
-            return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
-                            estimator->model_dir);
-        }
-        EST_TRY(est_session_init(e->session)); /* local variables */
-        if (path[0] != '\0') from = path;
+        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads), &e->session));
+        status = i == 0 ? restore_first(x, e) : copy_variables(x->graphs[0].session, e->session);
+        if (status == EST_OK) status = est_session_init(e->session); /* what no checkpoint has: the state of metrics */
+        if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(e->model->mode));
     }
     return EST_OK;
 }

@@ -364,6 +364,46 @@ static void several_modes_in_one_export(void **state)
     est_test_dir_remove(dir);
 }
 
+/* What only the graph to serve has would not be written: it names the variable. */
+static est_status model_with_more_to_serve(est_model *m, est_mode mode, const void *params)
+{
+    est_node x = est_dense(est_model_feature(m, "x"), 3, EST_DENSE(.name = "logits")), loss;
+
+    (void)params;
+    if (mode == EST_PREDICT) x = est_dense(x, 3, EST_DENSE(.name = "more"));
+    est_model_predict(m, "logits", x);
+    if (mode == EST_PREDICT) return est_model_status(m);
+    loss = est_mean(est_sparse_softmax_xent(x, est_model_label(m, "y")));
+    est_model_loss(m, loss);
+    if (mode == EST_TRAIN) est_model_minimize(m, est_sgd(0.1), loss);
+    return est_model_status(m);
+}
+
+static void a_graph_with_more_variables_than_the_first(void **state)
+{
+    const est_component labelled[] = { shop_raw[0], { .name = "y", .dtype = EST_I64 } };
+    char                dir[64], base[128], list[1024];
+    est_estimator      *e = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    ok(est_estimator_create(
+        model_with_more_to_serve,
+        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 1, .quiet = true, .cluster_json = "{}")), &e));
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = shop_input, .steps = 1)));
+    assert_int_not_equal(est_export_saved_model(e, base,
+                                                EST_EXPORT(.input       = { .raw = shop_raw, .n_raw = 1 },
+                                                           .train_input = { .raw = labelled, .n_raw = 2 }),
+                                                NULL),
+                         EST_OK);
+    est_test_error_has("the graph to serve");
+    est_test_error_has("more/");
+    assert_string_equal(shop_list(base, list), "");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 static void one_other_mode(void **state)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
@@ -681,6 +721,7 @@ int main(void)
         cmocka_unit_test(text_and_extra_assets),
         cmocka_unit_test(alternatives_have_signatures_of_their_own),
         cmocka_unit_test(several_modes_in_one_export),
+        cmocka_unit_test(a_graph_with_more_variables_than_the_first),
         cmocka_unit_test(one_other_mode),
         cmocka_unit_test(rows_of_the_input_are_kept),
         cmocka_unit_test(a_mismatch_fails_the_export),
