@@ -233,6 +233,10 @@ def same_variables(got, checkpoint):
         np.testing.assert_allclose(value, reader.get_tensor(name), rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+def loss_of(path, tag, feeds):
+    return Loaded(path, tag).run(tag, feeds, ["loss"])["loss"]
+
+
 def check_modes(folder):
     path, checkpoint = [blob.decode() for blob in interop.read_blobs(folder + "/modes.path")]
     want = interop.read_tensors(folder + "/modes.expected")
@@ -241,8 +245,6 @@ def check_modes(folder):
     answers, variables = train(path, [batches[1], batches[0], batches[1], batches[0]])
     assert [int(answer["predictions/step"]) for answer in answers] == [3, 4, 5, 6], answers
     same_variables(variables, checkpoint)
-    assert Loaded(path, "train").run("train", batches[0], ["loss"])["loss"].shape == ()
-
     evaluated = Loaded(path, "eval")
     losses = [evaluated.run("eval", batch, ["loss", "metrics/accuracy/update_op"])["loss"] for batch in batches]
     same(np.mean(losses, dtype=np.float32), want["loss"])
@@ -252,6 +254,9 @@ def check_modes(folder):
         assert definition.method_name == "tensorflow/supervised/eval"
         assert session.run(definition.outputs["metrics/accuracy/value"].name) == 0  # the start that main_op made
 
+    for tag in "train", "eval":
+        answer = tf.saved_model.load(path, tags=[tag]).signatures[tag](examples=tf.constant(batches[0]["examples"]))
+        same(answer["loss"], loss_of(path, tag, batches[0]))
     for run in RUNS:
         same(run(path, "predict", {"examples": examples})["logits"], want["logits"])
     shown = tool("show", "--dir", path, "--all")
