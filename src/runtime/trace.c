@@ -73,9 +73,9 @@ static int32_t step_behind(const est_plan *plan, const est_view *view)
 
 static void append_arrow_end(est_strbuf *b, const char *which, int id, int thread, int64_t ns)
 {
-    est_strbuf_printf(b,
-                      ",\n{%s,\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"id\":%d,\"cat\":\"dataflow\",\"name\":\"dataflow\"}",
-                      which, thread, (double)ns / 1e3, id);
+    est_strbuf_printf(b, ",\n{%s,\"pid\":1,\"tid\":%d,\"ts\":", which, thread);
+    append_us(b, ns);
+    est_strbuf_printf(b, ",\"id\":%d,\"cat\":\"dataflow\",\"name\":\"dataflow\"}", id);
 }
 
 /* Arrows to a step from those whose results it reads. A viewer binds an end of an arrow to the kernel that runs at that
@@ -118,11 +118,10 @@ static void append_memory(est_strbuf *b, const est_plan *plan, const est_span *s
 
         if (buffer->first <= item && item <= buffer->last) results += buffer->bytes;
     }
-    est_strbuf_printf(
-        b,
-        ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"memory\",\"args\":{\"results\":%zu,\"scratch\":%zu,"
-        "\"variables\":%zu}}",
-        (double)(spans[step].start_ns - origin) / 1e3, results, plan->items[item].scratch_bytes, variable_bytes(plan));
+    est_strbuf_append(b, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":");
+    append_us(b, spans[step].start_ns - origin);
+    est_strbuf_printf(b, ",\"name\":\"memory\",\"args\":{\"results\":%zu,\"scratch\":%zu,\"variables\":%zu}}", results,
+                      plan->items[item].scratch_bytes, variable_bytes(plan));
 }
 
 est_status est_trace_write_timeline(const est_plan *plan, const char *path, const est_timeline_options *options)

@@ -625,7 +625,7 @@ static void test_sigterm_in_evaluation(void **state)
     assert_ok(make(est_test_model, dir, &e));
     status = est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&stop.hook)),
                           &metrics);
-    assert_error(status, EST_CANCELLED, "SIGTERM during an evaluation");
+    assert_error(status, EST_CANCELLED, "evaluate: SIGTERM: the evaluation was stopped; start it again");
     assert_int_equal(est_exit_code(status), 75);
     assert_null(metrics);
     snprintf(path, sizeof path, "%s/eval", dir);
