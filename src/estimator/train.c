@@ -74,6 +74,51 @@ static est_status choose_seed(training *t)
     return EST_OK;
 }
 
+/* --- the end mark --------------------------------------------------------------------------------------------------------- */
+
+/* Where the mark is; of the chief. */
+static est_status done_path(const training *t, est_strbuf *path)
+{
+    est_strbuf_printf(path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
+    return est_strbuf_status(path);
+}
+
+static est_status find_done(training *t)
+{
+    est_strbuf path   = { 0 };
+    est_status status = done_path(t, &path);
+
+    if (status == EST_OK) t->was_done = est_file_exists(est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    return status;
+}
+
+static est_status clear_done(const training *t)
+{
+    est_strbuf path = { 0 };
+    est_status status;
+
+    if (!t->estimator->task->is_chief) return EST_OK;
+    status = done_path(t, &path);
+    if (status == EST_OK) status = est_file_remove(est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    return status;
+}
+
+static est_status mark_done(const training *t, int64_t step)
+{
+    est_strbuf path = { 0 };
+    char       text[32];
+    est_status status;
+
+    if (!t->estimator->task->is_chief) return EST_OK;
+    snprintf(text, sizeof text, "%" PRId64 "\n", step);
+    status = done_path(t, &path);
+    if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
+    est_strbuf_clear(&path);
+    return status;
+}
+
 /* --- going on where it was ----------------------------------------------------------------------------------------------- */
 
 static est_status set_position(training *t, est_loop *loop, const est_tensor *position, const est_tensor *runs)
@@ -123,6 +168,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     est_tensor_free(position);
     est_tensor_free(runs);
     EST_TRY(status);
+    EST_TRY(clear_done(t)); /* not before it is sure that there is something to train */
     return read_step(loop, global_step);
 }
 
@@ -152,39 +198,6 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
     return add_extra(extras, n, EST_EXTRA_INPUT, position);
-}
-
-/* --- the end mark --------------------------------------------------------------------------------------------------------- */
-
-static est_status clear_done(training *t)
-{
-    est_strbuf path = { 0 };
-    est_status status;
-
-    if (!t->estimator->task->is_chief) return EST_OK;
-    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
-    status = est_strbuf_status(&path);
-    if (status == EST_OK) {
-        t->was_done = est_file_exists(est_strbuf_text(&path));
-        status      = est_file_remove(est_strbuf_text(&path));
-    }
-    est_strbuf_clear(&path);
-    return status;
-}
-
-static est_status mark_done(const training *t, int64_t step)
-{
-    est_strbuf path = { 0 };
-    char       text[32];
-    est_status status;
-
-    if (!t->estimator->task->is_chief) return EST_OK;
-    snprintf(text, sizeof text, "%" PRId64 "\n", step);
-    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
-    status = est_strbuf_status(&path);
-    if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
-    est_strbuf_clear(&path);
-    return status;
 }
 
 /* --- hooks -------------------------------------------------------------------------------------------------------------- */
@@ -414,7 +427,7 @@ static est_status train(training *t, int64_t *out_step)
         return mark_done(t, saved);
     }
     EST_TRY(prepare(t));
-    EST_TRY(clear_done(t));
+    EST_TRY(find_done(t));
     EST_TRY(run_loop(t, out_step));
     return mark_done(t, *out_step);
 }

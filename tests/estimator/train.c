@@ -108,6 +108,13 @@ static est_status watch_mark(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+static est_status refuse_to_begin(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    (void)loop;
+    return est_fail(EST_FAILED_PRECONDITION, "not today");
+}
+
 static void test_end_mark(void **state)
 {
     char           dir[64], path[96];
@@ -128,6 +135,9 @@ static void test_end_mark(void **state)
     }
     assert_int_equal(w.runs, 6);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.steps = 3)), EST_INVALID_ARGUMENT); /* it did not begin */
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3,
+                                                    .hooks = EST_HOOKS(&(est_hook){ .begin = refuse_to_begin }))),
+                     EST_FAILED_PRECONDITION); /* nor here */
     assert_int_equal(est_file_read(path, &text, &size), EST_OK);
     assert_int_equal(size, 2);
     assert_memory_equal(text, "6\n", 2);
