@@ -174,6 +174,7 @@ struct est_op {
     uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
     bool     fills_var;   /* writes input 0's variable without reading it: it may be uninitialised */
     uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
+    uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */
 };
 
 #endif

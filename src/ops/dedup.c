@@ -3,11 +3,12 @@
  * EstDedup: sums the rows of a sparse gradient that have the same index, so that every index is left once, in order of
  * first sight.
  *
- * One pass over the indices gives every row its place in the result, with an open hash table of places (at most half
- * full) in scratch memory. A second pass copies first rows and adds later ones in order; when large it is cut by place,
- * so that sums do not depend on the number of threads. Without duplicates it is one copy. */
+ * One pass over the indices gives every row its place in the result (kernels/distinct.h). A second pass copies first rows
+ * and adds later ones in order; when large it is cut by place, so that sums do not depend on the number of threads.
+ * Without duplicates it is one copy. */
 #include <string.h>
 
+#include "kernels/distinct.h"
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
 #include "ops/ops.h"
@@ -30,63 +31,13 @@ static est_status dedup_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- first pass: places ---------------------------------------------------------------------------------------- */
-
-static int table_bits(int64_t n)
-{
-    int bits = 5;
-
-    while ((int64_t)1 << bits < 2 * n) bits++;
-    return bits;
-}
-
 /* Scratch: the place of every row, then the table. */
 static size_t dedup_scratch(const est_call *c)
 {
     int64_t n = c->in[1]->count;
 
-    return ((size_t)n + ((size_t)1 << table_bits(n))) * sizeof(int32_t);
+    return (size_t)n * sizeof(int32_t) + est_distinct_table_bytes(n);
 }
-
-#define TABLE_IN_CACHE 4096 /* indices; above, table entries are asked for ahead */
-#define LOOK_AHEAD     16
-
-static inline uint64_t hash(int64_t index, int bits)
-{
-    return (uint64_t)index * UINT64_C(0x9E3779B97F4A7C15) >> (64 - bits);
-}
-
-#define PLACES(T, suffix)                                                                                              \
-    static int32_t places_##suffix(const T *restrict indices, int64_t n, T *restrict unique, int32_t *restrict place,  \
-                                   int32_t *restrict table)                                                            \
-    {                                                                                                                  \
-        int      bits     = table_bits(n);                                                                             \
-        uint64_t mask     = ((uint64_t)1 << bits) - 1;                                                                 \
-        int32_t  n_unique = 0;                                                                                         \
-        int64_t  ahead    = n > TABLE_IN_CACHE ? n - LOOK_AHEAD : 0;                                                   \
-                                                                                                                       \
-        memset(table, 0xff, sizeof *table << bits);                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            T        index = indices[i];                                                                               \
-            uint64_t at    = hash(index, bits);                                                                        \
-            if (i < ahead) {                                                                                           \
-                int32_t soon = table[hash(indices[i + LOOK_AHEAD / 2], bits)];                                         \
-                __builtin_prefetch(&table[hash(indices[i + LOOK_AHEAD], bits)], 1);                                    \
-                if (soon >= 0) __builtin_prefetch(&unique[soon], 0);                                                   \
-            }                                                                                                          \
-            while (table[at] >= 0 && unique[table[at]] != index) at = (at + 1) & mask;                                 \
-            if (table[at] < 0) {                                                                                       \
-                unique[n_unique] = index;                                                                              \
-                table[at]        = n_unique++;                                                                         \
-            }                                                                                                          \
-            place[i] = table[at];                                                                                      \
-        }                                                                                                              \
-        return n_unique;                                                                                               \
-    }
-PLACES(int32_t, i32)
-PLACES(int64_t, i64)
-
-/* --- second pass: sums ----------------------------------------------------------------------------------------- */
 
 /* Rows that share a cache line belong to one lane. */
 #define LANES          4
@@ -111,15 +62,15 @@ static inline bool in_lanes(const sums *s, int32_t place, int64_t begin, int64_t
                                                                            int64_t cols)                               \
     {                                                                                                                  \
         int32_t next  = 0; /* the place of the next index not seen before */                                           \
-        int64_t ahead = s->n > TABLE_IN_CACHE ? s->n - LOOK_AHEAD : 0;                                                 \
+        int64_t ahead = s->n > EST_DISTINCT_CACHED ? s->n - EST_DISTINCT_AHEAD : 0;                                    \
                                                                                                                        \
         for (int64_t i = 0; i < s->n; i++) {                                                                           \
             const T *restrict row = (const T *)s->values + i * cols;                                                   \
             T *restrict sum       = (T *)s->out + (int64_t)s->place[i] * cols;                                         \
             bool first            = s->place[i] == next;                                                               \
             next += first;                                                                                             \
-            if (i < ahead && in_lanes(s, s->place[i + LOOK_AHEAD], begin, end)) {                                      \
-                EST_PREFETCH_ROW(s->out, s->place[i + LOOK_AHEAD], (size_t)cols * sizeof(T), 1);                       \
+            if (i < ahead && in_lanes(s, s->place[i + EST_DISTINCT_AHEAD], begin, end)) {                              \
+                EST_PREFETCH_ROW(s->out, s->place[i + EST_DISTINCT_AHEAD], (size_t)cols * sizeof(T), 1);               \
             }                                                                                                          \
             if (!in_lanes(s, s->place[i], begin, end)) continue;                                                       \
             if (first) {                                                                                               \
@@ -153,9 +104,8 @@ static est_status dedup_cpu(est_call *c)
     sums            s = { values->data, c->out[0].data, place, n, est_row_size(values), false };
     double          ns;
 
-    if (n > INT32_MAX / 2) return est_fail(EST_UNIMPLEMENTED, "too many rows to sum: %lld", (long long)n);
-    n_unique = indices->dtype == EST_I64 ? places_i64(indices->data, n, c->out[1].data, place, table)
-                                         : places_i32(indices->data, n, c->out[1].data, place, table);
+    if (n > EST_DISTINCT_MAX) return est_fail(EST_UNIMPLEMENTED, "too many rows to sum: %lld", (long long)n);
+    n_unique = est_distinct(indices->data, indices->dtype == EST_I64, n, c->out[1].data, place, table);
     if (n_unique == n) {
         if (values->count > 0) memcpy(s.out, s.values, (size_t)values->count * est_dtype_size(values->dtype));
     } else {
@@ -191,13 +141,16 @@ const est_op est_op_dedup = {
     .cpu       = EST_KERNELS({ .run = dedup_cpu, .scratch = dedup_scratch }),
     .lower     = dedup_lower,
     .shrinks   = true,
+    .distinct  = 1u << 1,
 };
 
 est_gradient est_dedup(est_gradient slices)
 {
-    est_node values;
+    const est_node_def *indices = est_def(slices.indices);
+    est_node            values;
 
     if (slices.indices.graph == NULL || est_node_dim(slices.indices, 0) == 1) return slices; /* nothing can repeat */
+    if (indices != NULL && (indices->op->distinct >> slices.indices.output & 1u) != 0) return slices;
     values = est_build2(&est_op_dedup, slices.values, slices.indices, EST_NO_ATTRS);
     return (est_gradient){ .values = values, .indices = est_output(values, 1) };
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "apply.h"
+#include "support/graph_test.h"
 
 static void dedup(est_ref *r)
 {
@@ -16,6 +17,23 @@ static void dedup(est_ref *r)
         }
         for (int64_t j = 0; j < cols; j++) r->out[0][at * cols + j] += r->in[0][i * cols + j];
     }
+}
+
+/* What is distinct is not summed again, also when the values have gone through something since. */
+static void test_twice(void)
+{
+    est_graph   *graph = test_graph();
+    est_gradient g     = { est_placeholder(graph, "values", EST_F32, EST_SHAPE(-1, 3)),
+                           est_placeholder(graph, "indices", EST_I64, EST_SHAPE(-1)) };
+    est_gradient once = est_dedup(g), twice = est_dedup(once);
+
+    CHECK(once.values.id != g.values.id && once.indices.id == once.values.id);
+    CHECK(twice.values.id == once.values.id && twice.indices.id == once.indices.id);
+    once.values = est_neg(once.values);
+    CHECK(est_dedup(once).values.id == once.values.id);
+    once.indices = est_identity(once.indices);
+    CHECK(est_dedup(once).values.id != once.values.id);
+    est_graph_free(graph);
 }
 
 #define DEDUP .op = "EstDedup", .tol = 1e-3, .ref = dedup
@@ -40,5 +58,7 @@ int main(int argc, char **argv)
         { DEDUP, .in = { IN(20001), ROWS(EST_I32, 3, 20001) } },             /* long sums */
         { DEDUP, .in = { IN(6, 3), ROWS(EST_I64, 2, 5) }, .fails = EST_INVALID_ARGUMENT, .says = "[6,3]" },
     };
-    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+
+    test_twice();
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
 }
