@@ -55,9 +55,6 @@ EST_API est_node est_model_feature(est_model *model, const char *name);
 EST_API est_node est_model_label(est_model *model, const char *name);
 EST_API bool     est_model_has(const est_model *model, const char *name); /* whether there is such a component */
 
-typedef struct est_ragged_node {
-    est_node values, splits;
-} est_ragged_node;
 /* A ragged component. */
 EST_API est_ragged_node est_model_ragged(est_model *model, const char *name);
 

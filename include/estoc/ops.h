@@ -39,6 +39,8 @@ EST_API est_node est_group(est_graph *graph, est_nodes nodes);
 EST_API est_node est_cast(est_node x, est_dtype dtype);
 /* x, or an error naming this node when an element is NaN or infinite. */
 EST_API est_node est_check_numerics(est_node x, const char *message);
+/* x, or an error with `message`, the first element that is not in [low, high] and its place. NaN is not. */
+EST_API est_node est_check_range(est_node x, double low, double high, const char *message);
 
 /* --- shapes and pieces ----------------------------------------------------------------------------------------- */
 
@@ -273,6 +275,36 @@ EST_API est_node est_apply_ftrl(est_node var, est_node accum, est_node linear, e
                                 est_node l2, est_node l2_shrinkage, est_node lr_power);
 EST_API est_node est_apply_adadelta(est_node var, est_node accum, est_node accum_update, est_node lr, est_node rho,
                                     est_node epsilon, est_gradient g);
+
+/* --- categories and ragged rows ---------------------------------------------------------------------------------- */
+
+/* Fingerprint64 of the bytes, modulo n_buckets; int64. */
+EST_API est_node est_string_to_hash_bucket(est_node strings, int64_t n_buckets);
+/* Numbers as TensorFlow prints them: integers in decimal, floats as "%f", booleans as "true" and "false". */
+EST_API est_node est_as_string(est_node x);
+/* How many of the n boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not descend.
+ * Integers are compared as float32. */
+EST_API est_node est_bucketize(est_node x, const float *boundaries, int n);
+
+/* A list of values for each row of a batch: row r has values[splits[r] .. splits[r + 1]). splits: int64 [batch + 1]. */
+typedef struct est_ragged_node {
+    est_node values, splits;
+} est_ragged_node;
+
+/* x [batch, n] or [batch] without the elements that stand for nothing: "", -1 of integers, 0 of floats. */
+EST_API est_ragged_node est_ragged_from_dense(est_node x);
+/* [batch, longest row], filled up with a number; how many values each row has, int64 [batch]. */
+EST_API est_node est_ragged_to_dense(est_ragged_node x, double default_number);
+EST_API est_node est_ragged_lengths(est_ragged_node x);
+/* Drops the values whose `keep`, a boolean each, is false. */
+EST_API est_ragged_node est_ragged_keep(est_ragged_node x, est_node keep);
+/* A hash, modulo n_buckets, for every way to take one value of each input's row; the last input varies fastest. Values
+ * are strings or int64; up to EST_CROSS_MAX inputs. hash_key 0 stands for TensorFlow's own, 0xDECAFCAFFE. */
+#define EST_CROSS_MAX 32
+EST_API est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n_buckets, uint64_t hash_key);
+/* How often each id occurs in a row, or the sum of its weights (float32, one a value; EST_NO_NODE: 1): float32
+ * [batch, depth]. As in TensorFlow's indicator_column, ids that are not in [0, depth) are not counted. */
+EST_API est_node est_multi_hot(est_ragged_node ids, est_node weights, int64_t depth);
 
 /* --- serialized examples ---------------------------------------------------------------------------------------- */
 

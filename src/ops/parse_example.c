@@ -493,15 +493,12 @@ static est_status add_lengths(request *r, est_node examples, const est_feature_s
     if (r->n_ragged == 0) return EST_OK;
     parsed = build_request(r, examples);
     for (int i = 0; i < n; i++) {
-        const est_strided_slice_options to_the_end = { .end_mask = 1 };
-        int64_t                         values     = est_shape_count(&specs[i].shape);
-        est_node                        splits, lengths;
+        int64_t  values = est_shape_count(&specs[i].shape);
+        est_node splits, lengths;
 
         if (specs[i].rows != EST_ROWS_PADDED) continue;
         splits  = est_output(parsed, r->n_ragged + at++);
-        lengths = est_sub(
-            est_strided_slice(splits, EST_I64S(1), EST_I64S(0), EST_I64S(1), to_the_end),
-            est_strided_slice(splits, EST_I64S(0), EST_I64S(-1), EST_I64S(1), (est_strided_slice_options){ 0 }));
+        lengths = est_ragged_lengths((est_ragged_node){ .splits = splits });
         if (values > 1) lengths = est_floor_div(lengths, est_scalar(r->graph, EST_I64, (double)values));
         out[i].lengths = lengths;
     }

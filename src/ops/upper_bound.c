@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * UpperBound: for every value, how many elements of a sorted row are not greater: where it would go behind its equals.
- * Rows of values belong to rows of sorted_inputs. */
+ * Rows of values belong to rows of sorted_inputs. NaN goes behind everything, as in TensorFlow.
+ *
+ * Buckets are this with one row: TensorFlow's Bucketize is the same search with the boundaries in an attribute. */
 #include "kernels/parallel.h"
-#include "ops/ops.h"
+#include "ops/array.h"
 
 static est_status upper_bound_infer(est_infer *c)
 {
@@ -30,10 +32,10 @@ static est_status upper_bound_infer(est_infer *c)
         while (first < last) {                                                                                         \
             int64_t middle = first + (last - first) / 2;                                                               \
                                                                                                                        \
-            if (row[middle] <= value) {                                                                                \
-                first = middle + 1;                                                                                    \
-            } else {                                                                                                   \
+            if (value < row[middle]) {                                                                                 \
                 last = middle;                                                                                         \
+            } else {                                                                                                   \
+                first = middle + 1;                                                                                    \
             }                                                                                                          \
         }                                                                                                              \
         return first;                                                                                                  \
@@ -80,3 +82,21 @@ const est_op est_op_upper_bound = {
     .infer     = upper_bound_infer,
     .cpu       = EST_KERNELS({ .run = upper_bound_cpu }),
 };
+
+est_node est_bucketize(est_node x, const float *boundaries, int n)
+{
+    est_node flat, bounds, buckets;
+
+    if (x.graph == NULL || est_graph_poisoned(x.graph)) return x;
+    for (int i = 0; i + 1 < n; i++) {
+        if (boundaries[i] <= boundaries[i + 1]) continue;
+        return est_graph_poison(x.graph,
+                                est_fail(EST_INVALID_ARGUMENT, "boundaries must not descend: [%d] is %g and [%d] is %g",
+                                         i, (double)boundaries[i], i + 1, (double)boundaries[i + 1]));
+    }
+    if (est_node_dtype(x) != EST_F64) x = est_cast(x, EST_F32);
+    bounds  = est_cast(est_const_f32(x.graph, EST_SHAPE(1, n), boundaries), est_node_dtype(x));
+    flat    = est_reshape(x, EST_I64S(1, -1));
+    buckets = est_build2(&est_op_upper_bound, bounds, flat, EST_NO_ATTRS);
+    return est_reshape_like(buckets, x);
+}

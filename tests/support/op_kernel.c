@@ -84,8 +84,8 @@ static void hand_inputs(const est_case_run *run, const est_node *in, hand_call *
     }
 }
 
-/* Shapes as the planner gets them: everything known. */
-static est_status hand_infer(const est_case_run *run, const est_node_def *node, hand_call *h)
+/* Shapes as the planner gets them: everything known, or measured by the kernel. */
+static est_status hand_infer(const est_case_run *run, const est_node_def *node, const est_kernel *kernel, hand_call *h)
 {
     est_shape        in[EST_CASE_IN_MAX], out[EST_CASE_OUT_MAX];
     est_dtype        in_dtype[EST_CASE_IN_MAX];
@@ -113,13 +113,13 @@ static est_status hand_infer(const est_case_run *run, const est_node_def *node, 
     for (int i = 0; i < node->n_out; i++) {
         char text[EST_SHAPE_TEXT_MAX];
 
-        if (!est_shape_is_known(&out[i]) && node->dtype[i] != EST_RESOURCE) {
+        if (!est_shape_is_known(&out[i]) && node->dtype[i] != EST_RESOURCE && kernel->measure == NULL) {
             return est_fail(EST_INTERNAL, "infer leaves output %d as %s though all inputs are known", i,
                             est_shape_text(&out[i], text));
         }
         h->out[i] = (est_view){ NULL, node->dtype[i], out[i], est_shape_count(&out[i]) };
     }
-    return EST_OK;
+    return kernel->measure != NULL ? kernel->measure(&h->call) : EST_OK;
 }
 
 /* Runs the kernel with outputs and scratch filled with `pattern`; inplace >= 0: output 0 is written over that input.
@@ -200,7 +200,7 @@ static est_status run_kernel(est_case_run *run, const est_node_def *node, const 
                          .pool     = pool,
                          .run_seed = &h.seed };
     hand_inputs(run, in, &h);
-    status = hand_infer(run, node, &h);
+    status = hand_infer(run, node, kernel, &h);
     if (status == EST_OK && kernel->accepts != NULL && !kernel->accepts(&h.call)) status = EST_UNIMPLEMENTED;
     if (status == EST_OK) {
         status = hand_run(run, kernel, &h, pattern, inplace, how);

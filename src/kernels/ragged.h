@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the ops on ragged rows share: the splits, int64 [rows + 1], that say where each row of the values starts. */
+#ifndef EST_KERNELS_RAGGED_H
+#define EST_KERNELS_RAGGED_H
+
+#include "graph/op.h"
+
+/* Fails unless inputs `values` and `splits` can be vectors. *rows: how many rows there are, or -1. */
+EST_MUST_CHECK est_status est_infer_ragged(const est_infer *c, int values, int splits, int64_t *rows);
+
+/* Fails unless the splits start at 0, never descend and end at n_values; the text has the row. */
+EST_MUST_CHECK est_status est_splits_check(const est_view *splits, int64_t n_values);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstCheckRange: y = x, or an error that says which element is the first that is not in [low, high]. In TensorFlow's ops
+ * it is an Identity that waits for an Assert. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "kernels/parallel.h"
+#include "ops/ops.h"
+
+#define BLOCKS_MAX 64 /* est_parallel_blocks() gives no more */
+
+/* Scratch: the first bad element of each block, or INT64_MAX. */
+static size_t check_range_scratch(const est_call *c)
+{
+    (void)c;
+    return sizeof(int64_t) * BLOCKS_MAX;
+}
+
+static est_status check_range_prepare(est_call *c)
+{
+    c->param[0].f = est_node_float(c->node, "low");
+    c->param[1].f = est_node_float(c->node, "high");
+    return EST_OK;
+}
+
+#define CHECK_LOOP(T)                                                                                                  \
+    static void check_##T(void *arg, int64_t begin, int64_t end, int64_t block)                                        \
+    {                                                                                                                  \
+        const est_call *c   = arg;                                                                                     \
+        const T        *x   = c->in[0]->data;                                                                          \
+        T              *y   = c->out[0].data;                                                                          \
+        double          low = c->param[0].f, high = c->param[1].f;                                                     \
+        int64_t         first = INT64_MAX;                                                                             \
+        int             bad   = 0;                                                                                     \
+                                                                                                                       \
+        for (int64_t i = begin; i < end; i++) bad |= !((double)x[i] >= low) | !((double)x[i] <= high);                 \
+        for (int64_t i = begin; bad && i < end && first == INT64_MAX; i++) {                                           \
+            if (!((double)x[i] >= low && (double)x[i] <= high)) first = i;                                             \
+        }                                                                                                              \
+        if (y != x) memcpy(y + begin, x + begin, sizeof(T) * (size_t)(end - begin));                                   \
+        ((int64_t *)c->scratch)[block] = first;                                                                        \
+    }
+CHECK_LOOP(float)
+CHECK_LOOP(double)
+CHECK_LOOP(int32_t)
+CHECK_LOOP(int64_t)
+
+static est_status fail_at(const est_call *c, int64_t at)
+{
+    const est_view *x       = c->in[0];
+    const char     *message = est_node_string(c->node, "message");
+    double          low = c->param[0].f, high = c->param[1].f;
+
+    switch (x->dtype) {
+    case EST_I32:
+    case EST_I64:
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %" PRId64 ", not in [%.17g, %.17g]", message,
+                        at, x->dtype == EST_I64 ? ((int64_t *)x->data)[at] : ((int32_t *)x->data)[at], low, high);
+    default:
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %g, not in [%.17g, %.17g]", message, at,
+                        x->dtype == EST_F32 ? (double)((float *)x->data)[at] : ((double *)x->data)[at], low, high);
+    }
+}
+
+static est_status check_range_cpu(est_call *c)
+{
+    est_dtype    dtype = c->in[0]->dtype;
+    int64_t     *found = c->scratch, count = c->in[0]->count;
+    est_range_fn check = dtype == EST_F32   ? check_float
+                         : dtype == EST_F64 ? check_double
+                         : dtype == EST_I32 ? check_int32_t
+                                            : check_int64_t;
+
+    if (count == 0) return EST_OK;
+    for (int i = 0; i < BLOCKS_MAX; i++) found[i] = INT64_MAX;
+    est_parallel_for(c->pool, count, 64, 0.5, check, c);
+    for (int i = 0; i < BLOCKS_MAX; i++) {
+        if (found[i] != INT64_MAX) return fail_at(c, found[i]);
+    }
+    return EST_OK;
+}
+
+static void check_range_grad(est_grad *g)
+{
+    g->din[0].values = g->dout[0];
+}
+
+static est_node text_const(est_graph *graph, const char *text)
+{
+    est_tensor *tensor = NULL;
+    est_status  status = est_tensor_create(EST_STRING, EST_SHAPE_SCALAR, &tensor);
+    est_node    node;
+
+    if (status == EST_OK) status = est_tensor_set_string(tensor, 0, text, strlen(text));
+    node = status == EST_OK ? est_const(graph, tensor) : est_graph_poison(graph, status);
+    est_tensor_free(tensor);
+    return node;
+}
+
+static void check_range_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node x       = est_cast(in[0], EST_F64);
+    est_node low     = est_scalar(graph, EST_F64, est_node_float(node, "low"));
+    est_node high    = est_scalar(graph, EST_F64, est_node_float(node, "high"));
+    est_node good    = est_reduce_all(est_logical_and(est_greater_equal(x, low), est_less_equal(x, high)), EST_ALL_AXES,
+                                      false);
+    int64_t  types[] = { EST_STRING, est_node_dtype(in[0]) };
+    est_node check   = est_build3(&est_op_assert, good, text_const(graph, est_node_string(node, "message")), in[0],
+                                  EST_ATTRS(est_attr_types("T", (est_i64s){ types, 2 })));
+
+    out[0] = est_after(est_identity(in[0]), check);
+}
+
+const est_op est_op_check_range = {
+    .name      = "EstCheckRange",
+    .signature = "x: T -> y: T; low: float; high: float; message: string; T: {float32, float64, int32, int64}",
+    .infer     = est_infer_same_as_input,
+    .grad      = check_range_grad,
+    .cpu   = EST_KERNELS({ .run = check_range_cpu, .scratch = check_range_scratch, .prepare = check_range_prepare }),
+    .lower = check_range_lower,
+    .elementwise = true,
+    .stateful    = true, /* it may end the run */
+    .inplace     = 1u << 0,
+};
+
+est_node est_check_range(est_node x, double low, double high, const char *message)
+{
+    return est_build1(
+        &est_op_check_range, x,
+        EST_ATTRS(est_attr_float("low", low), est_attr_float("high", high), est_attr_string("message", message)));
+}
