@@ -135,9 +135,6 @@ EST_API est_node est_dropout_layer(est_node x, double rate, bool training);
 
 /* --- embeddings --------------------------------------------------------------------------------------------------- */
 
-/* How the embeddings of one row become one: Σ w e, divided by 1, by Σ w, or by sqrt(Σ w²). */
-typedef enum est_combiner { EST_COMBINE_MEAN = 0, EST_COMBINE_SUM, EST_COMBINE_SQRTN } est_combiner;
-
 typedef struct est_embedding_options {
     size_t          struct_size; /* filled by EST_EMBEDDING */
     const char     *name;        /* NULL: "embedding" */
@@ -152,13 +149,9 @@ typedef struct est_embedding_options {
 
 #define EST_EMBEDDING(...) (&(const est_embedding_options){ .struct_size = sizeof(est_embedding_options), __VA_ARGS__ })
 
-/* Rows of a table [n_ids, width] picked by ids: [ids..., width], or [rows, width] of ragged rows. */
+/* Rows of a table [n_ids, width] picked by ids: [ids..., width], or [rows, width] of ragged rows, combined as
+ * est_embedding_bag() does. */
 EST_API est_node est_embedding(est_node ids, int64_t n_ids, int64_t width, const est_embedding_options *options);
-
-/* The ragged form over a table that is there already: ids [n], splits int64 [rows + 1], weights [n] or EST_NO_NODE.
- * An empty row is zeros. */
-EST_API est_node est_embedding_rows(est_node table, est_node ids, est_node splits, est_node weights,
-                                    est_combiner combiner);
 
 /* Which row each value of a ragged tensor is in: int64 [n] from splits int64 [rows + 1]. */
 EST_API est_node est_row_ids(est_node splits, est_node values);

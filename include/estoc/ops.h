@@ -306,6 +306,16 @@ EST_API est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, i
  * [batch, depth]. As in TensorFlow's indicator_column, ids that are not in [0, depth) are not counted. */
 EST_API est_node est_multi_hot(est_ragged_node ids, est_node weights, int64_t depth);
 
+/* How the embeddings of one row become one: Σ w e, divided by Σ w, by 1, or by sqrt(Σ w²). */
+typedef enum est_combiner { EST_COMBINE_MEAN = 0, EST_COMBINE_SUM, EST_COMBINE_SQRTN } est_combiner;
+
+/* Rows of a table (a variable [rows, width]) picked by ids and combined: [batch, width]. weights: one a value, or
+ * EST_NO_NODE for 1. Ids below 0 are dropped; so are ids of a weight that is not above 0,
+ * but for EST_COMBINE_SUM. A row without ids is zeros, an id that is not in the table an error. With max_norm above 0
+ * the rows of the table are first scaled down to that l2 norm. The gradient is sparse, every id once. */
+EST_API est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,
+                                   double max_norm);
+
 /* --- serialized examples ---------------------------------------------------------------------------------------- */
 
 /* One feature of a batch of n examples: fixed ones [n, shape...]; padded ones [n, longest, shape...] and lengths [n];

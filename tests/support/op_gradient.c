@@ -99,11 +99,10 @@ static est_status build_loss(grad_run *g)
     return est_graph_status(g->graph);
 }
 
-static est_status loss_value(grad_run *g, double *value)
+/* What every run starts from: variables hold x[], random ops draw the same again. */
+static est_status reset(grad_run *g)
 {
-    est_tensor *out = NULL;
-
-    est_session_set_run_count(g->session, 0); /* random ops draw the same again */
+    est_session_set_run_count(g->session, 0);
     for (int k = 0; k < g->run->n_in; k++) {
         char name[16];
 
@@ -111,6 +110,14 @@ static est_status loss_value(grad_run *g, double *value)
         snprintf(name, sizeof name, "in%d", k);
         EST_TRY(est_session_write(g->session, name, g->x[k]));
     }
+    return EST_OK;
+}
+
+static est_status loss_value(grad_run *g, double *value)
+{
+    est_tensor *out = NULL;
+
+    EST_TRY(reset(g));
     EST_TRY(
         est_session_run(g->session, (est_feeds){ g->feeds, g->n_feeds }, EST_NODES(g->loss), (est_nodes){ 0 }, &out));
     *value = *(const double *)est_tensor_data(out);
@@ -129,7 +136,7 @@ static est_status gradient_values(grad_run *g, const est_gradient *grad, int k, 
     double     *dense;
     est_status  status = EST_OK;
 
-    est_session_set_run_count(g->session, 0);
+    EST_TRY(reset(g));
     EST_TRY(est_session_run(g->session, (est_feeds){ g->feeds, g->n_feeds }, (est_nodes){ fetch, sparse ? 2 : 1 },
                             (est_nodes){ 0 }, got));
     dense = calloc((size_t)(n > 0 ? n : 1), sizeof *dense);

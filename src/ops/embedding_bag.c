@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstEmbeddingBag: rows of a table picked by ragged ids and combined, y_r = sum_i w_i e_i / c_r over the ids of row r,
+ * with c_r = sum_i w_i (mean), 1 (sum) or sqrt(sum_i w_i^2) (sqrtn). Ids below 0 are dropped, and so are those of a
+ * weight that is not above 0, but for sum. With max_norm > 0 each e_i is first scaled down to that l2 norm.
+ *
+ * The rows of the table are read where they lie and added into the row of the result: nothing of [n, width] is made in
+ * between. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
+ * ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom trained:
+ * their gradient is made of other ops. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "estoc/layers.h"
+#include "kernels/distinct.h"
+#include "kernels/parallel.h"
+#include "kernels/ragged.h"
+#include "kernels/rows.h"
+#include "ops/array.h"
+
+/* Inputs; the gradient has dy before them. */
+enum { TABLE = 0, IDS, SPLITS, WEIGHTS };
+
+#define ATTRIBUTES "combiner: int; max_norm: float = 0.0; N: int; dtype: {float32, float64}; Tids: {int32, int64}"
+
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
+
+static est_status infer_inputs(const est_infer *c, int first, int64_t *rows)
+{
+    est_shape merged;
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_infer_rank(c, first + TABLE, 2));
+    EST_TRY(est_infer_ragged(c, first + IDS, first + SPLITS, rows));
+    if (c->n_in > first + WEIGHTS && est_infer_merge(&c->in[first + IDS], &c->in[first + WEIGHTS], &merged) != EST_OK) {
+        return est_fail(EST_INVALID_ARGUMENT, "ids %s need a weight each, got %s",
+                        est_shape_text(&c->in[first + IDS], a), est_shape_text(&c->in[first + WEIGHTS], b));
+    }
+    return EST_OK;
+}
+
+static est_status bag_infer(est_infer *c)
+{
+    int64_t rows, combiner = est_node_int(c->node, "combiner");
+
+    EST_TRY(infer_inputs(c, 0, &rows));
+    if (combiner < EST_COMBINE_MEAN || combiner > EST_COMBINE_SQRTN) {
+        return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " is no est_combiner", combiner);
+    }
+    c->out[0] = EST_SHAPE(rows, est_infer_dim(&c->in[TABLE], 1));
+    return EST_OK;
+}
+
+static est_status bag_grad_infer(est_infer *c)
+{
+    int64_t   rows, n;
+    est_shape want, merged;
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(infer_inputs(c, 1, &rows));
+    want = EST_SHAPE(rows, est_infer_dim(&c->in[1 + TABLE], 1));
+    if (est_infer_merge(&c->in[0], &want, &merged) != EST_OK) {
+        return est_fail(EST_INVALID_ARGUMENT, "dy is %s instead of %s", est_shape_text(&c->in[0], a),
+                        est_shape_text(&want, b));
+    }
+    n         = est_infer_at_most(c, est_infer_dim(&c->in[1 + IDS], 0));
+    c->out[0] = EST_SHAPE(n, merged.dim[1]);
+    c->out[1] = EST_SHAPE(n);
+    return EST_OK;
+}
+
+/* --- what both kernels look at -------------------------------------------------------------------------------------- */
+
+typedef struct bag {
+    const void    *table;
+    const void    *ids;
+    bool           wide; /* ids are int64 */
+    const int64_t *splits;
+    const void    *weights; /* NULL: all 1 */
+    int64_t        n, rows, cols;
+    est_combiner   combiner;
+    double         max_norm; /* 0: none */
+    const void    *dy;
+    void          *out;
+} bag;
+
+static est_status bag_prepare(est_call *c)
+{
+    c->param[0].i = est_node_int(c->node, "combiner");
+    c->param[1].f = est_node_float(c->node, "max_norm");
+    return EST_OK;
+}
+
+#define FIRST_TOO_LARGE(T, suffix)                                                                                     \
+    static int64_t first_too_large_##suffix(const T *ids, int64_t n, int64_t rows)                                     \
+    {                                                                                                                  \
+        int bad = 0;                                                                                                   \
+                                                                                                                       \
+        for (int64_t i = 0; i < n; i++) bad |= (int64_t)ids[i] >= rows;                                                \
+        for (int64_t i = 0; bad && i < n; i++) {                                                                       \
+            if ((int64_t)ids[i] >= rows) return i;                                                                     \
+        }                                                                                                              \
+        return -1;                                                                                                     \
+    }
+FIRST_TOO_LARGE(int32_t, i32)
+FIRST_TOO_LARGE(int64_t, i64)
+
+static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *out)
+{
+    const est_var  *v   = est_call_variable(c, first + TABLE);
+    const est_view *ids = c->in[first + IDS], *splits = c->in[first + SPLITS];
+    int64_t         bad;
+    bag             b = { .table    = v->value.data,
+                          .ids      = ids->data,
+                          .wide     = ids->dtype == EST_I64,
+                          .splits   = splits->data,
+                          .weights  = c->n_in > first + WEIGHTS ? c->in[first + WEIGHTS]->data : NULL,
+                          .n        = ids->count,
+                          .rows     = splits->count - 1,
+                          .cols     = est_row_size(&v->value),
+                          .combiner = (est_combiner)c->param[0].i,
+                          .max_norm = c->param[1].f };
+
+    EST_TRY(est_variable_ready(c, first + TABLE, dtype));
+    EST_TRY(est_splits_check(splits, b.n));
+    bad = b.wide ? first_too_large_i64(b.ids, b.n, est_rows_of(&v->value))
+                 : first_too_large_i32(b.ids, b.n, est_rows_of(&v->value));
+    if (bad >= 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "ids[%" PRId64 "] = %" PRId64 " is not in the table '%s', which has %" PRId64 " rows", bad,
+                        est_row_at(b.ids, b.wide, bad), v->name, est_rows_of(&v->value));
+    }
+    *out = b;
+    return EST_OK;
+}
+
+/* Common widths become constants, which leaves nothing of the loop over a row. */
+#define SWITCH_WIDTH(cols, call)                                                                                       \
+    switch (cols) {                                                                                                    \
+    case 1: call(1); break;                                                                                            \
+    case 4: call(4); break;                                                                                            \
+    case 8: call(8); break;                                                                                            \
+    case 16: call(16); break;                                                                                          \
+    case 32: call(32); break;                                                                                          \
+    default: call(cols); break;                                                                                        \
+    }
+
+#define SHARED(T, suffix, sqrt_fn)                                                                                     \
+    static inline T weight_##suffix(const bag *b, int64_t i)                                                           \
+    {                                                                                                                  \
+        return b->weights != NULL ? ((const T *)b->weights)[i] : 1;                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
+    static inline bool keeps_##suffix(const bag *b, int64_t id, T weight)                                              \
+    {                                                                                                                  \
+        return id >= 0 && (weight > 0 || b->combiner == EST_COMBINE_SUM);                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* What the sum of a row is divided by; `total` is that of the weights or their squares. */                        \
+    static inline T divisor_##suffix(const bag *b, T total)                                                            \
+    {                                                                                                                  \
+        return b->combiner == EST_COMBINE_SUM ? 1 : b->combiner == EST_COMBINE_MEAN ? total : sqrt_fn(total);          \
+    }                                                                                                                  \
+                                                                                                                       \
+    static inline T square_norm_##suffix(const T *e, int64_t cols)                                                     \
+    {                                                                                                                  \
+        T sum = 0;                                                                                                     \
+                                                                                                                       \
+        for (int64_t j = 0; j < cols; j++) sum += e[j] * e[j];                                                         \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* What makes a row of that square norm as short as max_norm wants it. */                                          \
+    static inline T shrink_##suffix(const bag *b, T square_norm)                                                       \
+    {                                                                                                                  \
+        T norm = sqrt_fn(square_norm), most = (T)b->max_norm;                                                          \
+                                                                                                                       \
+        return norm > most ? most / norm : 1;                                                                          \
+    }
+SHARED(float, f32, __builtin_sqrtf)
+SHARED(double, f64, __builtin_sqrt)
+
+/* --- forward -------------------------------------------------------------------------------------------------------- */
+
+#define FORWARD(T, suffix)                                                                                             \
+    static inline __attribute__((always_inline)) void combine_of_##suffix(const bag *b, int64_t begin, int64_t end,    \
+                                                                          int64_t cols)                                \
+    {                                                                                                                  \
+        int64_t last = b->splits[end];                                                                                 \
+                                                                                                                       \
+        for (int64_t r = begin; r < end; r++) {                                                                        \
+            T *restrict y = (T *)b->out + r * cols;                                                                    \
+            T    total    = 0, divisor;                                                                                \
+            bool empty    = true;                                                                                      \
+                                                                                                                       \
+            for (int64_t i = b->splits[r]; i < b->splits[r + 1]; i++) {                                                \
+                int64_t id = est_row_at(b->ids, b->wide, i);                                                           \
+                T       w  = weight_##suffix(b, i);                                                                    \
+                const T *restrict e;                                                                                   \
+                                                                                                                       \
+                if (i + EST_ROWS_AHEAD < last) {                                                                       \
+                    int64_t soon = est_row_at(b->ids, b->wide, i + EST_ROWS_AHEAD);                                    \
+                    if (soon >= 0) EST_PREFETCH_ROW(b->table, soon, (size_t)cols * sizeof(T), 0);                      \
+                }                                                                                                      \
+                if (!keeps_##suffix(b, id, w)) continue;                                                               \
+                e = (const T *)b->table + id * cols;                                                                   \
+                total += b->combiner == EST_COMBINE_SQRTN ? w * w : w;                                                 \
+                if (b->max_norm > 0) w *= shrink_##suffix(b, square_norm_##suffix(e, cols));                           \
+                if (empty) {                                                                                           \
+                    for (int64_t j = 0; j < cols; j++) y[j] = w * e[j];                                                \
+                } else {                                                                                               \
+                    for (int64_t j = 0; j < cols; j++) y[j] += w * e[j];                                               \
+                }                                                                                                      \
+                empty = false;                                                                                         \
+            }                                                                                                          \
+            divisor = divisor_##suffix(b, total);                                                                      \
+            if (empty || divisor == 0) {                                                                               \
+                for (int64_t j = 0; j < cols; j++) y[j] = 0;                                                           \
+            } else if (divisor != 1) {                                                                                 \
+                for (int64_t j = 0; j < cols; j++) y[j] /= divisor;                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void combine_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                                 \
+    {                                                                                                                  \
+        const bag *b = arg;                                                                                            \
+                                                                                                                       \
+        (void)block;                                                                                                   \
+        SWITCH_WIDTH(b->cols, COMBINE_OF_##suffix)                                                                     \
+    }
+#define COMBINE_OF_f32(cols) combine_of_f32(b, begin, end, cols)
+#define COMBINE_OF_f64(cols) combine_of_f64(b, begin, end, cols)
+FORWARD(float, f32)
+FORWARD(double, f64)
+
+static est_status bag_cpu(est_call *c)
+{
+    est_dtype dtype = c->out[0].dtype;
+    bag       b;
+    double    ids;
+
+    EST_TRY(bag_open(c, 0, dtype, &b));
+    b.out = c->out[0].data;
+    if (c->out[0].count == 0) return EST_OK;
+    ids = (double)b.n / (double)b.rows;
+    est_parallel_for(c->pool, b.rows, 8, 3.0 + ids * (10.0 + 0.4 * (double)b.cols),
+                     dtype == EST_F32 ? combine_f32 : combine_f64, &b);
+    return EST_OK;
+}
+
+/* --- backward ------------------------------------------------------------------------------------------------------- */
+
+/* The ids that were kept: scratch memory of the gradient. */
+typedef struct kept {
+    bag     *bag;
+    void    *ids;    /* as wide as the bag's */
+    void    *factor; /* w / c, of the bag's dtype */
+    int32_t *row;    /* of dy */
+    int32_t *place;  /* of the sum in the result */
+    int32_t *table;  /* est_distinct()'s */
+    int64_t  n;
+    bool     lanes; /* sums are cut into more than one lane */
+} kept;
+
+static size_t bag_grad_scratch(const est_call *c)
+{
+    int64_t n = c->in[1 + IDS]->count;
+
+    return (size_t)n * (2 * sizeof(int64_t) + 2 * sizeof(int32_t)) + est_distinct_table_bytes(n);
+}
+
+static void kept_init(kept *k, bag *b, char *scratch)
+{
+    size_t n = (size_t)b->n;
+
+    k->bag    = b;
+    k->ids    = scratch;
+    k->factor = scratch + n * sizeof(int64_t);
+    k->row    = (int32_t *)(void *)(scratch + 2 * n * sizeof(int64_t));
+    k->place  = k->row + n;
+    k->table  = k->place + n;
+}
+
+/* Sums that share a cache line belong to one lane; narrower rows are no more work than looking whose they are. */
+#define LANES          4
+#define LANE_COLS      8
+#define LANE_OF(place) ((place) >> 4 & (LANES - 1))
+
+static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t end)
+{
+    return !k->lanes || (LANE_OF(place) >= begin && LANE_OF(place) < end);
+}
+
+#define BACKWARD(T, suffix)                                                                                            \
+    static void keep_##suffix(kept *k)                                                                                 \
+    {                                                                                                                  \
+        const bag *b      = k->bag;                                                                                    \
+        T         *factor = k->factor;                                                                                 \
+        int64_t    n      = 0;                                                                                         \
+                                                                                                                       \
+        for (int64_t r = 0; r < b->rows; r++) {                                                                        \
+            int64_t first = n;                                                                                         \
+            T       total = 0, divisor;                                                                                \
+                                                                                                                       \
+            for (int64_t i = b->splits[r]; i < b->splits[r + 1]; i++) {                                                \
+                int64_t id = est_row_at(b->ids, b->wide, i);                                                           \
+                T       w  = weight_##suffix(b, i);                                                                    \
+                                                                                                                       \
+                if (!keeps_##suffix(b, id, w)) continue;                                                               \
+                total += b->combiner == EST_COMBINE_SQRTN ? w * w : w;                                                 \
+                factor[n] = w;                                                                                         \
+                k->row[n] = (int32_t)r;                                                                                \
+                if (b->wide) {                                                                                         \
+                    ((int64_t *)k->ids)[n] = id;                                                                       \
+                } else {                                                                                               \
+                    ((int32_t *)k->ids)[n] = (int32_t)id;                                                              \
+                }                                                                                                      \
+                n++;                                                                                                   \
+            }                                                                                                          \
+            divisor = divisor_##suffix(b, total);                                                                      \
+            if (divisor == 1) continue;                                                                                \
+            for (int64_t i = first; i < n; i++) factor[i] = divisor != 0 ? factor[i] / divisor : 0;                    \
+        }                                                                                                              \
+        k->n = n;                                                                                                      \
+    }                                                                                                                  \
+                                                                                                                       \
+    /* The gradient of s e, s = max_norm / |e|, towards e is s (g - e (e g) / |e|^2). */                               \
+    static inline void add_shrunk_##suffix(const bag *b, int64_t id, const T *restrict dy, T factor, T *restrict sum,  \
+                                           int64_t cols)                                                               \
+    {                                                                                                                  \
+        const T *restrict e = (const T *)b->table + id * cols;                                                         \
+        T square = square_norm_##suffix(e, cols), shrink = shrink_##suffix(b, square), along = 0;                      \
+                                                                                                                       \
+        if (shrink < 1) {                                                                                              \
+            for (int64_t j = 0; j < cols; j++) along += e[j] * dy[j];                                                  \
+            along /= square;                                                                                           \
+        }                                                                                                              \
+        for (int64_t j = 0; j < cols; j++) sum[j] += factor * shrink * (dy[j] - e[j] * along);                         \
+    }                                                                                                                  \
+                                                                                                                       \
+    static inline __attribute__((always_inline)) void scatter_of_##suffix(const kept *k, int64_t begin, int64_t end,   \
+                                                                          int64_t cols)                                \
+    {                                                                                                                  \
+        const bag *b      = k->bag;                                                                                    \
+        const T   *factor = k->factor;                                                                                 \
+        int32_t    next   = 0; /* the place of the next id not seen before */                                          \
+        int64_t    ahead  = k->n > EST_DISTINCT_CACHED ? k->n - EST_DISTINCT_AHEAD : 0;                                \
+                                                                                                                       \
+        for (int64_t i = 0; i < k->n; i++) {                                                                           \
+            const T *restrict dy = (const T *)b->dy + (int64_t)k->row[i] * cols;                                       \
+            T *restrict sum      = (T *)b->out + (int64_t)k->place[i] * cols;                                          \
+            bool first           = k->place[i] == next;                                                                \
+                                                                                                                       \
+            next += first;                                                                                             \
+            if (i < ahead && in_lanes(k, k->place[i + EST_DISTINCT_AHEAD], begin, end)) {                              \
+                EST_PREFETCH_ROW(b->out, k->place[i + EST_DISTINCT_AHEAD], (size_t)cols * sizeof(T), 1);               \
+            }                                                                                                          \
+            if (!in_lanes(k, k->place[i], begin, end)) continue;                                                       \
+            if (b->max_norm > 0) {                                                                                     \
+                for (int64_t j = 0; first && j < cols; j++) sum[j] = 0;                                                \
+                add_shrunk_##suffix(b, est_row_at(k->ids, b->wide, i), dy, factor[i], sum, cols);                      \
+            } else if (first) {                                                                                        \
+                for (int64_t j = 0; j < cols; j++) sum[j] = factor[i] * dy[j];                                         \
+            } else {                                                                                                   \
+                for (int64_t j = 0; j < cols; j++) sum[j] += factor[i] * dy[j];                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void scatter_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                                 \
+    {                                                                                                                  \
+        const kept *k = arg;                                                                                           \
+                                                                                                                       \
+        (void)block;                                                                                                   \
+        SWITCH_WIDTH(k->bag->cols, SCATTER_OF_##suffix)                                                                \
+    }
+#define SCATTER_OF_f32(cols) scatter_of_f32(k, begin, end, cols)
+#define SCATTER_OF_f64(cols) scatter_of_f64(k, begin, end, cols)
+BACKWARD(float, f32)
+BACKWARD(double, f64)
+
+static est_status bag_grad_cpu(est_call *c)
+{
+    est_dtype dtype = c->out[0].dtype;
+    bag       b;
+    kept      k = { 0 };
+    int32_t   n_unique;
+    double    ns;
+
+    EST_TRY(bag_open(c, 1, dtype, &b));
+    if (b.n > EST_DISTINCT_MAX || b.rows > INT32_MAX) {
+        return est_fail(EST_UNIMPLEMENTED, "too many ids to sum: %" PRId64 " in %" PRId64 " rows", b.n, b.rows);
+    }
+    b.dy  = c->in[0]->data;
+    b.out = c->out[0].data;
+    kept_init(&k, &b, c->scratch);
+    if (dtype == EST_F32) {
+        keep_f32(&k);
+    } else {
+        keep_f64(&k);
+    }
+    n_unique = est_distinct(k.ids, b.wide, k.n, c->out[1].data, k.place, k.table);
+    ns       = (double)k.n * (3.0 + 0.3 * (double)b.cols) / LANES; /* of a lane */
+    k.lanes  = b.cols >= LANE_COLS && est_parallel_blocks(LANES, ns) > 1;
+    est_parallel_for(c->pool, k.lanes ? LANES : 1, 1, ns, dtype == EST_F32 ? scatter_f32 : scatter_f64, &k);
+    c->out[0].shape = EST_SHAPE(n_unique, b.cols);
+    c->out[0].count = n_unique * b.cols;
+    c->out[1].shape = EST_SHAPE(n_unique);
+    c->out[1].count = n_unique;
+    return EST_OK;
+}
+
+/* --- in TensorFlow's ops -------------------------------------------------------------------------------------------- */
+
+/* The ids that are kept, as nodes. */
+typedef struct picked {
+    est_node places;             /* [n], among all ids */
+    est_node ids, rows, weights; /* [n] */
+    est_node e;                  /* rows of the table [n, width], and how long each is [n, 1] */
+    est_node norm;
+    est_node divisor; /* [batch], or EST_NO_NODE for 1 */
+    est_node n_rows;
+    est_node max_norm; /* EST_NO_NODE: none */
+} picked;
+
+static picked pick(const est_node_def *node, est_graph *graph, const est_node *in, bool weighted)
+{
+    int64_t   combiner = est_node_int(node, "combiner");
+    est_dtype dtype    = est_node_type(node, "dtype");
+    double    most     = est_node_float(node, "max_norm");
+    est_node  keep     = est_greater_equal(in[IDS], est_scalar(graph, est_node_dtype(in[IDS]), 0));
+    est_node  total;
+    picked    p = { 0 };
+
+    if (weighted && combiner != EST_COMBINE_SUM) {
+        keep = est_logical_and(keep, est_greater(in[WEIGHTS], est_scalar(graph, dtype, 0)));
+    }
+    p.places  = est_squeeze(est_where(keep), EST_I64S(1));
+    p.ids     = est_gather(in[IDS], p.places, 0);
+    p.rows    = est_gather(est_row_ids(in[SPLITS], in[IDS]), p.places, 0);
+    p.weights = weighted ? est_gather(in[WEIGHTS], p.places, 0) : est_cast(est_ones_like(p.ids), dtype);
+    p.e       = est_resource_gather(in[TABLE], p.ids);
+    p.n_rows  = est_sub(est_size(in[SPLITS]), est_scalar(graph, EST_I32, 1));
+    if (most > 0) {
+        p.norm     = est_sqrt(est_reduce_sum(est_square(p.e), EST_I64S(1), true));
+        p.max_norm = est_scalar(graph, dtype, most);
+    }
+    if (combiner == EST_COMBINE_SUM) return p;
+    total     = combiner == EST_COMBINE_MEAN ? p.weights : est_square(p.weights);
+    p.divisor = est_unsorted_segment_sum(total, p.rows, p.n_rows);
+    if (combiner == EST_COMBINE_SQRTN) p.divisor = est_sqrt(p.divisor);
+    return p;
+}
+
+/* max_norm / |e| of rows that are longer, else 1. */
+static est_node shrink_of(const picked *p)
+{
+    return est_div(p->max_norm, est_maximum(p->norm, p->max_norm));
+}
+
+static void bag_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    picked   p      = pick(node, graph, in, node->n_in > WEIGHTS);
+    est_node scaled = est_mul(p.e, est_expand_dims(p.weights, 1));
+
+    if (p.max_norm.graph != NULL) scaled = est_mul(scaled, shrink_of(&p));
+    out[0] = est_unsorted_segment_sum(scaled, p.rows, p.n_rows);
+    if (p.divisor.graph != NULL) out[0] = est_div_no_nan(out[0], est_expand_dims(p.divisor, 1));
+}
+
+static void bag_grad_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    picked       p      = pick(node, graph, in + 1, node->n_in > 1 + WEIGHTS);
+    est_node     factor = p.weights, g;
+    est_gradient sums;
+
+    if (p.divisor.graph != NULL) factor = est_div_no_nan(factor, est_gather(p.divisor, p.rows, 0));
+    g = est_mul(est_gather(in[0], p.rows, 0), est_expand_dims(factor, 1));
+    if (p.max_norm.graph != NULL) {
+        est_node along = est_div_no_nan(est_reduce_sum(est_mul(p.e, g), EST_I64S(1), true), est_square(p.norm));
+        est_node less  = est_mul(shrink_of(&p), est_sub(g, est_mul(p.e, along)));
+
+        g = est_select(est_greater(p.norm, p.max_norm), less, g);
+    }
+    sums   = est_dedup((est_gradient){ g, p.ids });
+    out[0] = sums.values;
+    out[1] = sums.indices;
+}
+
+/* --- descriptors ---------------------------------------------------------------------------------------------------- */
+
+/* Towards w_i: e_i dy_r for sum, (e_i - y_r) dy_r / c_r for mean, e_i dy_r / c_r - w_i (y_r dy_r) / c_r^2 for sqrtn. */
+static est_node weights_grad(const est_grad *g)
+{
+    picked   p  = pick(g->node, g->dout[0].graph, g->in, true);
+    est_node e  = p.max_norm.graph != NULL ? est_mul(p.e, shrink_of(&p)) : p.e;
+    est_node dw = est_reduce_sum(est_mul(e, est_gather(g->dout[0], p.rows, 0)), EST_I64S(1), false);
+
+    if (p.divisor.graph != NULL) {
+        est_node own = est_gather(p.divisor, p.rows, 0);
+        est_node all = est_gather(est_reduce_sum(est_mul(g->out[0], g->dout[0]), EST_I64S(1), false), p.rows, 0);
+
+        if (est_node_int(g->node, "combiner") == EST_COMBINE_SQRTN) all = est_div_no_nan(est_mul(p.weights, all), own);
+        dw = est_div_no_nan(est_sub(dw, all), own);
+    }
+    return est_unsorted_segment_sum(dw, p.places, est_size(g->in[IDS]));
+}
+
+/* Everything the gradient is told but dy. */
+static est_attrs attrs_of(const est_node_def *node, est_attr attrs[4])
+{
+    attrs[0] = est_attr_int("combiner", est_node_int(node, "combiner"));
+    attrs[1] = est_attr_float("max_norm", est_node_float(node, "max_norm"));
+    attrs[2] = est_attr_int("N", est_node_int(node, "N"));
+    attrs[3] = est_attr_type("dtype", est_node_type(node, "dtype"));
+    return (est_attrs){ attrs, 4 };
+}
+
+static void bag_grad(est_grad *g)
+{
+    est_node in[WEIGHTS + 2] = { g->dout[0] }, values;
+    est_attr attrs[4];
+
+    for (int i = 0; i < g->n_in; i++) in[i + 1] = g->in[i];
+    values    = est_build(g->dout[0].graph, &est_op_embedding_bag_grad, (est_nodes){ in, g->n_in + 1 },
+                          attrs_of(g->node, attrs));
+    g->din[0] = (est_gradient){ .values = values, .indices = est_output(values, 1) };
+    if (g->n_in > WEIGHTS) g->din[WEIGHTS].values = weights_grad(g);
+}
+
+const est_op est_op_embedding_bag = {
+    .name      = "EstEmbeddingBag",
+    .signature = "resource: resource, ids: Tids, splits: int64, weights: N*dtype -> output: dtype; " ATTRIBUTES,
+    .infer     = bag_infer,
+    .grad      = bag_grad,
+    .cpu       = EST_KERNELS({ .run = bag_cpu, .prepare = bag_prepare }),
+    .lower     = bag_lower,
+    .stateful  = true,
+};
+
+const est_op est_op_embedding_bag_grad = {
+    .name      = "EstEmbeddingBagGrad",
+    .signature = "dy: dtype, resource: resource, ids: Tids, splits: int64, weights: N*dtype -> unique_values: dtype, "
+                 "unique_ids: Tids; " ATTRIBUTES,
+    .infer     = bag_grad_infer,
+    .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
+    .lower     = bag_grad_lower,
+    .stateful  = true,
+    .shrinks   = true,
+    .distinct  = 1u << 1,
+};
+
+est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,
+                           double max_norm)
+{
+    bool      weighted = weights.graph != NULL;
+    est_dtype dtype    = est_variable_dtype(table);
+
+    if (weighted) weights = est_cast(weights, dtype);
+    return est_build(table.graph, &est_op_embedding_bag,
+                     (est_nodes){ (const est_node[]){ table, ids.values, ids.splits, weights }, weighted ? 4 : 3 },
+                     EST_ATTRS(est_attr_int("combiner", combiner), est_attr_float("max_norm", max_norm),
+                               est_attr_int("N", weighted), est_attr_type("dtype", dtype)));
+}

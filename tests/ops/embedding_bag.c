@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EstEmbeddingBag and its gradient; tests/interop/features.c compares them with TensorFlow's feature columns. */
+#include <math.h>
+
+#include "estoc/optimizers.h"
+#include "graph/graph.h"
+#include "ragged.h"
+#include "support/graph_test.h"
+
+/* --- references --------------------------------------------------------------------------------------------------- */
+
+/* The inputs of either op from the table on. */
+typedef struct bag_ref {
+    const double *table, *ids, *splits, *weights;
+    int64_t       rows, cols, combiner;
+    double        max_norm;
+} bag_ref;
+
+static bag_ref open_ref(const est_ref *r, int first)
+{
+    return (bag_ref){ r->in[first],
+                      r->in[first + 1],
+                      r->in[first + 2],
+                      r->n_in > first + 3 ? r->in[first + 3] : NULL,
+                      r->in_shape[first + 2].dim[0] - 1,
+                      r->in_shape[first].dim[1],
+                      est_node_int(r->node, "combiner"),
+                      est_node_float(r->node, "max_norm") };
+}
+
+/* The weight of id i in its row over the row's divisor; 0 when it is dropped. */
+static double factor_of(const bag_ref *b, int64_t row, int64_t i, bool *kept)
+{
+    double total = 0, w = 0;
+
+    *kept = false;
+    for (int64_t k = (int64_t)b->splits[row]; k < (int64_t)b->splits[row + 1]; k++) {
+        double own = b->weights != NULL ? b->weights[k] : 1;
+
+        if (b->ids[k] < 0 || (b->combiner != EST_COMBINE_SUM && !(own > 0))) continue;
+        total += b->combiner == EST_COMBINE_SQRTN ? own * own : own;
+        if (k == i) *kept = true, w = own;
+    }
+    return b->combiner == EST_COMBINE_SUM ? w : b->combiner == EST_COMBINE_MEAN ? w / total : w / sqrt(total);
+}
+
+static double shrink_of(const bag_ref *b, int64_t id, double *square)
+{
+    *square = 0;
+    for (int64_t j = 0; j < b->cols; j++) *square += b->table[id * b->cols + j] * b->table[id * b->cols + j];
+    return b->max_norm > 0 && sqrt(*square) > b->max_norm ? b->max_norm / sqrt(*square) : 1;
+}
+
+static void bag_forward(est_ref *r)
+{
+    bag_ref b = open_ref(r, 0);
+    double  square;
+    bool    kept;
+
+    for (int64_t i = 0; i < b.rows * b.cols; i++) r->out[0][i] = 0;
+    for (int64_t row = 0; row < b.rows; row++) {
+        for (int64_t i = (int64_t)b.splits[row]; i < (int64_t)b.splits[row + 1]; i++) {
+            double  factor = factor_of(&b, row, i, &kept);
+            int64_t id     = (int64_t)b.ids[i];
+
+            if (!kept) continue;
+            for (int64_t j = 0; j < b.cols; j++) {
+                r->out[0][row * b.cols + j] += factor * shrink_of(&b, id, &square) * b.table[id * b.cols + j];
+            }
+        }
+    }
+}
+
+/* Every id in order of first sight; d(s e) = s (g - e (e g) / |e|^2) where s < 1. */
+static void bag_backward(est_ref *r)
+{
+    bag_ref b = open_ref(r, 1);
+    int64_t n = 0;
+    bool    kept;
+
+    for (int64_t row = 0; row < b.rows; row++) {
+        const double *dy = r->in[0] + row * b.cols;
+
+        for (int64_t i = (int64_t)b.splits[row]; i < (int64_t)b.splits[row + 1]; i++) {
+            double        factor = factor_of(&b, row, i, &kept), along = 0, square, shrink;
+            int64_t       id = (int64_t)b.ids[i], at = 0;
+            const double *e = b.table + id * b.cols;
+
+            if (!kept) continue;
+            while (at < n && r->out[1][at] != b.ids[i]) at++;
+            if (at == n) {
+                r->out[1][n++] = b.ids[i];
+                for (int64_t j = 0; j < b.cols; j++) r->out[0][at * b.cols + j] = 0;
+            }
+            shrink = shrink_of(&b, id, &square);
+            for (int64_t j = 0; j < b.cols && shrink < 1; j++) along += e[j] * dy[j] / square;
+            for (int64_t j = 0; j < b.cols; j++) {
+                r->out[0][at * b.cols + j] += factor * shrink * (dy[j] - e[j] * along);
+            }
+        }
+    }
+}
+
+/* --- the builder and the optimizers --------------------------------------------------------------------------------- */
+
+/* Trains a table with Adagrad by the bag and by what it lowers to in spirit: gather, segment sum. The gradient of the
+ * bag is distinct already, so nothing sums it again. */
+static void test_no_second_dedup(void)
+{
+    est_graph      *graph = test_graph();
+    est_node        table = est_variable(graph, "table", EST_F32, EST_SHAPE(9, 2));
+    est_ragged_node ids   = { est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1)),
+                              est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1)) };
+    est_node        y     = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_MEAN, 0);
+    est_gradient    g[2], again;
+
+    est_gradients(est_sum(est_square(y)), &table, 1, g);
+    CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
+    CHECK(g[0].indices.graph != NULL && strcmp(est_def(g[0].indices)->op->name, "EstEmbeddingBagGrad") == 0);
+    again = est_dedup(g[0]);
+    CHECK(again.values.id == g[0].values.id && again.indices.id == g[0].indices.id);
+    g[0].values = est_clip_by_value(g[0].values, -1, 1); /* the indices stay distinct */
+    again       = est_dedup(g[0]);
+    CHECK(again.values.id == g[0].values.id);
+
+    /* Two bags of one table: their gradients together are not. */
+    y = est_add(y, est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0));
+    est_gradients(est_sum(y), &table, 1, g);
+    again = est_dedup(g[0]);
+    CHECK(est_graph_status(graph) == EST_OK, "%s", est_error_message());
+    CHECK(again.values.id != g[0].values.id && strcmp(est_def(again.values)->op->name, "EstDedup") == 0);
+    est_graph_free(graph);
+}
+
+/* Shapes of unknown batches, and a run over batches of other sizes that are as large as their ids tell. */
+static void test_batches(void)
+{
+    est_graph      *graph   = test_graph();
+    est_session    *session = NULL;
+    est_node        table   = est_variable(graph, "table", EST_F32, EST_SHAPE(4, 2));
+    est_ragged_node ids     = { est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1)),
+                                est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1)) };
+    est_node        y       = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_MEAN, 0);
+
+    est_variable_initializer(table, est_const_f32(graph, EST_SHAPE(4, 2), (const float[]){ 0, 1, 2, 3, 4, 5, 6, 7 }));
+    CHECK(est_node_dim(y, 0) == -1 && est_node_dim(y, 1) == 2);
+    CHECK(est_session_create(graph, EST_SESSION(.threads = 1), &session) == EST_OK);
+    CHECK(est_session_init(session) == EST_OK, "%s", est_error_message());
+    for (int batch = 1; batch < 4; batch++) {
+        est_tensor *values = NULL, *splits = NULL, *out = NULL;
+
+        CHECK(est_tensor_i64(EST_SHAPE(2 * batch), (const int64_t[]){ 0, 1, 2, 3, 3, -1 }, &values) == EST_OK);
+        CHECK(est_tensor_i64(EST_SHAPE(batch + 1), (const int64_t[]){ 0, 2, 4, 6 }, &splits) == EST_OK);
+        CHECK(est_session_run(session, EST_FEEDS({ ids.values, values }, { ids.splits, splits }), EST_NODES(y),
+                              EST_NO_NODES, &out) == EST_OK,
+              "%s", est_error_message());
+        CHECK(out != NULL && memcmp(est_tensor_data(out), (const float[]){ 1, 2, 5, 6, 6, 7 }, 8 * (size_t)batch) == 0);
+        est_tensor_free(values);
+        est_tensor_free(splits);
+        est_tensor_free(out);
+    }
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* --- cases ---------------------------------------------------------------------------------------------------------- */
+
+#define VAR(...)                                                                                                       \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(__VA_ARGS__), .variable = true                                                              \
+    }
+#define ATTRS(how, norm, n)                                                                                            \
+    EST_ATTRS(est_attr_int("combiner", how), est_attr_float("max_norm", norm), est_attr_int("N", n),                   \
+              est_attr_type("dtype", EST_F32))
+#define BAG(how, norm) .op = "EstEmbeddingBag", .ref = bag_forward, .n_in = 3, .attrs = ATTRS(how, norm, 0), .tol = 1e-5
+#define WEIGHED(how, norm)                                                                                             \
+    .op = "EstEmbeddingBag", .ref = bag_forward, .n_in = 4, .attrs = ATTRS(how, norm, 1), .tol = 1e-5
+#define BACK(how, norm)                                                                                                \
+    .op = "EstEmbeddingBagGrad", .ref = bag_backward, .n_in = 4, .attrs = ATTRS(how, norm, 0), .tol = 1e-5
+#define WEIGHED_BACK(how, norm)                                                                                        \
+    .op = "EstEmbeddingBagGrad", .ref = bag_backward, .n_in = 5, .attrs = ATTRS(how, norm, 1), .tol = 1e-5
+#define MEAN           EST_COMBINE_MEAN
+#define SUM            EST_COMBINE_SUM
+#define SQRTN          EST_COMBINE_SQRTN
+#define IDS(n, last)   SOME(EST_I64, n, -1, last)
+#define IDS32(n, last) SOME(EST_I32, n, -1, last)
+#define ROWS           SPLITS(0, 2, 2, 5, 6, 12)
+#define WEIGHTS(n)                                                                                                     \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(n), .lo = 1, .hi = 2                                                                        \
+    }
+#define SOME_WEIGHTS                                                                                                   \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(12), .no_grad = true, .values = (const double[])                                            \
+        {                                                                                                              \
+            1, 0, -2, 0.5, 3, -1, 0, 2, 0.25, -0.5, 1, 1                                                               \
+        }                                                                                                              \
+    }
+#define WRONG .fails = EST_INVALID_ARGUMENT, .says
+
+int main(int argc, char **argv)
+{
+    int64_t           n       = many_rows();
+    const est_op_case cases[] = {
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(12, 6), ROWS } },
+        { BAG(SUM, 0), .in = { VAR(7, 1), IDS(12, 6), ROWS } },
+        { BAG(SQRTN, 0), .in = { VAR(7, 8), IDS32(12, 6), ROWS } },
+        { BAG(MEAN, 0), .in = { VAR(7, 4), IDS32(12, 6), ROWS } },
+        { BAG(MEAN, 0), .in = { VAR(7, 16), IDS(12, 6), ROWS } },
+        { BAG(SQRTN, 0), .in = { VAR(7, 32), IDS(12, 6), ROWS } },
+        { BAG(MEAN, 0.75), .in = { VAR(7, 3), IDS(12, 6), ROWS } },
+        { BAG(SUM, 0.75), .in = { VAR(7, 8), IDS(12, 6), ROWS } },
+        { WEIGHED(MEAN, 0), .in = { VAR(7, 3), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED(SUM, 0), .in = { VAR(7, 8), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED(SQRTN, 0), .in = { VAR(7, 1), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED(SQRTN, 0.5), .in = { VAR(7, 5), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED(MEAN, 0), .in = { VAR(7, 3), IDS(12, 6), ROWS, WEIGHTS(12) } },
+        { WEIGHED(SUM, 0.75), .in = { VAR(7, 3), IDS(12, 6), ROWS, WEIGHTS(12) } },
+        { WEIGHED(SQRTN, 0.75), .in = { VAR(7, 3), IDS32(12, 6), ROWS, WEIGHTS(12) } },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(0, 6), SPLITS(0, 0, 0) } },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(0, 6), SPLITS(0) } },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), LIST(EST_I64, -1, -5), SPLITS(0, 1, 2) } },
+        { BAG(MEAN, 0), .in = { VAR(900, 8), IDS(n, 899), MANY_SPLITS } },
+        { WEIGHED(SQRTN, 0), .in = { VAR(900, 1), IDS(n, 899), MANY_SPLITS, WEIGHTS(n) } },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), LIST(EST_I64, 0, 7, 9), SPLITS(0, 1, 3) },
+          WRONG = "ids[1] = 7 is not in the table 'in0', which has 7 rows" },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), LIST(EST_I32, 0, 1, 9), SPLITS(0, 1, 3) }, WRONG = "ids[2] = 9" },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 2, 1, 3) }, WRONG = "row 1 goes from 2 to 1" },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 2) }, WRONG = "end at 2, with 3" },
+        { BAG(MEAN, 0), .in = { VAR(7), IDS(3, 6), SPLITS(0, 3) }, WRONG = "rank 2" },
+        { BAG(7, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 3) }, WRONG = "no est_combiner" },
+        { WEIGHED(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 3), WEIGHTS(2) }, WRONG = "a weight each" },
+
+        { BACK(MEAN, 0), .in = { IN(5, 3), VAR(7, 3), IDS(12, 6), ROWS } },
+        { BACK(SUM, 0), .in = { IN(5, 1), VAR(7, 1), IDS(12, 6), ROWS } },
+        { BACK(SQRTN, 0), .in = { IN(5, 8), VAR(7, 8), IDS32(12, 6), ROWS } },
+        { BACK(SUM, 0), .in = { IN(5, 16), VAR(7, 16), IDS32(12, 6), ROWS } },
+        { BACK(MEAN, 0.75), .in = { IN(5, 3), VAR(7, 3), IDS(12, 6), ROWS } },
+        { WEIGHED_BACK(MEAN, 0), .in = { IN(5, 3), VAR(7, 3), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED_BACK(SUM, 0.5), .in = { IN(5, 4), VAR(7, 4), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { WEIGHED_BACK(SQRTN, 0), .in = { IN(5, 1), VAR(7, 1), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { BACK(MEAN, 0), .in = { IN(0, 3), VAR(7, 3), IDS(0, 6), SPLITS(0) } },
+        { BACK(MEAN, 0), .in = { IN(2, 3), VAR(7, 3), IDS(0, 6), SPLITS(0, 0, 0) } },
+        { BACK(MEAN, 0), .in = { IN(MANY_ROWS, 8), VAR(900, 8), IDS(n, 899), MANY_SPLITS } }, /* in lanes */
+        { BACK(SUM, 0), .in = { IN(MANY_ROWS, 1), VAR(90000, 1), IDS(n, 89999), MANY_SPLITS } },
+        { BACK(MEAN, 0), .in = { IN(5, 3), VAR(7, 3), LIST(EST_I64, 0, 8), SPLITS(0, 1, 1, 1, 1, 2) },
+          WRONG = "ids[1] = 8" },
+        { BACK(MEAN, 0), .in = { IN(4, 3), VAR(7, 3), IDS(12, 6), ROWS }, WRONG = "dy is [4,3] instead of [5,3]" },
+    };
+
+    test_no_second_dedup();
+    test_batches();
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
+}
