@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass with an open hash table of places (kernels/distinct.h), at most half full. */
+ * One pass with an open hash table of places (kernels/distinct.h), at most a quarter full: a search that
+ * meets another index costs more than the memory. */
 #include "kernels/distinct.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@ static int table_bits(int64_t n)
 {
     int bits = 5;
 
-    while ((int64_t)1 << bits < 2 * n) bits++;
+    while ((int64_t)1 << bits < 4 * n) bits++;
     return bits;
 }
 

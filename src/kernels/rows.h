@@ -34,7 +34,7 @@ static inline int64_t est_row_at(const void *indices, bool wide, int64_t i)
 
 /* Asks for a row before it is needed: tables are larger than caches and rows come in no order. `write`: 0 or 1. The
  * first lines are enough, the processor notices where the rest is. */
-#define EST_ROWS_AHEAD 12
+#define EST_ROWS_AHEAD 24
 #define EST_PREFETCH_ROW(base, row, row_bytes, write)                                                                  \
     do {                                                                                                               \
         const char *row_start_ = (const char *)(base) + (row) * (int64_t)(row_bytes);                                  \

@@ -138,7 +138,6 @@ static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *o
 #define SWITCH_WIDTH(cols, call)                                                                                       \
     switch (cols) {                                                                                                    \
     case 1: call(1); break;                                                                                            \
-    case 4: call(4); break;                                                                                            \
     case 8: call(8); break;                                                                                            \
     case 16: call(16); break;                                                                                          \
     case 32: call(32); break;                                                                                          \
@@ -170,6 +169,17 @@ static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *o
         return sum;                                                                                                    \
     }                                                                                                                  \
                                                                                                                        \
+    /* y = w e for the first of a sum, y += w e for the others. */                                                     \
+    static inline __attribute__((always_inline)) void add_row_##suffix(T *restrict y, const T *restrict e, T w,        \
+                                                                       int64_t cols, bool first)                       \
+    {                                                                                                                  \
+        if (first) {                                                                                                   \
+            for (int64_t j = 0; j < cols; j++) y[j] = w * e[j];                                                        \
+        } else {                                                                                                       \
+            for (int64_t j = 0; j < cols; j++) y[j] += w * e[j];                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+                                                                                                                       \
     /* What makes a row of that square norm as short as max_norm wants it. */                                          \
     static inline T shrink_##suffix(const bag *b, T square_norm)                                                       \
     {                                                                                                                  \
@@ -182,37 +192,36 @@ SHARED(double, f64, __builtin_sqrt)
 
 /* --- forward -------------------------------------------------------------------------------------------------------- */
 
+/* `plain`: int64 ids, no weights and no max_norm, which is what most bags are; a constant, as cols of the usual widths. */
 #define FORWARD(T, suffix)                                                                                             \
     static inline __attribute__((always_inline)) void combine_of_##suffix(const bag *b, int64_t begin, int64_t end,    \
-                                                                          int64_t cols)                                \
+                                                                          int64_t cols, bool plain)                    \
     {                                                                                                                  \
         int64_t last = b->splits[end];                                                                                 \
+        bool    wide = plain || b->wide;                                                                               \
                                                                                                                        \
         for (int64_t r = begin; r < end; r++) {                                                                        \
-            T *restrict y = (T *)b->out + r * cols;                                                                    \
-            T    total    = 0, divisor;                                                                                \
-            bool empty    = true;                                                                                      \
+            T   *y     = (T *)b->out + r * cols;                                                                       \
+            T    total = 0, divisor;                                                                                   \
+            bool empty = true;                                                                                         \
                                                                                                                        \
             for (int64_t i = b->splits[r]; i < b->splits[r + 1]; i++) {                                                \
-                int64_t id = est_row_at(b->ids, b->wide, i);                                                           \
-                T       w  = weight_##suffix(b, i);                                                                    \
-                const T *restrict e;                                                                                   \
+                int64_t  id = est_row_at(b->ids, wide, i);                                                             \
+                T        w  = plain ? 1 : weight_##suffix(b, i);                                                       \
+                const T *e;                                                                                            \
                                                                                                                        \
                 if (i + EST_ROWS_AHEAD < last) {                                                                       \
-                    int64_t soon = est_row_at(b->ids, b->wide, i + EST_ROWS_AHEAD);                                    \
+                    int64_t soon = est_row_at(b->ids, wide, i + EST_ROWS_AHEAD);                                       \
                     if (soon >= 0) EST_PREFETCH_ROW(b->table, soon, (size_t)cols * sizeof(T), 0);                      \
                 }                                                                                                      \
                 if (!keeps_##suffix(b, id, w)) continue;                                                               \
                 e = (const T *)b->table + id * cols;                                                                   \
                 total += b->combiner == EST_COMBINE_SQRTN ? w * w : w;                                                 \
-                if (b->max_norm > 0) w *= shrink_##suffix(b, square_norm_##suffix(e, cols));                           \
-                if (empty) {                                                                                           \
-                    for (int64_t j = 0; j < cols; j++) y[j] = w * e[j];                                                \
-                } else {                                                                                               \
-                    for (int64_t j = 0; j < cols; j++) y[j] += w * e[j];                                               \
-                }                                                                                                      \
+                if (!plain && b->max_norm > 0) w *= shrink_##suffix(b, square_norm_##suffix(e, cols));                 \
+                add_row_##suffix(y, e, w, cols, empty);                                                                \
                 empty = false;                                                                                         \
             }                                                                                                          \
+            if (plain && total == 1) continue; /* divided by 1 whatever the combiner */                                \
             divisor = divisor_##suffix(b, total);                                                                      \
             if (empty || divisor == 0) {                                                                               \
                 for (int64_t j = 0; j < cols; j++) y[j] = 0;                                                           \
@@ -227,10 +236,16 @@ SHARED(double, f64, __builtin_sqrt)
         const bag *b = arg;                                                                                            \
                                                                                                                        \
         (void)block;                                                                                                   \
-        SWITCH_WIDTH(b->cols, COMBINE_OF_##suffix)                                                                     \
+        if (b->wide && b->weights == NULL && b->max_norm <= 0) {                                                       \
+            SWITCH_WIDTH(b->cols, PLAIN_##suffix)                                                                      \
+        } else {                                                                                                       \
+            SWITCH_WIDTH(b->cols, ANY_##suffix)                                                                        \
+        }                                                                                                              \
     }
-#define COMBINE_OF_f32(cols) combine_of_f32(b, begin, end, cols)
-#define COMBINE_OF_f64(cols) combine_of_f64(b, begin, end, cols)
+#define PLAIN_f32(cols) combine_of_f32(b, begin, end, cols, true)
+#define PLAIN_f64(cols) combine_of_f64(b, begin, end, cols, true)
+#define ANY_f32(cols)   combine_of_f32(b, begin, end, cols, false)
+#define ANY_f64(cols)   combine_of_f64(b, begin, end, cols, false)
 FORWARD(float, f32)
 FORWARD(double, f64)
 
@@ -348,9 +363,9 @@ static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t
         int64_t    ahead  = k->n > EST_DISTINCT_CACHED ? k->n - EST_DISTINCT_AHEAD : 0;                                \
                                                                                                                        \
         for (int64_t i = 0; i < k->n; i++) {                                                                           \
-            const T *restrict dy = (const T *)b->dy + (int64_t)k->row[i] * cols;                                       \
-            T *restrict sum      = (T *)b->out + (int64_t)k->place[i] * cols;                                          \
-            bool first           = k->place[i] == next;                                                                \
+            const T *dy    = (const T *)b->dy + (int64_t)k->row[i] * cols;                                             \
+            T       *sum   = (T *)b->out + (int64_t)k->place[i] * cols;                                                \
+            bool     first = k->place[i] == next;                                                                      \
                                                                                                                        \
             next += first;                                                                                             \
             if (i < ahead && in_lanes(k, k->place[i + EST_DISTINCT_AHEAD], begin, end)) {                              \
@@ -360,10 +375,8 @@ static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t
             if (b->max_norm > 0) {                                                                                     \
                 for (int64_t j = 0; first && j < cols; j++) sum[j] = 0;                                                \
                 add_shrunk_##suffix(b, est_row_at(k->ids, b->wide, i), dy, factor[i], sum, cols);                      \
-            } else if (first) {                                                                                        \
-                for (int64_t j = 0; j < cols; j++) sum[j] = factor[i] * dy[j];                                         \
             } else {                                                                                                   \
-                for (int64_t j = 0; j < cols; j++) sum[j] += factor[i] * dy[j];                                        \
+                add_row_##suffix(sum, dy, factor[i], cols, first);                                                     \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
