@@ -9,6 +9,7 @@
  * here. How many there are only the splits tell: measure() counts, run() fingerprints every value once and then
  * combines; what the earlier inputs gave is kept while the last one varies. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/fingerprint.h"
 #include "kernels/parallel.h"
@@ -20,8 +21,9 @@
 
 static est_status cross_infer(est_infer *c)
 {
-    const est_node_def *node = c->node;
-    int                 n    = est_node_ints(node, "ragged_values_types").n;
+    const est_node_def *node  = c->node;
+    const char         *order = est_node_string(node, "input_order");
+    int                 n     = est_node_ints(node, "ragged_values_types").n;
     int64_t             rows = -1, buckets = est_node_int(node, "num_buckets");
 
     if (est_node_ints(node, "ragged_splits_types").n != n) {
@@ -30,6 +32,10 @@ static est_status cross_infer(est_infer *c)
     }
     if (c->n_in != 2 * n || !est_node_bool(node, "hashed_output")) {
         return est_fail(EST_UNIMPLEMENTED, "only hashed crosses of ragged inputs are here");
+    }
+    if ((int)strspn(order, "R") != n || order[n] != '\0') {
+        return est_fail(EST_INVALID_ARGUMENT, "input_order is \"%s\"; expected an R for each of %d ragged inputs",
+                        order, n);
     }
     if (n < 1 || n > EST_CROSS_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "a cross is of 1 to %d inputs, got %d", EST_CROSS_MAX, n);
@@ -215,7 +221,7 @@ const est_op est_op_ragged_cross = {
     .signature = "ragged_values: ragged_values_types, ragged_row_splits: ragged_splits_types, "
                  "sparse_indices: Nsparse*int64, sparse_values: sparse_values_types, sparse_shape: Nsparse*int64, "
                  "dense_inputs: dense_types -> output_values: out_values_type, output_row_splits: out_row_splits_type; "
-                 "Nsparse: int; num_buckets: int; hashed_output: bool; hash_key: int; "
+                 "Nsparse: int; input_order: string; num_buckets: int; hashed_output: bool; hash_key: int; "
                  "ragged_values_types: types{int64, string}; ragged_splits_types: types{int64}; "
                  "sparse_values_types: types{int64, string}; dense_types: types{int64, string}; "
                  "out_values_type: {int64}; out_row_splits_type: {int64}",
@@ -228,7 +234,8 @@ est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n
 {
     est_node   in[2 * EST_CROSS_MAX], values;
     int64_t    types[EST_CROSS_MAX], splits[EST_CROSS_MAX];
-    est_graph *graph = n > 0 ? inputs[0].values.graph : NULL;
+    char       order[EST_CROSS_MAX + 1] = { 0 };
+    est_graph *graph                    = n > 0 ? inputs[0].values.graph : NULL;
 
     if (graph == NULL || est_graph_poisoned(graph)) return n > 0 ? inputs[0] : (est_ragged_node){ 0 };
     if (n > EST_CROSS_MAX) {
@@ -241,15 +248,17 @@ est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n
         in[SPLITS(i)] = inputs[i].splits;
         types[i]      = est_def(inputs[i].values) != NULL ? est_node_dtype(inputs[i].values) : EST_I64;
         splits[i]     = EST_I64;
+        order[i]      = 'R';
     }
-    values = est_build(
-        graph, &est_op_ragged_cross, (est_nodes){ in, 2 * n },
-        EST_ATTRS(
-            est_attr_int("Nsparse", 0), est_attr_int("num_buckets", n_buckets), est_attr_bool("hashed_output", true),
-            est_attr_int("hash_key", (int64_t)(hash_key != 0 ? hash_key : EST_CROSS_HASH_KEY)),
-            est_attr_types("ragged_values_types", (est_i64s){ types, n }),
-            est_attr_types("ragged_splits_types", (est_i64s){ splits, n }),
-            est_attr_types("sparse_values_types", (est_i64s){ 0 }), est_attr_types("dense_types", (est_i64s){ 0 }),
-            est_attr_type("out_values_type", EST_I64), est_attr_type("out_row_splits_type", EST_I64)));
+    values = est_build(graph, &est_op_ragged_cross, (est_nodes){ in, 2 * n },
+                       EST_ATTRS(est_attr_int("Nsparse", 0), est_attr_string("input_order", order),
+                                 est_attr_int("num_buckets", n_buckets), est_attr_bool("hashed_output", true),
+                                 est_attr_int("hash_key", (int64_t)(hash_key != 0 ? hash_key : EST_CROSS_HASH_KEY)),
+                                 est_attr_types("ragged_values_types", (est_i64s){ types, n }),
+                                 est_attr_types("ragged_splits_types", (est_i64s){ splits, n }),
+                                 est_attr_types("sparse_values_types", (est_i64s){ 0 }),
+                                 est_attr_types("dense_types", (est_i64s){ 0 }),
+                                 est_attr_type("out_values_type", EST_I64),
+                                 est_attr_type("out_row_splits_type", EST_I64)));
     return (est_ragged_node){ values, est_output(values, 1) };
 }

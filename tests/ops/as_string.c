@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AsString; tests/interop/features.c compares it with TensorFlow's. */
+ * AsString; tests/interop/feature_ops.c compares it with TensorFlow's. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

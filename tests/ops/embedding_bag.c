@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstEmbeddingBag and its gradient; tests/interop/features.c compares them with TensorFlow's feature columns. */
+ * EstEmbeddingBag and its gradient; tests/interop/feature_ops.c compares them with TensorFlow's feature columns. */
 #include <math.h>
 
 #include "estoc/optimizers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * StringToHashBucketFast; tests/interop/features.c compares it with TensorFlow's. */
+ * StringToHashBucketFast; tests/interop/feature_ops.c compares it with TensorFlow's. */
 #include "support/op_check.h"
 
 static const char *const words[]   = { "",
