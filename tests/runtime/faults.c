@@ -18,7 +18,20 @@ typedef struct model {
     est_node     x, id, label, loss, train;
 } model;
 
-typedef enum flavour { DENSE_ADAM, SPARSE_ADAGRAD, CONV_MOMENTUM, FLAVOURS } flavour;
+typedef enum flavour { DENSE_ADAM, SPARSE_ADAGRAD, CONV_MOMENTUM, RAGGED_FTRL, FLAVOURS } flavour;
+
+/* Ids as rows of unequal length, crossed with what they are in writing. */
+static est_node crossed(est_node id)
+{
+    est_ragged_node rows  = est_ragged_from_dense(id);
+    est_ragged_node text  = { est_as_string(rows.values), rows.splits };
+    est_ragged_node cross = est_ragged_cross((const est_ragged_node[]){ rows, text }, 2, 11, 0);
+    est_ragged_node hash  = { est_string_to_hash_bucket(text.values, 5), text.splits };
+
+    return est_concat(EST_NODES(est_embedding(cross.values, 11, 3, EST_EMBEDDING(.splits = cross.splits)),
+                                est_check_range(est_multi_hot(hash, EST_NO_NODE, 5), 0, 1, "counts")),
+                      1);
+}
 
 static est_node logits_of(const model *m, flavour kind)
 {
@@ -29,6 +42,7 @@ static est_node logits_of(const model *m, flavour kind)
         x                 = est_concat(EST_NODES(x, est_embedding(m->id, 11, 3, NULL)), 1);
         x                 = est_add(x, est_cast(est_reduce_max(distinct, EST_ALL_AXES, false), EST_F32));
     }
+    if (kind == RAGGED_FTRL) x = est_concat(EST_NODES(x, crossed(m->id)), 1);
     if (kind == CONV_MOMENTUM) {
         x = est_reshape(x, EST_I64S(-1, 4, 4, 1));
         x = est_max_pool2d(est_conv2d_layer(x, 8, 3, EST_CONV2D(.activation = est_relu)), 2, NULL);
@@ -48,6 +62,7 @@ static est_status build(model *m, flavour kind)
     m->loss  = est_add(m->loss, est_regularization_loss(m->g));
     switch (kind) {
     case DENSE_ADAM: m->train = est_minimize(est_adam(0.01, NULL), m->loss, EST_MINIMIZE(.clip_global_norm = 5)); break;
+    case RAGGED_FTRL: m->train = est_minimize(est_ftrl(0.1, NULL), m->loss, NULL); break;
     case SPARSE_ADAGRAD: m->train = est_minimize(est_adagrad(0.1, NULL), m->loss, NULL); break;
     default: m->train = est_minimize(est_momentum(0.1, NULL), m->loss, NULL); break;
     }
@@ -68,7 +83,7 @@ static est_status call(model *m, flavour kind, const batch *batches, int at, flo
     case CREATE: return est_session_create(m->g, EST_SESSION(.threads = 2), &m->s);
     case INIT: return est_session_init(m->s);
     case PREPARE:
-        if (kind == SPARSE_ADAGRAD) {
+        if (kind == SPARSE_ADAGRAD || kind == RAGGED_FTRL) {
             return est_session_prepare(m->s, EST_NODES(m->x, m->label, m->id), EST_NODES(m->loss), EST_NODES(m->train),
                                        &m->step);
         }
@@ -168,6 +183,12 @@ static void sparse_model(void **state)
     survive_all(SPARSE_ADAGRAD);
 }
 
+static void ragged_model(void **state)
+{
+    (void)state;
+    survive_all(RAGGED_FTRL);
+}
+
 static void convolution_model(void **state)
 {
     (void)state;
@@ -217,10 +238,8 @@ static void late_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_model),
-        cmocka_unit_test(sparse_model),
-        cmocka_unit_test(convolution_model),
-        cmocka_unit_test(late_sizes),
+        cmocka_unit_test(dense_model),       cmocka_unit_test(sparse_model), cmocka_unit_test(ragged_model),
+        cmocka_unit_test(convolution_model), cmocka_unit_test(late_sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
