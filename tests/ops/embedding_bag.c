@@ -133,6 +133,34 @@ static void test_no_second_dedup(void)
     est_graph_free(graph);
 }
 
+/* A table that is no variable, and nodes that are none: errors, not more. */
+static void test_refusals(void)
+{
+    est_graph      *graph = test_graph();
+    est_node        dense = est_placeholder(graph, "dense", EST_F32, EST_SHAPE(9, 2));
+    est_ragged_node ids   = { est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1)),
+                              est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1)) };
+
+    (void)est_embedding_bag(dense, ids, EST_NO_NODE, EST_COMBINE_MEAN, 0);
+    CHECK(est_graph_status(graph) == EST_INVALID_ARGUMENT, "%s", est_error_message());
+    (void)est_embedding_bag(dense, ids, dense, EST_COMBINE_MEAN, 0); /* poisoned by now */
+    est_graph_free(graph);
+
+    graph = test_graph();
+    (void)est_embedding_bag(est_variable(graph, "table", EST_F32, EST_SHAPE(9, 2)), (est_ragged_node){ 0 }, EST_NO_NODE,
+                            EST_COMBINE_SUM, 0);
+    CHECK(est_graph_status(graph) == EST_INVALID_ARGUMENT, "%s", est_error_message());
+    est_graph_free(graph);
+    (void)est_embedding_bag(EST_NO_NODE, (est_ragged_node){ 0 }, EST_NO_NODE, EST_COMBINE_SUM, 0);
+    (void)est_multi_hot((est_ragged_node){ 0 }, EST_NO_NODE, 4);
+    (void)est_ragged_cross(&(est_ragged_node){ 0 }, 1, 4, 0);
+    (void)est_ragged_from_dense(EST_NO_NODE);
+    (void)est_ragged_keep((est_ragged_node){ 0 }, EST_NO_NODE);
+    (void)est_ragged_lengths((est_ragged_node){ 0 });
+    (void)est_bucketize(EST_NO_NODE, NULL, 0);
+    (void)est_check_range(EST_NO_NODE, 0, 1, "");
+}
+
 /* Shapes of unknown batches, and a run over batches of other sizes that are as large as their ids tell. */
 static void test_batches(void)
 {
@@ -250,6 +278,7 @@ int main(int argc, char **argv)
     };
 
     test_no_second_dedup();
+    test_refusals();
     test_batches();
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
 }
