@@ -6,10 +6,9 @@
  *   h = hash_key, then h = FingerprintCat64(h, f) for each value taken, out = h mod num_buckets
  *
  * with f the Fingerprint64 of a string, or the integer itself. Of TensorFlow's op the hashed form on ragged inputs is
- * here. How many there are only the splits tell: measure() counts, run() fingerprints every value once and then
+ * here: the attributes of sparse and dense ones, and input_order, an R for each ragged input, are there for exports. How many there are only the splits tell: measure() counts, run() fingerprints every value once and then
  * combines; what the earlier inputs gave is kept while the last one varies. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/fingerprint.h"
 #include "kernels/parallel.h"
@@ -21,22 +20,15 @@
 
 static est_status cross_infer(est_infer *c)
 {
-    const est_node_def *node  = c->node;
-    const char         *order = est_node_string(node, "input_order");
-    int                 n     = est_node_ints(node, "ragged_values_types").n;
+    const est_node_def *node = c->node;
+    int                 n    = est_node_ints(node, "ragged_values_types").n;
     int64_t             rows = -1, buckets = est_node_int(node, "num_buckets");
 
     if (est_node_ints(node, "ragged_splits_types").n != n) {
         return est_fail(EST_INVALID_ARGUMENT, "%d lists of ragged values and %d of splits", n,
                         est_node_ints(node, "ragged_splits_types").n);
     }
-    if (c->n_in != 2 * n || !est_node_bool(node, "hashed_output")) {
-        return est_fail(EST_UNIMPLEMENTED, "only hashed crosses of ragged inputs are here");
-    }
-    if ((int)strspn(order, "R") != n || order[n] != '\0') {
-        return est_fail(EST_INVALID_ARGUMENT, "input_order is \"%s\"; expected an R for each of %d ragged inputs",
-                        order, n);
-    }
+    if (!est_node_bool(node, "hashed_output")) return est_fail(EST_UNIMPLEMENTED, "only hashed crosses are here");
     if (n < 1 || n > EST_CROSS_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "a cross is of 1 to %d inputs, got %d", EST_CROSS_MAX, n);
     }
@@ -218,13 +210,12 @@ static est_status cross_cpu(est_call *c)
 
 const est_op est_op_ragged_cross = {
     .name      = "RaggedCross",
-    .signature = "ragged_values: ragged_values_types, ragged_row_splits: ragged_splits_types, "
-                 "sparse_indices: Nsparse*int64, sparse_values: sparse_values_types, sparse_shape: Nsparse*int64, "
-                 "dense_inputs: dense_types -> output_values: out_values_type, output_row_splits: out_row_splits_type; "
-                 "Nsparse: int; input_order: string; num_buckets: int; hashed_output: bool; hash_key: int; "
+    .signature = "ragged_values: ragged_values_types, ragged_row_splits: ragged_splits_types -> "
+                 "output_values: out_values_type, output_row_splits: out_row_splits_type; "
+                 "num_buckets: int; hash_key: int; hashed_output: bool; input_order: string; "
                  "ragged_values_types: types{int64, string}; ragged_splits_types: types{int64}; "
-                 "sparse_values_types: types{int64, string}; dense_types: types{int64, string}; "
-                 "out_values_type: {int64}; out_row_splits_type: {int64}",
+                 "out_values_type: {int64}; out_row_splits_type: {int64}; Nsparse: int; "
+                 "sparse_values_types: types; dense_types: types",
     .infer     = cross_infer,
     .cpu       = EST_KERNELS(
               { .run = cross_cpu, .scratch = cross_scratch, .prepare = cross_prepare, .measure = cross_measure }),
@@ -251,8 +242,8 @@ est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n
         order[i]      = 'R';
     }
     values = est_build(graph, &est_op_ragged_cross, (est_nodes){ in, 2 * n },
-                       EST_ATTRS(est_attr_int("Nsparse", 0), est_attr_string("input_order", order),
-                                 est_attr_int("num_buckets", n_buckets), est_attr_bool("hashed_output", true),
+                       EST_ATTRS(est_attr_int("Nsparse", 0), est_attr_bool("hashed_output", true),
+                                 est_attr_string("input_order", order), est_attr_int("num_buckets", n_buckets),
                                  est_attr_int("hash_key", (int64_t)(hash_key != 0 ? hash_key : EST_CROSS_HASH_KEY)),
                                  est_attr_types("ragged_values_types", (est_i64s){ types, n }),
                                  est_attr_types("ragged_splits_types", (est_i64s){ splits, n }),

@@ -149,7 +149,7 @@ static int inputs_of(const est_signature *sig)
 
 static void no_bits_beyond(const est_op *op, const char *what, uint32_t bits, int n)
 {
-    if (n < 32 && (bits >> n) != 0) fail_msg("%s: .%s names an input that is not there", op->name, what);
+    if (n < 32 && (bits >> n) != 0) fail_msg("%s: .%s names an input or output that is not there", op->name, what);
 }
 
 static void every_op_keeps_its_promises(void **state)
@@ -169,6 +169,7 @@ static void every_op_keeps_its_promises(void **state)
         no_bits_beyond(op, "writes", op->writes, inputs_of(&sig));
         no_bits_beyond(op, "inplace", op->inplace, inputs_of(&sig));
         no_bits_beyond(op, "shape_only", op->shape_only, inputs_of(&sig));
+        no_bits_beyond(op, "distinct", op->distinct, sig.n_out);
         for (int k = 0; k < sig.n_in && inputs_of(&sig) < 32; k++) {
             bool handle = sig.in[k].dtype == EST_RESOURCE;
             if ((op->writes >> k & 1) != 0 && !handle)

@@ -99,8 +99,8 @@ static void test_too_many(void)
 
 #define TYPES(n) ((est_i64s){ types, n })
 #define ATTRS(n, buckets, key)                                                                                         \
-    EST_ATTRS(est_attr_int("Nsparse", 0), est_attr_string("input_order", &"RRR"[3 - (n)]),                             \
-              est_attr_int("num_buckets", buckets), est_attr_bool("hashed_output", true),                              \
+    EST_ATTRS(est_attr_int("Nsparse", 0), est_attr_bool("hashed_output", true),                                        \
+              est_attr_string("input_order", &"RRR"[3 - (n)]), est_attr_int("num_buckets", buckets),                   \
               est_attr_int("hash_key", key), est_attr_types("ragged_values_types", TYPES(n)),                          \
               est_attr_types("ragged_splits_types", TYPES(n)), est_attr_types("sparse_values_types", TYPES(0)),        \
               est_attr_types("dense_types", TYPES(0)), est_attr_type("out_values_type", EST_I64),                      \
