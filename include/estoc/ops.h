@@ -232,6 +232,34 @@ EST_API est_node est_random_uniform_int(est_node shape, est_node low, est_node h
 /* Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate). */
 EST_API est_node est_dropout(est_node x, double rate, uint64_t seed);
 
+/* --- lookup tables ---------------------------------------------------------------------------------------------- */
+
+/* What a vocabulary does; a zeroed struct is a valid one. */
+typedef struct est_table_options {
+    size_t      struct_size;     /* filled by EST_TABLE */
+    const char *name;            /* NULL: "vocabulary"; a name that is taken gets _1 and so on */
+    int64_t     size;            /* of a file: how many lines are used, of which it must have as many; 0: all */
+    int64_t     num_oov_buckets; /* ids behind the last one that keys which are not there share, by their hash */
+    int64_t     default_id;      /* with has_default: the id of keys which are not there */
+    bool        has_default;     /* false: -1, or num_oov_buckets; not both */
+} est_table_options;
+#define EST_TABLE(...) (&(const est_table_options){ .struct_size = sizeof(est_table_options), __VA_ARGS__ })
+
+/* A vocabulary: the table from keys, strings or int64, to their numbers from 0. A file has a key a line, which ends with
+ * LF or CRLF; empty lines and lines that are there twice are errors, as is a file without lines. It is read once a
+ * session, before the first step that looks into the table, and errors come then. Exports take it along as an asset. A
+ * list is a vector of keys, shared; none may be there twice. */
+EST_API est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key,
+                                     const est_table_options *options);
+EST_API est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options);
+/* The ids of keys of any shape, int64. Among strings int64 keys are looked up as printed in decimal. With num_oov_buckets
+ * a key that is not there gets the size of the vocabulary + Fingerprint64 of it, an integer printed in decimal, modulo
+ * num_oov_buckets. */
+EST_API est_node est_lookup(est_node table, est_node keys);
+/* The other way, for a vocabulary of strings: what stands at these int64 ids; `unknown` (NULL: "UNK") where nothing does.
+ * Every call makes a table of its own. */
+EST_API est_node est_lookup_entry(est_node table, est_node ids, const char *unknown);
+
 /* --- variables -------------------------------------------------------------------------------------------------- */
 
 /* The handle of a variable. The shape must be fully known. A name that is taken gets _1 and so on; to share a

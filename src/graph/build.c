@@ -123,6 +123,17 @@ static int list_length(const build *b, const est_arg *arg, int left, int after)
     return b->known[arg->number_attr] ? (int)b->def->attr[arg->number_attr].i : left - after;
 }
 
+/* The type of a handle does not tell what is behind it; what made it does. */
+static est_status check_handle(const build *b, const est_arg *arg, int input)
+{
+    const est_op *maker = est_def(b->in.data[input])->op;
+    bool          table = b->op->takes_table;
+
+    if (arg->dtype != EST_RESOURCE || maker->source == (table ? EST_SOURCE_TABLE : EST_SOURCE_VARIABLE)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "input %d ('%s') must be the handle of a %s, got the output of %s", input,
+                    arg->name, table ? "table" : "variable", maker->name);
+}
+
 static est_status check_inputs(build *b)
 {
     int next = 0;
@@ -147,6 +158,7 @@ static est_status check_inputs(build *b)
         for (int k = 0; k < n; k++, next++) {
             if (next >= b->in.n) return est_fail(EST_INVALID_ARGUMENT, "input '%s' is missing", arg->name);
             EST_TRY(set_type(b, arg, est_node_dtype(b->in.data[next]), next));
+            EST_TRY(check_handle(b, arg, next));
         }
     }
     if (next == b->in.n) return EST_OK;

@@ -158,10 +158,11 @@ struct est_op {
 
     enum {
         EST_SOURCE_NONE = 0,
-        EST_SOURCE_CONST,   /* output 0 is the tensor attribute "value" */
-        EST_SOURCE_FEED,    /* output 0 is what the step is fed */
-        EST_SOURCE_VARIABLE /* output 0 is the est_var named by "shared_name" */
-    } source;               /* where an op without kernel has its output from */
+        EST_SOURCE_CONST,    /* output 0 is the tensor attribute "value" */
+        EST_SOURCE_FEED,     /* output 0 is what the step is fed */
+        EST_SOURCE_VARIABLE, /* output 0 is the est_var named by "shared_name" */
+        EST_SOURCE_TABLE     /* output 0 is an est_lookup_table (kernels/lookup_table.h) */
+    } source;                /* where an op without kernel has its output from */
 
     bool     planned;     /* made only by the planner, in private copies of a graph: needs no lower() */
     bool     elementwise; /* out[i] depends only on element i of its (broadcast) inputs */
@@ -172,7 +173,8 @@ struct est_op {
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
     uint32_t writes;      /* bit i: changes the variable that is input i */
     uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
-    bool     fills_var;   /* writes input 0's variable without reading it: it may be uninitialised */
+    bool     fills_var;   /* writes input 0's variable or table without reading it: it may be uninitialised */
+    bool     takes_table; /* its handles are of tables, not of variables */
     uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
     uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */
 };

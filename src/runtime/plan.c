@@ -39,9 +39,10 @@ static est_status make_arrays(est_plan *plan)
     plan->followers = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
     plan->fed       = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
     plan->vars      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->tables    = est_arena_alloc(plan->arena, sizeof(est_lookup_table *) * n_items);
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
         plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
-        plan->vars == NULL) {
+        plan->vars == NULL || plan->tables == NULL) {
         return no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
@@ -108,6 +109,15 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     return EST_OK;
 }
 
+static est_status bind_table(est_plan *plan, const est_item *item, est_store *store)
+{
+    est_lookup_table *table;
+
+    EST_TRY(est_store_table(store, item->call.node, &table));
+    plan->views[item->first_view].data = table;
+    return EST_OK;
+}
+
 static void bind_const(est_plan *plan, const est_item *item)
 {
     const est_tensor *tensor = est_node_attr(item->call.node, "value")->tensor;
@@ -120,6 +130,7 @@ static est_status bind_sources(est_plan *plan, est_store *store)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item *item = &plan->items[k];
         if (item->call.node->op->source == EST_SOURCE_VARIABLE) EST_TRY(bind_variable(plan, item, store));
+        if (item->call.node->op->source == EST_SOURCE_TABLE) EST_TRY(bind_table(plan, item, store));
         if (item->call.node->op->source == EST_SOURCE_CONST) bind_const(plan, item);
     }
     return EST_OK;
@@ -285,6 +296,25 @@ static est_status list_variables(est_plan *plan)
     return EST_OK;
 }
 
+/* Tables that something looks into. */
+static void list_tables(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *user = &plan->items[k];
+
+        for (int i = 0; i < user->call.n_in && user->runs && !user->call.node->op->fills_var; i++) {
+            int32_t           maker = plan->slots[est_view_index(plan, user->call.in[i])].maker;
+            est_lookup_table *table = user->call.in[i]->data;
+            int               at    = 0;
+
+            if (plan->items[maker].call.node->op->source != EST_SOURCE_TABLE) continue;
+            while (at < plan->n_tables && plan->tables[at] != table) at++;
+            plan->tables[at] = table;
+            if (at == plan->n_tables) plan->n_tables++;
+        }
+    }
+}
+
 est_status est_plan_choose_kernels(est_plan *plan)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
@@ -341,6 +371,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     mark_needed(plan);
     link_aliases(plan);
     list_followers(plan);
+    list_tables(plan);
     return list_variables(plan);
 }
 

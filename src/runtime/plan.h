@@ -110,13 +110,15 @@ typedef struct est_plan {
     int               n_layouts;
     bool              laid_out; /* memory suits the largest shapes seen; false while a layout is due */
     est_shape        *fed;      /* shapes of the last feeds; rank -2: never fed */
-    bool       resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
-    est_var  **vars;     /* that must be initialised before a run */
-    int        n_vars;
-    bool       vars_ready; /* all of them are */
-    bool       check_numerics;
-    uint64_t   run_seed;
-    est_trace *trace; /* NULL: never recorded */
+    bool      resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
+    est_var **vars;     /* that must be initialised before a run */
+    int       n_vars;
+    bool      vars_ready;      /* all of them are */
+    est_lookup_table **tables; /* that must be filled before a run */
+    int                n_tables;
+    bool               check_numerics;
+    uint64_t           run_seed;
+    est_trace         *trace; /* NULL: never recorded */
 } est_plan;
 
 /* Plans `io` of `graph` over the variables in `store`. */

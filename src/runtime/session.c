@@ -134,6 +134,11 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
     return EST_OK;
 }
 
+static est_plan_options plan_options(const est_session *s)
+{
+    return (est_plan_options){ &est_device_cpu, s->pool, !s->options.no_passes, s->options.check_numerics };
+}
+
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
                                est_step **out)
 {
@@ -143,8 +148,7 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
 
     EST_TRY(check_session(session));
     EST_TRY(est_graph_status(session->graph));
-    options = (est_plan_options){ &est_device_cpu, session->pool, !session->options.no_passes,
-                                  session->options.check_numerics };
+    options = plan_options(session);
     for (step = session->steps; step != NULL; step = step->next) {
         if (step->version == est_graph_version(session->graph) &&
             same_nodes(step->key.feeds, step->key.n_feeds, feeds) &&
@@ -171,6 +175,55 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     return EST_OK;
 }
 
+/* --- tables ------------------------------------------------------------------------------------------------------ */
+
+/* The operation of the graph that fills the table; EST_NO_NODE when there is none. */
+static est_node find_filler(const est_session *s, const est_lookup_table *table)
+{
+    for (int32_t id = 0; id < est_graph_size(s->graph); id++) {
+        const est_node_def *def    = est_graph_node(s->graph, id);
+        const est_node_def *handle = def->op->fills_var && def->n_in > 0 ? est_graph_node(s->graph, def->in[0].node)
+                                                                         : NULL;
+
+        if (handle != NULL && handle->op->source == EST_SOURCE_TABLE &&
+            strcmp(est_lookup_table_name(handle), table->name) == 0) {
+            return (est_node){ s->graph, id, 0 };
+        }
+    }
+    return EST_NO_NODE;
+}
+
+/* Not a run that counts: what random ops give must not depend on when a table was filled. */
+static est_status fill_table(est_session *s, const est_lookup_table *table)
+{
+    est_node         filler  = find_filler(s, table);
+    est_io           io      = { .targets = &filler, .n_targets = 1 };
+    est_plan_options options = plan_options(s);
+    est_plan        *plan;
+    est_status       status;
+
+    if (filler.graph == NULL) {
+        return est_fail(EST_FAILED_PRECONDITION, "table '%s' has no entries, and nothing in the graph fills it",
+                        table->name);
+    }
+    EST_TRY(est_plan_create(s->graph, &io, s->store, &options, &plan));
+    status = est_plan_run(plan, NULL, 0);
+    est_plan_free(plan);
+    return status;
+}
+
+/* Tables are filled before the first step that looks into them, so that sessions whose variables were restored, and those
+ * of graphs that were read, need not know of them. */
+static est_status fill_tables(est_step *step)
+{
+    for (int i = 0; i < step->plan->n_tables; i++) {
+        if (!step->plan->tables[i]->filled) EST_TRY(fill_table(step->session, step->plan->tables[i]));
+    }
+    return EST_OK;
+}
+
+/* --- runs -------------------------------------------------------------------------------------------------------- */
+
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
@@ -181,6 +234,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     est_session *s        = step->session;
     uint64_t     run_seed = s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
 
+    EST_TRY(fill_tables(step));
     EST_TRY(est_plan_run(step->plan, feeds, run_seed));
     s->n_runs++;
     return EST_OK;

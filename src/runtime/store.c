@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables of a process, by name. */
+ * The variables and the lookup tables of a process, by name. */
 #include "runtime/store.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@ struct est_store {
     est_map           by_name;
     est_var         **vars;
     int               n, max;
+    est_map           tables; /* name -> est_lookup_table */
 };
 
 est_status est_store_create(const est_device *device, est_store **out)
@@ -35,12 +36,30 @@ static void free_var(const est_store *store, est_var *var)
     est_free(var);
 }
 
+static void free_table(est_lookup_table *table)
+{
+    est_lookup_table_clear(table);
+    est_free((char *)(uintptr_t)table->name);
+    est_free(table);
+}
+
+static void free_tables(est_store *store)
+{
+    const char *name;
+    void       *table;
+    uint32_t    at = 0;
+
+    while (est_map_next(&store->tables, &at, &name, &table)) free_table(table);
+    est_map_clear(&store->tables);
+}
+
 void est_store_free(est_store *store)
 {
     if (store == NULL) return;
     for (int i = 0; i < store->n; i++) free_var(store, store->vars[i]);
     est_free(store->vars);
     est_map_clear(&store->by_name);
+    free_tables(store);
     est_free(store);
 }
 
@@ -125,4 +144,39 @@ int est_store_size(const est_store *store)
 est_var *est_store_at(const est_store *store, int i)
 {
     return store->vars[i];
+}
+
+static est_status make_table(est_store *store, const char *name, const est_lookup_table *want, est_lookup_table **out)
+{
+    est_lookup_table *table = est_alloc(sizeof *table);
+    est_status        status;
+
+    if (table == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for table '%s'", name);
+    *table      = *want;
+    table->name = est_strdup(name);
+    status      = table->name != NULL ? est_map_put(&store->tables, name, table)
+                                      : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for table '%s'", name);
+    if (status != EST_OK) {
+        free_table(table);
+        return status;
+    }
+    *out = table;
+    return EST_OK;
+}
+
+est_status est_store_table(est_store *store, const est_node_def *handle, est_lookup_table **out)
+{
+    const char            *name  = est_lookup_table_name(handle);
+    est_lookup_table      *table = est_map_get(&store->tables, name);
+    const est_lookup_table want  = { .key_dtype   = est_node_type(handle, "key_dtype"),
+                                     .value_dtype = est_node_type(handle, "value_dtype") };
+
+    if (table == NULL) return make_table(store, name, &want, out);
+    if (table->key_dtype != want.key_dtype || table->value_dtype != want.value_dtype) {
+        return est_fail(EST_INVALID_ARGUMENT, "table '%s' is from %s to %s, asked for as from %s to %s", name,
+                        est_dtype_name(table->key_dtype), est_dtype_name(table->value_dtype),
+                        est_dtype_name(want.key_dtype), est_dtype_name(want.value_dtype));
+    }
+    *out = table;
+    return EST_OK;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables of a process, by name. Memory of a variable is allocated once and then stays where it is, so that plans
- * may keep pointers into it. One thread at a time. */
+ * The variables and the lookup tables of a process, by name. Memory of a variable is allocated once and then stays where it
+ * is, so that plans may keep pointers into it; so do tables. One thread at a time. */
 #ifndef EST_RUNTIME_STORE_H
 #define EST_RUNTIME_STORE_H
 
 #include "device/device.h"
 #include "graph/op.h"
+#include "kernels/lookup_table.h"
 
 typedef struct est_store est_store;
 
@@ -19,5 +20,8 @@ EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_
 est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
 int                       est_store_size(const est_store *store);
 est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */
+
+/* The table of a handle, made (empty) if there is none of its name; other dtypes are an error. */
+EST_MUST_CHECK est_status est_store_table(est_store *store, const est_node_def *handle, est_lookup_table **out);
 
 #endif

@@ -197,8 +197,17 @@ static est_dtype allowed_type(const est_signature *sig, int attr)
     return EST_F32;
 }
 
-static est_node some_input(est_graph *g, const est_signature *sig, const est_arg *arg, est_shape shape)
+/* The handle of a table that nothing fills: shape functions do not look into it. */
+static est_node some_table(est_graph *g)
 {
+    return est_build0(g, &est_op_hash_table,
+                      EST_ATTRS(est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_I64)));
+}
+
+static est_node some_input(est_graph *g, const est_op *op, const est_signature *sig, const est_arg *arg,
+                           est_shape shape)
+{
+    if (op->takes_table && arg->dtype == EST_RESOURCE) return some_table(g);
     if (arg->dtype == EST_RESOURCE) return est_variable(g, "v", EST_F32, EST_SHAPE(4, 3));
     return est_placeholder(g, NULL, arg->type_attr >= 0 ? allowed_type(sig, arg->type_attr) : arg->dtype, shape);
 }
@@ -211,7 +220,10 @@ static est_attr some_attr(const est_attr_def *def, est_dtype type, est_tensor *t
     bool                   padding   = strcmp(def->name, "padding") == 0;
 
     switch (def->kind) {
-    case EST_ATTR_INT: return est_attr_int(def->name, 2);
+    case EST_ATTR_INT:
+        if (strcmp(def->name, "key_index") == 0) return est_attr_int(def->name, -2); /* of a text file: the line ... */
+        if (strcmp(def->name, "value_index") == 0) return est_attr_int(def->name, -1); /* ... and its number */
+        return est_attr_int(def->name, 2);
     case EST_ATTR_FLOAT: return est_attr_float(def->name, 0.5);
     case EST_ATTR_BOOL: return est_attr_bool(def->name, true);
     case EST_ATTR_TYPE: return est_attr_type(def->name, type);
@@ -240,8 +252,8 @@ static est_status build_blind(const est_op *op, est_shape shape, est_tensor *ten
     assert_ok(est_graph_create(1, &g));
     assert_ok(est_signature_parse(op, &sig));
     for (int i = 0; i < sig.n_in; i++) {
-        in[n++] = some_input(g, &sig, &sig.in[i], shape);
-        if (sig.in[i].number_attr >= 0) in[n++] = some_input(g, &sig, &sig.in[i], shape);
+        in[n++] = some_input(g, op, &sig, &sig.in[i], shape);
+        if (sig.in[i].number_attr >= 0) in[n++] = some_input(g, op, &sig, &sig.in[i], shape);
     }
     for (int a = 0; a < sig.n_attr; a++) {
         bool counts = false, deduced = false;
