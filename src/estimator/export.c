@@ -271,7 +271,8 @@ static est_status make_model(const job *x, est_mode mode, const est_serving_inpu
     EST_TRY(est_model_build(e->model, estimator->model_fn, estimator->params));
     est_log_info("Done calling model_fn.");
     EST_TRY(est_receiver_name(&e->receiver, e->model));
-    return est_export_signatures(e);
+    EST_TRY(est_export_signatures(e));
+    return est_export_tables(e);
 }
 
 static est_status make_models(job *x)
@@ -357,6 +358,7 @@ static est_status write_all(job *x, const char *base)
     if (status == EST_OK) status = est_wire_writer_status(&w);
     if (status == EST_OK) status = choose_directory(x, base);
     if (status == EST_OK) status = write_variables(x, &variables[0]);
+    if (status == EST_OK) status = est_export_copy_assets(&saved, x->temp);
     if (status == EST_OK) status = write_message(x, &w);
     if (status == EST_OK) status = check_all(x);
     if (status == EST_OK) status = copy_extras(x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What exporting is made of: which signatures a model has (signatures.c), the message that describes them with its graph
- * and variables (saved_model.c), and the check of what was written (export_check.c). */
+ * and variables (saved_model.c), the files that tables are filled from (assets.c), and the check of what was written
+ * (export_check.c). */
 #ifndef EST_ESTIMATOR_EXPORT_H
 #define EST_ESTIMATOR_EXPORT_H
 
@@ -39,6 +40,17 @@ EST_MUST_CHECK est_status est_export_signatures(est_export_model *e);
 
 /* The key of an input in a signature: that of the receiver, but "inputs" where Serving asks for that. */
 const char *est_signature_input(const est_signature *signature, const est_named_node *input);
+
+/* Makes filling the model's tables a part of e->init. Adds nodes to the graph. */
+EST_MUST_CHECK est_status est_export_tables(est_export_model *e);
+
+/* Lists the tables of `graph`, which is in `meta` already, and the files they are filled from as assets. `saved` is what
+ * meta is one of. */
+EST_MUST_CHECK est_status est_export_assets(const est_graph *graph, const est_saved_model *saved,
+                                            est_meta_graph_def *meta);
+
+/* Copies the files of all assets below the directory of an export. */
+EST_MUST_CHECK est_status est_export_copy_assets(const est_saved_model *saved, const char *dir);
 
 /* Adds the meta graph of one mode to `out`: the graph in TensorFlow's ops, what saves and restores its variables,
  * signatures and collections. `variables` gets the names under which variables/ must have their values; both live in the

@@ -182,6 +182,7 @@ static est_status collect_locals(check *c)
 static est_status load(check *c, const char *dir)
 {
     EST_TRY(read_message(c, dir));
+    EST_TRY(est_meta_graph_def_place_assets(c->meta, dir));
     EST_TRY(prune(c));
     EST_TRY(est_graph_create(0, &c->graph));
     EST_TRY(est_graph_import(&c->meta->graph, est_op_find, c->graph));

@@ -457,7 +457,8 @@ static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
 }
 
 /* `nodes` are those of list_nodes in the lowered graph. */
-static est_status build(builder *b, const est_export_model *e, est_node *nodes, est_def_names *variables)
+static est_status build(builder *b, const est_export_model *e, est_node *nodes, const est_saved_model *saved,
+                        est_def_names *variables)
 {
     const est_node *next = nodes;
 
@@ -471,6 +472,7 @@ static est_status build(builder *b, const est_export_model *e, est_node *nodes, 
         if (!b->variables[i].local) EST_TRY(est_def_names_add(b->arena, variables, b->variables[i].key));
     }
     EST_TRY(add_saver(b));
+    EST_TRY(est_export_assets(b->graph, saved, b->meta));
     EST_TRY(add_signatures(b, e, &next));
     if (e->model->mode == EST_TRAIN) {
         EST_TRY(est_meta_graph_def_add_node(b->meta, "saved_model_train_op", est_node_name(*next++)));
@@ -491,7 +493,7 @@ est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out
     EST_TRY(est_saved_model_add(out, &b.meta));
     b.def = &b.meta->graph;
     EST_TRY(est_graph_lower(e->model->graph, nodes, n, &b.graph));
-    status = build(&b, e, nodes, variables);
+    status = build(&b, e, nodes, out, variables);
     est_map_clear(&b.names);
     est_graph_free(b.graph);
     return status;

@@ -151,6 +151,15 @@ const est_signature_def  *est_meta_graph_def_signature(const est_meta_graph_def 
 const est_collection_def *est_meta_graph_def_collection(const est_meta_graph_def *meta, const char *key);
 const est_tensor_info    *est_tensor_infos_find(const est_tensor_infos *infos, const char *key);
 
+/* The constant that holds the path of an asset; EST_INVALID_ARGUMENT when the graph has no such one. */
+EST_MUST_CHECK est_status est_meta_graph_def_asset_node(const est_meta_graph_def *meta, const est_asset_file_def *asset,
+                                                        est_graph_def_node **out);
+
+/* Points the graph at the files of the SavedModel in `dir`, as a loader does: the constant of every asset becomes
+ * "<dir>/assets/<filename>". TensorFlow's Estimator lists assets in the collection saved_model_assets instead: those are
+ * added when there are no others. */
+EST_MUST_CHECK est_status est_meta_graph_def_place_assets(est_meta_graph_def *meta, const char *dir);
+
 /* --- bytes ------------------------------------------------------------------------------------------------------ */
 
 /* Appends the fields of the message; the same contents give the same bytes. */

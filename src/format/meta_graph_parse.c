@@ -336,3 +336,81 @@ est_status est_meta_graph_def_parse_bytes(est_str message, est_arena *arena, est
     est_wire_reader_init(&r, "MetaGraphDef", message.data, message.size);
     return est_meta_graph_def_parse(&r, arena, out);
 }
+
+/* --- assets ----------------------------------------------------------------------------------------------------- */
+
+/* An Any: 1 type_url | 2 value */
+static est_status parse_any_asset(est_wire_reader *r, est_meta_graph_def *meta)
+{
+    const char     *type  = "";
+    est_str         value = { "", 0 };
+    est_wire_reader inner;
+    est_wire_field  field;
+
+    while (est_wire_next(r, &field)) {
+        if (field.number == 1) EST_TRY(est_def_read_text(meta->arena, r, &field, &type));
+        if (field.number == 2) value = est_wire_bytes(r, &field);
+    }
+    EST_TRY(est_wire_finish(r));
+    if (strcmp(type, "type.googleapis.com/tensorflow.AssetFileDef") != 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "an asset is a message of type %s", type);
+    }
+    est_wire_reader_init(&inner, "AssetFileDef", value.data, value.size);
+    return parse_asset(&inner, meta);
+}
+
+static est_status take_listed_assets(est_meta_graph_def *meta)
+{
+    const est_collection_def *list = est_meta_graph_def_collection(meta, "saved_model_assets");
+    est_wire_reader           r, inner;
+    est_wire_field            field;
+
+    if (meta->n_assets > 0 || list == NULL || list->kind != EST_COLLECTION_ANY) return EST_OK;
+    est_wire_reader_init(&r, "AnyList", list->any.data, list->any.size);
+    while (est_wire_next(&r, &field)) {
+        if (field.number != 1) continue;
+        est_wire_message(&r, &field, "Any", &inner);
+        EST_TRY(est_wire_finish(&r));
+        EST_TRY(parse_any_asset(&inner, meta));
+    }
+    return est_wire_finish(&r);
+}
+
+est_status est_meta_graph_def_asset_node(const est_meta_graph_def *meta, const est_asset_file_def *asset,
+                                         est_graph_def_node **out)
+{
+    const char *tensor = asset->tensor.name != NULL ? asset->tensor.name : "", *colon = strrchr(tensor, ':');
+    size_t      size = colon != NULL ? (size_t)(colon - tensor) : strlen(tensor);
+
+    for (int i = 0; i < meta->graph.n_nodes; i++) {
+        est_graph_def_node *node = meta->graph.nodes[i];
+
+        if (strlen(node->name) != size || memcmp(node->name, tensor, size) != 0) continue;
+        if (strcmp(node->op, "Const") != 0) break;
+        *out = node;
+        return EST_OK;
+    }
+    return est_fail(EST_INVALID_ARGUMENT, "the asset %s is to go to '%s', which is no constant of the graph",
+                    asset->filename, tensor);
+}
+
+static est_status place_asset(est_meta_graph_def *meta, const est_asset_file_def *asset, const char *dir)
+{
+    const char         *path  = est_arena_printf(meta->arena, "%s/assets/%s", dir, asset->filename);
+    est_tensor         *value = NULL;
+    est_graph_def_node *node;
+
+    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    EST_TRY(est_meta_graph_def_asset_node(meta, asset, &node));
+    EST_TRY(est_tensor_string(path, strlen(path), &value));
+    est_graph_def_set_tensor(node, "value", value);
+    est_tensor_free(value);
+    return meta->graph.status;
+}
+
+est_status est_meta_graph_def_place_assets(est_meta_graph_def *meta, const char *dir)
+{
+    EST_TRY(take_listed_assets(meta));
+    for (int i = 0; i < meta->n_assets; i++) EST_TRY(place_asset(meta, &meta->assets[i], dir));
+    return EST_OK;
+}

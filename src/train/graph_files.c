@@ -12,6 +12,7 @@
 #include "format/variable_def.h"
 #include "graph/export.h"
 #include "graph/lower.h"
+#include "kernels/lookup_table.h"
 #include "ops/ops.h"
 
 /* TensorFlow wants a read for every variable it takes from a graph, and by convention it has this name. */
@@ -58,6 +59,24 @@ static est_status add_variable(est_meta_graph_def *meta, const char *collection,
     return status;
 }
 
+/* Lists what fills tables, and from which files. */
+static est_status add_tables(const est_graph *graph, est_arena *arena, est_meta_graph_def *meta)
+{
+    est_nodes tables = est_graph_collection(graph, EST_TABLE_INITIALIZERS);
+    est_nodes files  = est_graph_collection(graph, EST_ASSET_FILEPATHS);
+
+    for (int i = 0; i < tables.n; i++) {
+        EST_TRY(est_meta_graph_def_add_node(meta, EST_TABLE_INITIALIZERS, est_node_name(tables.data[i])));
+    }
+    for (int i = 0; i < files.n; i++) {
+        const char *tensor = est_arena_printf(arena, "%s:0", est_node_name(files.data[i]));
+
+        if (tensor == NULL) return no_memory();
+        EST_TRY(est_meta_graph_def_add_node(meta, EST_ASSET_FILEPATHS, tensor));
+    }
+    return EST_OK;
+}
+
 static bool is_in(est_nodes nodes, est_node node)
 {
     for (int i = 0; i < nodes.n; i++) {
@@ -81,6 +100,7 @@ static est_status make(const est_graph *graph, est_arena *arena, est_graph_files
         EST_TRY(add_variable(&meta, "variables", all.data[i], learned));
         if (learned) EST_TRY(add_variable(&meta, "trainable_variables", all.data[i], true));
     }
+    EST_TRY(add_tables(graph, arena, &meta));
     EST_TRY(est_meta_graph_def_put(&out->meta, &meta));
     EST_TRY(est_wire_writer_status(&out->graph_def));
     return est_wire_writer_status(&out->meta);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzes SavedModel: what is read must be written and read again as the same; variables in its collections are read. */
+ * Fuzzes SavedModel: what is read must be written and read again as the same; variables in its collections are read,
+ * and assets get a place. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -50,6 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (est_saved_model_parse((est_str){ (const char *)data, size }, arena, &model) == EST_OK) {
         write_again(&model);
         for (int i = 0; i < model.n_meta_graphs; i++) read_variables(model.meta_graphs[i], arena);
+        for (int i = 0; i < model.n_meta_graphs; i++)
+            (void)est_meta_graph_def_place_assets(model.meta_graphs[i], "dir");
     }
     est_arena_free(arena);
     return 0;
