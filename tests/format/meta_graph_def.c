@@ -181,6 +181,136 @@ static void test_errors(void **state)
     est_arena_free(arena);
 }
 
+/* --- assets ------------------------------------------------------------------------------------------------------ */
+
+/* A graph with the constant "file" and a node "init" that is none. */
+static est_status asset_graph(est_meta_graph_def *meta, est_arena *arena)
+{
+    est_tensor         *path = NULL;
+    est_graph_def_node *node;
+
+    est_meta_graph_def_init(meta, arena);
+    est_graph_def_add_node(&meta->graph, "init", "NoOp");
+    EST_TRY(est_tensor_string("/home/words.txt", 15, &path));
+    node = est_graph_def_add_node(&meta->graph, "file", "Const");
+    est_graph_def_set_type(node, "dtype", EST_STRING);
+    est_graph_def_set_tensor(node, "value", path);
+    est_tensor_free(path);
+    return meta->graph.status;
+}
+
+/* The bytes of a meta graph with its asset in a collection, a message of this type. */
+static est_status listed_asset(const char *type, est_wire_writer *w)
+{
+    est_arena         *arena   = est_arena_create();
+    est_wire_writer    part[6] = { 0 }; /* each within the next */
+    est_meta_graph_def meta;
+    est_status status = arena != NULL ? asset_graph(&meta, arena) : est_fail(EST_RESOURCE_EXHAUSTED, "no arena");
+
+    if (status == EST_OK) status = est_meta_graph_def_put(w, &meta);
+    est_wire_put_string(&part[0], 1, "file:0");                  /* TensorInfo */
+    est_wire_put_bytes(&part[1], 1, part[0].data, part[0].size); /* AssetFileDef */
+    est_wire_put_string(&part[1], 2, "words.txt");
+    est_wire_put_string(&part[2], 1, type); /* Any */
+    est_wire_put_bytes(&part[2], 2, part[1].data, part[1].size);
+    est_wire_put_bytes(&part[3], 1, part[2].data, part[2].size); /* AnyList */
+    est_wire_put_bytes(&part[4], 5, part[3].data, part[3].size); /* CollectionDef */
+    est_wire_put_string(&part[5], 1, "saved_model_assets");      /* an entry of the map of collections */
+    est_wire_put_bytes(&part[5], 2, part[4].data, part[4].size);
+    est_wire_put_bytes(w, 4, part[5].data, part[5].size);
+    for (int i = 0; i < 6 && status == EST_OK; i++) status = est_wire_writer_status(&part[i]);
+    if (status == EST_OK) status = est_wire_writer_status(w);
+    for (int i = 0; i < 6; i++) est_wire_writer_clear(&part[i]);
+    est_arena_free(arena);
+    return status;
+}
+
+static void expect_path(const est_meta_graph_def *meta, const char *want)
+{
+    est_tensor    *value = NULL;
+    const est_str *text;
+
+    def_check(est_graph_def_get_tensor(est_graph_def_find(&meta->graph, "file"), "value", &value));
+    text = est_tensor_data(value);
+    assert_int_equal(text->size, strlen(want));
+    assert_memory_equal(text->data, want, text->size);
+    est_tensor_free(value);
+}
+
+/* As rewrite(), with assets placed in between. */
+static est_status place(est_str message, est_wire_writer *w)
+{
+    est_arena         *arena = est_arena_create();
+    est_meta_graph_def meta;
+    est_status         status;
+
+    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an arena");
+    status = est_meta_graph_def_parse_bytes(message, arena, &meta);
+    if (status == EST_OK) status = est_meta_graph_def_place_assets(&meta, "/m");
+    if (status == EST_OK) status = est_meta_graph_def_put(w, &meta);
+    est_arena_free(arena);
+    return status;
+}
+
+static void test_assets_are_placed(void **state)
+{
+    est_arena         *arena = est_arena_create();
+    est_wire_writer    w     = { 0 };
+    est_meta_graph_def meta;
+
+    (void)state;
+    def_check(asset_graph(&meta, arena));
+    def_check(est_meta_graph_def_place_assets(&meta, "/m"));
+    expect_path(&meta, "/home/words.txt"); /* it is no asset */
+    def_check(est_meta_graph_def_add_asset(&meta, "file:0", "words.txt_1"));
+    def_check(est_meta_graph_def_place_assets(&meta, "/m"));
+    expect_path(&meta, "/m/assets/words.txt_1");
+
+    def_check(listed_asset("type.googleapis.com/tensorflow.AssetFileDef", &w));
+    def_check(est_meta_graph_def_parse_bytes(def_written(&w), arena, &meta));
+    def_check(est_meta_graph_def_place_assets(&meta, "/m"));
+    expect_path(&meta, "/m/assets/words.txt");
+    assert_int_equal(meta.n_assets, 1);
+    def_check(est_meta_graph_def_place_assets(&meta, "/other")); /* again */
+    expect_path(&meta, "/other/assets/words.txt");
+    def_damage(place, def_written(&w));
+    est_wire_writer_clear(&w);
+    est_arena_free(arena);
+}
+
+static void test_assets_without_a_constant(void **state)
+{
+    static const char *const wrong[] = { "init:0", "fil:0", "files:0", "" };
+    est_arena               *arena   = est_arena_create();
+    est_wire_writer          w       = { 0 };
+    est_meta_graph_def       meta;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        def_check(asset_graph(&meta, arena));
+        def_check(est_meta_graph_def_add_asset(&meta, wrong[i], "words.txt"));
+        assert_int_equal(est_meta_graph_def_place_assets(&meta, "/m"), EST_INVALID_ARGUMENT);
+        def_expect_message("the asset words.txt is to go to");
+    }
+    def_check(listed_asset("type.googleapis.com/tensorflow.Other", &w));
+    def_check(est_meta_graph_def_parse_bytes(def_written(&w), arena, &meta));
+    assert_int_equal(est_meta_graph_def_place_assets(&meta, "/m"), EST_INVALID_ARGUMENT);
+    def_expect_message("tensorflow.Other");
+    est_wire_writer_clear(&w);
+    est_arena_free(arena);
+}
+
+static est_status place_once(void)
+{
+    est_wire_writer w = { 0 }, again = { 0 };
+    est_status      status = listed_asset("type.googleapis.com/tensorflow.AssetFileDef", &w);
+
+    if (status == EST_OK) status = place(def_written(&w), &again);
+    est_wire_writer_clear(&w);
+    est_wire_writer_clear(&again);
+    return status;
+}
+
 static est_status build_once(void)
 {
     est_arena      *arena = est_arena_create();
@@ -200,13 +330,14 @@ static void test_memory_failures(void **state)
 {
     (void)state;
     def_fail_allocations(build_once);
+    def_fail_allocations(place_once);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_assets_are_placed), cmocka_unit_test(test_assets_without_a_constant),
         cmocka_unit_test(test_memory_failures),
     };
 
