@@ -334,8 +334,14 @@ EST_API est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, i
  * [batch, depth]. As in TensorFlow's indicator_column, ids that are not in [0, depth) are not counted. */
 EST_API est_node est_multi_hot(est_ragged_node ids, est_node weights, int64_t depth);
 
-/* How the embeddings of one row become one: Σ w e, divided by Σ w, by 1, or by sqrt(Σ w²). */
-typedef enum est_combiner { EST_COMBINE_MEAN = 0, EST_COMBINE_SUM, EST_COMBINE_SQRTN } est_combiner;
+/* How the embeddings of one row become one: Σ w e, divided by Σ w, by 1, or by sqrt(Σ w²). The default is the mean, and the
+ * sum in linear models. */
+typedef enum est_combiner {
+    EST_COMBINE_DEFAULT = 0,
+    EST_COMBINE_MEAN,
+    EST_COMBINE_SUM,
+    EST_COMBINE_SQRTN
+} est_combiner;
 
 /* Rows of a table (a variable [rows, width]) picked by ids and combined: [batch, width]. weights: one a value, or
  * EST_NO_NODE for 1. Ids below 0 are dropped; so are ids of a weight that is not above 0,

@@ -570,6 +570,7 @@ est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights
     bool      weighted = weights.graph != NULL;
     est_dtype dtype    = est_variable_dtype(table);
 
+    if (combiner == EST_COMBINE_DEFAULT) combiner = EST_COMBINE_MEAN;
     if (weighted) weights = est_cast(weights, dtype);
     return est_build(table.graph, &est_op_embedding_bag,
                      (est_nodes){ (const est_node[]){ table, ids.values, ids.splits, weights }, weighted ? 4 : 3 },
