@@ -13,8 +13,9 @@
  *     est_columns_free(c);
  *
  * A column is a plan that knows no graph: the same columns say how rows are parsed, what a linear model weighs and what a
- * deep one is fed. Columns belong to the set they were made in and go with it. None of these fail visibly: a bad argument
- * is kept by the set, later columns pass it on, and whoever takes columns (or est_columns_status) reports it.
+ * deep one is fed. Columns belong to the set they were made in (one made of others: to that of the first) and go with it;
+ * who takes columns may mix sets. None of these fail visibly: a bad argument is kept by the set, later columns pass it on,
+ * and whoever takes columns (or est_columns_status) reports it.
  *
  * Names, ids, hashes, variables and their shapes are TensorFlow's, so that a checkpoint means the same in both. A layer goes
  * through its columns in the order of their names, not in the order given.
@@ -42,7 +43,8 @@ EST_API est_columns *est_columns_create(void);
 /* EST_OK, or the first failure of any column of the set. */
 EST_API EST_MUST_CHECK est_status est_columns_status(const est_columns *columns);
 
-/* Frees the set and its columns. Estimators keep what they need. NULL is fine. */
+/* Frees the set and its columns, after the estimators that were given them. Parse specs and graphs keep what they need.
+ * NULL is fine. */
 EST_API void est_columns_free(est_columns *columns);
 
 /* The name of a column, as it is in variables; borrowed until the set goes. */
@@ -73,30 +75,30 @@ typedef struct est_numeric_options {
     size_t       struct_size;   /* filled by EST_NUMERIC */
     est_shape    shape;         /* of a row; zeroed: [1] */
     est_dtype    dtype;         /* 0: float32; also int64 */
-    const float *default_value; /* what a row without the feature gets, one number for each element of shape or n_default 1
-                                 * for all of them; NULL: such a row is an error. Copied */
-    int          n_default;
-    /* Applied to the values before they are used, for instance to scale them; NULL: none. `user` is borrowed as long as
-     * the column is used. */
+    const float *default_value; /* what a row without the feature gets; NULL: such a row is an error. Copied */
+    int          n_default;     /* 1: one number for all elements; else one for each */
+    /* Applied to the values before they are used, for instance to scale them; it keeps their shape. NULL: none. `user` is
+     * borrowed as long as the column is used. */
     est_node (*normalizer)(est_node values, const void *user);
     const void *user;
 } est_numeric_options;
 #define EST_NUMERIC(...) (&(const est_numeric_options){ .struct_size = sizeof(est_numeric_options), __VA_ARGS__ })
 
-/* Numbers as they are. */
+/* Numbers as they are, as float32. */
 EST_API const est_column *est_numeric_column(est_columns *columns, const char *key, const est_numeric_options *options);
 
 /* Which of the ranges between the boundaries (ascending) a number is in; one equal to a boundary belongs to the range above
- * it. `source` is a numeric column of one dimension. Both dense (one-hot) and categorical. */
+ * it, NaN to the last. `source` is a numeric column of one dimension. Both dense (one-hot) and categorical. */
 EST_API const est_column *est_bucketized_column(const est_column *source, est_f32s boundaries);
 
 /* --- categories ---------------------------------------------------------------------------------------------------- */
 
 typedef struct est_categorical_options {
-    size_t    struct_size;     /* filled by EST_CATEGORICAL */
-    est_dtype dtype;           /* hash buckets and vocabularies: string (0) or int64; a list: that of its entries */
-    bool      has_default;     /* identity, vocabularies: an id that is out of range or unknown becomes default_value; without it,
-                                * unknown entries are missing, and an id that is too large is an error */
+    size_t    struct_size; /* filled by EST_CATEGORICAL */
+    est_dtype dtype;       /* hash buckets and vocabularies: string (0) or int64; a list: that of its entries */
+    bool      has_default; /* identity, vocabularies: an id that is out of range, or an unknown entry, becomes
+                                * default_value; without it unknown entries are missing, and an id that is too large is an
+                                * error */
     int64_t   default_value;
     int64_t   num_oov_buckets; /* vocabularies: unknown entries are hashed into that many ids after the known ones; not
                                 * together with a default */
@@ -122,18 +124,19 @@ EST_API const est_column *est_vocabulary_strings_column(est_columns *columns, co
                                                         const char *const *vocabulary, int n,
                                                         const est_categorical_options *options);
 
-/* The line of a text file that a value stands in. */
+/* The line of a text file that a value stands in. The lines are counted now, for that is how large variables will be; the
+ * file must not change while the column is used. */
 EST_API const est_column *est_vocabulary_file_column(est_columns *columns, const char *key, const char *path,
                                                      const est_categorical_options *options);
 
-/* A string feature as it is: only for crosses. */
+/* A feature of strings (or integers) as it is: only for crosses. Where it is dense, "" is a value and not a missing one. */
 EST_API const est_column *est_key_column(est_columns *columns, const char *key);
 
 /* Combinations of the values of two or more columns (categorical but for hash buckets, bucketized, keys, crosses), hashed
  * into num_buckets. hash_key 0: TensorFlow's default. */
 EST_API const est_column *est_crossed_column(est_column_list sources, int64_t num_buckets, uint64_t hash_key);
 
-/* A categorical column whose values count as much as the numbers of another feature say. */
+/* A categorical column whose values count as much as the numbers of another feature say: one for each value. */
 EST_API const est_column *est_weighted_column(const est_column *categorical, const char *weight_key);
 
 /* --- categories as dense vectors ------------------------------------------------------------------------------------ */
@@ -142,10 +145,10 @@ EST_API const est_column *est_weighted_column(const est_column *categorical, con
 EST_API const est_column *est_indicator_column(const est_column *categorical);
 
 typedef struct est_embedding_column_options {
-    size_t          struct_size;     /* filled by EST_EMBEDDING_COLUMN */
-    est_combiner    combiner;        /* 0: mean */
-    est_initializer initializer;     /* make NULL: truncated normal of deviation 1 / sqrt(dimension) */
-    const char     *checkpoint;      /* NULL: none; with tensor_name: where the first values are from */
+    size_t          struct_size; /* filled by EST_EMBEDDING_COLUMN */
+    est_combiner    combiner;    /* 0: mean */
+    est_initializer initializer; /* make NULL: truncated normal of deviation 1 / sqrt(dimension) */
+    const char     *checkpoint;  /* NULL: none; with tensor_name: where the first values are from */
     const char     *tensor_name;
     double          max_norm;        /* 0: none */
     bool            frozen;          /* true: not trained */
@@ -158,46 +161,35 @@ typedef struct est_embedding_column_options {
 EST_API const est_column *est_embedding_column(const est_column *categorical, int64_t dimension,
                                                const est_embedding_column_options *options);
 
-/* The same with one table for several columns (of one kind and number of buckets), one new column for each into out. */
+/* The same with one table for several columns (of one kind and number of buckets), one new column for each into out. All
+ * layers of a graph that use one of them use the same table, which is named within the first. */
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
-
-typedef struct est_dynamic_options {
-    size_t          struct_size;  /* filled by EST_DYNAMIC */
-    est_combiner    combiner;     /* 0: mean */
-    est_initializer initializer;  /* of new rows; make NULL: truncated normal of deviation 1 / sqrt(dimension) */
-    int64_t         admit_after;  /* sightings in training before a key gets a row; 0: 1, at once */
-    int64_t         max_rows;     /* 0: no limit; else those not seen for longest leave */
-    int64_t         max_age;      /* steps without a sighting after which a row leaves; 0: none leave */
-} est_dynamic_options;
-#define EST_DYNAMIC(...) (&(const est_dynamic_options){ .struct_size = sizeof(est_dynamic_options), __VA_ARGS__ })
-
-/* An embedding over raw keys, int64 or strings (which stand for their 64-bit fingerprints), without a vocabulary or a number of
- * buckets: rows appear when keys are seen. A key without a row is missing. */
-EST_API const est_column *est_dynamic_embedding_column(est_columns *columns, const char *key, est_dtype dtype,
-                                                       int64_t dimension, const est_dynamic_options *options);
 
 /* --- sequences ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers of any count a row, in steps of `shape`. Sequence categories are made with EST_CATEGORICAL(.sequence = true), and
- * est_embedding_column or est_indicator_column on top. options->default_value: the padding, 0 by default. */
+ * est_embedding_column or est_indicator_column on top. Both read ragged features. options->default_value: the padding, 0 by
+ * default. */
 EST_API const est_column *est_sequence_numeric_column(est_columns *columns, const char *key,
                                                       const est_numeric_options *options);
 
 /* --- parsing -------------------------------------------------------------------------------------------------------- */
 
 /* What tf.train.Examples must be parsed for to feed these columns, for est_dataset_parse_examples and exports; a growing
- * list. The same key wanted in two ways is an error. */
+ * list. A key may be wanted by several columns, but in one way. */
 typedef struct est_parse_spec est_parse_spec;
 
 EST_API EST_MUST_CHECK est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out);
 /* Adds another feature, as a label or a weight. One that is there already is an error. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature);
-EST_API const est_feature_spec *est_parse_spec_features(const est_parse_spec *spec, int *n); /* borrowed until it is freed */
-EST_API void est_parse_spec_free(est_parse_spec *spec);                                      /* NULL is fine */
+EST_API const est_feature_spec   *est_parse_spec_features(const est_parse_spec *spec,
+                                                          int                  *n);           /* borrowed until it is freed */
+EST_API void                      est_parse_spec_free(est_parse_spec *spec); /* NULL is fine */
 
 /* The same as columns of CSV files, for est_dataset_csv: borrowed until the spec grows or is freed. An empty field is a
- * missing value, or the default. (libsvm files have the features "index" and "value": an identity column weighted by the other.) */
+ * missing value, or the default; of a number without a default it is an error. (libsvm files have the features "index" and
+ * "value": an identity column weighted by the other.) */
 EST_API est_csv_columns est_parse_spec_csv(const est_parse_spec *spec);
 
 /* --- using them ----------------------------------------------------------------------------------------------------- */
@@ -241,9 +233,9 @@ typedef struct est_linear_model_options {
 EST_API est_node est_linear_model(est_features features, est_column_list columns,
                                   const est_linear_model_options *options);
 
-/* Sequence columns side by side, float32 [batch, longest, sum of widths], and the length of every row, int64 [batch]. */
-EST_API est_node est_sequence_input_layer(est_features features, est_column_list columns,
-                                          est_node *lengths);
+/* Sequence columns side by side, float32 [batch, longest, sum of widths], and the length of every row, int64 [batch], which
+ * must be the same in all of them. The scope is "sequence_input_layer". */
+EST_API est_node est_sequence_input_layer(est_features features, est_column_list columns, est_node *lengths);
 
 #ifdef __cplusplus
 }

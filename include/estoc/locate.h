@@ -7,6 +7,7 @@
 #ifndef ESTOC_LOCATE_H
 #define ESTOC_LOCATE_H
 
+#include "estoc/feature_column.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
 
@@ -92,6 +93,7 @@
 #define est_identity(...) EST_LOCATED(est_identity, __VA_ARGS__)
 #define est_in_top_k(...) EST_LOCATED(est_in_top_k, __VA_ARGS__)
 #define est_initial_value(...) EST_LOCATED(est_initial_value, __VA_ARGS__)
+#define est_input_layer(...) EST_LOCATED(est_input_layer, __VA_ARGS__)
 #define est_is_finite(...) EST_LOCATED(est_is_finite, __VA_ARGS__)
 #define est_is_inf(...) EST_LOCATED(est_is_inf, __VA_ARGS__)
 #define est_is_nan(...) EST_LOCATED(est_is_nan, __VA_ARGS__)
@@ -100,6 +102,7 @@
 #define est_learning_rate(...) EST_LOCATED(est_learning_rate, __VA_ARGS__)
 #define est_less(...) EST_LOCATED(est_less, __VA_ARGS__)
 #define est_less_equal(...) EST_LOCATED(est_less_equal, __VA_ARGS__)
+#define est_linear_model(...) EST_LOCATED(est_linear_model, __VA_ARGS__)
 #define est_log(...) EST_LOCATED(est_log, __VA_ARGS__)
 #define est_log1p(...) EST_LOCATED(est_log1p, __VA_ARGS__)
 #define est_log_softmax(...) EST_LOCATED(est_log_softmax, __VA_ARGS__)
@@ -188,6 +191,7 @@
 #define est_scatter_update(...) EST_LOCATED(est_scatter_update, __VA_ARGS__)
 #define est_select(...) EST_LOCATED(est_select, __VA_ARGS__)
 #define est_selu(...) EST_LOCATED(est_selu, __VA_ARGS__)
+#define est_sequence_input_layer(...) EST_LOCATED(est_sequence_input_layer, __VA_ARGS__)
 #define est_shape_of(...) EST_LOCATED(est_shape_of, __VA_ARGS__)
 #define est_shift(...) EST_LOCATED(est_shift, __VA_ARGS__)
 #define est_sigmoid(...) EST_LOCATED(est_sigmoid, __VA_ARGS__)

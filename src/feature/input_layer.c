@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Input layers: columns side by side, in the order of their names. Each has a scope of its own name for its variables. */
+#include "base/options.h"
+#include "feature/column.h"
+
+/* --- rows ------------------------------------------------------------------------------------------------------------- */
+
+static est_status check_dense(const est_column *column)
+{
+    if (column->kind->dense != NULL) return EST_OK;
+    if (column->sequence) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is of sequences; it goes into est_sequence_input_layer",
+                        column->name);
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "\"%s\" is %s, which an input layer cannot take as it is; wrap it in est_indicator_column or "
+                    "est_embedding_column",
+                    column->name, column->kind->what);
+}
+
+static est_node dense_parts(const est_features *features, const est_column **columns, est_node *parts, int n,
+                            bool frozen)
+{
+    est_graph *graph = features->graph;
+
+    for (int i = 0; i < n; i++) {
+        est_scope_push(graph, columns[i]->scope);
+        parts[i] = columns[i]->kind->dense(columns[i], features, frozen);
+        est_scope_pop(graph);
+        if (est_graph_poisoned(graph)) return parts[i];
+    }
+    return n == 1 ? parts[0] : est_concat((est_nodes){ parts, n }, 1);
+}
+
+est_node est_input_layer(est_features features, est_column_list columns, const est_input_layer_options *options)
+{
+    est_input_layer_options o;
+    const est_column      **sorted = NULL;
+    est_node               *parts, layer;
+    est_status              status;
+
+    if (!EST_OPTIONS(features.graph, "EST_INPUT_LAYER", options, o)) {
+        return est_graph_poison(features.graph, EST_INVALID_ARGUMENT);
+    }
+    status = est_columns_sorted(columns, "an input layer", &sorted);
+    for (int i = 0; i < columns.n && status == EST_OK; i++) status = check_dense(sorted[i]);
+    parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
+    if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
+    if (status != EST_OK) {
+        layer = est_graph_poison(features.graph, est_graph_blame(status));
+    } else {
+        est_scope_push(features.graph, o.name != NULL ? o.name : "input_layer");
+        layer = dense_parts(&features, sorted, parts, columns.n, o.frozen);
+        est_scope_pop(features.graph);
+    }
+    est_free(parts);
+    est_free(sorted);
+    return layer;
+}
+
+/* --- sequences -------------------------------------------------------------------------------------------------------- */
+
+static est_node step_parts(const est_features *features, const est_column **columns, est_node *parts, int n,
+                           est_node *lengths)
+{
+    est_graph *graph = features->graph;
+
+    for (int i = 0; i < n; i++) {
+        est_node each = EST_NO_NODE;
+
+        est_scope_push(graph, columns[i]->scope);
+        parts[i] = columns[i]->kind->steps(columns[i], features, &each);
+        if (i == 0)
+            *lengths = each;
+        else if (!est_graph_poisoned(graph)) {
+            *lengths = est_splits_agree(columns[i], *lengths, each,
+                                        "the lengths of its sequences and those of other columns");
+        }
+        est_scope_pop(graph);
+        if (est_graph_poisoned(graph)) return parts[i];
+    }
+    return n == 1 ? parts[0] : est_concat((est_nodes){ parts, n }, 2);
+}
+
+est_node est_sequence_input_layer(est_features features, est_column_list columns, est_node *lengths)
+{
+    const est_column **sorted = NULL;
+    est_node          *parts, layer;
+    est_status         status = est_columns_sorted(columns, "a sequence input layer", &sorted);
+
+    for (int i = 0; i < columns.n && status == EST_OK; i++) {
+        if (sorted[i]->kind->steps != NULL) continue;
+        status = est_fail(EST_INVALID_ARGUMENT,
+                          "\"%s\" is %s, which a sequence input layer cannot take; sequence columns "
+                          "are numeric, indicators or embeddings",
+                          sorted[i]->name, sorted[i]->kind->what);
+    }
+    parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
+    if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
+    if (status != EST_OK) {
+        layer = *lengths = est_graph_poison(features.graph, est_graph_blame(status));
+    } else {
+        est_scope_push(features.graph, "sequence_input_layer");
+        layer = step_parts(&features, sorted, parts, columns.n, lengths);
+        est_scope_pop(features.graph);
+    }
+    est_free(parts);
+    est_free(sorted);
+    return layer;
+}

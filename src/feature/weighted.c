@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weighted columns: the ids of a categorical column, and for each a number of another feature. */
+#include "feature/column.h"
+
+typedef struct weighted {
+    est_column        column;
+    const est_column *source;
+    const char       *weight_key;
+} weighted;
+
+static const weighted *weighted_of(const est_column *column)
+{
+    return (const weighted *)(const void *)column;
+}
+
+const est_column *est_weighted_source(const est_column *column)
+{
+    return weighted_of(column)->source;
+}
+
+static est_status weighted_parse(const est_column *column, est_parse_spec *spec)
+{
+    const weighted *c = weighted_of(column);
+
+    EST_TRY(c->source->kind->parse(c->source, spec));
+    return est_parse_spec_want_any(spec, column, c->weight_key, EST_F32);
+}
+
+/* Of dense features: a missing value takes its weight with it. */
+static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
+{
+    est_ragged_node rows, numbers;
+    est_node        keep;
+    char            a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (est_node_dim(values, 1) != est_node_dim(weights, 1)) {
+        (void)est_nn_fail(values.graph, "column \"%s\": weights %s and values %s do not line up", c->column.name,
+                          est_shape_text(est_node_shape(weights), b), est_shape_text(est_node_shape(values), a));
+        return (est_ids){ 0 };
+    }
+    rows        = est_ragged_all(values);
+    numbers     = est_ragged_all(weights);
+    keep        = est_raw_present(rows.values);
+    rows        = est_ragged_keep(rows, keep);
+    numbers     = est_ragged_keep(numbers, keep);
+    rows.values = c->source->kind->map(c->source, rows.values);
+    return (est_ids){ .rows = rows, .weights = est_cast(numbers.values, EST_F32) };
+}
+
+/* Of ragged features, or of what other columns make of features. */
+static est_ids ragged_pair(const weighted *c, const est_features *features, est_ragged_node weights)
+{
+    est_ids ids = c->source->kind->ids(c->source, features);
+
+    if (est_graph_poisoned(features->graph)) return ids;
+    ids.rows.splits = est_splits_agree(&c->column, ids.rows.splits, weights.splits, "weights and values");
+    ids.weights     = est_cast(weights.values, EST_F32);
+    return ids;
+}
+
+static est_ids weighted_ids(const est_column *column, const est_features *features)
+{
+    const weighted *c       = weighted_of(column);
+    est_feature     weights = est_raw_feature(column, c->weight_key, features);
+    bool            dense   = weights.splits.graph == NULL;
+    const char     *key     = c->source->kind->map != NULL ? c->source->key : NULL; /* NULL: not one feature */
+    est_node        values;
+
+    if (est_graph_poisoned(features->graph)) return (est_ids){ 0 };
+    if (est_node_dtype(weights.values) == EST_STRING) {
+        (void)est_nn_fail(features->graph, "column \"%s\": the weights \"%s\" are strings", column->name,
+                          c->weight_key);
+    } else if (key != NULL && dense != (est_raw_feature(c->source, key, features).splits.graph == NULL)) {
+        (void)est_nn_fail(features->graph,
+                          "column \"%s\": of the feature \"%s\" and its weights \"%s\" one is dense and "
+                          "one is ragged; parse both in the same way",
+                          column->name, key, c->weight_key);
+    }
+    if (dense) weights.values = est_raw_dense(column, c->weight_key, features);
+    if (est_graph_poisoned(features->graph)) return (est_ids){ 0 };
+    if (!dense) return ragged_pair(c, features, (est_ragged_node){ weights.values, weights.splits });
+    if (key == NULL) return ragged_pair(c, features, est_ragged_all(weights.values));
+    values = est_raw_dense(c->source, key, features);
+    return est_graph_poisoned(features->graph) ? (est_ids){ 0 } : dense_pair(c, values, weights.values);
+}
+
+const est_column_kind est_weighted_kind = { .what = "a weighted column", .parse = weighted_parse, .ids = weighted_ids };
+
+const est_column *est_weighted_column(const est_column *categorical, const char *weight_key)
+{
+    const char *suffix;
+    weighted   *made = NULL;
+
+    if (!est_column_usable(categorical)) return categorical;
+    if (!est_column_is_categorical(categorical, "a weighted column") ||
+        !est_column_key_ok(categorical->set, weight_key, "a weighted column")) {
+        return est_columns_fail(categorical->set, EST_INVALID_ARGUMENT);
+    }
+    if (categorical->kind == &est_weighted_kind || categorical->sequence) {
+        return est_column_fail(categorical->set, "\"%s\" %s and cannot be weighted", categorical->name,
+                               categorical->sequence ? "is of sequences" : "has weights already");
+    }
+    suffix = est_arena_printf(est_columns_arena(categorical->set), "_weighted_by_%s", weight_key);
+    if (suffix != NULL) made = est_column_new_from(categorical, &est_weighted_kind, sizeof *made, suffix);
+    if (made == NULL) {
+        return est_columns_fail(categorical->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a weighted column"));
+    }
+    made->source           = categorical;
+    made->weight_key       = suffix + sizeof "_weighted_by_" - 1;
+    made->column.n_buckets = categorical->n_buckets;
+    return &made->column;
+}
