@@ -23,6 +23,7 @@
 #ifndef ESTOC_MODEL_H
 #define ESTOC_MODEL_H
 
+#include "estoc/feature_column.h"
 #include "estoc/hooks.h"
 #include "estoc/metrics.h"
 #include "estoc/optimizers.h"
@@ -57,6 +58,10 @@ EST_API bool     est_model_has(const est_model *model, const char *name); /* whe
 
 /* A ragged component. */
 EST_API est_ragged_node est_model_ragged(est_model *model, const char *name);
+
+/* All components by name, for the layers of <estoc/feature_column.h>: what they do not ask for is not fed. Borrowed until
+ * model_fn returns. */
+EST_API est_features est_model_features(est_model *model);
 
 /* --- output -------------------------------------------------------------------------------------------------------- */
 

@@ -255,19 +255,27 @@ est_node est_model_label(est_model *model, const char *name)
     return input_node(model, "label", name);
 }
 
+/* The splits of what an export receives under that name; NULL: it has none. */
+static est_node *received_splits(est_model *model, const char *name)
+{
+    est_strbuf splits = { 0 };
+    est_node  *found;
+
+    est_strbuf_printf(&splits, "%s" EST_SPLITS_SUFFIX, name);
+    found = est_map_get(&model->receiver, est_strbuf_text(&splits));
+    est_strbuf_clear(&splits);
+    return found;
+}
+
 est_ragged_node est_model_ragged(est_model *model, const char *name)
 {
     est_ragged_node ragged = { EST_NO_NODE, EST_NO_NODE };
     int             i      = model->input != NULL ? est_dataset_find(model->input, name) : -1;
 
     if (model->input == NULL) {
-        est_node  *values = est_map_get(&model->receiver, name);
-        est_strbuf splits = { 0 };
-        est_node  *found;
+        est_node *values = est_map_get(&model->receiver, name);
+        est_node *found  = received_splits(model, name);
 
-        est_strbuf_printf(&splits, "%s" EST_SPLITS_SUFFIX, name);
-        found = est_map_get(&model->receiver, est_strbuf_text(&splits));
-        est_strbuf_clear(&splits);
         ragged.values = values != NULL ? *values : missing(model, "ragged feature", name);
         ragged.splits = found != NULL ? *found : missing(model, "ragged feature", name);
     } else if (i < 0 || !est_dataset_component(model->input, i)->ragged) {
@@ -277,6 +285,32 @@ est_ragged_node est_model_ragged(est_model *model, const char *name)
         ragged.splits = component_node(model, i, true);
     }
     return ragged;
+}
+
+/* A component as a feature, dense or ragged; one that is not there is left to the caller to name. */
+static est_feature find_feature(void *user, const char *name)
+{
+    est_model  *model   = user;
+    est_feature feature = { 0 };
+
+    if (!est_model_has(model, name)) return feature;
+    if (model->input != NULL) {
+        int i = est_dataset_find(model->input, name);
+
+        feature.values = component_node(model, i, false);
+        if (est_dataset_component(model->input, i)->ragged) feature.splits = component_node(model, i, true);
+    } else {
+        est_node *splits = received_splits(model, name);
+
+        feature.values = *(est_node *)est_map_get(&model->receiver, name);
+        if (splits != NULL) feature.splits = *splits;
+    }
+    return feature;
+}
+
+est_features est_model_features(est_model *model)
+{
+    return (est_features){ .graph = model->graph, .find = find_feature, .user = model };
 }
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */

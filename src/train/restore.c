@@ -117,11 +117,22 @@ static bool fits(const target *t, const est_checkpoint_variable *stored)
     return stored->dtype == t->var->value.dtype && est_shape_equal(&stored->shape, &t->var->value.shape);
 }
 
+/* Tables that have a row for every entry grow with what they are for. */
+static bool only_rows_differ(const est_view *value, const est_checkpoint_variable *stored)
+{
+    est_shape rows = stored->shape;
+
+    if (rows.rank < 2 || rows.rank != value->shape.rank || stored->dtype != value->dtype) return false;
+    rows.dim[0] = value->shape.dim[0];
+    return est_shape_equal(&rows, &value->shape);
+}
+
 /* Variables that the checkpoint has with another dtype or shape, as text. */
 static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
     char have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
-    int  n = 0;
+    int  n    = 0;
+    bool rows = false;
 
     for (int i = 0; i < r->n && n < r->n_misfit; i++) {
         const target                  *t      = &r->targets[i];
@@ -137,6 +148,10 @@ static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, e
                           t->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want), stored->name,
                           est_checkpoint_path(checkpoint), est_dtype_name(stored->dtype),
                           est_shape_text(&stored->shape, have));
+        if (rows || !only_rows_differ(value, stored)) continue;
+        rows = true; /* said once, and early: long texts are cut */
+        est_strbuf_append(out, " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
+                               "vocabulary into a new model directory)");
     }
 }
 
