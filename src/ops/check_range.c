@@ -120,8 +120,7 @@ const est_op est_op_check_range = {
     .cpu   = EST_KERNELS({ .run = check_range_cpu, .scratch = check_range_scratch, .prepare = check_range_prepare }),
     .lower = check_range_lower,
     .elementwise = true,
-    .stateful    = true, /* it may end the run */
-    .inplace     = 1u << 0,
+    .inplace     = 1u << 0, /* not stateful: two equal checks are one */
 };
 
 est_node est_check_range(est_node x, double low, double high, const char *message)

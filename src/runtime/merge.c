@@ -6,6 +6,25 @@
 #include "base/alloc.h"
 #include "runtime/pass.h"
 
+static bool same_strings(const est_tensor *a, const est_tensor *b)
+{
+    const est_str *x = est_tensor_data(a), *y = est_tensor_data(b);
+
+    for (int64_t i = 0; i < est_tensor_count(a); i++) {
+        if (x[i].size != y[i].size || (x[i].size > 0 && memcmp(x[i].data, y[i].data, x[i].size) != 0)) return false;
+    }
+    return true;
+}
+
+static bool same_tensor(const est_tensor *a, const est_tensor *b)
+{
+    if (a == b) return true;
+    if (est_tensor_dtype(a) != est_tensor_dtype(b) || !est_shape_equal(est_tensor_shape(a), est_tensor_shape(b)))
+        return false;
+    if (est_tensor_dtype(a) == EST_STRING) return same_strings(a, b);
+    return memcmp(est_tensor_data(a), est_tensor_data(b), est_tensor_bytes(a)) == 0;
+}
+
 static bool same_attr(const est_attr *a, const est_attr *b)
 {
     switch (a->kind) {
@@ -24,12 +43,7 @@ static bool same_attr(const est_attr *a, const est_attr *b)
             if (!est_shape_equal(&a->shapes.data[i], &b->shapes.data[i])) return false;
         }
         return a->shapes.n == b->shapes.n;
-    case EST_ATTR_TENSOR:
-        if (a->tensor == b->tensor) return true;
-        return est_tensor_dtype(a->tensor) == est_tensor_dtype(b->tensor) &&
-               est_tensor_dtype(a->tensor) != EST_STRING &&
-               est_shape_equal(est_tensor_shape(a->tensor), est_tensor_shape(b->tensor)) &&
-               memcmp(est_tensor_data(a->tensor), est_tensor_data(b->tensor), est_tensor_bytes(a->tensor)) == 0;
+    case EST_ATTR_TENSOR: return same_tensor(a->tensor, b->tensor);
     }
     return false;
 }
@@ -52,6 +66,19 @@ static uint64_t mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
+/* The size, and the first element or how long it is. */
+static uint64_t hash_tensor(const est_tensor *tensor)
+{
+    int32_t first = 0;
+
+    if (est_tensor_dtype(tensor) == EST_STRING) {
+        if (est_tensor_count(tensor) > 0) first = (int32_t)((const est_str *)est_tensor_data(tensor))->size;
+    } else if (est_tensor_bytes(tensor) >= sizeof first) {
+        memcpy(&first, est_tensor_data(tensor), sizeof first);
+    }
+    return (uint64_t)(uint32_t)first ^ (uint64_t)est_tensor_bytes(tensor) << 32;
+}
+
 static uint64_t hash_node(const est_node_def *n)
 {
     uint64_t h = (uint64_t)(uintptr_t)n->op;
@@ -59,11 +86,7 @@ static uint64_t hash_node(const est_node_def *n)
     for (int32_t i = 0; i < n->n_in; i++) h = mix(h, (uint64_t)n->in[i].node << 8 | (uint64_t)n->in[i].output);
     for (int32_t i = 0; i < n->n_attr; i++) {
         if (n->attr[i].kind == EST_ATTR_INT) h = mix(h, (uint64_t)n->attr[i].i);
-        if (n->attr[i].kind == EST_ATTR_TENSOR && est_tensor_bytes(n->attr[i].tensor) >= sizeof(int32_t)) {
-            int32_t first;
-            memcpy(&first, est_tensor_data(n->attr[i].tensor), sizeof first);
-            h = mix(h, (uint64_t)(uint32_t)first ^ (uint64_t)est_tensor_bytes(n->attr[i].tensor) << 32);
-        }
+        if (n->attr[i].kind == EST_ATTR_TENSOR) h = mix(h, hash_tensor(n->attr[i].tensor));
     }
     return h;
 }

@@ -154,6 +154,40 @@ static void equal_operations_are_merged(void **state)
     nn_end(&t);
 }
 
+static est_node string_const(est_graph *g, const char *text)
+{
+    est_tensor *t = NULL;
+    est_node    node;
+
+    assert_ok(est_tensor_string(text, strlen(text), &t));
+    node = est_const(g, t);
+    est_tensor_free(t);
+    return node;
+}
+
+/* Strings by what they say, not by where they lie; checks as anything else. */
+static void equal_strings_and_checks_are_merged(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = est_placeholder(t.graph, "x", EST_STRING, EST_SHAPE(-1));
+    est_node n = est_placeholder(t.graph, "n", EST_I64, EST_SHAPE(-1));
+    est_node a = est_equal(x, string_const(t.graph, "one")), b = est_equal(x, string_const(t.graph, "one")),
+             c    = est_equal(x, string_const(t.graph, "two"));
+    est_node    d = est_check_range(n, 0, 9, "n"), e = est_check_range(n, 0, 9, "n"), f = est_check_range(n, 0, 8, "n");
+    est_tensor *in = NULL, *numbers = NULL;
+
+    (void)state;
+    assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(1), &(est_str){ "one", 3 }, &in));
+    assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 5 }, &numbers));
+    both r = run_both(t.graph, EST_NODES(x, n), (const est_tensor *[]){ in, numbers }, EST_NODES(a, b, c, d, e, f), 0);
+    assert_int_equal(count_ops(r.step, "Equal"), 2);
+    assert_int_equal(count_ops(r.step, "EstCheckRange"), 2);
+    end_both(&r);
+    est_tensor_free(in);
+    est_tensor_free(numbers);
+    nn_end(&t);
+}
+
 static void random_operations_and_placeholders_stay_apart(void **state)
 {
     nn_test  t      = nn_begin(1);
@@ -454,6 +488,7 @@ int main(void)
         cmocka_unit_test(what_differs_between_runs_is_not_folded),
         cmocka_unit_test(large_and_failing_constants_are_left_alone),
         cmocka_unit_test(equal_operations_are_merged),
+        cmocka_unit_test(equal_strings_and_checks_are_merged),
         cmocka_unit_test(random_operations_and_placeholders_stay_apart),
         cmocka_unit_test(reads_on_two_sides_of_a_write_stay_apart),
         cmocka_unit_test(an_update_may_read_the_variable_it_changes),
