@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "estoc/checkpoint.h"
 #include "estoc/saver.h"
+#include "runtime/session.h"
 #include "support/feature_test.h"
 
 static est_node layer(feature_test *t, est_column_list columns)
@@ -237,21 +237,50 @@ static void test_vocabularies(void **state)
     feature_end(&t);
 }
 
-/* One column in two layers looks into one table. */
-static void test_one_table(void **state)
+/* How many operations of that name a step that fetches these two runs. */
+static int count_ops(feature_test *t, est_node a, est_node b, const char *name)
+{
+    est_node        feeds[2 * FEATURES_MAX];
+    est_step       *step = NULL;
+    const est_plan *plan;
+    int             n = 0;
+
+    for (int i = 0; i < t->n; i++) {
+        feeds[n++] = t->features[i].feature.values;
+        if (t->features[i].splits != NULL) feeds[n++] = t->features[i].feature.splits;
+    }
+    assert_ok(est_session_prepare(t->nn.session, (est_nodes){ feeds, n }, EST_NODES(a, b), EST_NO_NODES, &step));
+    plan = est_step_plan(step);
+    n    = 0;
+    for (int32_t k = 0; k < plan->n_items; k++) n += strcmp(plan->items[k].call.node->op->name, name) == 0;
+    return n;
+}
+
+/* However many columns and layers are made of a column, its ids are computed once. */
+static void test_ids_are_computed_once(void **state)
 {
     static const char *const list[] = { "red", "green" };
     feature_test             t      = feature_begin();
-    const est_column        *color;
+    const est_column        *color  = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
+    const est_column        *id     = est_identity_column(t.columns, "id", 3, NULL);
+    const est_column        *word   = est_hash_bucket_column(t.columns, "word", 9, NULL);
+    const est_column        *cross  = est_crossed_column(EST_COLUMNS(color, id), 9, 0);
+    est_node                 wide, deep;
 
     (void)state;
     feature_strings(&t, "color", EST_SHAPE(1), (const char *const[]){ "green" });
-    color = est_vocabulary_strings_column(t.columns, "color", list, 2, NULL);
-    (void)indicated(&t, color);
-    (void)est_linear_model(feature_features(&t), EST_COLUMNS(color), NULL);
+    feature_strings(&t, "word", EST_SHAPE(1), (const char *const[]){ "green" });
+    feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 2 });
+    deep = layer(&t, EST_COLUMNS(est_indicator_column(color), est_embedding_column(color, 2, NULL),
+                                 est_indicator_column(id), est_indicator_column(word),
+                                 est_embedding_column(word, 2, NULL), est_embedding_column(cross, 2, NULL)));
+    wide = est_linear_model(feature_features(&t), EST_COLUMNS(color, id, word, cross), NULL);
     feature_ready(&t);
-    assert_non_null(est_graph_find(t.nn.graph, "input_layer/color_indicator/vocabulary").graph);
-    assert_null(est_graph_find(t.nn.graph, "linear_model/color/vocabulary").graph);
+    assert_int_equal(count_ops(&t, wide, deep, "LookupTableFindV2"), 1);
+    assert_int_equal(count_ops(&t, wide, deep, "EstCheckRange"), 1);
+    assert_int_equal(count_ops(&t, wide, deep, "StringToHashBucketFast"), 1);
+    assert_int_equal(count_ops(&t, wide, deep, "RaggedCross"), 1);
+    assert_int_equal(count_ops(&t, wide, deep, "EstEmbeddingBag"), 7);
     feature_end(&t);
 }
 
@@ -482,6 +511,60 @@ static void test_shared_embeddings(void **state)
     feature_end(&t);
 }
 
+/* A table of three rows, "weights", as a checkpoint below a new directory. */
+static void save_table(char *dir, const float *values)
+{
+    nn_test    t     = nn_begin(1);
+    est_saver *saver = NULL;
+    est_node   table = est_weight(t.graph, "weights", EST_SHAPE(3, 2), NULL);
+
+    assert_non_null(mkdtemp(dir));
+    est_variable_initializer(table, est_const_f32(t.graph, EST_SHAPE(3, 2), values));
+    nn_ready(&t);
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    assert_ok(est_saver_save(saver, t.session, 5, NULL, NULL));
+    est_saver_free(saver);
+    nn_end(&t);
+}
+
+static est_node stored(feature_test *t, int64_t n_buckets, const char *dir, const char *tensor)
+{
+    return alone(t, est_embedding_column(est_identity_column(t->columns, "id", n_buckets, NULL), 2,
+                                         EST_EMBEDDING_COLUMN(.checkpoint = dir, .tensor_name = tensor)));
+}
+
+static void refuse_stored(int64_t n_buckets, const char *dir, const char *tensor, const char *text)
+{
+    feature_test t = feature_begin();
+
+    feature_i64(&t, "id", EST_SHAPE(1), (const int64_t[]){ 1 });
+    (void)stored(&t, n_buckets, dir, tensor);
+    feature_bad_graph(&t, text);
+    feature_end(&t);
+}
+
+static void test_first_values_from_a_checkpoint(void **state)
+{
+    static const float values[] = { 1, 2, 3, 4, 5, 6 };
+    feature_test       t        = feature_begin();
+    char               dir[]    = "/tmp/estoc-stored-XXXXXX", command[64];
+    est_node           y;
+
+    (void)state;
+    save_table(dir, values);
+    feature_i64(&t, "id", EST_SHAPE(2), (const int64_t[]){ 2, 0 });
+    y = stored(&t, 3, dir, "weights");
+    feature_ready(&t);
+    feature_expect(&t, y, 5, 6, 1, 2);
+    refuse_stored(4, dir, "weights",
+                  "embedding column \"id_embedding\" is float32 [4,2], but weights in the checkpoint");
+    refuse_stored(3, dir, "other", "embedding column \"id_embedding\"");
+    refuse_stored(3, "/nowhere", "weights", "/nowhere");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+    feature_end(&t);
+}
+
 static void test_frozen(void **state)
 {
     feature_test      t  = feature_begin();
@@ -556,7 +639,7 @@ int main(void)
         cmocka_unit_test(test_identity_out_of_range),
         cmocka_unit_test(test_hash_buckets),
         cmocka_unit_test(test_vocabularies),
-        cmocka_unit_test(test_one_table),
+        cmocka_unit_test(test_ids_are_computed_once),
         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_crosses),
         cmocka_unit_test(test_weights),
@@ -564,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_embeddings),
         cmocka_unit_test(test_max_norm_and_initializer),
         cmocka_unit_test(test_shared_embeddings),
+        cmocka_unit_test(test_first_values_from_a_checkpoint),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_order_is_by_name),
         cmocka_unit_test(test_empty_batch),
