@@ -12,6 +12,7 @@
 #include "estoc/estimator.h"
 #include "estoc/example.h"
 #include "estoc/exporter.h"
+#include "estoc/feature_column.h"
 #include "estoc/graph.h"
 #include "estoc/hooks.h"
 #include "estoc/log.h"
