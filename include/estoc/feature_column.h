@@ -184,9 +184,9 @@ typedef struct est_parse_spec est_parse_spec;
 EST_API EST_MUST_CHECK est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out);
 /* Adds another feature, as a label or a weight. One that is there already is an error. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature);
-EST_API const est_feature_spec   *est_parse_spec_features(const est_parse_spec *spec,
-                                                          int                  *n);           /* borrowed until it is freed */
-EST_API void                      est_parse_spec_free(est_parse_spec *spec); /* NULL is fine */
+/* What is to be parsed; borrowed until the spec grows or is freed. */
+EST_API const est_feature_spec *est_parse_spec_features(const est_parse_spec *spec, int *n);
+EST_API void                    est_parse_spec_free(est_parse_spec *spec); /* NULL is fine */
 
 /* The same as columns of CSV files, for est_dataset_csv: borrowed until the spec grows or is freed. An empty field is a
  * missing value, or the default; of a number without a default it is an error. (libsvm files have the features "index" and

@@ -50,7 +50,7 @@ struct est_column_kind {
     void (*clear)(const est_column *column); /* gives back what is not in the arena of the set */
 };
 
-extern const est_column_kind est_numeric_kind, est_hash_bucket_kind, est_key_kind, est_crossed_kind, est_weighted_kind;
+extern const est_column_kind est_numeric_kind, est_hash_bucket_kind, est_weighted_kind;
 
 /* --- sets (columns.c) ------------------------------------------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ est_ragged_node est_ragged_all(est_node x);
 /* The splits of `a`, or an error when those of `b` are others; both are called in it what `names` says. */
 est_node est_splits_agree(const est_column *column, est_node a, est_node b, const char *names);
 
-/* Rows without a value that x has: "" or -1; for est_ragged_keep. */
+/* Which values are not missing ones, "" and -1; for est_ragged_keep. */
 est_node est_raw_present(est_node values);
 
 /* --- numeric columns ------------------------------------------------------------------------------------------------- */

@@ -31,14 +31,14 @@ static est_status key_parse(const est_column *column, est_parse_spec *spec)
     return est_parse_spec_want_any(spec, column, column->key, EST_STRING);
 }
 
-const est_column_kind est_key_kind = { .what = "a key column", .parse = key_parse };
+static const est_column_kind key_kind = { .what = "a key column", .parse = key_parse };
 
 const est_column *est_key_column(est_columns *columns, const char *key)
 {
     est_column *made;
 
-    if (!est_column_key_ok(columns, key, est_key_kind.what)) return est_columns_fail(columns, EST_INVALID_ARGUMENT);
-    made = est_column_new(columns, &est_key_kind, sizeof *made, key);
+    if (!est_column_key_ok(columns, key, key_kind.what)) return est_columns_fail(columns, EST_INVALID_ARGUMENT);
+    made = est_column_new(columns, &key_kind, sizeof *made, key);
     if (made == NULL) return est_columns_fail(columns, EST_RESOURCE_EXHAUSTED);
     made->key = made->name;
     return made;
@@ -86,9 +86,8 @@ static est_ids crossed_ids(const est_column *column, const est_features *feature
 
     for (int i = 0; i < c->n; i++) {
         bool            is_dense = false;
-        est_ragged_node rows     = c->leaves[i]->kind == &est_key_kind
-                                       ? key_values(c->leaves[i], features, &is_dense)
-                                       : c->leaves[i]->kind->ids(c->leaves[i], features).rows;
+        est_ragged_node rows     = c->leaves[i]->kind == &key_kind ? key_values(c->leaves[i], features, &is_dense)
+                                                                   : c->leaves[i]->kind->ids(c->leaves[i], features).rows;
 
         if (is_dense)
             dense[n_dense++] = rows;
@@ -101,13 +100,13 @@ static est_ids crossed_ids(const est_column *column, const est_features *feature
     return ids;
 }
 
-const est_column_kind est_crossed_kind = { .what = "a crossed column", .parse = crossed_parse, .ids = crossed_ids };
+static const est_column_kind crossed_kind = { .what = "a crossed column", .parse = crossed_parse, .ids = crossed_ids };
 
 /* --- making ----------------------------------------------------------------------------------------------------------- */
 
 static est_status check_source(const est_column *source)
 {
-    if (source->kind == &est_key_kind) return EST_OK;
+    if (source->kind == &key_kind) return EST_OK;
     if (source->kind == &est_hash_bucket_kind) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "a hash bucket column cannot be crossed, as its values would be hashed twice; cross "
@@ -131,7 +130,7 @@ static est_status check_source(const est_column *source)
 /* Appends the leaves of a source. */
 static est_status add_leaves(crossed *c, const est_column *source)
 {
-    bool                     nested = source->kind == &est_crossed_kind;
+    bool                     nested = source->kind == &crossed_kind;
     int                      n      = nested ? crossed_of(source)->n : 1;
     const est_column *const *from   = nested ? crossed_of(source)->leaves : &source;
 
@@ -182,7 +181,7 @@ const est_column *est_crossed_column(est_column_list sources, int64_t num_bucket
     if (status != EST_OK) return est_columns_fail(set, status);
 
     name        = crossed_name(est_columns_arena(set), &plan);
-    made        = name != NULL ? est_column_new(set, &est_crossed_kind, sizeof *made, name) : NULL;
+    made        = name != NULL ? est_column_new(set, &crossed_kind, sizeof *made, name) : NULL;
     plan.leaves = est_arena_alloc(est_columns_arena(set), (size_t)plan.n * sizeof *plan.leaves);
     if (made == NULL || plan.leaves == NULL) {
         return est_columns_fail(set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cross"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Feature columns beside TensorFlow's: the same columns over the same features with the same variables give the same
- * layers, and variables have the same names and shapes. This side makes the features, runs, and tells all of it; feature.py
+ * layers, variables have the same names and shapes, and an exported model of them gives the same answers. This side makes the features, runs, and tells all of it; feature.py
  * has the same columns. */
 #include <math.h>
 #include <stdio.h>
@@ -404,6 +404,130 @@ static void test_specs(void **state)
     interop_ask("specs");
 }
 
+/* --- a model over them, exported ------------------------------------------------------------------------------------- */
+
+static est_status model_fn(est_model *m, est_mode mode, const void *params)
+{
+    const lists *l      = params;
+    est_node     wide   = est_linear_model(est_model_features(m), (est_column_list){ l->linear, l->n_linear }, NULL);
+    est_node     deep   = est_input_layer(est_model_features(m), (est_column_list){ l->dense, l->n_dense }, NULL);
+    est_node     logits = est_add(wide, est_dense(deep, 1, NULL));
+    est_node     loss;
+
+    est_model_predict(m, "logits", logits);
+    if (mode == EST_PREDICT) return est_model_status(m);
+    loss = est_mean(est_square(est_shift(logits, -1)));
+    est_model_loss(m, loss);
+    if (mode == EST_TRAIN) est_model_minimize(m, est_adagrad(0.1, NULL), loss);
+    return est_model_status(m);
+}
+
+typedef struct rows {
+    est_tensor             *examples; /* strings [ROWS] */
+    const est_feature_spec *specs;
+    int                     n_specs;
+} rows;
+
+static est_status input_fn(const est_input_context *context, void *user, est_dataset **out)
+{
+    const rows  *r = user;
+    est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "example", r->examples }));
+
+    d = est_dataset_parse_examples(d, r->specs, r->n_specs, 8, NULL);
+    if (context->mode == EST_TRAIN) d = est_dataset_repeat(d, EST_FOREVER);
+    return est_dataset_finish(d, out);
+}
+
+/* The features of one row as an Example: what is dense becomes as many values as a row has. */
+static void set_row(est_example *example, int row)
+{
+    for (int i = 0; i < n_raws; i++) {
+        const int64_t *splits = raws[i].splits != NULL ? est_tensor_data(raws[i].splits) : NULL;
+        int64_t        width  = est_tensor_count(raws[i].values) / ROWS;
+        int64_t        first  = splits != NULL ? splits[row] : row * width,
+                n             = splits != NULL ? splits[row + 1] - first : width;
+
+        switch (est_tensor_dtype(raws[i].values)) {
+        case EST_F32:
+            est_example_set_f32s(example, raws[i].name, (float *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            break;
+        case EST_I64:
+            est_example_set_i64s(example, raws[i].name, (int64_t *)est_tensor_data(raws[i].values) + first, (size_t)n);
+            break;
+        default:
+            est_example_set_bytes(example, raws[i].name, (est_str *)est_tensor_data(raws[i].values) + first, (size_t)n);
+        }
+    }
+}
+
+static est_tensor *make_examples(void)
+{
+    est_tensor  *out     = NULL;
+    est_example *example = NULL;
+    est_str      bytes;
+
+    interop_check(est_tensor_create(EST_STRING, EST_SHAPE(ROWS), &out));
+    interop_check(est_example_create(&example));
+    for (int row = 0; row < ROWS; row++) {
+        est_example_reset(example);
+        set_row(example, row);
+        interop_check(est_example_serialize(example, &bytes));
+        interop_check(est_tensor_set_string(out, row, bytes.data, bytes.size));
+    }
+    est_example_free(example);
+    return out;
+}
+
+static void say_predictions(est_strbuf *out, est_estimator *e, rows *r)
+{
+    est_predictions *predictions = NULL;
+    est_tensor      *all         = NULL;
+    float            logits[ROWS];
+
+    interop_check(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = input_fn, .input_user = r), &predictions));
+    for (int row = 0; row < ROWS; row++) {
+        interop_check(est_predictions_next(predictions));
+        logits[row] = *(const float *)est_tensor_data(est_predictions_get(predictions, "logits"));
+    }
+    est_predictions_free(predictions);
+    interop_check(est_tensor_f32(EST_SHAPE(ROWS, 1), logits, &all));
+    interop_tensor(out, "examples", r->examples);
+    interop_tensor(out, "logits", all);
+    est_tensor_free(all);
+}
+
+/* A trained model with all columns but sequences answers in TensorFlow as it does here. */
+static void test_export(void **state)
+{
+    est_strbuf      out  = { 0 };
+    est_parse_spec *spec = NULL;
+    est_estimator  *e    = NULL;
+    rows            r;
+    est_columns    *c;
+    lists           l;
+
+    (void)state;
+    c = make_columns(&l, true);
+    interop_check(est_parse_spec_create((est_column_list){ l.dense, l.n_dense }, &spec));
+    r.examples = make_examples();
+    r.specs    = est_parse_spec_features(spec, &r.n_specs);
+    interop_check(
+        est_estimator_create(model_fn,
+                             EST_ESTIMATOR(.model_dir = interop_path("run"), .params = &l, .params_size = sizeof l,
+                                           .config = EST_RUN_CONFIG(.seed = 1, .quiet = true, .cluster_json = "{}")),
+                             &e));
+    interop_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &r, .max_steps = 20)));
+    say_predictions(&out, e, &r);
+    interop_save("answers", &out);
+    interop_check(est_export_saved_model(e, interop_path("export"),
+                                         EST_EXPORT(.input = { .parse = r.specs, .n_parse = r.n_specs }), NULL));
+    est_estimator_free(e);
+    est_tensor_free(r.examples);
+    est_parse_spec_free(spec);
+    est_columns_free(c);
+    interop_ask("export");
+}
+
 static int start(void **state)
 {
     int   status = interop_start(state);
@@ -430,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_specs),
+        cmocka_unit_test(test_export),
     };
 
     interop_side = "feature";

@@ -179,4 +179,15 @@ def specs(folder):
     assert ours == theirs, (ours, theirs)
 
 
+def export(folder):
+    told = interop.read_tensors(os.path.join(folder, "answers"))
+    base = os.path.join(folder, "export")
+    (version,) = os.listdir(base)
+    os.remove(os.path.join(folder, "vocabulary.txt"))  # the export has its own
+    loaded = tf.saved_model.load(os.path.join(base, version))
+    answer = loaded.signatures["serving_default"](examples=tf.constant(told["examples"]))["logits"].numpy()
+    assert len(set(told["logits"].ravel().tolist())) > 30  # rows differ
+    np.testing.assert_allclose(told["logits"], answer, rtol=1e-6, atol=1e-6)
+
+
 interop.serve(sys.modules[__name__])
