@@ -97,8 +97,8 @@ typedef struct est_categorical_options {
     size_t    struct_size; /* filled by EST_CATEGORICAL */
     est_dtype dtype;       /* hash buckets and vocabularies: string (0) or int64; a list: that of its entries */
     bool      has_default; /* identity, vocabularies: an id that is out of range, or an unknown entry, becomes
-                                * default_value; without it unknown entries are missing, and an id that is too large is an
-                                * error */
+                            * default_value; without it unknown entries are missing, and an id that is too large is an
+                            * error */
     int64_t   default_value;
     int64_t   num_oov_buckets; /* vocabularies: unknown entries are hashed into that many ids after the known ones; not
                                 * together with a default */

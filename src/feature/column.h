@@ -96,7 +96,7 @@ est_ragged_node est_raw_ragged(const est_column *column, const char *key, const 
 /* The same for sequences: dense rows are an error, as nothing says where they end. */
 est_ragged_node est_raw_steps(const est_column *column, const char *key, const est_features *features);
 
-/* All elements of x [batch, n] as ragged rows of n. */
+/* All elements of x [batch, n] as ragged rows of n; another rank is an error. */
 est_ragged_node est_ragged_all(est_node x);
 
 /* The splits of `a`, or an error when those of `b` are others; both are called in it what `names` says. */

@@ -71,9 +71,15 @@ est_ragged_node est_raw_steps(const est_column *column, const char *key, const e
 
 est_ragged_node est_ragged_all(est_node x)
 {
-    est_node zero = est_scalar(x.graph, EST_I64, 0), one = est_scalar(x.graph, EST_I64, 1);
-    est_node rows = est_range(zero, est_add(est_cast(est_nn_dim(x, 0), EST_I64), one), one);
+    est_node zero = est_scalar(x.graph, EST_I64, 0), one = est_scalar(x.graph, EST_I64, 1), rows;
+    char     text[EST_SHAPE_TEXT_MAX];
 
+    if (est_node_shape(x)->rank != 2) {
+        (void)est_nn_fail(x.graph, "'%s' has shape %s; categories and their weights are [batch] or [batch, n]",
+                          est_node_name(x), est_shape_text(est_node_shape(x), text));
+        return no_rows;
+    }
+    rows = est_range(zero, est_add(est_cast(est_nn_dim(x, 0), EST_I64), one), one);
     return (est_ragged_node){ est_reshape(x, EST_I64S(-1)), est_mul(rows, est_cast(est_nn_dim(x, 1), EST_I64)) };
 }
 

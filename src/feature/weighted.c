@@ -32,15 +32,17 @@ static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
 {
     est_ragged_node rows, numbers;
     est_node        keep;
+    int64_t         n = est_node_dim(values, 1), n_weights = est_node_dim(weights, 1);
     char            a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
-    if (est_node_dim(values, 1) != est_node_dim(weights, 1)) {
+    if (n >= 0 && n_weights >= 0 && n != n_weights) {
         (void)est_nn_fail(values.graph, "column \"%s\": weights %s and values %s do not line up", c->column.name,
                           est_shape_text(est_node_shape(weights), b), est_shape_text(est_node_shape(values), a));
         return (est_ids){ 0 };
     }
-    rows        = est_ragged_all(values);
-    numbers     = est_ragged_all(weights);
+    rows    = est_ragged_all(values);
+    numbers = est_ragged_all(weights);
+    if (est_graph_poisoned(values.graph)) return (est_ids){ 0 };
     keep        = est_raw_present(rows.values);
     rows        = est_ragged_keep(rows, keep);
     numbers     = est_ragged_keep(numbers, keep);

@@ -312,6 +312,17 @@ static const est_column *make_cross(est_columns *columns)
     return est_crossed_column(EST_COLUMNS(est_key_column(columns, "x"), est_key_column(columns, "x")), 3, 0);
 }
 
+static void test_high_ranks(void **state)
+{
+    feature_test t = feature_begin();
+
+    (void)state;
+    feature_strings(&t, "x", EST_SHAPE(1, 1, 2), (const char *const[]){ "a", "b" });
+    (void)indicated(&t, make_cross(t.columns));
+    feature_bad_graph(&t, "has shape [?,1,2]; categories and their weights are [batch] or [batch, n]");
+    feature_end(&t);
+}
+
 static void test_other_types(void **state)
 {
     (void)state;
@@ -640,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_hash_buckets),
         cmocka_unit_test(test_vocabularies),
         cmocka_unit_test(test_ids_are_computed_once),
+        cmocka_unit_test(test_high_ranks),
         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_crosses),
         cmocka_unit_test(test_weights),
