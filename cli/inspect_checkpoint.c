@@ -12,10 +12,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "command.h"
+#include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "inspect.h"
 #include "output.h"
-#include "train/checkpoint.h"
 
 #define CHUNK 1024 /* elements turned into doubles at a time */
 

@@ -16,8 +16,8 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "command.h"
+#include "format/checkpoint.h"
 #include "inspect.h"
-#include "train/checkpoint.h"
 #include "train/lock.h"
 
 #define DONE_NAME "training_done"

@@ -17,8 +17,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "format/checkpoint.h"
 #include "runtime/session.h"
-#include "train/checkpoint.h"
 #include "train/saver.h"
 
 #define NAMED_MAX 10 /* variables of a kind that an error names */

@@ -33,10 +33,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "graph/graph.h"
 #include "runtime/session.h"
-#include "train/checkpoint.h"
 
 #define KEEP_MAX_DEFAULT   5
 #define KEEP_HOURS_DEFAULT 10000.0

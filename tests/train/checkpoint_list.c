@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Searching a model directory while another process saves into it. */
-#include "train/checkpoint.h"
+#include "format/checkpoint.h"
 
 #include "train/saver_test.h"
 

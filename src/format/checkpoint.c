@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading checkpoints for users: a bundle, with the names that an object graph gives to its tensors. */
-#include "train/checkpoint.h"
+#include "format/checkpoint.h"
 
 #include <string.h>
 

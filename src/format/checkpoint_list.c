@@ -10,8 +10,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
-#include "train/checkpoint.h"
 
 #define INDEX_SUFFIX ".index"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints as the rest of train/ sees them: which ones a directory has, and open ones from the inside. */
-#ifndef EST_TRAIN_CHECKPOINT_H
-#define EST_TRAIN_CHECKPOINT_H
+ * Checkpoints from the inside: which ones a directory has, and open ones. */
+#ifndef EST_FORMAT_CHECKPOINT_H
+#define EST_FORMAT_CHECKPOINT_H
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
