@@ -19,7 +19,8 @@ extern "C" {
 #endif
 
 typedef enum est_reduction {
-    EST_LOSS_SUM_OVER_BATCH_SIZE = 0, /* sum(w l) / number of elements of l */
+    EST_LOSS_DEFAULT = 0,             /* that of who reduces: here EST_LOSS_SUM_OVER_BATCH_SIZE */
+    EST_LOSS_SUM_OVER_BATCH_SIZE,     /* sum(w l) / number of elements of l */
     EST_LOSS_SUM,                     /* sum(w l) */
     EST_LOSS_MEAN,                    /* sum(w l) / sum(w); 0 when sum(w) is */
     EST_LOSS_NONE,                    /* w l */

@@ -18,7 +18,7 @@ static est_node reduce(est_node l, const est_loss_options *o)
     if (o->reduction == EST_LOSS_NONE) return total;
     if (o->reduction == EST_LOSS_SUM) return est_sum(total);
     if (!weighted) return est_div_no_nan(est_sum(l), est_cast(est_size(l), est_node_dtype(l))); /* of nothing: 0 */
-    if (o->reduction == EST_LOSS_SUM_OVER_BATCH_SIZE) {
+    if (o->reduction == EST_LOSS_DEFAULT || o->reduction == EST_LOSS_SUM_OVER_BATCH_SIZE) {
         n = est_cast(est_size(l), est_node_dtype(l));
     } else {
         if (o->reduction == EST_LOSS_SUM_OVER_NONZERO_WEIGHTS) {

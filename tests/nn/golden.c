@@ -364,7 +364,7 @@ static void loss_case(const est_json *root, const est_json *c)
         char            what[96];
         est_node        loss = loss_of(text_at(c, "fn"))(
             json_const(t.graph, json_object_get(c, "labels")), json_const(t.graph, json_object_get(c, "predictions")),
-            EST_LOSS(.weights = loss_weights(t.graph, weights, i / 5, per_row), .reduction = (est_reduction)(i % 5),
+            EST_LOSS(.weights = loss_weights(t.graph, weights, i / 5, per_row), .reduction = (est_reduction)(i % 5 + 1),
                             .label_smoothing = json_number(json_object_get(options, "label_smoothing")),
                             .delta           = json_number(json_object_get(options, "delta")),
                             .full            = json_object_get(options, "full") != NULL));
