@@ -5,7 +5,8 @@
  * An optimizer is a plain value, made before there is a graph, so that it can stand in the options of an estimator.
  * est_minimize() turns it into operations. Formulas and defaults are those of TensorFlow's tf.compat.v1.train, or with
  * .keras those of the legacy Keras optimizers where the two differ; slots are variables named as there:
- * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m".
+ * "dense/kernel/Adam" and "dense/kernel/Adam_1", or "training/Adam/dense/kernel/m". Keras keeps numbers such as
+ * "training/Adam/learning_rate" in variables too: what a restored checkpoint has counts, not what the program says.
  *
  * A learning rate of 0 is the documented default; EST_OFF stands for 0 where a field's 0 means something else. Sparse
  * gradients touch only their rows, duplicates summed first, except where noted.
@@ -123,11 +124,12 @@ typedef struct est_minimize_options {
     const char *name;             /* of the training operation; NULL: the optimizer's */
     est_nodes   variables;        /* empty: every trainable one */
     est_node    global_step;      /* EST_NO_NODE: est_global_step(); its handle otherwise */
-    bool        no_global_step;   /* true: nothing is counted (another optimizer does) */
+    bool        no_global_step;   /* true: not moved (another optimizer does); .keras: a counter "iter" instead */
     bool        no_update_ops;    /* true: est_update_ops() do not run with the step */
     double      clip_value;       /* 0: off; each element of a gradient to [-clip_value, clip_value] */
     double      clip_norm;        /* 0: off; each gradient to that norm */
     double      clip_global_norm; /* 0: off; all gradients together */
+    const char *slot_scope;       /* between the names of a variable and of its slot, not of .keras; NULL: nothing */
 } est_minimize_options;
 #define EST_MINIMIZE(...) (&(const est_minimize_options){ .struct_size = sizeof(est_minimize_options), __VA_ARGS__ })
 

@@ -8,14 +8,24 @@
 
 #include "nn/optimizer.h"
 
+static est_node unnamed(est_graph *graph)
+{
+    return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name a slot"));
+}
+
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value)
 {
-    const char *full = u->optimizer->keras
-                           ? est_arena_printf(est_graph_arena(u->graph), "training/%s/%s/%s", u->optimizer->rule->name,
-                                              est_node_name(var), keras_name)
-                           : est_arena_printf(est_graph_arena(u->graph), "%s/%s", est_node_name(var), name);
+    est_arena  *arena = est_graph_arena(u->graph);
+    const char *of    = est_node_name(var), *full;
 
-    if (full == NULL) return est_graph_poison(u->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name a slot"));
+    if (u->optimizer->keras) {
+        full = est_arena_printf(arena, "%s/%s/%s", u->prefix, of, keras_name);
+    } else if (u->slot_scope != NULL) {
+        full = est_arena_printf(arena, "%s/%s/%s", of, u->slot_scope, name);
+    } else {
+        full = est_arena_printf(arena, "%s/%s", of, name);
+    }
+    if (full == NULL) return unnamed(u->graph);
     return est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
                                     est_init_constant(value), "global_variables");
 }
@@ -23,6 +33,16 @@ est_node est_update_slot(est_update *u, est_node var, const char *name, const ch
 est_node est_update_number(est_update *u, est_node var, double value)
 {
     return est_scalar(u->graph, est_variable_dtype(var), value);
+}
+
+est_node est_update_hyper(est_update *u, est_node var, int i)
+{
+    est_dtype dtype = est_variable_dtype(var);
+    est_node  value;
+
+    if (u->hyper[i].graph == NULL) return est_update_number(u, var, u->optimizer->hyper[i]);
+    value = est_read_variable(u->hyper[i]);
+    return dtype == EST_F32 ? value : est_cast(value, dtype);
 }
 
 est_node est_update_rate(est_update *u, est_node var)
@@ -73,12 +93,51 @@ void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gra
 
 /* --- updates -------------------------------------------------------------------------------------------------------- */
 
-static est_node rate_node(const est_optimizer *optimizer, est_graph *graph, est_node step)
+/* A number of a Keras optimizer as a variable: "training/Adam/beta_1". */
+static est_node keras_number(est_update *u, const char *name, est_dtype dtype, double value)
 {
+    const char *full = est_arena_printf(est_graph_arena(u->graph), "%s/%s", u->prefix, name);
+
+    if (full == NULL) return unnamed(u->graph);
+    return est_nn_absolute_variable(u->graph, full, dtype, EST_SHAPE_SCALAR, est_init_constant(value),
+                                    "global_variables");
+}
+
+/* Names the optimizer's variables and makes those that are not slots. A second one of its kind is "training/Adam_1". */
+static void begin_keras(est_update *u, bool own_counter)
+{
+    const est_optimizer_rule *rule = u->optimizer->rule;
+    const char               *name = est_arena_printf(est_graph_arena(u->graph), "training/%s", rule->name);
+
+    u->prefix = name != NULL ? est_graph_unique_name(u->graph, name) : NULL;
+    if (u->prefix == NULL) {
+        (void)unnamed(u->graph);
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        if (rule->hyper[i] != NULL) {
+            u->hyper[i] = keras_number(u, rule->hyper[i], EST_F32, u->optimizer->hyper[i]);
+        }
+    }
+    if (rule->unused_hyper != NULL) (void)keras_number(u, rule->unused_hyper, EST_F32, 0);
+    (void)keras_number(u, "decay", EST_F32, 0);
+    if (own_counter) u->step = keras_number(u, "iter", EST_I64, 0);
+}
+
+static est_node rate_node(est_update *u)
+{
+    const est_optimizer *optimizer = u->optimizer;
+
     if (optimizer->learning_node.graph != NULL) return optimizer->learning_node;
-    if (optimizer->schedule.rate == NULL) return est_scalar(graph, EST_F32, optimizer->learning_rate);
-    if (step.graph == NULL) return est_nn_fail(graph, "a learning rate that follows a schedule needs a global step");
-    return est_learning_rate(optimizer->schedule, step);
+    if (optimizer->schedule.rate == NULL) {
+        return u->prefix != NULL
+                   ? est_read_variable(keras_number(u, "learning_rate", EST_F32, optimizer->learning_rate))
+                   : est_scalar(u->graph, EST_F32, optimizer->learning_rate);
+    }
+    if (u->step.graph == NULL) {
+        return est_nn_fail(u->graph, "a learning rate that follows a schedule needs a global step");
+    }
+    return est_learning_rate(optimizer->schedule, u->step);
 }
 
 /* The updates of all variables that have a gradient; returns how many. */
@@ -114,23 +173,27 @@ static est_node count_step(est_node step, est_nodes updates)
 static est_node apply_gradients(const est_optimizer *optimizer, est_graph *graph, est_nodes variables,
                                 const est_gradient *gradients, const est_minimize_options *o)
 {
-    est_node   step = o->global_step.graph != NULL                                             ? o->global_step
-                      : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
-                                                                                               : EST_NO_NODE;
-    est_update u = { .optimizer = optimizer, .graph = graph, .rate = rate_node(optimizer, graph, step), .step = step };
-    est_nodes  more = o->no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph);
+    est_node   step  = o->global_step.graph != NULL                                             ? o->global_step
+                       : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
+                                                                                                : EST_NO_NODE;
+    est_update u     = { .optimizer = optimizer, .graph = graph, .step = step, .slot_scope = o->slot_scope };
+    est_nodes  more  = o->no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph);
+    bool       count = !o->no_global_step || optimizer->keras;
     est_node  *updates, train = EST_NO_NODE;
     int        n;
 
+    if (optimizer->keras) begin_keras(&u, o->no_global_step);
+    if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_RESOURCE_EXHAUSTED);
+    u.rate  = rate_node(&u);
     updates = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
     if (updates == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
     n = apply_all(&u, variables, gradients, updates);
     if (n == 0 && !est_graph_poisoned(graph)) {
         train = est_nn_fail(graph, "none of %d variables has a gradient: nothing to train", variables.n);
     } else {
-        if (!o->no_global_step) {
-            est_node count = count_step(step, (est_nodes){ updates, n });
-            updates[n++]   = count;
+        if (count) {
+            est_node counted = count_step(u.step, (est_nodes){ updates, n });
+            updates[n++]     = counted;
         }
         for (int i = 0; i < more.n; i++) updates[n++] = more.data[i];
         train = est_named(est_group(graph, (est_nodes){ updates, n }),

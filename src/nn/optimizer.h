@@ -11,9 +11,12 @@
 typedef struct est_update {
     const est_optimizer *optimizer;
     est_graph           *graph;
-    est_node             rate;      /* float32 scalar */
-    est_node             step;      /* handle of the step counter; EST_NO_NODE: none */
-    est_node             shared[2]; /* the rule's own: set by begin() */
+    est_node             rate;       /* float32 scalar */
+    est_node             step;       /* handle of the step counter; EST_NO_NODE: none */
+    est_node             shared[2];  /* the rule's own: set by begin() */
+    const char          *slot_scope; /* of est_minimize_options */
+    const char          *prefix;     /* of all variables, "training/Adam"; NULL: not of Keras */
+    est_node             hyper[8];   /* handles of the optimizer's numbers; EST_NO_NODE: constants */
 } est_update;
 
 struct est_optimizer_rule {
@@ -22,13 +25,18 @@ struct est_optimizer_rule {
     est_node (*apply)(est_update *u, est_node var, est_gradient g); /* the update of one variable */
     est_node (*finish)(est_update *u, est_nodes updates);           /* NULL: nothing to do after all updates */
     bool takes_duplicates; /* sparse gradients need not have their duplicates summed */
+
+    /* Keras keeps numbers in variables, so that a checkpoint has them and a restored one counts. */
+    const char *hyper[8];     /* names of those of the optimizer; NULL: a constant */
+    const char *unused_hyper; /* one that ours has no use for, 0; NULL: none */
 };
 
-/* A slot of `var`: "<var>/<name>", or "training/<rule>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
+/* A slot of `var`: "<var>/<name>", or "<prefix>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value);
 
-/* A number, and the learning rate, as a scalar of the variable's dtype. */
+/* A number, one of the optimizer's, and the learning rate, as a scalar of the variable's dtype. */
 est_node est_update_number(est_update *u, est_node var, double value);
+est_node est_update_hyper(est_update *u, est_node var, int i);
 est_node est_update_rate(est_update *u, est_node var);
 
 #endif

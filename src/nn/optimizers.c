@@ -13,13 +13,16 @@ static est_node sgd_apply(est_update *u, est_node var, est_gradient g)
     return est_apply_gradient_descent(var, est_update_rate(u, var), g);
 }
 
-static const est_optimizer_rule sgd_rule = { .name = "SGD", .apply = sgd_apply, .takes_duplicates = true };
+static const est_optimizer_rule sgd_rule = { .name             = "SGD",
+                                             .apply            = sgd_apply,
+                                             .takes_duplicates = true,
+                                             .unused_hyper     = "momentum" };
 
 static est_node momentum_apply(est_update *u, est_node var, est_gradient g)
 {
     bool     keras = u->optimizer->keras, nesterov = u->optimizer->nesterov;
     est_node accum    = est_update_slot(u, var, "Momentum", "momentum", 0);
-    est_node momentum = est_update_number(u, var, u->optimizer->hyper[0]);
+    est_node momentum = est_update_hyper(u, var, 0);
     est_node rate     = est_update_rate(u, var);
 
     return keras ? est_apply_keras_momentum(var, accum, rate, g, momentum, nesterov)
@@ -27,7 +30,9 @@ static est_node momentum_apply(est_update *u, est_node var, est_gradient g)
 }
 
 static const est_optimizer_rule momentum_rule       = { .name = "Momentum", .apply = momentum_apply };
-static const est_optimizer_rule keras_momentum_rule = { .name = "SGD", .apply = momentum_apply };
+static const est_optimizer_rule keras_momentum_rule = { .name  = "SGD",
+                                                        .apply = momentum_apply,
+                                                        .hyper = { "momentum" } };
 
 /* --- Adagrad -------------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +41,7 @@ static est_node adagrad_apply(est_update *u, est_node var, est_gradient g)
 {
     const double *h       = u->optimizer->hyper;
     est_node      accum   = est_update_slot(u, var, "Adagrad", "accumulator", h[0]);
-    est_node      epsilon = u->optimizer->keras ? est_update_number(u, var, h[1]) : EST_NO_NODE;
+    est_node      epsilon = u->optimizer->keras ? est_update_hyper(u, var, 1) : EST_NO_NODE;
 
     return est_apply_adagrad(var, accum, est_update_rate(u, var), epsilon, g);
 }
@@ -45,7 +50,7 @@ static const est_optimizer_rule adagrad_rule = { .name = "Adagrad", .apply = ada
 
 /* --- Adam ----------------------------------------------------------------------------------------------------------- */
 
-/* The powers of the betas at step t: variables multiplied after every step, or beta^(global step + 1) as in Keras.
+/* The powers of the betas at step t: variables multiplied after every step, or beta^(step + 1) as in Keras.
  * hyper: beta1, beta2, epsilon */
 static void adam_begin(est_update *u)
 {
@@ -55,11 +60,11 @@ static void adam_begin(est_update *u)
         double beta = u->optimizer->hyper[i];
 
         if (u->optimizer->keras && u->step.graph != NULL) {
-            est_node t   = est_cast(est_shift(est_cast(est_read_variable(u->step), EST_F64), 1), EST_F64);
-            u->shared[i] = est_cast(est_pow(est_scalar(u->graph, EST_F64, beta), t), EST_F32);
+            est_node t   = est_shift(est_cast(est_read_variable(u->step), EST_F64), 1);
+            u->shared[i] = est_cast(est_pow(est_cast(est_read_variable(u->hyper[i]), EST_F64), t), EST_F32);
         } else {
-            u->shared[i] = est_nn_absolute_variable(u->graph, names[i], EST_F32, EST_SHAPE_SCALAR,
-                                                    est_init_constant(beta), "global_variables");
+            u->shared[i] = est_nn_variable(u->graph, names[i], EST_F32, EST_SHAPE_SCALAR, est_init_constant(beta),
+                                           "global_variables");
         }
     }
 }
@@ -77,8 +82,8 @@ static est_node adam_apply(est_update *u, est_node var, est_gradient g)
     const est_optimizer *o = u->optimizer;
     est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
     est_node             p1 = adam_power(u, var, 0), p2 = adam_power(u, var, 1), rate = est_update_rate(u, var);
-    est_node             b1 = est_update_number(u, var, o->hyper[0]), b2 = est_update_number(u, var, o->hyper[1]);
-    est_node             epsilon = est_update_number(u, var, o->hyper[2]);
+    est_node             b1 = est_update_hyper(u, var, 0), b2 = est_update_hyper(u, var, 1);
+    est_node             epsilon = est_update_hyper(u, var, 2);
 
     if (o->lazy && g.indices.graph != NULL) return est_apply_lazy_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g);
     g = (est_gradient){ .values = est_nn_densify(g, var) };
@@ -102,37 +107,39 @@ static est_node adam_finish(est_update *u, est_nodes updates)
 static const est_optimizer_rule adam_rule = { .name   = "Adam",
                                               .begin  = adam_begin,
                                               .apply  = adam_apply,
-                                              .finish = adam_finish };
+                                              .finish = adam_finish,
+                                              .hyper  = { "beta_1", "beta_2" } };
 
 /* --- RMSProp -------------------------------------------------------------------------------------------------------- */
 
 /* Keras without momentum: epsilon outside the root, and ms decays on every row while only rows of the gradient move. */
 static est_node keras_rms_prop_apply(est_update *u, est_node var, est_node ms, est_gradient g, est_node mg)
 {
-    const double *h    = u->optimizer->hyper;
-    est_node      rate = est_update_rate(u, var), kept, decayed, rows, step, center;
+    double   epsilon = u->optimizer->hyper[2];
+    est_node rate = est_update_rate(u, var), rho = est_update_hyper(u, var, 0), left = est_shift(est_neg(rho), 1);
+    est_node kept, decayed, rows, step, center;
 
     if (g.indices.graph == NULL) {
-        kept = est_add(est_scale(est_read_variable(ms), h[0]), est_scale(est_square(g.values), 1 - h[0]));
+        kept = est_add(est_mul(est_read_variable(ms), rho), est_mul(est_square(g.values), left));
         rows = kept;
         if (mg.graph != NULL) {
-            center = est_add(est_scale(est_read_variable(mg), h[0]), est_scale(g.values, 1 - h[0]));
+            center = est_add(est_mul(est_read_variable(mg), rho), est_mul(g.values, left));
             rows   = est_sub(kept, est_square(center));
         }
-        step = est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), h[2]));
+        step = est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), epsilon));
         step = est_assign_sub(var, step);
         if (mg.graph != NULL) return est_group(u->graph, EST_NODES(est_assign(ms, kept), est_assign(mg, center), step));
         return est_group(u->graph, EST_NODES(est_assign(ms, kept), step));
     }
-    decayed = est_assign(ms, est_scale(est_read_variable(ms), h[0]));
-    kept    = est_after(est_scatter_add(ms, g.indices, est_scale(est_square(g.values), 1 - h[0])), decayed);
+    decayed = est_assign(ms, est_mul(est_read_variable(ms), rho));
+    kept    = est_after(est_scatter_add(ms, g.indices, est_mul(est_square(g.values), left)), decayed);
     rows    = est_after(est_resource_gather(ms, g.indices), kept);
     if (mg.graph != NULL) {
-        decayed = est_assign(mg, est_scale(est_read_variable(mg), h[0]));
-        center  = est_after(est_scatter_add(mg, g.indices, est_scale(g.values, 1 - h[0])), decayed);
+        decayed = est_assign(mg, est_mul(est_read_variable(mg), rho));
+        center  = est_after(est_scatter_add(mg, g.indices, est_mul(g.values, left)), decayed);
         rows    = est_sub(rows, est_square(est_after(est_resource_gather(mg, g.indices), center)));
     }
-    return est_scatter_sub(var, g.indices, est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), h[2])));
+    return est_scatter_sub(var, g.indices, est_div(est_mul(rate, g.values), est_shift(est_sqrt(rows), epsilon)));
 }
 
 /* hyper: decay, momentum, epsilon */
@@ -150,15 +157,17 @@ static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
     mom = est_update_slot(u, var, "RMSProp", "momentum", 0);
     if (o->centered && o->keras) mg = est_update_slot(u, var, "", "mg", 0);
     rate     = est_update_rate(u, var);
-    rho      = est_update_number(u, var, o->hyper[0]);
-    momentum = est_update_number(u, var, o->hyper[1]);
-    epsilon  = est_update_number(u, var, o->hyper[2]);
+    rho      = est_update_hyper(u, var, 0);
+    momentum = est_update_hyper(u, var, 1);
+    epsilon  = est_update_hyper(u, var, 2);
     return o->centered ? est_apply_centered_rms_prop(var, mg, ms, mom, rate, rho, momentum, epsilon, g)
                        : est_apply_rms_prop(var, ms, mom, rate, rho, momentum, epsilon, g);
 }
 
 static const est_optimizer_rule rms_prop_rule       = { .name = "RMSProp", .apply = rms_prop_apply };
-static const est_optimizer_rule keras_rms_prop_rule = { .name = "RMSprop", .apply = rms_prop_apply };
+static const est_optimizer_rule keras_rms_prop_rule = { .name  = "RMSprop",
+                                                        .apply = rms_prop_apply,
+                                                        .hyper = { "rho", "momentum" } };
 
 /* --- FTRL and Adadelta ---------------------------------------------------------------------------------------------- */
 
@@ -168,27 +177,29 @@ static est_node ftrl_apply(est_update *u, est_node var, est_gradient g)
     const double *h     = u->optimizer->hyper;
     est_node      accum = est_update_slot(u, var, "Ftrl", "accumulator", h[1]);
     est_node      lin   = est_update_slot(u, var, "Ftrl", "linear", 0);
-    est_node      rate = est_update_rate(u, var), l2 = est_update_number(u, var, h[3]);
+    est_node      rate = est_update_rate(u, var), l2 = est_update_hyper(u, var, 3);
 
-    if (h[5] != 0) l2 = est_add(l2, est_div(est_update_number(u, var, h[5] / 2), rate));
-    return est_apply_ftrl(var, accum, lin, g, rate, est_update_number(u, var, h[2]), l2,
-                          est_update_number(u, var, h[4]), est_update_number(u, var, h[0]));
+    if (h[5] != 0) l2 = est_add(l2, est_div(est_scale(est_update_hyper(u, var, 5), 0.5), rate));
+    return est_apply_ftrl(var, accum, lin, g, rate, est_update_hyper(u, var, 2), l2, est_update_hyper(u, var, 4),
+                          est_update_hyper(u, var, 0));
 }
 
-static const est_optimizer_rule ftrl_rule = { .name = "Ftrl", .apply = ftrl_apply };
+static const est_optimizer_rule ftrl_rule = { .name  = "Ftrl",
+                                              .apply = ftrl_apply,
+                                              .hyper = { "learning_rate_power", NULL, "l1_regularization_strength",
+                                                         "l2_regularization_strength", NULL, "beta" } };
 
 /* hyper: rho, epsilon */
 static est_node adadelta_apply(est_update *u, est_node var, est_gradient g)
 {
-    const double *h            = u->optimizer->hyper;
-    est_node      accum        = est_update_slot(u, var, "Adadelta", "accum_grad", 0);
-    est_node      accum_update = est_update_slot(u, var, "Adadelta", "accum_var", 0);
+    est_node accum        = est_update_slot(u, var, "Adadelta", "accum_grad", 0);
+    est_node accum_update = est_update_slot(u, var, "Adadelta", "accum_var", 0);
 
-    return est_apply_adadelta(var, accum, accum_update, est_update_rate(u, var), est_update_number(u, var, h[0]),
-                              est_update_number(u, var, h[1]), g);
+    return est_apply_adadelta(var, accum, accum_update, est_update_rate(u, var), est_update_hyper(u, var, 0),
+                              est_update_hyper(u, var, 1), g);
 }
 
-static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = adadelta_apply };
+static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = adadelta_apply, .hyper = { "rho" } };
 
 /* --- the values users hold ------------------------------------------------------------------------------------------ */
 
@@ -307,7 +318,8 @@ est_status est_optimizer_by_name(const char *name, double learning_rate, bool ke
     } else if (strcmp(name, "RMSProp") == 0) {
         *out = est_rms_prop(learning_rate, EST_RMS_PROP(.keras = keras));
     } else if (strcmp(name, "SGD") == 0) {
-        *out = est_sgd(learning_rate);
+        *out       = est_sgd(learning_rate);
+        out->keras = keras;
     } else {
         return est_fail(EST_INVALID_ARGUMENT, "no optimizer is called '%s'; Adagrad, Adam, Ftrl, RMSProp and SGD are",
                         name);

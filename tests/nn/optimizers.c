@@ -429,6 +429,64 @@ static void test_two_optimizers(void **state)
     nn_end(&t);
 }
 
+/* A variable of one element set from outside, as a restored checkpoint does. */
+static void set_scalar(nn_test *t, const char *name, float value)
+{
+    est_tensor *tensor = NULL;
+
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &value, &tensor));
+    assert_ok(est_session_write(t->session, name, tensor));
+    est_tensor_free(tensor);
+}
+
+/* Keras optimizers keep their numbers in variables, and those count; a second one of a kind has names and a counter of its
+ * own. */
+static void test_keras_variables(void **state)
+{
+    nn_test       t    = nn_begin(1);
+    est_node      a    = est_weight(t.graph, "a", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    est_node      b    = est_weight(t.graph, "b", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    est_node      loss = est_add(est_read_variable(a), est_read_variable(b)), first, second;
+    est_optimizer adam = est_adam(0.1, EST_ADAM(.keras = true));
+    double        got;
+
+    (void)state;
+    first  = est_minimize(adam, loss, EST_MINIMIZE(.variables = EST_NODES(a)));
+    second = est_minimize(adam, loss, EST_MINIMIZE(.variables = EST_NODES(b), .no_global_step = true));
+    nn_ready(&t);
+    nn_read(&t, "training/Adam/beta_1", &got, 1);
+    assert_near(got, 0.9, 1e-7);
+    nn_read(&t, "training/Adam/decay", &got, 1);
+    assert_near(got, 0, 0);
+    set_scalar(&t, "training/Adam_1/learning_rate", 0.5F);
+    nn_run(&t, est_group(t.graph, EST_NODES(first, second)));
+    nn_read(&t, "a", &got, 1);
+    assert_near(got, -0.1 * sqrt(0.001) / (sqrt(0.001) + 1e-7), 1e-6);
+    nn_read(&t, "b", &got, 1);
+    assert_near(got, -0.5 * sqrt(0.001) / (sqrt(0.001) + 1e-7), 1e-6);
+    nn_read(&t, "global_step", &got, 1);
+    assert_near(got, 1, 0);
+    nn_read(&t, "training/Adam_1/iter", &got, 1);
+    assert_near(got, 1, 0);
+    nn_read(&t, "training/Adam_1/b/v", &got, 1);
+    nn_end(&t);
+}
+
+static void test_slot_scope(void **state)
+{
+    nn_test  t = nn_begin(1);
+    est_node w = est_weight(t.graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros())), train;
+    double   got;
+
+    (void)state;
+    train = est_minimize(est_adagrad(1, NULL), est_read_variable(w), EST_MINIMIZE(.slot_scope = "part_0"));
+    nn_ready(&t);
+    nn_run(&t, train);
+    nn_read(&t, "w/part_0/Adagrad", &got, 1);
+    assert_near(got, 1.1, 1e-6);
+    nn_end(&t);
+}
+
 static void test_refusals(void **state)
 {
     nn_test       t = nn_begin(1);
@@ -457,7 +515,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trajectories),   cmocka_unit_test(test_worked_values),
         cmocka_unit_test(test_clipping),       cmocka_unit_test(test_schedule_and_counter),
-        cmocka_unit_test(test_two_optimizers), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_two_optimizers), cmocka_unit_test(test_keras_variables),
+        cmocka_unit_test(test_slot_scope),     cmocka_unit_test(test_refusals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
