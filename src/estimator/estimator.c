@@ -146,10 +146,18 @@ est_status est_estimator_create(est_model_fn model_fn, const est_estimator_optio
 void est_estimator_free(est_estimator *estimator)
 {
     if (estimator == NULL) return;
+    if (estimator->free_owned != NULL) estimator->free_owned(estimator->owned);
     est_rows_clear(&estimator->rows);
     est_resolver_free(estimator->resolver);
     est_arena_free(estimator->arena);
     est_free(estimator);
+}
+
+void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(void *object))
+{
+    estimator->params     = object;
+    estimator->owned      = object;
+    estimator->free_owned = free_fn;
 }
 
 const char *est_estimator_model_dir(const est_estimator *estimator)

@@ -36,8 +36,14 @@ struct est_estimator {
     const char           *model_dir;
     const est_warm_start *warm_start; /* a copy in the arena; NULL: none */
     est_metric_extender  *extenders;
-    est_rows              rows; /* of the input seen last; exports are tried on them */
+    est_rows              rows;  /* of the input seen last; exports are tried on them */
+    void                 *owned; /* freed with it; NULL: nothing */
+    void (*free_owned)(void *owned);
 };
+
+/* Hands over what the model_fn of a canned estimator works from: `object` becomes its params, and free_fn(object) is called
+ * when the estimator goes. Once, for an estimator that was made without params. */
+void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(void *object));
 
 /* Checks a configuration and fills in every default; strings are copied into the arena. The directory is made out from
  * `model_dir` (of the Estimator), the configuration and the cluster's description. */
