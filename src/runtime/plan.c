@@ -250,6 +250,16 @@ static void need_integers(est_plan *plan, const est_item *item)
     }
 }
 
+/* Whether only running it tells how large its outputs are. */
+static bool sizes_itself(const est_op *op)
+{
+    if (op->shrinks) return true;
+    for (const est_kernel *kernel = op->cpu; kernel != NULL && kernel->run != NULL; kernel++) {
+        if (kernel->measure != NULL) return true;
+    }
+    return false;
+}
+
 static void mark_needed(est_plan *plan)
 {
     for (int i = 0; i < plan->io.n_fetches; i++) {
@@ -261,7 +271,7 @@ static void mark_needed(est_plan *plan)
     for (int32_t k = plan->n_items - 1; k >= 0; k--) {
         est_item           *item = &plan->items[k];
         const est_node_def *def  = item->call.node;
-        item->runs               = item->runs || def->op->writes != 0 || def->op->shrinks; /* only it knows its size */
+        item->runs               = item->runs || def->op->writes != 0 || sizes_itself(def->op);
         for (int o = 0; o < item->call.n_out; o++) item->runs = item->runs || plan->slots[item->first_view + o].needed;
         for (int32_t c = 0; c < def->n_control; c++) plan->items[plan->item_of[def->control[c]]].runs = true;
         if (item->runs) {

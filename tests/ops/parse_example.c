@@ -182,6 +182,30 @@ static void sizes_follow_the_contents(void **state)
     fixture_free(&f);
 }
 
+/* Only how many values or rows there are is asked for: no value is read, and yet the Examples must be. */
+static void only_sizes_are_asked_for(void **state)
+{
+    const row  *list[2] = { &rows[0], &rows[2] };
+    fixture     f;
+    est_node    words, batch;
+    est_tensor *feed, *out[2];
+
+    (void)state;
+    fixture_make(&f);
+    words = est_size(f.parsed[WORDS].values);
+    batch = est_shape_of(f.parsed[PRICE].values);
+    feed  = serialize(list, 2);
+    assert_ok(est_session_run(f.session, EST_FEEDS({ f.examples, feed }), EST_NODES(batch), EST_NO_NODES, out));
+    assert_int_equal(((const int32_t *)est_tensor_data(out[0]))[0], 2);
+    est_tensor_free(out[0]);
+    assert_ok(est_session_run(f.session, EST_FEEDS({ f.examples, feed }), EST_NODES(words, batch), EST_NO_NODES, out));
+    assert_int_equal(*(const int32_t *)est_tensor_data(out[0]), 3);
+    est_tensor_free(out[0]);
+    est_tensor_free(out[1]);
+    est_tensor_free(feed);
+    fixture_free(&f);
+}
+
 static void no_examples(void **state)
 {
     fixture     f;
@@ -399,13 +423,10 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_become_tensors),
-        cmocka_unit_test(sizes_follow_the_contents),
-        cmocka_unit_test(no_examples),
-        cmocka_unit_test(sparse_outputs_and_int32_splits),
-        cmocka_unit_test(goes_out_and_comes_back),
-        cmocka_unit_test(bad_examples_are_named),
-        cmocka_unit_test(wrong_nodes_are_refused),
+        cmocka_unit_test(features_become_tensors),         cmocka_unit_test(sizes_follow_the_contents),
+        cmocka_unit_test(only_sizes_are_asked_for),        cmocka_unit_test(no_examples),
+        cmocka_unit_test(sparse_outputs_and_int32_splits), cmocka_unit_test(goes_out_and_comes_back),
+        cmocka_unit_test(bad_examples_are_named),          cmocka_unit_test(wrong_nodes_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
