@@ -81,7 +81,7 @@ EST_API est_metric est_metric_precision_at_threshold(est_node labels, est_node p
                                                      const est_metric_options *options);
 EST_API est_metric est_metric_recall_at_threshold(est_node labels, est_node predictions, double threshold,
                                                   const est_metric_options *options);
-/* The area under the ROC or the precision-recall curve. */
+/* The area under the ROC or the precision-recall curve. Labels are positive when not 0. */
 /* Predictions are probabilities in [0, 1]: est_sigmoid() of logits, not logits. */
 EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const est_metric_options *options);
 

@@ -47,7 +47,7 @@ static curve curve_states(est_metric_build *m, est_node labels, est_node predict
 {
     int64_t  n    = 0;
     est_node flat = est_reshape(est_metric_f32(predictions), EST_I64S(1, -1)), t = thresholds_of(m, &n);
-    est_node truth    = est_metric_truth(labels);
+    est_node truth    = est_metric_f32(est_cast(labels, EST_BOOL)); /* any but 0 is positive */
     est_node w        = est_reshape(est_metric_weights(m, est_metric_f32(predictions)), EST_I64S(-1, 1));
     est_node yes      = est_mul(est_reshape(truth, EST_I64S(-1, 1)), w);
     est_node weights  = est_concat(EST_NODES(yes, est_sub(w, yes)), 1);               /* [n, 2] */
