@@ -4,6 +4,7 @@
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 
+#include "estoc/canned.h"
 #include "estoc/checkpoint.h"
 #include "estoc/cluster.h"
 #include "estoc/csv.h"
@@ -14,6 +15,7 @@
 #include "estoc/exporter.h"
 #include "estoc/feature_column.h"
 #include "estoc/graph.h"
+#include "estoc/head.h"
 #include "estoc/hooks.h"
 #include "estoc/log.h"
 #include "estoc/model.h"

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several heads on one model. How they finish is in src/models/head.c; here they are put together. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "models/head.h"
+
+static est_status check(est_head *const *heads, int n)
+{
+    if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "a multi-head needs at least one head");
+    for (int i = 0; i < n; i++) {
+        if (heads[i]->kind == NULL) return est_fail(EST_INVALID_ARGUMENT, "a multi-head cannot hold a multi-head");
+        if (heads[i]->name == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "multi-head: head %d, a %s, needs a name", i, heads[i]->kind->title);
+        }
+        if (heads[i]->o.loss_reduction != heads[0]->o.loss_reduction) {
+            return est_fail(EST_INVALID_ARGUMENT, "multi-head: %s and %s differ in loss_reduction", heads[0]->name,
+                            heads[i]->name);
+        }
+        for (int k = 0; k < i; k++) {
+            if (strcmp(heads[i]->name, heads[k]->name) != 0) continue;
+            return est_fail(EST_INVALID_ARGUMENT, "multi-head: two heads are called %s", heads[i]->name);
+        }
+    }
+    return EST_OK;
+}
+
+/* "first_second". */
+static est_status name(est_head *multi, est_head *const *heads, int n)
+{
+    for (int i = 0; i < n; i++) {
+        multi->name = i == 0 ? est_arena_strdup(multi->arena, heads[i]->name)
+                             : est_arena_printf(multi->arena, "%s_%s", multi->name, heads[i]->name);
+        if (multi->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    }
+    return EST_OK;
+}
+
+static est_status fill(est_head *multi, est_head *const *heads, int n, const double *weights)
+{
+    multi->arena = est_arena_create();
+    if (multi->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    multi->heads   = est_arena_alloc(multi->arena, (size_t)n * sizeof *multi->heads);
+    multi->weights = est_arena_alloc(multi->arena, (size_t)n * sizeof *multi->weights);
+    if (multi->heads == NULL || multi->weights == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    }
+    EST_TRY(name(multi, heads, n));
+    for (int i = 0; i < n; i++) {
+        multi->heads[i]   = est_head_ref(heads[i]);
+        multi->weights[i] = weights != NULL ? weights[i] : 1;
+        multi->n += heads[i]->n;
+    }
+    multi->n_heads = n;
+    return EST_OK;
+}
+
+est_status est_multi_head(est_head *const *heads, int n, const double *weights, est_head **out)
+{
+    est_head  *multi;
+    est_status status;
+
+    EST_TRY(check(heads, n));
+    multi = est_zalloc(sizeof *multi);
+    if (multi == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    est_refcount_init(&multi->refs);
+    status = fill(multi, heads, n, weights);
+    if (status != EST_OK) {
+        est_head_free(multi);
+        return status;
+    }
+    *out = multi;
+    return EST_OK;
+}
