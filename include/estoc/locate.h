@@ -7,6 +7,7 @@
 #ifndef ESTOC_LOCATE_H
 #define ESTOC_LOCATE_H
 
+#include "estoc/canned.h"
 #include "estoc/feature_column.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
@@ -68,6 +69,7 @@
 #define est_depthwise_conv2d_layer(...) EST_LOCATED(est_depthwise_conv2d_layer, __VA_ARGS__)
 #define est_div(...) EST_LOCATED(est_div, __VA_ARGS__)
 #define est_div_no_nan(...) EST_LOCATED(est_div_no_nan, __VA_ARGS__)
+#define est_dnn_logits(...) EST_LOCATED(est_dnn_logits, __VA_ARGS__)
 #define est_dropout(...) EST_LOCATED(est_dropout, __VA_ARGS__)
 #define est_dropout_layer(...) EST_LOCATED(est_dropout_layer, __VA_ARGS__)
 #define est_elu(...) EST_LOCATED(est_elu, __VA_ARGS__)
@@ -102,6 +104,7 @@
 #define est_learning_rate(...) EST_LOCATED(est_learning_rate, __VA_ARGS__)
 #define est_less(...) EST_LOCATED(est_less, __VA_ARGS__)
 #define est_less_equal(...) EST_LOCATED(est_less_equal, __VA_ARGS__)
+#define est_linear_logits(...) EST_LOCATED(est_linear_logits, __VA_ARGS__)
 #define est_linear_model(...) EST_LOCATED(est_linear_model, __VA_ARGS__)
 #define est_log(...) EST_LOCATED(est_log, __VA_ARGS__)
 #define est_log1p(...) EST_LOCATED(est_log1p, __VA_ARGS__)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Canned estimators: whole models from feature columns.
+ *
+ *     status = est_dnn_linear_combined_classifier(EST_CANNED(
+ *         .linear_columns = EST_COLUMNS(occupation, age_x_education),
+ *         .dnn_columns    = EST_COLUMNS(age, occupation_embedding),
+ *         .hidden_units   = EST_I64S(100, 50),
+ *         .config         = EST_RUN_CONFIG(.model_dir = "runs/census")), &estimator);
+ *
+ * Computation, variable names, initial values, summaries and default learning rates are those of tf.estimator 2.15, so a model
+ * directory that TensorFlow's class of the same name wrote can be trained on; .v1 gives those of tf.compat.v1.estimator (loss
+ * summed over the batch, other learning rates, slot names and metrics).
+ *
+ * One struct serves all of them; an argument that a class does not have is an error that says so.
+ *
+ * Threading: as estimators. */
+#ifndef ESTOC_CANNED_H
+#define ESTOC_CANNED_H
+
+#include "estoc/estimator.h"
+#include "estoc/head.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An optimizer: a value, or a name with the model's default learning rate. Zeroed: the model's default. */
+typedef struct est_canned_optimizer {
+    est_optimizer value;
+    const char   *name; /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD" */
+} est_canned_optimizer;
+
+typedef struct est_canned_options {
+    size_t struct_size; /* filled by EST_CANNED */
+
+    /* features; borrowed columns stay alive until the estimator is freed */
+    est_column_list columns;        /* DNN and Linear */
+    est_column_list dnn_columns;    /* combined */
+    est_column_list linear_columns; /* combined */
+
+    /* the deep part */
+    est_i64s             hidden_units;
+    est_activation       activation; /* NULL: est_relu */
+    double               dropout;    /* 0: none; the fraction that is dropped */
+    bool                 batch_norm;
+    est_canned_optimizer dnn_optimizer; /* combined; zeroed: Adagrad */
+
+    /* the wide part */
+    est_combiner         sparse_combiner;  /* 0: sum */
+    est_canned_optimizer linear_optimizer; /* combined; zeroed: Ftrl */
+
+    est_canned_optimizer optimizer; /* DNN, Linear and Baseline; zeroed: Adagrad for DNN, else Ftrl */
+
+    /* what is predicted */
+    const est_head    *head;            /* the ...estimator functions; borrowed until the estimator is freed */
+    int64_t            n_classes;       /* classifiers; 0: 2 */
+    int64_t            label_dimension; /* regressors; 0: 1 */
+    const char        *label;           /* the component with the labels; NULL: "label" */
+    const char        *weight_column;   /* NULL: none */
+    const char *const *label_vocabulary;
+    int                n_label_vocabulary;
+    est_reduction      loss_reduction; /* as in estoc/head.h */
+
+    /* the run */
+    const char           *model_dir;
+    const est_run_config *config;
+    const est_warm_start *warm_start;
+    bool                  v1;
+} est_canned_options;
+#define EST_CANNED(...) (&(const est_canned_options){ .struct_size = sizeof(est_canned_options), __VA_ARGS__ })
+
+/* Each makes an estimator: a classifier, a regressor, or one that predicts what options->head says. Lists are copied.
+ *
+ * Deep: an input layer of all columns and hidden layers. */
+EST_API EST_MUST_CHECK est_status est_dnn_classifier(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_dnn_regressor(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_dnn_estimator(const est_canned_options *options, est_estimator **out);
+
+/* Wide: every column weighed, summed, plus a bias. */
+EST_API EST_MUST_CHECK est_status est_linear_classifier(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_linear_regressor(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_linear_estimator(const est_canned_options *options, est_estimator **out);
+
+/* The sum of a deep and a wide model, or one of them, each with an optimizer of its own. */
+EST_API EST_MUST_CHECK est_status est_dnn_linear_combined_classifier(const est_canned_options *options,
+                                                                     est_estimator           **out);
+EST_API EST_MUST_CHECK est_status est_dnn_linear_combined_regressor(const est_canned_options *options,
+                                                                    est_estimator           **out);
+EST_API EST_MUST_CHECK est_status est_dnn_linear_combined_estimator(const est_canned_options *options,
+                                                                    est_estimator           **out);
+
+/* A bias and nothing else: the mean of the labels, for other models to beat. */
+EST_API EST_MUST_CHECK est_status est_baseline_classifier(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_baseline_regressor(const est_canned_options *options, est_estimator **out);
+EST_API EST_MUST_CHECK est_status est_baseline_estimator(const est_canned_options *options, est_estimator **out);
+
+/* --- their parts, for model_fns of your own -------------------------------------------------------------------------- */
+
+/* What the deep and the wide part make of the features, with the variables named as there: logits [batch, units]. */
+EST_API est_node est_dnn_logits(est_model *model, est_mode mode, int64_t units, const est_canned_options *options);
+EST_API est_node est_linear_logits(est_model *model, int64_t units, const est_canned_options *options);
+
+/* Parses what these columns, the label and the weight need: tf.estimator.classifier_parse_example_spec and its sister. */
+EST_API EST_MUST_CHECK est_status est_classifier_parse_spec(const est_canned_options *options, est_parse_spec **out);
+EST_API EST_MUST_CHECK est_status est_regressor_parse_spec(const est_canned_options *options, est_parse_spec **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

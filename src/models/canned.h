@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Canned estimators from inside: what a class is, and what the model_fns of the four models work from. The public half is
+ * estoc/canned.h. */
+#ifndef EST_MODELS_CANNED_H
+#define EST_MODELS_CANNED_H
+
+#include "base/alloc.h"
+#include "estoc/canned.h"
+#include "models/head.h"
+
+/* What the model_fn of a canned estimator is given as params. */
+typedef struct est_canned {
+    est_arena         *arena;
+    est_canned_options o;             /* copied; `head`, names and defaults are filled in */
+    est_head          *own_head;      /* made here; NULL: the caller's */
+    est_optimizer      dnn_optimizer; /* of the only part, or of the deep one */
+    est_optimizer      linear_optimizer;
+} est_canned;
+
+/* The model_fns; params is an est_canned. */
+est_status est_dnn_model_fn(est_model *model, est_mode mode, const void *params);
+est_status est_linear_model_fn(est_model *model, est_mode mode, const void *params);
+est_status est_combined_model_fn(est_model *model, est_mode mode, const void *params);
+est_status est_baseline_model_fn(est_model *model, est_mode mode, const void *params);
+
+/* est_dnn_logits and est_linear_logits in a scope that the caller has opened: "dnn", "linear". */
+est_node est_dnn_part(est_model *model, est_mode mode, int64_t units, const est_canned_options *o);
+est_node est_linear_part(est_model *model, int64_t units, const est_canned_options *o);
+
+/* Summaries of what a layer of a part ("dnn", "linear") gives, or, for NULL, the part: how much of it is 0, and a histogram. */
+void est_canned_summarize(est_model *model, const est_canned_options *o, const char *part, const char *layer,
+                          est_node x);
+
+/* The end of a model of one part: the head, which trains with `optimizer`. v1's slots have slot_scope in their names. */
+EST_MUST_CHECK est_status est_canned_finish(const est_canned *canned, est_model *model, est_mode mode, est_node logits,
+                                            const char *slot_scope);
+
+#endif

@@ -1,0 +1,762 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Canned estimators: what they leave behind, against TensorFlow's (tests/golden/canned.json, written by
+ * scripts/make-golden-canned); that they learn; and what they refuse. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "estimator/estimator.h"
+#include "format/meta_graph_def.h"
+#include "format/saved_model.h"
+#include "models/canned.h"
+#include "support/estimator_test.h"
+#include "support/nn_test.h"
+
+/* --- one small problem, that of scripts/make-golden-canned ------------------------------------------------------------- */
+
+#define ROWS 8
+
+typedef enum task { BINARY = 0, THREE, REAL } task;
+
+typedef struct problem {
+    task    labels;
+    int64_t batch;
+    int64_t passes;
+} problem;
+
+static est_status input_fn(const est_input_context *context, void *user, est_dataset **out)
+{
+    static const char *const kinds[ROWS]  = { "cat", "dog", "bird", "cat", "dog", "bird", "cat", "dog" };
+    static const int64_t     binary[ROWS] = { 0, 0, 1, 0, 1, 1, 0, 1 }, three[ROWS] = { 0, 1, 2, 0, 1, 2, 0, 1 };
+    static const float       ages[ROWS] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    const problem           *p          = user;
+    est_tensor              *age = NULL, *kind = NULL, *label = NULL;
+    est_dataset             *d;
+
+    (void)context;
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS, 1), ages, &age));
+    assert_ok(est_tensor_create(EST_STRING, EST_SHAPE(ROWS, 1), &kind));
+    for (int i = 0; i < ROWS; i++) assert_ok(est_tensor_set_string(kind, i, kinds[i], strlen(kinds[i])));
+    if (p->labels == REAL) {
+        label = est_tensor_ref(age);
+    } else {
+        assert_ok(est_tensor_i64(EST_SHAPE(ROWS, 1), p->labels == BINARY ? binary : three, &label));
+    }
+    d = est_dataset_slices(EST_NAMED_TENSORS({ "age", age }, { "kind", kind }, { "label", label }));
+    d = est_dataset_repeat(d, p->passes);
+    d = est_dataset_batch(d, p->batch, NULL);
+    est_tensor_free(age);
+    est_tensor_free(kind);
+    est_tensor_free(label);
+    return est_dataset_finish(d, out);
+}
+
+static est_columns      *set;
+static const est_column *wide[3], *deep[2], *all[4];
+
+static int make_columns(void **state)
+{
+    static const char *const kinds[] = { "bird", "cat", "dog" };
+    const est_column        *age, *kind;
+
+    (void)state;
+    set     = est_columns_create();
+    age     = est_numeric_column(set, "age", NULL);
+    kind    = est_vocabulary_strings_column(set, "kind", kinds, 3, NULL);
+    wide[0] = all[0] = est_bucketized_column(age, EST_F32S(3, 6));
+    wide[1] = all[1] = kind;
+    wide[2] = all[2] = age;
+    deep[0]          = age;
+    deep[1] = all[3] = est_embedding_column(kind, 2, NULL);
+    assert_ok(est_columns_status(set));
+    return 0;
+}
+
+static int free_columns(void **state)
+{
+    (void)state;
+    est_columns_free(set);
+    return 0;
+}
+
+#define WIDE                                                                                                           \
+    {                                                                                                                  \
+        wide, 3                                                                                                        \
+    }
+#define DEEP                                                                                                           \
+    {                                                                                                                  \
+        deep, 2                                                                                                        \
+    }
+
+/* --- against TensorFlow ------------------------------------------------------------------------------------------------ */
+
+typedef est_status (*make_fn)(const est_canned_options *options, est_estimator **out);
+
+typedef struct canned_case {
+    const char        *name; /* in the golden file */
+    make_fn            make;
+    task               labels;
+    est_canned_options options;
+} canned_case;
+
+static const canned_case cases[] = {
+    { "dnn_classifier",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4, 3 }, 2 } } },
+    { "dnn_classifier_3",
+      est_dnn_classifier,
+      THREE,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 }, .n_classes = 3 } },
+    { "dnn_classifier_batch_norm",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4, 3 }, 2 }, .batch_norm = true, .dropout = 0.25 } },
+    { "dnn_classifier_norm",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4, 3 }, 2 }, .batch_norm = true } },
+    { "dnn_classifier_adam",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 }, .optimizer = { .name = "Adam" } } },
+    { "dnn_classifier_rms_prop",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 }, .optimizer = { .name = "RMSProp" } } },
+    { "dnn_classifier_sgd",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 }, .optimizer = { .name = "SGD" } } },
+    { "dnn_classifier_ftrl",
+      est_dnn_classifier,
+      BINARY,
+      { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 }, .optimizer = { .name = "Ftrl" } } },
+    { "dnn_regressor", est_dnn_regressor, REAL, { .columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 } } },
+    { "linear_classifier", est_linear_classifier, BINARY, { .columns = WIDE } },
+    { "linear_classifier_3", est_linear_classifier, THREE, { .columns = WIDE, .n_classes = 3 } },
+    { "linear_regressor", est_linear_regressor, REAL, { .columns = WIDE } },
+    { "dnn_linear_combined_classifier",
+      est_dnn_linear_combined_classifier,
+      BINARY,
+      { .linear_columns = WIDE, .dnn_columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 } } },
+    { "dnn_linear_combined_wide", est_dnn_linear_combined_classifier, BINARY, { .linear_columns = WIDE } },
+    { "dnn_linear_combined_deep",
+      est_dnn_linear_combined_classifier,
+      BINARY,
+      { .dnn_columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 } } },
+    { "dnn_linear_combined_adam",
+      est_dnn_linear_combined_classifier,
+      BINARY,
+      { .linear_columns   = WIDE,
+        .dnn_columns      = DEEP,
+        .hidden_units     = { (const int64_t[]){ 4 }, 1 },
+        .dnn_optimizer    = { .name = "Adam" },
+        .linear_optimizer = { .name = "Adam" } } },
+    { "dnn_linear_combined_regressor",
+      est_dnn_linear_combined_regressor,
+      REAL,
+      { .linear_columns = WIDE, .dnn_columns = DEEP, .hidden_units = { (const int64_t[]){ 4 }, 1 } } },
+    { "baseline_classifier", est_baseline_classifier, THREE, { .n_classes = 3 } },
+    { "baseline_regressor", est_baseline_regressor, REAL, { 0 } },
+};
+
+/* A list of names, each with a blank behind it, to compare with another. */
+typedef struct names {
+    char text[8192];
+} names;
+
+static void add_name(names *n, const char *name)
+{
+    size_t size = strlen(n->text);
+
+    assert_true(size + strlen(name) + 2 < sizeof n->text);
+    (void)snprintf(n->text + size, sizeof n->text - size, "%s ", name);
+}
+
+static names json_names(const est_json *list)
+{
+    names n = { "" };
+
+    for (size_t i = 0; i < json_array_size(list); i++) add_name(&n, json_string_value(json_array_get(list, i)));
+    return n;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static names sorted_names(const char **list, int n)
+{
+    names out = { "" };
+
+    qsort(list, (size_t)n, sizeof *list, by_text);
+    for (int i = 0; i < n; i++) add_name(&out, list[i]);
+    return out;
+}
+
+static void same_names(const char *title, const char *what, const names *got, const names *want)
+{
+    if (strcmp(got->text, want->text) != 0) {
+        fail_msg("%s: %s are\n%s\nTensorFlow's are\n%s", title, what, got->text, want->text);
+    }
+}
+
+static void check_shape(const char *title, const est_checkpoint_variable *variable, const est_json *dims)
+{
+    bool same = variable->shape.rank == (int)json_array_size(dims);
+
+    for (int i = 0; same && i < variable->shape.rank; i++) {
+        same = variable->shape.dim[i] == json_integer_value(json_array_get(dims, (size_t)i));
+    }
+    if (!same) fail_msg("%s: %s has another shape than TensorFlow's", title, variable->name);
+}
+
+/* The variables of the latest checkpoint, but for what estoc keeps beside them. */
+static void check_variables(const char *title, const char *dir, const est_json *golden)
+{
+    const est_json *list       = json_object_get(golden, "variables"), *number;
+    est_checkpoint *checkpoint = NULL;
+    names           got = { "" }, want = { "" };
+    const char     *key;
+
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
+        const char *name = est_checkpoint_at(checkpoint, i)->name;
+
+        if (strncmp(name, "estoc/", 6) != 0) add_name(&got, name);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        add_name(&want, json_string_value(json_array_get(json_array_get(list, i), 0)));
+    }
+    same_names(title, "variables", &got, &want);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const est_json *item = json_array_get(list, i);
+
+        check_shape(title, est_checkpoint_find(checkpoint, json_string_value(json_array_get(item, 0))),
+                    json_array_get(item, 1));
+    }
+    json_object_foreach(json_object_get(golden, "numbers"), key, number)
+    {
+        est_tensor *t = NULL;
+
+        assert_ok(est_checkpoint_read(checkpoint, key, &t));
+        if (*(const float *)est_tensor_data(t) != (float)json_number_value(number)) {
+            fail_msg("%s: %s is %g, TensorFlow's is %g", title, key, (double)*(const float *)est_tensor_data(t),
+                     json_number_value(number));
+        }
+        est_tensor_free(t);
+    }
+    est_checkpoint_close(checkpoint);
+}
+
+static void check_summaries(const char *title, est_estimator *e, problem *p, const est_json *golden)
+{
+    est_dataset             *input = NULL;
+    est_model               *model = NULL;
+    const est_model_summary *summaries;
+    const char              *tags[32];
+    names                    got, want = json_names(json_object_get(golden, "summaries"));
+
+    assert_ok(est_estimator_input(e, EST_TRAIN, input_fn, p, 1, &input));
+    assert_ok(est_estimator_model(e, EST_TRAIN, input, 1, &model));
+    summaries = model->summaries.data;
+    for (int i = 0; i < model->summaries.n; i++) tags[i] = summaries[i].tag;
+    got = sorted_names(tags, model->summaries.n);
+    same_names(title, "summaries", &got, &want);
+    est_model_free(model);
+    est_dataset_free(input);
+}
+
+static void check_metrics(const char *title, est_estimator *e, problem *p, const est_json *golden)
+{
+    est_metrics    *metrics = NULL;
+    names           got = { "" }, want = json_names(json_object_get(golden, "metrics"));
+    const est_json *loss = json_object_get(golden, "average_loss");
+
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = input_fn, .input_user = p), &metrics));
+    for (int i = 0; i < est_metrics_count(metrics); i++) add_name(&got, est_metrics_name(metrics, i));
+    same_names(title, "metrics", &got, &want);
+    if (loss != NULL && !(fabs(est_metrics_get(metrics, "average_loss") - json_number_value(loss)) <=
+                          1e-5 * fmax(1, json_number_value(loss)))) { /* six steps of float32 */
+        fail_msg("%s: average_loss is %.9g, TensorFlow's is %.9g", title, est_metrics_get(metrics, "average_loss"),
+                 json_number_value(loss));
+    }
+    est_metrics_free(metrics);
+}
+
+static void check_predictions(const char *title, est_estimator *e, problem *p, const est_json *golden)
+{
+    est_predictions *predictions = NULL;
+    const char      *keys[16];
+    names            got, want = json_names(json_object_get(golden, "predictions"));
+
+    assert_ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = input_fn, .input_user = p), &predictions));
+    assert_ok(est_predictions_next(predictions));
+    for (int i = 0; i < est_predictions_count(predictions); i++) keys[i] = est_predictions_key(predictions, i);
+    got = sorted_names(keys, est_predictions_count(predictions));
+    same_names(title, "predictions", &got, &want);
+    est_predictions_free(predictions);
+}
+
+static names signature_names(const est_signature_def *signature)
+{
+    const char *outputs[16];
+    names       n = { "" }, list;
+
+    for (int i = 0; i < signature->outputs.n; i++) outputs[i] = signature->outputs.items[i].key;
+    list = sorted_names(outputs, signature->outputs.n);
+    add_name(&n, strrchr(signature->method_name, '/') + 1);
+    (void)snprintf(n.text + strlen(n.text), sizeof n.text - strlen(n.text), "%s", list.text);
+    return n;
+}
+
+static void check_signatures(const char *title, const char *path, est_json *golden)
+{
+    const char         *tag   = "serve", *key;
+    est_arena          *arena = est_arena_create();
+    est_saved_model     saved;
+    est_meta_graph_def *meta = NULL;
+    char                file[EST_CHECKPOINT_PATH_MAX + 32], *bytes = NULL;
+    size_t              size = 0;
+    est_json           *value;
+
+    (void)snprintf(file, sizeof file, "%s/saved_model.pb", path);
+    assert_ok(est_file_read(file, &bytes, &size));
+    assert_ok(est_saved_model_parse((est_str){ bytes, size }, arena, &saved));
+    assert_ok(est_saved_model_find(&saved, &tag, 1, &meta));
+    json_object_foreach(golden, key, value)
+    {
+        const est_signature_def *signature = est_meta_graph_def_signature(meta, key);
+        names                    got, want = json_names(value);
+
+        if (signature == NULL) fail_msg("%s: no signature %s", title, key);
+        got = signature_names(signature);
+        same_names(title, key, &got, &want);
+    }
+    for (int i = 0; i < meta->n_signatures; i++) {
+        key = meta->signatures[i].key;
+        if (strncmp(key, "__", 2) != 0 && json_object_get(golden, key) == NULL) {
+            fail_msg("%s: TensorFlow has no signature %s", title, key);
+        }
+    }
+    est_free(bytes);
+    est_arena_free(arena);
+}
+
+static void check_export(const char *title, est_estimator *e, const char *dir, const est_json *golden)
+{
+    est_parse_spec   *spec = NULL;
+    est_serving_input input;
+    char              base[96], path[EST_CHECKPOINT_PATH_MAX];
+
+    (void)snprintf(base, sizeof base, "%s/export", dir);
+    assert_ok(est_parse_spec_create((est_column_list){ all, 4 }, &spec));
+    input = (est_serving_input){ .parse = est_parse_spec_features(spec, &input.n_parse) };
+    (void)est_parse_spec_features(spec, &input.n_parse);
+    assert_ok(est_export_saved_model(e, base, EST_EXPORT(.input = input), path));
+    check_signatures(title, path, json_object_get(golden, "signatures"));
+    est_parse_spec_free(spec);
+}
+
+/* The hook that gives variables the values that TensorFlow's started with. */
+typedef struct starter {
+    est_hook  hook;
+    est_json *values; /* by the name of the variable */
+} starter;
+
+static est_status set_values(est_hook *hook, est_loop *loop)
+{
+    const char *name;
+    est_json   *list;
+
+    json_object_foreach(EST_CONTAINER_OF(hook, starter, hook)->values, name, list)
+    {
+        est_tensor *shape = NULL, *value = NULL;
+        float       numbers[64];
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            numbers[i] = (float)json_number_value(json_array_get(list, i));
+        }
+        assert_ok(est_session_read(est_loop_session(loop), name, &shape));
+        assert_int_equal(est_tensor_count(shape), json_array_size(list));
+        assert_ok(est_tensor_f32(*est_tensor_shape(shape), numbers, &value));
+        assert_ok(est_session_write(est_loop_session(loop), name, value));
+        est_tensor_free(shape);
+        est_tensor_free(value);
+    }
+    return EST_OK;
+}
+
+static void check_case(const canned_case *c, bool v1, const est_json *root)
+{
+    bool               baseline = strncmp(c->name, "baseline", 8) == 0;
+    problem            p        = { .labels = c->labels, .batch = baseline ? 8 : 4, .passes = baseline ? 6 : 3 };
+    est_estimator     *e        = NULL;
+    est_canned_options options  = c->options;
+    starter            start    = { .hook = { .after_create_session = set_values } };
+    const est_json    *golden;
+    char               title[64], dir[64];
+
+    (void)snprintf(title, sizeof title, "%s%s", c->name, v1 ? "_v1" : "");
+    golden = json_object_get(root, title);
+    if (golden == NULL) fail_msg("no case %s", title);
+    est_test_dir(dir);
+    options.struct_size = sizeof options;
+    options.v1          = v1;
+    options.config      = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true, .seed = 7);
+    assert_ok(c->make(&options, &e));
+    start.values = json_object_get(golden, "start");
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .hooks = EST_HOOKS(&start.hook))));
+    check_variables(title, dir, golden);
+    check_summaries(title, e, &p, golden);
+    check_metrics(title, e, &p, golden);
+    check_predictions(title, e, &p, golden);
+    check_export(title, e, dir, golden);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void test_against_tensorflow(void **state)
+{
+    char     *text = NULL;
+    size_t    size = 0;
+    est_json *root = NULL;
+
+    (void)state;
+    assert_ok(est_file_read(EST_SOURCE_DIR "/tests/golden/canned.json", &text, &size));
+    assert_ok(est_json_parse(text, size, "canned.json", &root));
+    est_free(text);
+    assert_int_equal(json_object_size(root), 2 * sizeof cases / sizeof cases[0]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_case(&cases[i], false, root);
+        check_case(&cases[i], true, root);
+    }
+    est_json_free(root);
+}
+
+/* --- learning ------------------------------------------------------------------------------------------------------------ */
+
+static double loss_after(est_estimator *e, problem *p, int64_t steps)
+{
+    est_metrics *metrics = NULL;
+    problem      once    = { p->labels, ROWS, 1 };
+    double       loss;
+
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = p, .max_steps = steps)));
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = input_fn, .input_user = &once), &metrics));
+    assert_int_equal(est_metrics_global_step(metrics), steps);
+    loss = est_metrics_get(metrics, "average_loss");
+    est_metrics_free(metrics);
+    return loss;
+}
+
+/* Trains an estimator far enough to be better than it was, and takes it over. */
+static void expect_learning(const char *what, est_estimator *e, task labels, double below)
+{
+    problem p     = { .labels = labels, .batch = 4, .passes = EST_FOREVER };
+    double  first = loss_after(e, &p, 1), last = loss_after(e, &p, 200);
+
+    if (!(last < first && last < below)) fail_msg("%s: average_loss went from %g to %g", what, first, last);
+    est_estimator_free(e);
+}
+
+/* Overwrites the lists that an estimator was made of: it has copies. */
+#define MAKE(make, e, ...)                                                                                             \
+    do {                                                                                                               \
+        const est_column *deep_[] = { deep[0], deep[1] }, *wide_[] = { wide[0], wide[1], wide[2] };                    \
+        int64_t           units_[]     = { 8 };                                                                        \
+        est_column_list   deep_columns = { deep_, 2 }, wide_columns = { wide_, 3 };                                    \
+        est_i64s          units = { units_, 1 };                                                                       \
+                                                                                                                       \
+        (void)deep_columns;                                                                                            \
+        (void)wide_columns;                                                                                            \
+        (void)units;                                                                                                   \
+        assert_ok(make(EST_CANNED(.config = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true,        \
+                                                           .seed = 3, .save_checkpoints_steps = 1000),                 \
+                                  __VA_ARGS__),                                                                        \
+                       &(e)));                                                                                         \
+        memset(deep_, 0, sizeof deep_);                                                                                \
+        memset(wide_, 0, sizeof wide_);                                                                                \
+        memset(units_, 0, sizeof units_);                                                                              \
+    } while (0)
+
+static void test_learning(void **state)
+{
+    est_canned_optimizer adam = { .value = est_adam(0.05, EST_ADAM(.keras = true)) };
+    est_estimator       *e    = NULL;
+    est_head            *head = NULL;
+    char                 base[64], dir[160];
+
+    (void)state;
+    est_test_dir(base);
+#define LEARN(make, labels, below, ...)                                                                                \
+    do {                                                                                                               \
+        (void)snprintf(dir, sizeof dir, "%s/%s_%d", base, #make, __LINE__);                                            \
+        MAKE(make, e, __VA_ARGS__);                                                                                    \
+        expect_learning(#make, e, labels, below);                                                                      \
+    } while (0)
+    LEARN(est_dnn_classifier, BINARY, 0.2, .columns = deep_columns, .hidden_units = units, .optimizer = adam);
+    LEARN(est_dnn_regressor, REAL, 0.2, .columns = deep_columns, .hidden_units = units, .optimizer = adam);
+    LEARN(est_linear_classifier, BINARY, 0.4, .columns = wide_columns);
+    LEARN(est_linear_regressor, REAL, 0.5, .columns = wide_columns);
+    LEARN(est_dnn_linear_combined_classifier, BINARY, 0.2, .dnn_columns = deep_columns, .linear_columns = wide_columns,
+          .hidden_units = units, .dnn_optimizer = adam, .linear_optimizer = adam);
+    LEARN(est_dnn_linear_combined_regressor, REAL, 0.2, .dnn_columns = deep_columns, .linear_columns = wide_columns,
+          .hidden_units = units, .dnn_optimizer = adam, .linear_optimizer = adam);
+    LEARN(est_baseline_classifier, THREE, 1.085, .n_classes = 3);
+    LEARN(est_baseline_regressor, REAL, 6, .optimizer = adam); /* the variance of 1 to 8 is 5.25 */
+
+    assert_ok(est_multi_class_head(3, NULL, &head));
+    LEARN(est_dnn_estimator, THREE, 0.2, .columns = deep_columns, .hidden_units = units, .optimizer = adam,
+          .head = head);
+    LEARN(est_linear_estimator, THREE, 0.2, .columns = wide_columns, .head = head);
+    LEARN(est_dnn_linear_combined_estimator, THREE, 0.2, .dnn_columns = deep_columns, .linear_columns = wide_columns,
+          .hidden_units = units, .dnn_optimizer = adam, .linear_optimizer = adam, .head = head);
+    LEARN(est_baseline_estimator, THREE, 1.085, .head = head);
+    est_head_free(head);
+    est_test_dir_remove(base);
+}
+
+/* Labels and weights, 1 to 3, and nothing else. */
+static est_status bare_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_tensor  *numbers = NULL;
+    est_dataset *d;
+
+    (void)context;
+    (void)user;
+    assert_ok(est_tensor_f32(EST_SHAPE(3, 1), (const float[]){ 1, 2, 3 }, &numbers));
+    d = est_dataset_slices(EST_NAMED_TENSORS({ "w", numbers }, { "label", numbers }));
+    est_tensor_free(numbers);
+    return est_dataset_finish(est_dataset_batch(d, 3, NULL), out);
+}
+
+static void test_baseline_without_features(void **state)
+{
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(est_baseline_regressor(EST_CANNED(.model_dir = dir, .weight_column = "w"), &e));
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = bare_input), &metrics));
+    assert_near(est_metrics_get(metrics, "loss"), (1 + 8 + 27) / 3.0, 1e-6);
+    assert_near(est_metrics_get(metrics, "average_loss"), 36 / 6.0, 1e-6);
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* --- parts of a model_fn ------------------------------------------------------------------------------------------------- */
+
+static est_status parts_fn(est_model *model, est_mode mode, const void *params)
+{
+    const est_head *const *head = params;
+    est_node a = est_dnn_logits(model, mode, 3, EST_CANNED(.columns = { deep, 2 }, .hidden_units = EST_I64S(4)));
+    est_node b = est_linear_logits(model, 3, EST_CANNED(.columns = { wide, 3 }));
+
+    return est_head_finish(*head, model, mode, est_add(a, b), NULL);
+}
+
+static void test_parts(void **state)
+{
+    static const char *const want[] = { "dnn/input_from_feature_columns/input_layer/kind_embedding/embedding_weights",
+                                        "dnn/hiddenlayer_0/kernel",
+                                        "dnn/hiddenlayer_0/bias",
+                                        "dnn/logits/kernel",
+                                        "dnn/logits/bias",
+                                        "linear/linear_model/age/weights",
+                                        "linear/linear_model/age_bucketized/weights",
+                                        "linear/linear_model/kind/weights",
+                                        "linear/linear_model/bias_weights" };
+    problem                  p      = { .labels = THREE, .batch = 4, .passes = 1 };
+    est_head                *head   = NULL;
+    est_dataset             *input  = NULL;
+    est_model               *model  = NULL;
+    est_nodes                variables;
+
+    (void)state;
+    assert_ok(est_multi_class_head(3, NULL, &head));
+    assert_ok(input_fn(&(est_input_context){ 0 }, &p, &input));
+    assert_ok(est_model_create(EST_EVAL, NULL, NULL, input, 1, &model));
+    assert_ok(est_model_build(model, parts_fn, &head));
+    variables = est_trainable_variables(model->graph);
+    assert_int_equal(variables.n, 9);
+    for (int i = 0; i < 9; i++) assert_string_equal(est_node_name(variables.data[i]), want[i]);
+    est_model_free(model);
+    est_dataset_free(input);
+    est_head_free(head);
+}
+
+/* --- refusals ------------------------------------------------------------------------------------------------------------ */
+
+static void assert_refused(est_status status, const char *text)
+{
+    assert_int_equal(status, EST_INVALID_ARGUMENT);
+    est_test_error_has(text);
+}
+
+static void test_arguments(void **state)
+{
+    est_column_list    columns = { deep, 2 };
+    est_i64s           units   = EST_I64S(4, 2);
+    est_estimator     *e       = NULL;
+    est_head          *head    = NULL;
+    est_canned_options plain   = { .columns = columns };
+    est_warm_start     warm    = { .struct_size = sizeof warm, .path = "x" };
+
+    (void)state;
+    assert_ok(est_binary_head(NULL, &head));
+#define REFUSED(make, text, ...) assert_refused(make(EST_CANNED(__VA_ARGS__), &e), text)
+    REFUSED(est_linear_classifier, "est_linear_classifier: it has no argument hidden_units", .hidden_units = units);
+    REFUSED(est_linear_regressor, "no argument dropout", .dropout = 0.5);
+    REFUSED(est_linear_regressor, "no argument batch_norm", .batch_norm = true);
+    REFUSED(est_linear_regressor, "no argument activation", .activation = est_tanh);
+    REFUSED(est_dnn_classifier, "no argument sparse_combiner", .sparse_combiner = EST_COMBINE_MEAN);
+    REFUSED(est_dnn_classifier, "no argument dnn_columns", .dnn_columns = columns);
+    REFUSED(est_dnn_classifier, "no argument linear_columns", .linear_columns = columns);
+    REFUSED(est_dnn_classifier, "no argument linear_optimizer", .linear_optimizer = { .name = "Adam" });
+    REFUSED(est_dnn_linear_combined_classifier, "no argument optimizer", .optimizer = { .name = "Adam" });
+    REFUSED(est_dnn_linear_combined_classifier, "no argument columns", .columns = columns);
+    REFUSED(est_dnn_regressor, "no argument n_classes", .n_classes = 3);
+    REFUSED(est_dnn_classifier, "no argument label_dimension", .label_dimension = 2);
+    REFUSED(est_dnn_classifier, "no argument head", .head = head);
+    REFUSED(est_dnn_estimator, "no argument weight_column", .weight_column = "w", .head = head);
+    REFUSED(est_dnn_estimator, "no argument loss_reduction", .loss_reduction = EST_LOSS_SUM, .head = head);
+    REFUSED(est_baseline_classifier, "no argument columns", .columns = columns);
+    REFUSED(est_baseline_classifier, "no argument warm_start", .warm_start = &warm);
+
+    REFUSED(est_dnn_classifier, "est_dnn_classifier: columns is empty", .hidden_units = units);
+    REFUSED(est_dnn_classifier, "hidden_units is empty", .columns = columns);
+    REFUSED(est_dnn_classifier, "hidden layer 1 has 0 units", .columns = columns, .hidden_units = EST_I64S(4, 0));
+    REFUSED(est_dnn_classifier, "dropout is 1", .columns = columns, .hidden_units = units, .dropout = 1);
+    REFUSED(est_dnn_linear_combined_regressor, "linear_columns or dnn_columns", .hidden_units = units);
+    REFUSED(est_dnn_linear_combined_regressor, "hidden_units is empty", .dnn_columns = columns);
+    REFUSED(est_linear_estimator, "est_linear_estimator: it needs a head", .columns = columns);
+    REFUSED(est_linear_classifier, "est_linear_classifier: a multi-class head needs more than 2 classes, got 1",
+            .columns = columns, .n_classes = 1);
+    REFUSED(est_linear_classifier, "no optimizer is called 'Adamax'", .columns = columns,
+            .optimizer = { .name = "Adamax" });
+    assert_refused(est_linear_classifier(&plain, &e), "EST_CANNED");
+    assert_null(e);
+    est_head_free(head);
+}
+
+/* --- parse specs --------------------------------------------------------------------------------------------------------- */
+
+static void test_parse_specs(void **state)
+{
+    est_parse_spec         *spec = NULL;
+    const est_feature_spec *features;
+    int                     n;
+
+    (void)state;
+    assert_ok(est_classifier_parse_spec(
+        EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { wide, 3 }, .weight_column = "w", .label = "bought"),
+        &spec)); /* both lists read "age" and "kind" */
+    features = est_parse_spec_features(spec, &n);
+    assert_int_equal(n, 4);
+    assert_string_equal(features[0].name, "age");
+    assert_string_equal(features[1].name, "kind");
+    assert_string_equal(features[2].name, "bought");
+    assert_int_equal(features[2].dtype, EST_I64);
+    assert_string_equal(features[3].name, "w");
+    est_parse_spec_free(spec);
+    spec = NULL;
+
+    assert_ok(est_regressor_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label_dimension = 3), &spec));
+    features = est_parse_spec_features(spec, &n);
+    assert_string_equal(features[n - 1].name, "label");
+    assert_int_equal(features[n - 1].dtype, EST_F32);
+    assert_int_equal(features[n - 1].shape.dim[0], 3);
+    est_parse_spec_free(spec);
+    spec = NULL;
+
+    assert_refused(est_classifier_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label = "age"), &spec), "age");
+    assert_refused(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec), "needs columns");
+    assert_refused(est_regressor_parse_spec(EST_CANNED(.columns = { wide, 3 }, .n_classes = 3), &spec),
+                   "no argument n_classes");
+    assert_null(spec);
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------------- */
+
+/* Makes an estimator and its graphs. */
+static est_status build(make_fn make, const est_canned_options *options, const est_dataset *input)
+{
+    est_estimator *e      = NULL;
+    est_status     status = make(options, &e);
+
+    for (int mode = EST_TRAIN; mode <= EST_PREDICT && status == EST_OK; mode++) {
+        est_model *model = NULL;
+
+        status = est_estimator_model(e, (est_mode)mode, input, 1, &model);
+        est_model_free(model);
+    }
+    est_estimator_free(e);
+    return status;
+}
+
+/* A model has thousands of allocations; failing each takes long, so every STRIDE-th fails, a prime. */
+#define STRIDE 7
+
+static void expect_no_leak(make_fn make, const est_canned_options *options)
+{
+    problem      p     = { .labels = BINARY, .batch = 4, .passes = 1 };
+    est_dataset *input = NULL;
+    int64_t      n     = 1 - STRIDE;
+
+    assert_ok(input_fn(&(est_input_context){ 0 }, &p, &input));
+    for (bool fired = true; fired;) {
+        est_status status;
+
+        est_fault_arm_alloc(n += STRIDE);
+        status = build(make, options, input);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (status != EST_OK && (!fired || status != EST_RESOURCE_EXHAUSTED)) { /* a log line can do without */
+            fail_msg("allocation %d: %s: %s", (int)n, est_status_name(status), est_error_message());
+        }
+    }
+    est_dataset_free(input);
+}
+
+static void test_memory_runs_out(void **state)
+{
+    est_head *heads[2] = { NULL }, *multi = NULL;
+
+    (void)state;
+    expect_no_leak(est_dnn_linear_combined_classifier,
+                   EST_CANNED(.model_dir = "/nonexistent", .dnn_columns = { deep, 2 }, .linear_columns = { wide, 3 },
+                              .hidden_units = EST_I64S(4), .batch_norm = true));
+    assert_ok(est_binary_head(EST_HEAD(.name = "a", .label = "label"), &heads[0]));
+    assert_ok(est_poisson_head(1, EST_HEAD(.name = "b", .label = "label"), &heads[1]));
+    assert_ok(est_multi_head(heads, 2, NULL, &multi));
+    expect_no_leak(est_baseline_estimator, EST_CANNED(.model_dir = "/nonexistent", .head = multi, .v1 = true));
+    est_head_free(heads[0]);
+    est_head_free(heads[1]);
+    est_head_free(multi);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_tensorflow),
+        cmocka_unit_test(test_learning),
+        cmocka_unit_test(test_baseline_without_features),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_parse_specs),
+        cmocka_unit_test(test_memory_runs_out),
+    };
+
+    return cmocka_run_group_tests(tests, make_columns, free_columns);
+}
