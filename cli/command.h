@@ -19,7 +19,9 @@ typedef enum tool_exit {
     TOOL_OK      = 0,
     TOOL_FAILED  = 1, /* the input is damaged, or the operation failed */
     TOOL_USAGE   = 2, /* unknown command or option, missing or contradicting arguments */
-    TOOL_NO_FILE = 3  /* a file named on the command line is not there or cannot be read */
+    TOOL_NO_FILE = 3, /* a file named on the command line is not there or cannot be read */
+
+    TOOL_INTERRUPTED = 75 /* a signal ended a training in good order; started again, it goes on */
 } tool_exit;
 
 #define TOOL_EXIT_TEXT                                                                                                 \
@@ -27,7 +29,8 @@ typedef enum tool_exit {
     "  0  success; also when nobody reads the output any more (| head)\n"                                              \
     "  1  the input is damaged, or the operation failed\n"                                                             \
     "  2  wrong usage\n"                                                                                               \
-    "  3  a file named on the command line is not there or cannot be read\n"
+    "  3  a file named on the command line is not there or cannot be read\n"                                           \
+    "  75 interrupted; started again, it goes on\n"
 
 typedef struct tool_option {
     const char *name;  /* long form, without the dashes */

@@ -31,7 +31,7 @@ static void fill_standard_files(void)
 
 static tool_exit print_help(FILE *to)
 {
-    fputs("estoc: look at and make the files of Estimator training.\n"
+    fputs("estoc: train models from job files; look at and make the files of Estimator training.\n"
           "\n"
           "Usage: estoc <command> [options] [arguments]\n"
           "       estoc help <command>\n"

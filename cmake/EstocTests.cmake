@@ -20,12 +20,23 @@ target_compile_definitions(estoc_test_flags INTERFACE
     "EST_SOURCE_DIR=\"${CMAKE_CURRENT_SOURCE_DIR}\"" "EST_BUILD_DIR=\"${CMAKE_CURRENT_BINARY_DIR}\"")
 target_link_libraries(estoc_test_flags INTERFACE estoc_internals ${est_cmocka})
 
+# Job files belong to the tool; what reads them and makes models of them is tested from within too.
+function(est_link_job target)
+    target_sources(${target} PRIVATE
+        cli/command.c cli/job.c cli/job_check.c cli/job_input.c cli/job_model.c cli/job_schema.c cli/job_yaml.c)
+    target_include_directories(${target} PRIVATE cli)
+    target_link_libraries(${target} PRIVATE PkgConfig::EST_YAML)
+endfunction()
+
 if(EST_SANITIZE STREQUAL "fuzzer")
     file(GLOB est_fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*.c)
     foreach(source IN LISTS est_fuzz_sources)
         cmake_path(GET source STEM name)
         est_program(fuzz_${name} FOLDER fuzz SOURCES ${source} LINK estoc_test_flags)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+        if(name STREQUAL "job")
+            est_link_job(fuzz_${name})
+        endif()
     endforeach()
     return()
 endif()
@@ -81,9 +92,12 @@ foreach(source IN LISTS est_test_sources)
             "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
         add_dependencies(${test} estoc_cli)
     endif()
+    if(source STREQUAL "cli/job.c")
+        est_link_job(${test})
+    endif()
     if(folder STREQUAL "e2e")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
-        add_dependencies(${test} ${est_examples})
+        add_dependencies(${test} ${est_examples} estoc_cli)
     endif()
     if(folder STREQUAL "cluster")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes: not beside another test

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job: everything `estoc train` and its sisters need to know about a model, its data and its run, from one file.
+ *
+ * job_schema.c has the table of all keys. Everything about the file follows from it: job.c reads and prints by the table,
+ * `--help-job` shows it, job_check.c adds what a table cannot say (references between parts). job_model.c makes an
+ * estimator of a job, job_input.c its datasets.
+ *
+ * Threading: one thread at a time; a job that is read is not changed any more. */
+#ifndef EST_CLI_JOB_H
+#define EST_CLI_JOB_H
+
+#include "estoc/canned.h"
+#include "estoc/exporter.h"
+#include "job_yaml.h"
+
+/* --- what a job holds ------------------------------------------------------------------------------------------------ */
+
+/* A whole number that was not given; other numbers are NaN then. */
+#define JOB_NO_INT INT64_MIN
+
+typedef struct job_texts {
+    const char **data; /* [n]; NULL: not given */
+    int          n;
+} job_texts;
+
+typedef struct job_ints {
+    int64_t *data;
+    int      n;
+} job_ints;
+
+typedef struct job_numbers {
+    double *data;
+    int     n;
+} job_numbers;
+
+/* Every struct below is a record of the schema. It begins with the node it was read from (NULL: it is not in the file),
+ * which is what complaints about it point to; with a list of named ones the name is next. */
+
+typedef enum job_optimizer_name {
+    JOB_ADAGRAD,
+    JOB_ADAM,
+    JOB_FTRL,
+    JOB_RMS_PROP,
+    JOB_SGD,
+    JOB_MOMENTUM,
+    JOB_ADADELTA
+} job_optimizer_name;
+
+typedef struct job_optimizer {
+    const job_node *node;
+    int             name; /* -1: the model's own */
+    double          learning_rate, initial_accumulator, l1, l2, l2_shrinkage, beta1, beta2, epsilon, decay, momentum;
+    bool            nesterov, centered;
+} job_optimizer;
+
+typedef enum job_model_type {
+    JOB_DNN_CLASSIFIER,
+    JOB_DNN_REGRESSOR,
+    JOB_LINEAR_CLASSIFIER,
+    JOB_LINEAR_REGRESSOR,
+    JOB_COMBINED_CLASSIFIER,
+    JOB_COMBINED_REGRESSOR,
+    JOB_BASELINE_CLASSIFIER,
+    JOB_BASELINE_REGRESSOR
+} job_model_type;
+
+typedef struct job_model {
+    const job_node *node;
+    int             type;
+    job_texts       columns, dnn_columns, linear_columns;
+    job_ints        hidden_units;
+    int             activation;
+    double          dropout;
+    bool            batch_norm;
+    int             sparse_combiner;
+    job_optimizer   optimizer, dnn_optimizer, linear_optimizer;
+    int64_t         n_classes, label_dimension;
+    int             loss_reduction;
+    bool            v1;
+} job_model;
+
+typedef enum job_feature_type {
+    JOB_NUMERIC,
+    JOB_BUCKETIZED,
+    JOB_IDENTITY,
+    JOB_HASH,
+    JOB_VOCABULARY,
+    JOB_CROSS,
+    JOB_WEIGHTED,
+    JOB_INDICATOR,
+    JOB_EMBEDDING,
+    JOB_SHARED
+} job_feature_type;
+
+typedef struct job_feature {
+    const job_node *node;
+    const char     *name;
+    int             type;
+    const char     *key; /* the feature of the data; the name when not given */
+    const char     *source;
+    job_texts       sources;
+    job_ints        shape;
+    int             dtype;
+    job_numbers     default_number;
+    double          mean, stddev;
+    job_numbers     boundaries;
+    int64_t         buckets, default_id;
+    job_texts       values;
+    const char     *file;
+    int64_t         size, oov_buckets;
+    int64_t         hash_key;
+    const char     *weight;
+    int64_t         dimension;
+    int             combiner;
+    double          max_norm;
+    bool            frozen;
+    int             visit; /* of job_check: 0: not looked at yet; 1: being looked at; 2: done */
+} job_feature;
+
+typedef struct job_features {
+    job_feature *data;
+    int          n;
+} job_features;
+
+typedef struct job_label {
+    const job_node *node;
+    const char     *name;
+    job_texts       vocabulary;
+    const char     *strip;
+} job_label;
+
+typedef struct job_csv {
+    const job_node *node;
+    bool            header;
+    const char     *delimiter, *na;
+    bool            trim, quotes;
+    job_texts       fields;
+} job_csv;
+
+typedef enum job_format { JOB_FORMAT_CSV, JOB_FORMAT_TFRECORD, JOB_FORMAT_LIBSVM } job_format;
+
+typedef struct job_data {
+    const job_node *node;
+    int             format;
+    job_texts       train, eval;
+    job_label       label;
+    const char     *weight;
+    int64_t         batch, shuffle, epochs, bad_rows;
+    job_csv         csv;
+} job_data;
+
+typedef struct job_run {
+    const job_node *node;
+    const char     *model_dir;
+    int64_t         seed, save_summary_steps, save_checkpoints_steps;
+    double          save_checkpoints_secs;
+    int64_t         keep_checkpoint_max;
+    double          keep_checkpoint_every_n_hours;
+    int64_t         log_step_count_steps;
+    double          session_creation_timeout_secs;
+    int64_t         max_worker_delay_secs;
+    bool            graph_def, input_position, check_numerics;
+    int64_t         threads;
+} job_run;
+
+typedef struct job_train {
+    const job_node *node;
+    int64_t         max_steps;
+} job_train;
+
+typedef struct job_eval {
+    const job_node *node;
+    int64_t         steps;
+    double          start_delay_secs, throttle_secs;
+    const char     *name;
+} job_eval;
+
+typedef enum job_export_type { JOB_EXPORT_LATEST, JOB_EXPORT_FINAL, JOB_EXPORT_BEST } job_export_type;
+
+typedef struct job_export {
+    const job_node *node;
+    int             type;
+    const char     *name;
+    int64_t         keep;
+} job_export;
+
+typedef struct job_exports {
+    job_export *data;
+    int         n;
+} job_exports;
+
+typedef struct job_warm_start {
+    const job_node *node;
+    const char     *path, *variables;
+    bool            all;
+} job_warm_start;
+
+typedef struct job_spec {
+    const job_node *node;
+    job_model       model;
+    job_features    features;
+    job_data        data;
+    job_run         run;
+    job_train       train;
+    job_eval        eval;
+    job_exports     exports;
+    job_warm_start  warm_start;
+} job_spec;
+
+/* --- the schema ------------------------------------------------------------------------------------------------------ */
+
+/* What a value is, and of which type the member that it goes to. */
+typedef enum job_kind {
+    JOB_BOOL,    /* bool */
+    JOB_INT,     /* int64_t */
+    JOB_NUMBER,  /* double */
+    JOB_CHOICE,  /* int: position among the words; -1: not given */
+    JOB_TEXT,    /* const char * */
+    JOB_TEXTS,   /* job_texts; one text is a list of one */
+    JOB_INTS,    /* job_ints; the same */
+    JOB_NUMBERS, /* job_numbers; the same */
+    JOB_RECORD,  /* the struct of the record, in place */
+    JOB_RECORDS, /* an array of them and its length, as job_exports */
+    JOB_NAMED    /* the same, from a mapping of names to records */
+} job_kind;
+
+typedef struct job_word {
+    const char *text;
+    int64_t     value; /* JOB_INT and JOB_NUMBER: the number it stands for */
+} job_word;
+
+typedef struct job_record job_record;
+
+typedef struct job_field {
+    const char       *key;
+    job_kind          kind;
+    size_t            offset;
+    const char       *help;
+    const char       *standard; /* what it is when it is not given: a scalar, {} or []; NULL: nothing */
+    unsigned          only;     /* bits: the choices of the record's first field for which it may be given; 0: all */
+    unsigned          required; /* bits: those for which it must be */
+    double            min, max; /* numbers; max 0: no limit, and no limits at all when both are 0 */
+    bool              above;    /* more than min, not min itself */
+    const job_word   *words;    /* ends with a text of NULL: all that a choice may be; what a number may be besides */
+    const job_record *record;
+} job_field;
+
+struct job_record {
+    const char      *what; /* "an optimizer" */
+    size_t           size;
+    const job_field *fields; /* ends with a key of NULL */
+    const char      *bare;   /* the key that a scalar in place of the mapping is for; NULL: none */
+};
+
+#define JOB_ALL (~0u)
+
+extern const job_record job_schema;
+
+/* --- reading and printing ---------------------------------------------------------------------------------------------- */
+
+/* Puts "key.key=value" into a tree; the value is YAML. The text is borrowed as long as the tree is used. */
+EST_MUST_CHECK est_status job_set(est_arena *arena, job_node *root, const char *text, job_errors *errors);
+
+/* Makes a job of a tree; both are in the arena. EST_INVALID_ARGUMENT: `errors` say what is wrong, all that was found. */
+EST_MUST_CHECK est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, job_spec *out);
+
+/* All keys with their values, as YAML that reads as the same job. */
+void job_print(const job_spec *job, est_strbuf *out);
+
+/* The schema for people. */
+void job_describe(est_strbuf *out);
+
+/* What the schema cannot say: references between features, keys that exclude each other. job_read calls it. */
+void job_check(job_spec *job, job_errors *errors);
+
+/* The feature of that name; NULL: there is none. */
+job_feature *job_find_feature(const job_spec *job, const char *name);
+
+/* The type of that feature as the file calls it. */
+const char *job_feature_type_text(const job_feature *feature);
+
+/* "; did you mean \"x\"?" for the nearest of n names, or ""; good until the next call. */
+const char *job_suggestion(const char *word, const char *const *names, size_t n);
+
+/* --- using it ---------------------------------------------------------------------------------------------------------- */
+
+/* What is made of a job to run it. A zeroed struct holds nothing. */
+typedef struct job_runner {
+    const job_spec     *job;
+    est_arena          *arena; /* of the options */
+    est_columns        *columns;
+    const est_column ***made; /* [n_features]: the columns of each feature, ending in NULL */
+    est_canned_options  options;
+    est_run_config      config;
+    est_warm_start      warm_start;
+    est_estimator      *estimator;
+
+    est_parse_spec *features; /* what a row is read for that is asked about */
+    est_parse_spec *rows;     /* the same with label and weight; NULL: baselines, which read nothing else, and libsvm */
+    const est_feature_spec *specs; /* [n_specs]: of `rows`; of labels and weights for baselines */
+    est_csv_columns         csv;   /* the same for CSV */
+    int                     n_specs;
+    est_component          *components; /* [n_specs]: what job_input yields */
+} job_runner;
+
+/* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line; no_signals: SIGINT
+ * and SIGTERM end the process as they do without us. */
+EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
+void                      job_runner_clear(job_runner *runner);
+
+/* An est_input_fn whose user is a job_runner: the files for training, or those for evaluation. */
+est_status job_input(const est_input_context *context, void *user, est_dataset **out);
+
+#endif

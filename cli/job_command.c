@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that take a job file share. */
+#include "job_command.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "estoc/log.h"
+#include "output.h"
+
+est_status job_call_begin(job_call *call, const tool_command *command, int argc)
+{
+    *call       = (job_call){ .command = command };
+    call->arena = est_arena_create();
+    if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
+    return call->sets != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a job");
+}
+
+void job_call_end(job_call *call)
+{
+    job_runner_clear(&call->runner);
+    if (call->arena != NULL) est_arena_free(call->arena);
+}
+
+bool job_call_option(job_call *call, int id, const char *value)
+{
+    switch (id) {
+    case JOB_OPTION_SET: call->sets[call->n_sets++] = value; return true;
+    case JOB_OPTION_PRINT: call->prints = true; return true;
+    case JOB_OPTION_HELP: call->describes = true; return true;
+    case JOB_OPTION_CHECKPOINT: call->checkpoint = value; return true;
+    case 'q': call->quiet = true; return true;
+    case TOOL_OPTION_JSON: call->json = true; return true;
+    default: return false;
+    }
+}
+
+/* --- the file --------------------------------------------------------------------------------------------------------- */
+
+static est_status read_tree(job_call *call, const char *path, job_errors *errors, job_node **out)
+{
+    char      *text = NULL;
+    size_t     size;
+    est_status status;
+
+    EST_TRY(est_file_read(path, &text, &size));
+    status = job_yaml_parse(call->arena, path, true, (est_str){ text, size }, errors, out);
+    est_free(text);
+    for (int i = 0; i < call->n_sets && status == EST_OK; i++) {
+        status = job_set(call->arena, *out, call->sets[i], errors);
+    }
+    return status;
+}
+
+static void check_needs(const job_spec *job, unsigned needs, job_errors *errors)
+{
+    if ((needs & JOB_NEEDS_TRAIN) != 0 && job->data.train.data == NULL) {
+        job_error(errors, job->data.node, "data needs \"train\": files to train on");
+    }
+    if ((needs & JOB_NEEDS_EVAL) != 0 && job->data.eval.data == NULL) {
+        job_error(errors, job->data.node, "data needs \"eval\": files to evaluate on");
+    }
+    if ((needs & JOB_NEEDS_MODEL_DIR) != 0 && job->run.model_dir == NULL) {
+        job_error(errors, job->node, "run needs \"model_dir\": where the trained model is");
+    }
+}
+
+static tool_exit read_job(job_call *call, const char *path, unsigned needs)
+{
+    job_errors errors = { 0 };
+    job_node  *root   = NULL;
+    est_status status = read_tree(call, path, &errors, &root);
+    tool_exit  code   = TOOL_OK;
+
+    if (status == EST_OK) status = job_read(call->arena, root, &errors, &call->job);
+    if (status == EST_OK && !call->prints) check_needs(&call->job, needs, &errors);
+    if (errors.n > 0) {
+        fflush(stdout);
+        fputs(est_strbuf_text(&errors.text), stderr);
+        code = TOOL_USAGE;
+    } else if (status != EST_OK) {
+        code = tool_failed(call->command, status);
+    }
+    est_strbuf_clear(&errors.text);
+    return code;
+}
+
+static tool_exit print_text(job_call *call, est_strbuf *text)
+{
+    est_status status = tool_write(text);
+
+    est_strbuf_clear(text);
+    return status == EST_OK ? TOOL_HELPED : tool_failed(call->command, status);
+}
+
+tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+    tool_exit  code;
+
+    if (call->describes) {
+        job_describe(&text);
+        return print_text(call, &text);
+    }
+    if (argc - optind != 1) return tool_usage(call->command, "it takes one job file, and %d are given", argc - optind);
+    code = tool_check_input(call->command, argv[optind]);
+    if (code == TOOL_OK) code = read_job(call, argv[optind], needs);
+    if (code != TOOL_OK) return code;
+    if (call->prints) {
+        job_print(&call->job, &text);
+        return print_text(call, &text);
+    }
+    if (call->quiet) est_log_set_level(EST_LOG_WARN);
+    status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0);
+    return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
+}
+
+tool_exit job_call_failed(const job_call *call, est_status status)
+{
+    if (status != EST_CANCELLED) return tool_failed(call->command, status);
+    tool_note(call->command, "%s", est_error_message());
+    return TOOL_INTERRUPTED;
+}
+
+est_status job_call_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
+{
+    est_status status;
+
+    if (call->checkpoint != NULL) {
+        snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", call->checkpoint);
+        return EST_OK;
+    }
+    status = est_checkpoint_latest(call->job.run.model_dir, out);
+    if (status != EST_NOT_FOUND) return status;
+    return est_fail(EST_NOT_FOUND, "there is no checkpoint in %s; run `estoc train` first", call->job.run.model_dir);
+}
+
+/* --- metrics ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_step(const char *name)
+{
+    return strcmp(name, "global_step") == 0;
+}
+
+est_status job_print_metrics(const est_metrics *metrics)
+{
+    tool_table table  = { .right = 2 };
+    est_strbuf value  = { 0 };
+    est_status status = EST_OK;
+
+    tool_table_begin(&table, (const char *const[]){ "metric", "value" }, 2);
+    for (int i = 0; i < est_metrics_count(metrics) && status == EST_OK; i++) {
+        const char *name = est_metrics_name(metrics, i);
+
+        est_strbuf_reset(&value);
+        if (is_step(name)) {
+            est_strbuf_printf(&value, "%" PRId64, est_metrics_global_step(metrics));
+        } else {
+            tool_append_f32(&value, (float)est_metrics_value(metrics, i));
+        }
+        tool_table_cell(&table, "%s", name);
+        tool_table_cell(&table, "%s", est_strbuf_text(&value));
+        status = tool_table_row(&table);
+    }
+    if (status == EST_OK) status = tool_table_end(&table);
+    tool_table_clear(&table);
+    est_strbuf_clear(&value);
+    return status;
+}
+
+void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics)
+{
+    est_strbuf_append(out, "{");
+    for (int i = 0; i < est_metrics_count(metrics); i++) {
+        const char *name = est_metrics_name(metrics, i);
+
+        est_strbuf_append(out, i > 0 ? ", " : "");
+        tool_append_json_text(out, name);
+        est_strbuf_append(out, ": ");
+        if (is_step(name)) {
+            est_strbuf_printf(out, "%" PRId64, est_metrics_global_step(metrics));
+        } else {
+            tool_append_json_f64(out, est_metrics_value(metrics, i));
+        }
+    }
+    est_strbuf_append(out, "}");
+}

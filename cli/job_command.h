@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that take a job file share: their options, reading the file, complaints about it, metrics as text.
+ *
+ * Threading: one thread at a time. */
+#ifndef EST_CLI_JOB_COMMAND_H
+#define EST_CLI_JOB_COMMAND_H
+
+#include "command.h"
+#include "job.h"
+
+enum { JOB_OPTION_SET = 1000, JOB_OPTION_PRINT, JOB_OPTION_HELP, JOB_OPTION_CHECKPOINT };
+
+/* The first lines of their tables of options. */
+#define JOB_OPTIONS                                                                                                    \
+    { "set", JOB_OPTION_SET, "KEY=VALUE",                                                                              \
+      "put a value into the job, as run.model_dir=/tmp/x or\n"                                                         \
+      "data.batch=64; null takes a key out. May be repeated" },                                                        \
+        { "print-config", JOB_OPTION_PRINT, NULL, "print the job with all its keys, and do nothing else" },            \
+        { "help-job", JOB_OPTION_HELP, NULL, "print all keys that a job file may have" },                              \
+    {                                                                                                                  \
+        "quiet", 'q', NULL, "no log but warnings, no progress line"                                                    \
+    }
+
+#define JOB_CHECKPOINT_OPTION                                                                                          \
+    {                                                                                                                  \
+        "checkpoint", JOB_OPTION_CHECKPOINT, "FILE", "the checkpoint to use; default: the latest of run.model_dir"     \
+    }
+
+typedef struct job_call {
+    const tool_command *command;
+    bool                json, quiet, prints, describes;
+    const char         *checkpoint; /* NULL: the latest */
+    const char        **sets;       /* [n_sets] */
+    int                 n_sets;
+    est_arena          *arena;
+    job_spec            job;
+    job_runner          runner;
+} job_call;
+
+/* What a job must have for a command, and whether signals end the command in good order or at once. */
+typedef enum job_needs {
+    JOB_NEEDS_TRAIN     = 1,
+    JOB_NEEDS_EVAL      = 2,
+    JOB_NEEDS_MODEL_DIR = 4,
+    JOB_CATCHES_SIGNALS = 8
+} job_needs;
+
+/* Begins a call; job_call_end frees what it holds whatever comes. */
+EST_MUST_CHECK est_status job_call_begin(job_call *call, const tool_command *command, int argc);
+void                      job_call_end(job_call *call);
+
+/* Takes an option that all of them have; false: it is the command's own. */
+bool job_call_option(job_call *call, int id, const char *value);
+
+/* Reads the job that the arguments name and makes its estimator. TOOL_OK when the command is to go on; everything has been
+ * said otherwise. */
+tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs);
+
+/* What a command returns when its work has failed; EST_CANCELLED is a signal that was caught. */
+tool_exit job_call_failed(const job_call *call, est_status status);
+
+/* The checkpoint to use, in `out`; EST_NOT_FOUND: nothing was trained yet. */
+EST_MUST_CHECK est_status job_call_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX]);
+
+/* Metrics as a table, and as the members of a JSON object. */
+EST_MUST_CHECK est_status job_print_metrics(const est_metrics *metrics);
+void                      job_append_json_metrics(est_strbuf *out, const est_metrics *metrics);
+
+#endif

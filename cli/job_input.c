@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The files of a job as datasets. Whatever the format, a model sees what parsed Examples would be: a CSV field that may be
+ * missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when it is asked
+ * by `estoc predict` or served, crosses and missing values included. */
+#include <math.h>
+#include <string.h>
+
+#include "estoc/dataset.h"
+#include "job.h"
+
+/* All files of several patterns. */
+static est_dataset *open_files(job_texts patterns)
+{
+    est_dataset *d = est_dataset_files(patterns.data[0]);
+
+    for (int i = 1; i < patterns.n; i++) d = est_dataset_concatenate(d, est_dataset_files(patterns.data[i]));
+    return d;
+}
+
+static est_dataset *open_rows(const job_runner *r, job_texts patterns)
+{
+    const job_csv *csv = &r->job->data.csv;
+    est_dataset   *d   = open_files(patterns);
+
+    switch (r->job->data.format) {
+    case JOB_FORMAT_TFRECORD: return est_dataset_tfrecords(d, NULL);
+    case JOB_FORMAT_LIBSVM: return est_dataset_lines(d, NULL);
+    default:
+        return est_dataset_lines(d, EST_LINES(.skip = csv->header ? 1 : 0, .quoted = csv->quotes,
+                                              .delimiter = csv->delimiter[0], .trim = csv->trim));
+    }
+}
+
+/* --- from CSV fields -------------------------------------------------------------------------------------------------- */
+
+/* One number or text a row, [n], as [n, 1]. */
+static est_status to_fixed(const est_tensor *field, est_field *out)
+{
+    int64_t n = est_tensor_count(field);
+
+    return est_tensor_create_from(est_tensor_dtype(field), EST_SHAPE(n, 1), est_tensor_data(field), &out->values);
+}
+
+static bool is_missing(const est_tensor *field, int64_t i)
+{
+    const void *data = est_tensor_data(field);
+
+    switch (est_tensor_dtype(field)) {
+    case EST_STRING: return ((const est_str *)data)[i].size == 0;
+    case EST_I64: return ((const int64_t *)data)[i] == -1;
+    default: return false;
+    }
+}
+
+/* The same without the missing ones. */
+static est_status to_ragged(const est_tensor *field, est_field *out)
+{
+    size_t      size = est_tensor_dtype(field) == EST_STRING ? sizeof(est_str)
+                       : est_tensor_dtype(field) == EST_I64  ? sizeof(int64_t)
+                                                             : sizeof(float);
+    const char *from = est_tensor_data(field);
+    int64_t     n = est_tensor_count(field), kept = 0;
+    int64_t    *splits;
+    est_status  status;
+    char       *values;
+
+    EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
+    values = est_alloc((size_t)(n + 1) * size);
+    if (values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld fields", (long long)n);
+    splits    = est_tensor_data(out->splits);
+    splits[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_missing(field, i)) memcpy(values + (size_t)kept++ * size, from + (size_t)i * size, size);
+        splits[i + 1] = kept;
+    }
+    status = est_tensor_create_from(est_tensor_dtype(field), EST_SHAPE(kept), values, &out->values);
+    est_free(values);
+    return status;
+}
+
+/* Takes characters off the ends of labels. */
+static est_status strip_ends(const est_tensor *field, const char *characters, est_field *out)
+{
+    int64_t        n     = est_tensor_count(field);
+    const est_str *from  = est_tensor_data(field);
+    est_str       *texts = est_alloc((size_t)(n + 1) * sizeof *texts);
+    est_status     status;
+
+    if (texts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld labels", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        texts[i] = from[i];
+        while (texts[i].size > 0 && memchr(characters, texts[i].data[texts[i].size - 1], strlen(characters)) != NULL) {
+            texts[i].size--;
+        }
+    }
+    status = est_tensor_create_from(EST_STRING, EST_SHAPE(n, 1), texts, &out->values);
+    est_free(texts);
+    return status;
+}
+
+static bool is_stripped(const job_runner *r, const est_component *component)
+{
+    const job_label *label = &r->job->data.label;
+
+    return label->strip != NULL && strcmp(component->name, label->name) == 0;
+}
+
+static est_status from_csv(void *user, const est_field *in, est_field *out)
+{
+    const job_runner *r = user;
+
+    for (int i = 0; i < r->n_specs; i++) {
+        if (is_stripped(r, &r->components[i])) {
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
+        } else {
+            EST_TRY(r->components[i].ragged ? to_ragged(in[i].values, &out[i]) : to_fixed(in[i].values, &out[i]));
+        }
+    }
+    return EST_OK;
+}
+
+static est_status is_line(void *user, const est_field *element, bool *keep)
+{
+    (void)user;
+    *keep = ((const est_str *)est_tensor_data(element[0].values))->size > 0;
+    return EST_OK;
+}
+
+static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_parse_options *parse)
+{
+    const job_csv  *csv     = &r->job->data.csv;
+    est_csv_options options = { .struct_size = sizeof options,
+                                .delimiter   = csv->delimiter[0],
+                                .no_quotes   = !csv->quotes,
+                                .trim        = csv->trim,
+                                .header      = csv->header,
+                                .na_value    = csv->na,
+                                .field_names = csv->fields.data,
+                                .n_fields    = (size_t)csv->fields.n };
+
+    /* One column alone, the label of a baseline, could be an empty field; but a label is never empty. */
+    if (r->csv.n == 1) lines = est_dataset_filter(lines, is_line, NULL);
+    lines = est_dataset_decode_csv(lines, r->csv, &options, r->job->data.batch, parse);
+    return est_dataset_map(lines, from_csv,
+                           EST_MAP(.user = r, .components = r->components, .n_components = r->n_specs));
+}
+
+/* --- from Examples ---------------------------------------------------------------------------------------------------- */
+
+static est_status strip_labels(void *user, const est_field *in, est_field *out)
+{
+    const job_runner *r = user;
+
+    for (int i = 0; i < r->n_specs; i++) {
+        if (is_stripped(r, &r->components[i])) {
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
+        } else {
+            out[i].values = est_tensor_ref(in[i].values);
+            out[i].splits = in[i].splits != NULL ? est_tensor_ref(in[i].splits) : NULL;
+        }
+    }
+    return EST_OK;
+}
+
+static est_dataset *parse_examples(job_runner *r, est_dataset *records, const est_parse_options *parse)
+{
+    records = est_dataset_parse_examples(records, r->specs, r->n_specs, r->job->data.batch, parse);
+    if (r->job->data.label.strip == NULL) return records;
+    return est_dataset_map(records, strip_labels, EST_MAP(.user = r));
+}
+
+/* --- from libsvm ------------------------------------------------------------------------------------------------------ */
+
+/* "label", "index", "value"; the classes of a file with -1 and 1 are 0 and 1. */
+static est_status label_classes(void *user, const est_field *in, est_field *out)
+{
+    const job_runner *r    = user;
+    int64_t           n    = est_tensor_count(in[0].values);
+    const float      *from = est_tensor_data(in[0].values);
+    int64_t          *to;
+
+    for (int i = 1; i < 3; i++) {
+        out[i].values = est_tensor_ref(in[i].values);
+        out[i].splits = est_tensor_ref(in[i].splits);
+    }
+    if (r->job->model.n_classes == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
+    EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
+    to = est_tensor_data(out[0].values);
+    for (int64_t i = 0; i < n; i++) {
+        float label = from[i] == -1 && r->job->model.n_classes == 2 ? 0 : from[i];
+
+        if (!(label >= 0 && label < (float)r->job->model.n_classes) || label != floorf(label)) {
+            return est_fail(EST_INVALID_ARGUMENT, "the label %g is none of %lld classes", (double)from[i],
+                            (long long)r->job->model.n_classes);
+        }
+        to[i] = (int64_t)label;
+    }
+    return EST_OK;
+}
+
+static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_parse_options *parse)
+{
+    const est_component components[] = {
+        { .name  = "label",
+          .dtype = r->job->model.n_classes == JOB_NO_INT ? EST_F32 : EST_I64,
+          .shape = EST_SHAPE(-1, 1) },
+        { .name = "index", .dtype = EST_I64, .shape = EST_SHAPE(-1), .ragged = true },
+        { .name = "value", .dtype = EST_F32, .shape = EST_SHAPE(-1), .ragged = true },
+    };
+
+    lines = est_dataset_decode_libsvm(lines, r->job->data.batch, parse);
+    return est_dataset_map(lines, label_classes, EST_MAP(.user = r, .components = components, .n_components = 3));
+}
+
+/* --- the whole chain -------------------------------------------------------------------------------------------------- */
+
+est_status job_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    job_runner       *r     = user;
+    const job_data   *data  = &r->job->data;
+    est_parse_options parse = { .struct_size = sizeof parse, .workers = EST_AUTO, .bad_rows_max = data->bad_rows };
+    est_dataset      *d     = open_rows(r, context->mode == EST_TRAIN ? data->train : data->eval);
+
+    if (context->n_pipelines > 1) d = est_dataset_shard(d, context->n_pipelines, context->pipeline);
+    if (context->mode == EST_TRAIN) {
+        if (data->shuffle > 1) d = est_dataset_shuffle(d, data->shuffle, context->seed);
+        d = est_dataset_repeat(d, data->epochs);
+    }
+    switch (data->format) {
+    case JOB_FORMAT_TFRECORD: d = parse_examples(r, d, &parse); break;
+    case JOB_FORMAT_LIBSVM: d = decode_libsvm(r, d, &parse); break;
+    default: d = decode_csv(r, d, &parse); break;
+    }
+    return est_dataset_finish(est_dataset_prefetch(d, 2), out);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job as an estimator: feature columns from its features, options from its model, a run from its run. Only what the model
+ * refers to is made. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "format/number.h"
+#include "job.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+}
+
+/* 0, the library's default, for what was not given. */
+static double number_or_zero(double value)
+{
+    return isnan(value) ? 0 : value;
+}
+
+/* The same where 0 is a value of its own. */
+static double number_or_off(double value)
+{
+    return isnan(value) ? 0 : value == 0 ? EST_OFF : value;
+}
+
+static int64_t int_or_zero(int64_t value)
+{
+    return value != JOB_NO_INT ? value : 0;
+}
+
+/* --- columns ---------------------------------------------------------------------------------------------------------- */
+
+static est_status make_feature(job_runner *r, const job_feature *f);
+
+/* The columns of a feature, ending in NULL, made when they are first asked for. */
+static est_status columns_of(job_runner *r, const char *name, const est_column ***out)
+{
+    const job_feature *f = job_find_feature(r->job, name);
+    ptrdiff_t          i = f - r->job->features.data;
+
+    if (r->made[i] == NULL) EST_TRY(make_feature(r, f));
+    *out = r->made[i];
+    return EST_OK;
+}
+
+static est_status column_of(job_runner *r, const char *name, const est_column **out)
+{
+    const est_column **columns;
+
+    EST_TRY(columns_of(r, name, &columns));
+    *out = columns[0];
+    return EST_OK;
+}
+
+/* A scaled number. The feature outlives the column. */
+static est_node normalize(est_node values, const void *user)
+{
+    const job_feature *f = user;
+
+    if (f->mean != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, f->mean));
+    if (f->stddev != 1) values = est_div(values, est_scalar(values.graph, EST_F32, f->stddev));
+    return values;
+}
+
+static est_status to_floats(job_runner *r, job_numbers numbers, float **out)
+{
+    *out = est_arena_alloc(r->arena, (size_t)(numbers.n + 1) * sizeof **out);
+    if (*out == NULL) return no_memory();
+    for (int i = 0; i < numbers.n; i++) (*out)[i] = (float)numbers.data[i];
+    return EST_OK;
+}
+
+static est_status make_numeric(job_runner *r, const job_feature *f, const est_column **out)
+{
+    bool                scaled  = f->mean != 0 || f->stddev != 1;
+    float              *numbers = NULL;
+    est_numeric_options options = { .struct_size = sizeof options,
+                                    .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
+                                    .shape       = { .rank = f->shape.n },
+                                    .n_default   = f->default_number.n,
+                                    .normalizer  = scaled ? normalize : NULL,
+                                    .user        = f };
+
+    for (int i = 0; i < f->shape.n; i++) options.shape.dim[i] = f->shape.data[i];
+    EST_TRY(to_floats(r, f->default_number, &numbers));
+    options.default_value = f->default_number.n > 0 ? numbers : NULL;
+    *out                  = est_numeric_column(r->columns, f->key, &options);
+    return EST_OK;
+}
+
+static est_status make_bucketized(job_runner *r, const job_feature *f, const est_column **out)
+{
+    const est_column *source;
+    float            *boundaries;
+
+    EST_TRY(column_of(r, f->source, &source));
+    EST_TRY(to_floats(r, f->boundaries, &boundaries));
+    *out = est_bucketized_column(source, (est_f32s){ boundaries, f->boundaries.n });
+    return EST_OK;
+}
+
+static est_status make_integer_list(job_runner *r, const job_feature *f, const est_categorical_options *options,
+                                    const est_column **out)
+{
+    est_tensor *values;
+    int64_t    *data;
+
+    EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
+    data = est_tensor_data(values);
+    for (int i = 0; i < f->values.n; i++) {
+        (void)est_number_i64(f->values.data[i], strlen(f->values.data[i]), &data[i]); /* job_check has seen to it */
+    }
+    *out = est_vocabulary_list_column(r->columns, f->key, values, options);
+    est_tensor_free(values);
+    return EST_OK;
+}
+
+static est_status make_categorical(job_runner *r, const job_feature *f, const est_column **out)
+{
+    est_categorical_options options = { .struct_size     = sizeof options,
+                                        .dtype           = f->dtype == 1 ? EST_I64 : 0,
+                                        .has_default     = f->default_id != JOB_NO_INT,
+                                        .default_value   = int_or_zero(f->default_id),
+                                        .num_oov_buckets = int_or_zero(f->oov_buckets),
+                                        .vocabulary_size = int_or_zero(f->size) };
+
+    if (f->type == JOB_IDENTITY) {
+        *out = est_identity_column(r->columns, f->key, f->buckets, &options);
+    } else if (f->type == JOB_HASH) {
+        *out = est_hash_bucket_column(r->columns, f->key, f->buckets, &options);
+    } else if (f->file != NULL) {
+        *out = est_vocabulary_file_column(r->columns, f->key, f->file, &options);
+    } else if (f->dtype == 1) {
+        return make_integer_list(r, f, &options, out);
+    } else {
+        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &options);
+    }
+    return EST_OK;
+}
+
+/* A name that is no feature is a field of the data; so is what is hashed, for it is hashed by the cross. */
+static est_status cross_source(job_runner *r, const char *name, const est_column **out)
+{
+    const job_feature *f = job_find_feature(r->job, name);
+
+    if (f != NULL && f->type != JOB_HASH) return column_of(r, name, out);
+    *out = est_key_column(r->columns, f != NULL ? f->key : name);
+    return EST_OK;
+}
+
+static est_status make_cross(job_runner *r, const job_feature *f, const est_column **out)
+{
+    const est_column **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
+
+    if (sources == NULL) return no_memory();
+    for (int i = 0; i < f->sources.n; i++) EST_TRY(cross_source(r, f->sources.data[i], &sources[i]));
+    *out = est_crossed_column((est_column_list){ sources, f->sources.n }, f->buckets, (uint64_t)f->hash_key);
+    return EST_OK;
+}
+
+static const est_combiner combiners[] = { EST_COMBINE_MEAN, EST_COMBINE_SUM, EST_COMBINE_SQRTN };
+
+static est_embedding_column_options table_options(const job_feature *f)
+{
+    return (est_embedding_column_options){ .struct_size = sizeof(est_embedding_column_options),
+                                           .combiner    = combiners[f->combiner],
+                                           .max_norm    = number_or_zero(f->max_norm),
+                                           .frozen      = f->frozen };
+}
+
+static est_status make_shared(job_runner *r, const job_feature *f, const est_column **out)
+{
+    const est_column           **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
+    est_embedding_column_options options = table_options(f);
+
+    if (sources == NULL) return no_memory();
+    for (int i = 0; i < f->sources.n; i++) EST_TRY(column_of(r, f->sources.data[i], &sources[i]));
+    EST_TRY(est_columns_status(r->columns));
+    est_shared_embedding_columns((est_column_list){ sources, f->sources.n }, f->dimension, &options, out);
+    return EST_OK;
+}
+
+/* Those that are made of one other feature. */
+static est_status make_derived(job_runner *r, const job_feature *f, const est_column **out)
+{
+    est_embedding_column_options options = f->type == JOB_EMBEDDING ? table_options(f)
+                                                                    : (est_embedding_column_options){ 0 };
+    const est_column            *source;
+
+    EST_TRY(column_of(r, f->source, &source));
+    if (f->type == JOB_WEIGHTED) *out = est_weighted_column(source, f->weight);
+    if (f->type == JOB_INDICATOR) *out = est_indicator_column(source);
+    if (f->type == JOB_EMBEDDING) *out = est_embedding_column(source, f->dimension, &options);
+    return EST_OK;
+}
+
+static est_status make_columns(job_runner *r, const job_feature *f, const est_column **out)
+{
+    switch (f->type) {
+    case JOB_NUMERIC: return make_numeric(r, f, out);
+    case JOB_BUCKETIZED: return make_bucketized(r, f, out);
+    case JOB_CROSS: return make_cross(r, f, out);
+    case JOB_SHARED: return make_shared(r, f, out);
+    case JOB_WEIGHTED:
+    case JOB_INDICATOR:
+    case JOB_EMBEDDING: return make_derived(r, f, out);
+    default: return make_categorical(r, f, out);
+    }
+}
+
+/* A failure of a column says for which feature of the file. */
+static est_status make_feature(job_runner *r, const job_feature *f)
+{
+    int                n    = f->type == JOB_SHARED ? f->sources.n : 1;
+    const est_column **made = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *made);
+    est_status         status;
+
+    if (made == NULL) return no_memory();
+    status = make_columns(r, f, made);
+    if (status == EST_OK) status = est_columns_status(r->columns);
+    if (status != EST_OK) {
+        return est_fail_context(status, "%s:%d:%d: the feature \"%s\"", f->node->source, f->node->line, f->node->column,
+                                f->name);
+    }
+    r->made[f - r->job->features.data] = made;
+    return EST_OK;
+}
+
+/* All columns of a list of features. */
+static est_status make_list(job_runner *r, job_texts names, est_column_list *out)
+{
+    const est_column **list, **columns;
+    int                n = 0;
+
+    for (int i = 0; i < names.n; i++) {
+        EST_TRY(columns_of(r, names.data[i], &columns));
+        while (*columns++ != NULL) n++;
+    }
+    list = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
+    if (list == NULL) return no_memory();
+    *out = (est_column_list){ list, n };
+    for (int i = 0; i < names.n; i++) {
+        EST_TRY(columns_of(r, names.data[i], &columns));
+        while (*columns != NULL) *list++ = *columns++;
+    }
+    return EST_OK;
+}
+
+/* --- model ------------------------------------------------------------------------------------------------------------ */
+
+static est_optimizer optimizer_value(const job_optimizer *o, bool keras)
+{
+    double rate = o->learning_rate;
+
+    switch (o->name) {
+    case JOB_ADAGRAD:
+        return est_adagrad(rate, EST_ADAGRAD(.initial_accumulator = number_or_zero(o->initial_accumulator),
+                                             .epsilon = keras ? number_or_zero(o->epsilon) : 0, .keras = keras));
+    case JOB_ADAM:
+        return est_adam(rate, EST_ADAM(.beta1 = number_or_off(o->beta1), .beta2 = number_or_off(o->beta2),
+                                       .epsilon = number_or_zero(o->epsilon), .keras = keras));
+    case JOB_FTRL:
+        return est_ftrl(rate, EST_FTRL(.initial_accumulator = number_or_zero(o->initial_accumulator),
+                                       .l1 = number_or_zero(o->l1), .l2 = number_or_zero(o->l2),
+                                       .l2_shrinkage = number_or_zero(o->l2_shrinkage), .keras = keras));
+    case JOB_RMS_PROP:
+        return est_rms_prop(
+            rate, EST_RMS_PROP(.decay = number_or_off(o->decay), .momentum = number_or_zero(o->momentum),
+                               .epsilon = number_or_zero(o->epsilon), .centered = o->centered, .keras = keras));
+    case JOB_SGD: return est_sgd(rate);
+    case JOB_MOMENTUM:
+        return est_momentum(
+            rate, EST_MOMENTUM(.momentum = number_or_off(o->momentum), .nesterov = o->nesterov, .keras = keras));
+    default:
+        return est_adadelta(
+            rate, EST_ADADELTA(.rho = number_or_off(o->decay), .epsilon = number_or_zero(o->epsilon), .keras = keras));
+    }
+}
+
+/* A name alone leaves the learning rate to the model. */
+static est_canned_optimizer make_optimizer(const job_optimizer *o, bool keras)
+{
+    static const char *const names[] = { "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD" };
+
+    if (o->node == NULL) return (est_canned_optimizer){ 0 };
+    if (isnan(o->learning_rate)) return (est_canned_optimizer){ .name = names[o->name] };
+    return (est_canned_optimizer){ .value = optimizer_value(o, keras) };
+}
+
+static est_status make_options(job_runner *r)
+{
+    static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
+                                                  est_tanh, est_sigmoid, est_softplus, est_softsign };
+    static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
+    const job_model            *m             = &r->job->model;
+    const job_label            *label         = &r->job->data.label;
+    est_canned_options         *o             = &r->options;
+
+    *o = (est_canned_options){ .struct_size        = sizeof *o,
+                               .hidden_units       = { m->hidden_units.data, m->hidden_units.n },
+                               .activation         = m->activation > 0 ? activations[m->activation] : NULL,
+                               .dropout            = number_or_zero(m->dropout),
+                               .batch_norm         = m->batch_norm,
+                               .sparse_combiner    = m->sparse_combiner >= 0 ? combiners[m->sparse_combiner] : 0,
+                               .optimizer          = make_optimizer(&m->optimizer, !m->v1),
+                               .dnn_optimizer      = make_optimizer(&m->dnn_optimizer, !m->v1),
+                               .linear_optimizer   = make_optimizer(&m->linear_optimizer, !m->v1),
+                               .n_classes          = int_or_zero(m->n_classes),
+                               .label_dimension    = int_or_zero(m->label_dimension),
+                               .label              = label->name,
+                               .weight_column      = r->job->data.weight,
+                               .label_vocabulary   = label->vocabulary.data,
+                               .n_label_vocabulary = label->vocabulary.n,
+                               .loss_reduction     = m->loss_reduction >= 0 ? reductions[m->loss_reduction] : 0,
+                               .v1                 = m->v1 };
+    EST_TRY(make_list(r, m->columns, &o->columns));
+    EST_TRY(make_list(r, m->dnn_columns, &o->dnn_columns));
+    EST_TRY(make_list(r, m->linear_columns, &o->linear_columns));
+    return EST_OK;
+}
+
+/* --- run -------------------------------------------------------------------------------------------------------------- */
+
+static void make_config(job_runner *r, bool quiet, bool no_signals)
+{
+    const job_run *run = &r->job->run;
+
+    r->config = (est_run_config){ .struct_size                   = sizeof r->config,
+                                  .model_dir                     = run->model_dir,
+                                  .seed                          = (uint64_t)int_or_zero(run->seed),
+                                  .save_summary_steps            = run->save_summary_steps,
+                                  .save_checkpoints_steps        = int_or_zero(run->save_checkpoints_steps),
+                                  .save_checkpoints_secs         = number_or_zero(run->save_checkpoints_secs),
+                                  .keep_checkpoint_max           = (int32_t)run->keep_checkpoint_max,
+                                  .keep_checkpoint_every_n_hours = run->keep_checkpoint_every_n_hours,
+                                  .log_step_count_steps          = run->log_step_count_steps,
+                                  .session_creation_timeout_secs = run->session_creation_timeout_secs,
+                                  .max_worker_delay_secs         = run->max_worker_delay_secs != 0
+                                                                       ? (int32_t)run->max_worker_delay_secs
+                                                                       : EST_OFF,
+                                  .no_graph_def                  = !run->graph_def,
+                                  .no_input_position             = !run->input_position,
+                                  .check_numerics                = run->check_numerics,
+                                  .threads                       = (int)int_or_zero(run->threads),
+                                  .quiet                         = quiet,
+                                  .no_signals                    = no_signals };
+}
+
+static est_status make_estimator(job_runner *r)
+{
+    typedef est_status (*make_fn)(const est_canned_options *, est_estimator **);
+    static const make_fn makers[] = { est_dnn_classifier,
+                                      est_dnn_regressor,
+                                      est_linear_classifier,
+                                      est_linear_regressor,
+                                      est_dnn_linear_combined_classifier,
+                                      est_dnn_linear_combined_regressor,
+                                      est_baseline_classifier,
+                                      est_baseline_regressor };
+
+    r->options.config = &r->config;
+    if (r->job->warm_start.node != NULL) {
+        r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
+                                                  .path        = r->job->warm_start.path,
+                                                  .variables   = r->job->warm_start.variables,
+                                                  .all         = r->job->warm_start.all };
+        r->options.warm_start = &r->warm_start;
+    }
+    return makers[r->job->model.type](&r->options, &r->estimator);
+}
+
+/* --- what rows must be read for --------------------------------------------------------------------------------------- */
+
+/* The columns of all parts of the model, each once. */
+static est_status all_columns(job_runner *r, est_column_list *out)
+{
+    const est_column_list parts[] = { r->options.columns, r->options.dnn_columns, r->options.linear_columns };
+    int                   n       = parts[0].n + parts[1].n + parts[2].n;
+    const est_column    **list    = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
+
+    if (list == NULL) return no_memory();
+    *out = (est_column_list){ list, 0 };
+    for (int p = 0; p < 3; p++) {
+        for (int i = 0; i < parts[p].n; i++) {
+            bool there = false;
+
+            for (int k = 0; k < out->n; k++) there = there || list[k] == parts[p].data[i];
+            if (!there) list[out->n++] = parts[p].data[i];
+        }
+    }
+    return EST_OK;
+}
+
+/* A baseline looks at no feature, but asks how many rows there are: one that nobody gives tells it. */
+static est_status make_baseline_specs(job_runner *r)
+{
+    const job_data   *d       = &r->job->data;
+    est_feature_spec *specs   = est_arena_alloc(r->arena, 2 * sizeof *specs);
+    est_csv_column   *columns = est_arena_alloc(r->arena, 2 * sizeof *columns);
+    const float       zero    = 0;
+    const est_column *nothing = est_numeric_column(r->columns, "row",
+                                                   EST_NUMERIC(.default_value = &zero, .n_default = 1));
+    est_dtype         dtype   = r->job->model.n_classes == JOB_NO_INT ? EST_F32
+                                : d->label.vocabulary.data != NULL    ? EST_STRING
+                                                                      : EST_I64;
+
+    if (specs == NULL || columns == NULL) return no_memory();
+    specs[0] = (est_feature_spec){ .name = d->label.name, .dtype = dtype, .shape = EST_SHAPE(1) };
+    if (dtype == EST_F32) specs[0].shape = EST_SHAPE(r->job->model.label_dimension);
+    specs[1]   = (est_feature_spec){ .name = d->weight, .dtype = EST_F32, .shape = EST_SHAPE(1) };
+    r->specs   = specs;
+    r->n_specs = d->weight != NULL ? 2 : 1;
+    for (int i = 0; i < r->n_specs; i++) {
+        columns[i] = (est_csv_column){ .name = specs[i].name, .dtype = specs[i].dtype, .required = true };
+    }
+    r->csv = (est_csv_columns){ columns, r->n_specs };
+    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+}
+
+/* Everything is read as Examples would give it, whatever the format: rows of a fixed number of values as [batch, n], and
+ * all others ragged. */
+static est_status make_components(job_runner *r)
+{
+    r->components = est_arena_alloc(r->arena, (size_t)(r->n_specs + 1) * sizeof *r->components);
+    if (r->components == NULL) return no_memory();
+    for (int i = 0; i < r->n_specs; i++) {
+        const est_feature_spec *spec = &r->specs[i];
+        est_component          *c    = &r->components[i];
+
+        *c = (est_component){ .name = spec->name, .dtype = spec->dtype, .shape = EST_SHAPE(-1) };
+        if (spec->rows == EST_ROWS_FIXED) {
+            c->shape = EST_SHAPE(-1, 1);
+        } else {
+            c->ragged = true;
+        }
+    }
+    return EST_OK;
+}
+
+static est_status make_specs(job_runner *r)
+{
+    bool classifier = r->job->model.n_classes != JOB_NO_INT;
+    bool baseline   = r->job->model.type == JOB_BASELINE_CLASSIFIER || r->job->model.type == JOB_BASELINE_REGRESSOR;
+    est_column_list columns;
+
+    if (baseline) {
+        EST_TRY(make_baseline_specs(r));
+        return make_components(r);
+    }
+    EST_TRY(all_columns(r, &columns));
+    EST_TRY(est_parse_spec_create(columns, &r->features));
+    if (r->job->data.format == JOB_FORMAT_LIBSVM) return EST_OK;
+    EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
+                       : est_regressor_parse_spec(&r->options, &r->rows));
+    r->specs = est_parse_spec_features(r->rows, &r->n_specs);
+    r->csv   = est_parse_spec_csv(r->rows);
+    return make_components(r);
+}
+
+est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals)
+{
+    est_status status;
+
+    *runner         = (job_runner){ .job = job };
+    runner->arena   = est_arena_create();
+    runner->columns = est_columns_create();
+    if (runner->arena != NULL) {
+        runner->made = est_arena_alloc(runner->arena, (size_t)(job->features.n + 1) * sizeof *runner->made);
+    }
+    status = runner->made != NULL && runner->columns != NULL ? EST_OK : no_memory();
+    if (status == EST_OK) status = make_options(runner);
+    if (status == EST_OK) {
+        make_config(runner, quiet, no_signals);
+        status = make_estimator(runner);
+    }
+    if (status == EST_OK) status = make_specs(runner);
+    if (status != EST_OK) job_runner_clear(runner);
+    return status;
+}
+
+void job_runner_clear(job_runner *runner)
+{
+    est_parse_spec_free(runner->rows);
+    est_parse_spec_free(runner->features);
+    est_estimator_free(runner->estimator);
+    est_columns_free(runner->columns);
+    if (runner->arena != NULL) est_arena_free(runner->arena);
+    *runner = (job_runner){ 0 };
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of text as Examples. They are parsed by the same specs as files of Examples, so defaults and missing values mean the
+ * same; only that a row is whole is checked here, where its line is known. */
+#include "job_rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "format/csv.h"
+#include "format/number.h"
+
+#define INPUT     "/dev/stdin"
+#define SHOWN_MAX 40 /* characters of a bad value in a message */
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for rows");
+}
+
+static int64_t count_of(const est_feature_spec *spec)
+{
+    int64_t n = 1;
+
+    for (int i = 0; i < spec->shape.rank; i++) n *= spec->shape.dim[i];
+    return n;
+}
+
+/* A row without the feature, or with no value of it. */
+static est_status miss(const est_feature_spec *spec)
+{
+    if (spec->rows != EST_ROWS_FIXED || spec->default_value != NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "there is no \"%s\", which has no default", spec->name);
+}
+
+static est_status refuse(const est_feature_spec *spec, const char *text, size_t size)
+{
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is \"%.*s%s\", which is no %s", spec->name,
+                    (int)(size < SHOWN_MAX ? size : SHOWN_MAX), text, size > SHOWN_MAX ? "..." : "",
+                    spec->dtype == EST_I64 ? "whole number" : "number");
+}
+
+/* --- CSV -------------------------------------------------------------------------------------------------------------- */
+
+static est_status split(job_rows *r, est_str line, size_t *n)
+{
+    const job_csv *csv = &r->job->data.csv;
+
+    if (r->scratch != NULL) est_arena_free(r->scratch);
+    r->scratch = NULL;
+    for (;;) {
+        est_str *more;
+
+        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->trim, &r->scratch, r->fields, r->n_fields, n));
+        if (*n <= r->n_fields) return EST_OK;
+        more = est_realloc(r->fields, *n * sizeof *more);
+        if (more == NULL) return no_memory();
+        r->fields   = more;
+        r->n_fields = *n;
+    }
+}
+
+static bool is_text(est_str a, const char *b)
+{
+    return b != NULL && a.size == strlen(b) && memcmp(a.data, b, a.size) == 0;
+}
+
+static est_status read_header(job_rows *r)
+{
+    est_str    line;
+    size_t     n;
+    est_status status = est_lines_next(r->lines, &line);
+
+    if (status == EST_OUT_OF_RANGE)
+        return est_fail(EST_INVALID_ARGUMENT, "there is no header with the names of the fields");
+    EST_TRY(status);
+    EST_TRY(split(r, line, &n));
+    r->n_fields = n; /* rows must have as many */
+    for (int i = 0; i < r->n; i++) {
+        r->field_of[i] = -1;
+        for (size_t k = 0; k < n; k++) {
+            if (!is_text(r->fields[k], r->specs[i].name)) continue;
+            if (r->field_of[i] >= 0)
+                return est_fail(EST_INVALID_ARGUMENT, "two fields are called \"%s\"", r->specs[i].name);
+            r->field_of[i] = (int)k;
+        }
+        if (r->field_of[i] >= 0 && r->specs[i].rows == EST_ROWS_FIXED && count_of(&r->specs[i]) != 1) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "\"%s\" has %" PRId64 " values a row, which CSV cannot hold; use --format jsonl",
+                            r->specs[i].name, count_of(&r->specs[i]));
+        }
+    }
+    return EST_OK;
+}
+
+static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str field)
+{
+    float   number;
+    int64_t whole;
+
+    if (field.size == 0 || is_text(field, r->job->data.csv.na)) return miss(spec);
+    switch (spec->dtype) {
+    case EST_F32:
+        if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK)
+            return refuse(spec, field.data, field.size);
+        est_example_set_f32s(r->example, spec->name, &number, 1);
+        return EST_OK;
+    case EST_I64:
+        if (est_number_i64(field.data, field.size, &whole) != EST_NUMBER_OK)
+            return refuse(spec, field.data, field.size);
+        if (whole == -1 && spec->rows != EST_ROWS_FIXED) return EST_OK;
+        est_example_set_i64s(r->example, spec->name, &whole, 1);
+        return EST_OK;
+    default: est_example_set_bytes(r->example, spec->name, &field, 1); return EST_OK;
+    }
+}
+
+static est_status read_csv(job_rows *r, est_str line)
+{
+    size_t n, want = r->n_fields;
+
+    EST_TRY(split(r, line, &n));
+    if (n != want) return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and the header has %zu", n, want);
+    for (int i = 0; i < r->n; i++) {
+        EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));
+    }
+    return EST_OK;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------------------------------- */
+
+/* Appends a value as one of the feature's type; "" and -1 of any number of values stand for none. */
+static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
+{
+    bool missing_ok = spec->rows != EST_ROWS_FIXED;
+
+    if (spec->dtype == EST_STRING && json_is_string(value)) {
+        est_str text = { json_string_value(value), json_string_length(value) };
+
+        if (text.size > 0 || !missing_ok) est_strbuf_append_bytes(&r->values, &text, sizeof text);
+    } else if (spec->dtype == EST_I64 && json_is_integer(value)) {
+        int64_t whole = json_integer_value(value);
+
+        if (whole != -1 || !missing_ok) est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
+    } else if (spec->dtype == EST_F32 && json_is_number(value)) {
+        float number = (float)json_number_value(value);
+
+        est_strbuf_append_bytes(&r->values, &number, sizeof number);
+    } else {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" takes %s", spec->name,
+                        spec->dtype == EST_STRING ? "a string, or a list of strings"
+                        : spec->dtype == EST_I64  ? "a whole number, or a list of them"
+                                                  : "a number, or a list of numbers");
+    }
+    return EST_OK;
+}
+
+static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *value)
+{
+    size_t size = spec->dtype == EST_STRING ? sizeof(est_str)
+                  : spec->dtype == EST_I64  ? sizeof(int64_t)
+                                            : sizeof(float);
+    size_t n;
+
+    if (value == NULL || json_is_null(value)) return miss(spec);
+    est_strbuf_reset(&r->values);
+    if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++) EST_TRY(add_value(r, spec, json_array_get(value, i)));
+    } else {
+        EST_TRY(add_value(r, spec, value));
+    }
+    EST_TRY(est_strbuf_status(&r->values));
+    n = r->values.size / size;
+    if (spec->rows == EST_ROWS_FIXED && n != (size_t)count_of(spec)) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %zu values, and %" PRId64 " are needed", spec->name, n,
+                        count_of(spec));
+    }
+    if (n == 0) return EST_OK;
+    switch (spec->dtype) {
+    case EST_F32: est_example_set_f32s(r->example, spec->name, (const float *)(void *)r->values.data, n); break;
+    case EST_I64: est_example_set_i64s(r->example, spec->name, (const int64_t *)(void *)r->values.data, n); break;
+    default: est_example_set_bytes(r->example, spec->name, (const est_str *)(void *)r->values.data, n); break;
+    }
+    return EST_OK;
+}
+
+static est_status read_json(job_rows *r, est_str line)
+{
+    est_json  *object;
+    est_status status = EST_OK;
+
+    EST_TRY(est_json_parse(line.data, line.size, "the row", &object));
+    if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
+    for (int i = 0; i < r->n && status == EST_OK; i++) {
+        status = set_values(r, &r->specs[i], json_object_get(object, r->specs[i].name));
+    }
+    est_json_free(object);
+    return status;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------------- */
+
+static est_status read_row(job_rows *r, est_str line, est_tensor **out)
+{
+    est_str bytes;
+
+    est_example_reset(r->example);
+    EST_TRY(r->json ? read_json(r, line) : read_csv(r, line));
+    EST_TRY(est_example_serialize(r->example, &bytes));
+    return est_tensor_string(bytes.data, bytes.size, out);
+}
+
+static bool is_blank(est_str line)
+{
+    for (size_t i = 0; i < line.size; i++) {
+        if (line.data[i] != ' ' && line.data[i] != '\t') return false;
+    }
+    return true;
+}
+
+/* A failure is kept, and ends the rows: those before it are answered first. */
+static est_status next_row(void *state, est_field *element)
+{
+    job_rows  *r = state;
+    est_str    line;
+    est_status status;
+
+    if (r->failed.status != EST_OK) return EST_OUT_OF_RANGE;
+    do {
+        status = est_lines_next(r->lines, &line);
+        if (status == EST_OUT_OF_RANGE) return status;
+        if (status == EST_OK) r->line = est_lines_number(r->lines, line);
+    } while (status == EST_OK && is_blank(line));
+    if (status == EST_OK) {
+        status = read_row(r, line, &element[0].values);
+        if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, r->line);
+    }
+    if (status == EST_OK) return EST_OK;
+    est_error_take(status, &r->failed);
+    return EST_OUT_OF_RANGE;
+}
+
+est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch)
+{
+    const job_csv         *csv     = &runner->job->data.csv;
+    est_lines_read_options options = { .quoted    = !json && csv->quotes,
+                                       .delimiter = csv->delimiter[0],
+                                       .trim      = csv->trim };
+    est_status             status;
+
+    *rows          = (job_rows){ .job = runner->job, .json = json, .batch = batch };
+    rows->specs    = est_parse_spec_features(runner->features, &rows->n);
+    rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
+    status         = rows->field_of != NULL ? est_example_create(&rows->example) : no_memory();
+    if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
+    if (status == EST_OK && !json) {
+        status = read_header(rows);
+        if (status != EST_OK) status = est_fail_context(status, "standard input, line 1");
+    }
+    if (status != EST_OK) job_rows_close(rows);
+    return status;
+}
+
+void job_rows_close(job_rows *rows)
+{
+    est_lines_close(rows->lines);
+    est_example_free(rows->example);
+    est_free(rows->fields);
+    est_free(rows->field_of);
+    if (rows->scratch != NULL) est_arena_free(rows->scratch);
+    est_strbuf_clear(&rows->values);
+    *rows = (job_rows){ 0 };
+}
+
+est_status job_rows_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    job_rows           *r      = user;
+    const est_component record = { .name = "record", .dtype = EST_STRING, .shape = EST_SHAPE_SCALAR };
+    est_dataset        *d      = est_dataset_generator(&record, 1, &(est_generator){ .next = next_row, .user = r });
+
+    (void)context;
+    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->batch, NULL), out);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The schema of job files: every key, what it takes, where it goes, what it means. Reading, printing and help follow from
+ * these tables; a new key is a member in job.h, a line here, and whoever uses it. */
+#include <stddef.h>
+
+#include "job.h"
+
+/* clang-format off */
+
+/* --- optimizers ----------------------------------------------------------------------------------------------------- */
+
+static const job_word optimizer_names[] = {
+    { "Adagrad" }, { "Adam" }, { "Ftrl" }, { "RMSProp" }, { "SGD" }, { "Momentum" }, { "Adadelta" }, { NULL }
+};
+
+#define BIT(i)    (1u << (i))
+#define AT(member) offsetof(job_optimizer, member)
+
+static const job_field optimizer_fields[] = {
+    { "name", JOB_CHOICE, AT(name), "the optimizer", .required = JOB_ALL, .words = optimizer_names },
+    { "learning_rate", JOB_NUMBER, AT(learning_rate), "absent: the model's own, for the first five; given whenever another key is",
+      .above = true },
+    { "initial_accumulator", JOB_NUMBER, AT(initial_accumulator), "first value of the sums of squares; absent: 0.1",
+      .only = BIT(JOB_ADAGRAD) | BIT(JOB_FTRL), .above = true },
+    { "l1", JOB_NUMBER, AT(l1), "strength of L1 regularization; absent: 0", .only = BIT(JOB_FTRL), .max = 1e9 },
+    { "l2", JOB_NUMBER, AT(l2), "strength of L2 regularization; absent: 0", .only = BIT(JOB_FTRL), .max = 1e9 },
+    { "l2_shrinkage", JOB_NUMBER, AT(l2_shrinkage), "L2 as a penalty on the size of the weights; absent: 0",
+      .only = BIT(JOB_FTRL), .max = 1e9 },
+    { "beta1", JOB_NUMBER, AT(beta1), "absent: 0.9", .only = BIT(JOB_ADAM), .max = 1 },
+    { "beta2", JOB_NUMBER, AT(beta2), "absent: 0.999", .only = BIT(JOB_ADAM), .max = 1 },
+    { "epsilon", JOB_NUMBER, AT(epsilon), "absent: 1e-7; with v1 1e-8, RMSProp 1e-10",
+      .only = BIT(JOB_ADAGRAD) | BIT(JOB_ADAM) | BIT(JOB_RMS_PROP) | BIT(JOB_ADADELTA), .above = true },
+    { "decay", JOB_NUMBER, AT(decay), "RMSProp absent: 0.9; Adadelta (rho) absent: 0.95",
+      .only = BIT(JOB_RMS_PROP) | BIT(JOB_ADADELTA), .max = 1 },
+    { "momentum", JOB_NUMBER, AT(momentum), "Momentum absent: 0.9; RMSProp absent: 0",
+      .only = BIT(JOB_RMS_PROP) | BIT(JOB_MOMENTUM), .max = 1 },
+    { "nesterov", JOB_BOOL, AT(nesterov), "looks ahead", "false", .only = BIT(JOB_MOMENTUM) },
+    { "centered", JOB_BOOL, AT(centered), "divides by the variance instead of the mean square", "false",
+      .only = BIT(JOB_RMS_PROP) },
+    { NULL }
+};
+
+static const job_record optimizer = { "an optimizer", sizeof(job_optimizer), optimizer_fields, "name" };
+
+#undef AT
+
+/* --- model ---------------------------------------------------------------------------------------------------------- */
+
+static const job_word model_types[] = {
+    { "dnn_classifier" }, { "dnn_regressor" }, { "linear_classifier" }, { "linear_regressor" },
+    { "dnn_linear_combined_classifier" }, { "dnn_linear_combined_regressor" }, { "baseline_classifier" },
+    { "baseline_regressor" }, { NULL }
+};
+
+static const job_word activations[] = {
+    { "relu" }, { "relu6" }, { "elu" }, { "selu" }, { "tanh" }, { "sigmoid" }, { "softplus" }, { "softsign" }, { NULL }
+};
+
+static const job_word combiners[] = { { "mean" }, { "sum" }, { "sqrtn" }, { NULL } };
+
+static const job_word reductions[] = { { "sum_over_batch_size" }, { "sum" }, { "mean" }, { NULL } };
+
+#define AT(member)  offsetof(job_model, member)
+#define DNN         (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_DNN_REGRESSOR))
+#define LINEAR      (BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_LINEAR_REGRESSOR))
+#define COMBINED    (BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_COMBINED_REGRESSOR))
+#define BASELINE    (BIT(JOB_BASELINE_CLASSIFIER) | BIT(JOB_BASELINE_REGRESSOR))
+#define CLASSIFIERS (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_BASELINE_CLASSIFIER))
+#define REGRESSORS  (BIT(JOB_DNN_REGRESSOR) | BIT(JOB_LINEAR_REGRESSOR) | BIT(JOB_COMBINED_REGRESSOR) | BIT(JOB_BASELINE_REGRESSOR))
+
+static const job_field model_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "the canned model", .required = JOB_ALL, .words = model_types },
+    { "columns", JOB_TEXTS, AT(columns), "names of features", .only = DNN | LINEAR, .required = DNN | LINEAR },
+    { "linear_columns", JOB_TEXTS, AT(linear_columns), "features of the wide part; this or dnn_columns is needed",
+      .only = COMBINED },
+    { "dnn_columns", JOB_TEXTS, AT(dnn_columns), "features of the deep part", .only = COMBINED },
+    { "hidden_units", JOB_INTS, AT(hidden_units), "sizes of the hidden layers", .only = DNN | COMBINED, .required = DNN, .min = 1,
+      .max = 1e6 },
+    { "activation", JOB_CHOICE, AT(activation), "of the hidden layers", "relu", .only = DNN | COMBINED, .words = activations },
+    { "dropout", JOB_NUMBER, AT(dropout), "fraction of hidden values that is dropped in training", "0", .only = DNN | COMBINED,
+      .max = 0.999 },
+    { "batch_norm", JOB_BOOL, AT(batch_norm), "batch normalization after every hidden layer", "false", .only = DNN | COMBINED },
+    { "sparse_combiner", JOB_CHOICE, AT(sparse_combiner), "how the wide part adds several values of a row", "sum",
+      .only = LINEAR | COMBINED, .words = combiners },
+    { "optimizer", JOB_RECORD, AT(optimizer), "absent: Adagrad for dnn, else Ftrl", .only = DNN | LINEAR | BASELINE,
+      .record = &optimizer },
+    { "dnn_optimizer", JOB_RECORD, AT(dnn_optimizer), "of the deep part; absent: Adagrad", .only = COMBINED, .record = &optimizer },
+    { "linear_optimizer", JOB_RECORD, AT(linear_optimizer), "of the wide part; absent: Ftrl", .only = COMBINED, .record = &optimizer },
+    { "n_classes", JOB_INT, AT(n_classes), "how many classes labels have", "2", .only = CLASSIFIERS, .min = 2, .max = 1e6 },
+    { "label_dimension", JOB_INT, AT(label_dimension), "how many numbers a label has", "1", .only = REGRESSORS, .min = 1, .max = 1e6 },
+    { "loss_reduction", JOB_CHOICE, AT(loss_reduction), "absent: sum_over_batch_size; with v1 sum", .words = reductions },
+    { "v1", JOB_BOOL, AT(v1), "the formulas and names of tf.compat.v1.estimator", "false" },
+    { NULL }
+};
+
+static const job_record model = { "a model", sizeof(job_model), model_fields };
+
+#undef AT
+
+/* --- features ------------------------------------------------------------------------------------------------------- */
+
+static const job_word feature_types[] = {
+    { "numeric" }, { "bucketized" }, { "identity" }, { "hash" }, { "vocabulary" }, { "cross" }, { "weighted" },
+    { "indicator" }, { "embedding" }, { "shared" }, { NULL }
+};
+
+static const job_word dtypes[] = { { "float32" }, { "int64" }, { "string" }, { NULL } };
+
+#define AT(member) offsetof(job_feature, member)
+#define KEYED      (BIT(JOB_NUMERIC) | BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY))
+#define TABLES     (BIT(JOB_EMBEDDING) | BIT(JOB_SHARED))
+#define OF_ONE     (BIT(JOB_BUCKETIZED) | BIT(JOB_WEIGHTED) | BIT(JOB_INDICATOR) | BIT(JOB_EMBEDDING))
+
+static const job_field feature_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "numeric: numbers as they are; bucketized: which range a number is in; identity: integers from 0; "
+      "hash, vocabulary: words; cross: combinations; weighted: words with weights; indicator: how often each id occurs; "
+      "embedding: a trained vector for each id; shared: embeddings of several features with one table",
+      .required = JOB_ALL, .words = feature_types },
+    { "key", JOB_TEXT, AT(key), "the field of the data; absent: the feature's name", .only = KEYED },
+    { "source", JOB_TEXT, AT(source), "the feature it is made of", .only = OF_ONE, .required = OF_ONE },
+    { "sources", JOB_TEXTS, AT(sources), "the features it is made of; for a cross, a name that is none is a field of the data",
+      .only = BIT(JOB_CROSS) | BIT(JOB_SHARED), .required = BIT(JOB_CROSS) | BIT(JOB_SHARED) },
+    { "dtype", JOB_CHOICE, AT(dtype), "float32, int64 or string; absent: float32 for numeric, string for words",
+      .only = BIT(JOB_NUMERIC) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY), .words = dtypes },
+    { "shape", JOB_INTS, AT(shape), "of the numbers of a row", "1", .only = BIT(JOB_NUMERIC), .min = 1, .max = 1e9 },
+    { "default", JOB_NUMBERS, AT(default_number), "numeric: what a row without the feature gets; absent: such a row is an error",
+      .only = BIT(JOB_NUMERIC) },
+    { "mean", JOB_NUMBER, AT(mean), "is subtracted", "0", .only = BIT(JOB_NUMERIC) },
+    { "stddev", JOB_NUMBER, AT(stddev), "is divided by", "1", .only = BIT(JOB_NUMERIC), .above = true },
+    { "boundaries", JOB_NUMBERS, AT(boundaries), "ascending, between the ranges", .only = BIT(JOB_BUCKETIZED),
+      .required = BIT(JOB_BUCKETIZED) },
+    { "buckets", JOB_INT, AT(buckets), "how many ids there are", .only = BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_CROSS),
+      .required = BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_CROSS), .min = 1, .max = 1e12 },
+    { "values", JOB_TEXTS, AT(values), "the words, in the order of their ids; this or file", .only = BIT(JOB_VOCABULARY) },
+    { "file", JOB_TEXT, AT(file), "a text file with a word a line", .only = BIT(JOB_VOCABULARY) },
+    { "size", JOB_INT, AT(size), "lines used of the file; absent: all", .only = BIT(JOB_VOCABULARY), .min = 1 },
+    { "oov_buckets", JOB_INT, AT(oov_buckets), "ids for words that are not known, by hash; 0: such a word counts as missing", "0",
+      .only = BIT(JOB_VOCABULARY) },
+    { "default_id", JOB_INT, AT(default_id), "the id of what is not known or out of range", .only = BIT(JOB_IDENTITY) | BIT(JOB_VOCABULARY) },
+    { "hash_key", JOB_INT, AT(hash_key), "of the hash; 0: the usual", "0", .only = BIT(JOB_CROSS) },
+    { "weight", JOB_TEXT, AT(weight), "the field with the weights", .only = BIT(JOB_WEIGHTED), .required = BIT(JOB_WEIGHTED) },
+    { "dimension", JOB_INT, AT(dimension), "length of the vectors", .only = TABLES, .required = TABLES, .min = 1, .max = 1e6 },
+    { "combiner", JOB_CHOICE, AT(combiner), "how several vectors of a row become one", "mean", .only = TABLES, .words = combiners },
+    { "max_norm", JOB_NUMBER, AT(max_norm), "vectors are cut to that length", .only = TABLES, .above = true },
+    { "frozen", JOB_BOOL, AT(frozen), "vectors are not trained", "false", .only = TABLES },
+    { NULL }
+};
+
+static const job_record feature = { "a feature", sizeof(job_feature), feature_fields };
+
+#undef AT
+
+/* --- data ----------------------------------------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(job_label, member)
+
+static const job_field label_fields[] = {
+    { "name", JOB_TEXT, AT(name), "the field with the label", .required = JOB_ALL },
+    { "vocabulary", JOB_TEXTS, AT(vocabulary), "labels are words: these, in the order of their classes; absent: numbers" },
+    { "strip", JOB_TEXT, AT(strip), "characters that are taken off the end of a label that is a word" },
+    { NULL }
+};
+
+static const job_record label = { "a label", sizeof(job_label), label_fields, "name" };
+
+#undef AT
+#define AT(member) offsetof(job_csv, member)
+
+static const job_field csv_fields[] = {
+    { "header", JOB_BOOL, AT(header), "the first line of every file has the names of its fields; with fields it is false", "true" },
+    { "delimiter", JOB_TEXT, AT(delimiter), "one character between fields", "," },
+    { "na", JOB_TEXT, AT(na), "a text that means the same as an empty field" },
+    { "trim", JOB_BOOL, AT(trim), "blanks around fields do not count", "false" },
+    { "quotes", JOB_BOOL, AT(quotes), "fields may stand in double quotes", "true" },
+    { "fields", JOB_TEXTS, AT(fields), "the names of all fields, for files without a header" },
+    { NULL }
+};
+
+static const job_record csv = { "csv", sizeof(job_csv), csv_fields };
+
+static const job_word formats[] = { { "csv" }, { "tfrecord" }, { "libsvm" }, { NULL } };
+static const job_word for_ever[] = { { "forever", EST_FOREVER }, { NULL } };
+static const job_word any[] = { { "any", EST_FOREVER }, { NULL } };
+
+#undef AT
+#define AT(member) offsetof(job_data, member)
+
+static const job_field data_fields[] = {
+    { "format", JOB_CHOICE, AT(format), "of the files; libsvm has the fields index, value and label", "csv", .words = formats },
+    { "train", JOB_TEXTS, AT(train), "files to train on: a pattern of the shell, or several" },
+    { "eval", JOB_TEXTS, AT(eval), "files to evaluate on; absent: training does not evaluate" },
+    { "label", JOB_RECORD, AT(label), "what is learnt; its name alone will do", .required = JOB_ALL, .record = &label },
+    { "weight", JOB_TEXT, AT(weight), "the field with the weight of a row; absent: all count the same" },
+    { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
+    { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
+    { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
+    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read are left out before that is an error", "0", .words = any },
+    { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
+    { NULL }
+};
+
+static const job_record data = { "data", sizeof(job_data), data_fields };
+
+#undef AT
+
+/* --- run, train, eval, export, warm_start ----------------------------------------------------------------------------- */
+
+static const job_word off[] = { { "off", EST_OFF }, { NULL } };
+static const job_word all_kept[] = { { "all", EST_OFF }, { NULL } };
+static const job_word all_rows[] = { { "all", EST_FOREVER }, { NULL } };
+
+#define AT(member) offsetof(job_run, member)
+
+static const job_field run_fields[] = {
+    { "model_dir", JOB_TEXT, AT(model_dir), "where everything is kept; absent: that of TF_CONFIG, else a temporary directory" },
+    { "seed", JOB_INT, AT(seed), "of all that is random; absent: drawn", .min = 1 },
+    { "save_summary_steps", JOB_INT, AT(save_summary_steps), "steps between summaries", "100", .min = 1, .words = off },
+    { "save_checkpoints_steps", JOB_INT, AT(save_checkpoints_steps), "steps between checkpoints; absent: by time", .min = 1,
+      .words = off },
+    { "save_checkpoints_secs", JOB_NUMBER, AT(save_checkpoints_secs), "seconds between checkpoints; absent: 600, unless by steps",
+      .above = true, .words = off },
+    { "keep_checkpoint_max", JOB_INT, AT(keep_checkpoint_max), "checkpoints that are kept", "5", .min = 1, .max = 1e9,
+      .words = all_kept },
+    { "keep_checkpoint_every_n_hours", JOB_NUMBER, AT(keep_checkpoint_every_n_hours), "one every so often is kept for good", "10000",
+      .above = true },
+    { "log_step_count_steps", JOB_INT, AT(log_step_count_steps), "steps between lines of the log", "100", .min = 1, .words = off },
+    { "session_creation_timeout_secs", JOB_NUMBER, AT(session_creation_timeout_secs), "how long a task waits for its cluster",
+      "7200", .above = true },
+    { "max_worker_delay_secs", JOB_INT, AT(max_worker_delay_secs), "longest delay of a worker's start", "60", .max = 1e6 },
+    { "graph_def", JOB_BOOL, AT(graph_def), "write the graph beside checkpoints (.meta)", "true" },
+    { "input_position", JOB_BOOL, AT(input_position), "a resumed run goes on with the next row of its input", "true" },
+    { "check_numerics", JOB_BOOL, AT(check_numerics), "name what first makes a NaN or infinity", "false" },
+    { "threads", JOB_INT, AT(threads), "absent: EST_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
+    { NULL }
+};
+
+static const job_record run = { "run", sizeof(job_run), run_fields };
+
+#undef AT
+#define AT(member) offsetof(job_train, member)
+
+static const job_field train_fields[] = {
+    { "max_steps", JOB_INT, AT(max_steps), "the step at which training ends; absent: when the input does", .min = 1 },
+    { NULL }
+};
+
+static const job_record train = { "train", sizeof(job_train), train_fields };
+
+#undef AT
+#define AT(member) offsetof(job_eval, member)
+
+static const job_field eval_fields[] = {
+    { "steps", JOB_INT, AT(steps), "batches of an evaluation", "all", .min = 1, .words = all_rows },
+    { "start_delay_secs", JOB_NUMBER, AT(start_delay_secs), "before the first evaluation of a task that only evaluates", "120",
+      .max = 1e9 },
+    { "throttle_secs", JOB_NUMBER, AT(throttle_secs), "least time between evaluations", "600", .max = 1e9 },
+    { "name", JOB_TEXT, AT(name), "results go to the directory eval_<name>; absent: eval" },
+    { NULL }
+};
+
+static const job_record eval = { "eval", sizeof(job_eval), eval_fields };
+
+static const job_word export_types[] = { { "latest" }, { "final" }, { "best" }, { NULL } };
+
+#undef AT
+#define AT(member) offsetof(job_export, member)
+
+static const job_field export_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "latest: after every evaluation; final: at the end; best: when the loss was never smaller",
+      .required = JOB_ALL, .words = export_types },
+    { "name", JOB_TEXT, AT(name), "of the directory below export; absent: the type" },
+    { "keep", JOB_INT, AT(keep), "exports that are kept", "5", .min = 1, .max = 1e9, .words = all_kept },
+    { NULL }
+};
+
+static const job_record export = { "an export", sizeof(job_export), export_fields, "type" };
+
+#undef AT
+#define AT(member) offsetof(job_warm_start, member)
+
+static const job_field warm_start_fields[] = {
+    { "path", JOB_TEXT, AT(path), "a checkpoint, a model directory or a SavedModel", .required = JOB_ALL },
+    { "variables", JOB_TEXT, AT(variables), "those whose names begin like this regular expression", ".*" },
+    { "all", JOB_BOOL, AT(all), "slots of optimizers too, not only what is trained", "false" },
+    { NULL }
+};
+
+static const job_record warm_start = { "a warm start", sizeof(job_warm_start), warm_start_fields, "path" };
+
+#undef AT
+#define AT(member) offsetof(job_spec, member)
+
+static const job_field job_fields[] = {
+    { "model", JOB_RECORD, AT(model), "what is trained", .required = JOB_ALL, .record = &model },
+    { "features", JOB_NAMED, AT(features), "feature columns, by names of your choice", "{}", .record = &feature },
+    { "data", JOB_RECORD, AT(data), "what it is trained on", .required = JOB_ALL, .record = &data },
+    { "run", JOB_RECORD, AT(run), "where the run keeps its state, how often it saves and tells", "{}", .record = &run },
+    { "train", JOB_RECORD, AT(train), "how long to train", "{}", .record = &train },
+    { "eval", JOB_RECORD, AT(eval), "how to evaluate", "{}", .record = &eval },
+    { "export", JOB_RECORDS, AT(exports), "SavedModels that are made beside evaluations", "[]", .record = &export },
+    { "warm_start", JOB_RECORD, AT(warm_start), "where the variables of a new run have their first values from", .record = &warm_start },
+    { NULL }
+};
+
+const job_record job_schema = { "a job", sizeof(job_spec), job_fields };
+
+/* clang-format on */

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc predict`: rows on standard input, predictions on standard output, a batch at a time. */
+#include <stdio.h>
+#include <string.h>
+
+#include "format/csv.h"
+#include "job_command.h"
+#include "job_rows.h"
+#include "output.h"
+
+#define KEYS_MAX 32
+
+enum { OPTION_FORMAT = 1100, OPTION_KEYS };
+
+static const char *const formats[] = { "csv", "jsonl", NULL };
+
+static const tool_option options[] = {
+    { "format", OPTION_FORMAT, "FORMAT",
+      "of the rows: csv (with a header, the default) or jsonl; the\noutput is of the same, or jsonl with --json",
+      formats },
+    { "batch", 'b', "N", "rows that are computed and written at a time; default: 1024" },
+    { "keys", OPTION_KEYS, "KEY,...", "the predictions to write, as probabilities; default: all" },
+    JOB_OPTIONS,
+    JOB_CHECKPOINT_OPTION,
+    TOOL_COMMON_OPTIONS
+};
+
+typedef struct prediction_call {
+    job_call    job;
+    bool        json_rows;
+    int64_t     batch;
+    const char *keys[KEYS_MAX];
+    int         n_keys;
+} prediction_call;
+
+/* --- output ----------------------------------------------------------------------------------------------------------- */
+
+/* "probabilities_0,probabilities_1": a column for every element. */
+static void append_header(est_strbuf *out, const est_predictions *p)
+{
+    bool first = true;
+
+    for (int i = 0; i < est_predictions_count(p); i++) {
+        const char *key = est_predictions_key(p, i);
+        int64_t     n   = est_tensor_count(est_predictions_get(p, key));
+
+        for (int64_t k = 0; k < n; k++, first = false) {
+            est_strbuf_append(out, first ? "" : ",");
+            est_csv_append_field(out, (est_str){ key, strlen(key) }, ',');
+            if (n > 1) est_strbuf_printf(out, "_%lld", (long long)k);
+        }
+    }
+    est_strbuf_append(out, "\n");
+}
+
+static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions *p)
+{
+    bool first = true;
+
+    for (int i = 0; i < est_predictions_count(p); i++) {
+        const est_tensor *value = est_predictions_get(p, est_predictions_key(p, i));
+
+        for (int64_t k = 0; k < est_tensor_count(value); k++, first = false) {
+            est_strbuf_append(out, first ? "" : ",");
+            est_strbuf_reset(cell);
+            if (est_tensor_dtype(value) == EST_STRING) {
+                est_csv_append_field(out, ((const est_str *)est_tensor_data(value))[k], ',');
+            } else {
+                tool_append_element(cell, value, k, false);
+                est_strbuf_append(out, est_strbuf_text(cell));
+            }
+        }
+    }
+    est_strbuf_append(out, "\n");
+}
+
+static void append_json(est_strbuf *out, const est_predictions *p)
+{
+    est_strbuf_append(out, "{");
+    for (int i = 0; i < est_predictions_count(p); i++) {
+        const char       *key   = est_predictions_key(p, i);
+        const est_tensor *value = est_predictions_get(p, key);
+        bool              list  = est_tensor_shape(value)->rank > 0;
+
+        est_strbuf_append(out, i > 0 ? ", " : "");
+        tool_append_json_text(out, key);
+        est_strbuf_append(out, list ? ": [" : ": ");
+        for (int64_t k = 0; k < est_tensor_count(value); k++) {
+            est_strbuf_append(out, k > 0 ? ", " : "");
+            tool_append_element(out, value, k, true);
+        }
+        est_strbuf_append(out, list ? "]" : "");
+    }
+    est_strbuf_append(out, "}\n");
+}
+
+static est_status write_all(const prediction_call *call, est_predictions *p)
+{
+    est_strbuf text = { 0 }, cell = { 0 };
+    est_status status;
+    int64_t    n = 0;
+
+    while ((status = est_predictions_next(p)) == EST_OK) {
+        if (call->job.json || call->json_rows) {
+            append_json(&text, p);
+        } else {
+            if (n == 0) append_header(&text, p);
+            append_csv(&text, &cell, p);
+        }
+        status = tool_write(&text);
+        if (status == EST_OK && ++n % call->batch == 0) status = tool_flush();
+        if (status != EST_OK) break;
+    }
+    est_strbuf_clear(&text);
+    est_strbuf_clear(&cell);
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------------ */
+
+static est_status predict(prediction_call *call)
+{
+    job_rows         rows = { 0 };
+    est_predictions *p    = NULL;
+    char             path[EST_CHECKPOINT_PATH_MAX];
+    est_status       status;
+
+    EST_TRY(job_call_checkpoint(&call->job, path));
+    EST_TRY(job_rows_open(&rows, &call->job.runner, call->json_rows, call->batch));
+    status = est_predict(call->job.runner.estimator,
+                         EST_PREDICT_OPTIONS(.input_fn = job_rows_input, .input_user = &rows,
+                                             .keys = call->n_keys > 0 ? call->keys : NULL, .n_keys = call->n_keys,
+                                             .checkpoint_path = path),
+                         &p);
+    if (status == EST_OK) status = write_all(call, p);
+    if (status == EST_OK && rows.failed.status != EST_OK) status = est_error_raise(&rows.failed);
+    est_predictions_free(p);
+    job_rows_close(&rows);
+    return status;
+}
+
+static tool_exit set_keys(prediction_call *call, const char *value)
+{
+    char *at = est_arena_printf(call->job.arena, "%s", value);
+
+    if (at == NULL) return tool_failed(&tool_predict, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for keys"));
+    for (char *key; (key = strsep(&at, ",")) != NULL;) {
+        if (key[0] == '\0') return tool_usage(&tool_predict, "--keys: \"%s\" has an empty name", value);
+        if (call->n_keys == KEYS_MAX) return tool_usage(&tool_predict, "--keys takes %d names at most", KEYS_MAX);
+        call->keys[call->n_keys++] = key;
+    }
+    return TOOL_OK;
+}
+
+static tool_exit take_option(prediction_call *call, int id, const char *value)
+{
+    int format;
+
+    switch (id) {
+    case OPTION_FORMAT:
+        format          = tool_option_choice(&tool_predict, OPTION_FORMAT, value);
+        call->json_rows = format == 1;
+        return format >= 0 ? TOOL_OK : TOOL_USAGE;
+    case 'b':
+        if (!tool_count(&tool_predict, "batch", value, &call->batch)) return TOOL_USAGE;
+        if (call->batch < 1 || call->batch > 1000000) return tool_usage(&tool_predict, "--batch takes 1 to 1000000");
+        return TOOL_OK;
+    case OPTION_KEYS: return set_keys(call, value);
+    default: return job_call_option(&call->job, id, value) ? TOOL_OK : tool_other_option(&tool_predict, id);
+    }
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    prediction_call call = { .batch = 1024 };
+    const char     *value;
+    int             id;
+    tool_exit       code   = TOOL_OK;
+    est_status      status = job_call_begin(&call.job, &tool_predict, argc);
+
+    if (status != EST_OK) code = tool_failed(&tool_predict, status);
+    while (code == TOOL_OK && (id = tool_next_option(&tool_predict, argc, argv, &value)) != TOOL_OPTION_END) {
+        code = take_option(&call, id, value);
+    }
+    if (code == TOOL_OK) code = job_call_open(&call.job, argc, argv, JOB_NEEDS_MODEL_DIR);
+    if (code == TOOL_OK && (status = predict(&call)) != EST_OK) code = tool_failed(&tool_predict, status);
+    job_call_end(&call.job);
+    return code;
+}
+
+const tool_command tool_predict = {
+    .name      = "predict",
+    .summary   = "answer rows on standard input with a trained model of a job file",
+    .arguments = "[options] JOB.yaml",
+    .description =
+        "Reads rows from standard input and writes what the latest checkpoint of run.model_dir says of each to\n"
+        "standard output, in the same order. CSV has a header with the names of its fields; data.csv says the\n"
+        "delimiter, na and trim. JSON lines are objects, a feature of several values a list. Fields that the\n"
+        "model does not know are passed over; what is missing is as the feature's default says.\n"
+        "\n"
+        "A batch is written as soon as it is full. A row that cannot be read ends the work with its line in\n"
+        "the message, after the rows before it were answered.\n",
+    .options  = options,
+    .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
+                "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",
+    .takes    = TOOL_TAKES_FILES,
+    .run      = run,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. In a cluster it does
+ * the part of its task, which TF_CONFIG names. */
+#include <stdio.h>
+
+#include "job_command.h"
+#include "output.h"
+
+static const tool_option options[] = { JOB_OPTIONS, TOOL_COMMON_OPTIONS };
+
+/* 0 in a file means none; the library calls that off. */
+static double secs(double value)
+{
+    return value == 0 ? EST_OFF : value;
+}
+
+static est_status make_exporters(const job_call *call, est_exporter **out)
+{
+    est_exporter_options options_of = { .struct_size = sizeof options_of };
+
+    options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
+                                                                 &options_of.saved_model.input.n_parse);
+    for (int i = 0; i < call->job.exports.n; i++) {
+        const job_export *e = &call->job.exports.data[i];
+
+        options_of.exports_to_keep = (int)e->keep;
+        switch (e->type) {
+        case JOB_EXPORT_LATEST: out[i] = est_latest_exporter(e->name, &options_of); break;
+        case JOB_EXPORT_FINAL: out[i] = est_final_exporter(e->name, &options_of); break;
+        default: out[i] = est_best_exporter(e->name, &options_of); break;
+        }
+        if (out[i] == NULL) return EST_INVALID_ARGUMENT; /* which has been recorded */
+    }
+    return EST_OK;
+}
+
+static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
+{
+    const job_spec *job       = &call->job;
+    int             n         = job->exports.n;
+    int64_t         max_steps = job->train.max_steps != JOB_NO_INT ? job->train.max_steps : 0;
+    est_exporter  **exporters = est_arena_alloc(call->arena, (size_t)(n + 1) * sizeof(est_exporter *));
+    est_status      status;
+
+    if (exporters == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters");
+    status = make_exporters(call, exporters);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            call->runner.estimator,
+            EST_TRAIN_SPEC(.input_fn = job_input, .input_user = &call->runner, .max_steps = max_steps),
+            EST_EVAL_SPEC(.input_fn = job_input, .input_user = &call->runner, .steps = job->eval.steps,
+                          .name = job->eval.name, .exporters = { exporters, n },
+                          .start_delay_secs = secs(job->eval.start_delay_secs),
+                          .throttle_secs    = secs(job->eval.throttle_secs)),
+            metrics);
+    }
+    for (int i = 0; i < n; i++) est_exporter_free(exporters[i]);
+    return status;
+}
+
+/* One that was trained before had nothing to do, and evaluated nothing; its metrics are asked for all the same. */
+static est_status evaluate_again(job_call *call, est_metrics **metrics)
+{
+    const est_task *task  = est_estimator_task(call->runner.estimator);
+    int64_t         steps = call->job.eval.steps;
+
+    if (*metrics != NULL || !task->is_chief || task->num_worker_replicas != 1 || task->num_ps_replicas != 0)
+        return EST_OK;
+    return est_evaluate(call->runner.estimator,
+                        EST_EVALUATE_OPTIONS(.input_fn = job_input, .input_user = &call->runner,
+                                             .steps = steps != EST_FOREVER ? steps : 0, .name = call->job.eval.name),
+                        metrics);
+}
+
+static est_status train(job_call *call, est_metrics **metrics)
+{
+    int64_t max_steps = call->job.train.max_steps != JOB_NO_INT ? call->job.train.max_steps : 0;
+
+    if (max_steps == 0 && call->job.data.epochs == EST_FOREVER && !call->quiet) {
+        tool_note(&tool_train,
+                  "neither data.epochs nor train.max_steps is given: training goes on until it is stopped");
+    }
+    if (call->job.data.eval.data != NULL) {
+        EST_TRY(train_and_evaluate(call, metrics));
+        return evaluate_again(call, metrics);
+    }
+    return est_train(call->runner.estimator,
+                     EST_TRAIN_OPTIONS(.input_fn = job_input, .input_user = &call->runner, .max_steps = max_steps));
+}
+
+static est_status print(const job_call *call, const est_metrics *metrics)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+
+    if (!call->json) return metrics != NULL ? job_print_metrics(metrics) : EST_OK;
+    est_strbuf_append(&text, "{\"model_dir\": ");
+    tool_append_json_text(&text, est_estimator_model_dir(call->runner.estimator));
+    est_strbuf_append(&text, ", \"metrics\": ");
+    if (metrics != NULL) {
+        job_append_json_metrics(&text, metrics);
+    } else {
+        est_strbuf_append(&text, "null");
+    }
+    est_strbuf_append(&text, "}\n");
+    status = tool_write(&text);
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static tool_exit run_job(job_call *call)
+{
+    est_metrics *metrics = NULL;
+    est_status   status  = train(call, &metrics);
+    tool_exit    code    = TOOL_OK;
+
+    if (status != EST_OK) {
+        code = job_call_failed(call, status);
+    } else if ((status = print(call, metrics)) != EST_OK) {
+        code = tool_failed(&tool_train, status);
+    }
+    est_metrics_free(metrics);
+    return code;
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    job_call    call;
+    const char *value;
+    int         id;
+    tool_exit   code   = TOOL_OK;
+    est_status  status = job_call_begin(&call, &tool_train, argc);
+
+    if (status != EST_OK) code = tool_failed(&tool_train, status);
+    while (code == TOOL_OK && (id = tool_next_option(&tool_train, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (!job_call_option(&call, id, value)) code = tool_other_option(&tool_train, id);
+    }
+    if (code == TOOL_OK) code = job_call_open(&call, argc, argv, JOB_NEEDS_TRAIN | JOB_CATCHES_SIGNALS);
+    if (code == TOOL_OK) code = run_job(&call);
+    job_call_end(&call);
+    return code;
+}
+
+const tool_command tool_train = {
+    .name      = "train",
+    .summary   = "train a canned model from a job file, and evaluate and export it beside",
+    .arguments = "[options] JOB.yaml",
+    .description =
+        "The job file says what the model is, of which features it is made, and where its data are; --help-job\n"
+        "lists all keys. Paths in it are relative to the current directory. With data.eval the model is\n"
+        "evaluated after checkpoints, and the last metrics are printed at the end.\n"
+        "\n"
+        "All state is in run.model_dir: a run that is interrupted (exit code 75) or killed goes on where its last\n"
+        "checkpoint was made. In a cluster every task is started with the same file, and TF_CONFIG says which\n"
+        "it is.\n",
+    .options  = options,
+    .examples = "  estoc train census.yaml\n"
+                "  estoc train census.yaml --set run.model_dir=/tmp/x --set train.max_steps=100 --json\n"
+                "  estoc train census.yaml --print-config\n",
+    .takes    = TOOL_TAKES_FILES,
+    .run      = run,
+};

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job files as texts: what is wrong with one is said with its place; --set, --print-config and --help-job. */
+#include "cli/job_file.h"
+
+#include "base/fault.h"
+#include "estoc/log.h"
+#include "job.h"
+
+/* --- what is wrong ------------------------------------------------------------------------------------------------------ */
+
+typedef struct wrong {
+    const char *find, *put;
+    const char *say; /* after the path */
+} wrong;
+
+/* clang-format off */
+static const wrong wrongs[] = {
+    /* YAML */
+    { "model:\n", "model: [\n", ":3:17: did not find expected ',' or ']'" },
+    { "  batch: 64\n", "\tbatch: 64\n", ":21:1: found character that cannot start any token" },
+    { "  batch: 64\n", "  batch: 64\n  batch: 32\n", ":22:3: \"batch\" is given twice, first in line 21\n" },
+    { "model:\n", "model: &m\n  <<: *m\n", ":2:7: there is no finished anchor &m before this alias\n" },
+    { "  batch: 64\n", "  <<: {batch: 3}\n", ":21:3: merge keys (<<) are not supported" },
+    { "batch: 64", "batch: !!int 64", ":21:10: tags (tag:yaml.org,2002:int) are not supported\n" },
+    { "  batch: 64\n", "  [batch]: 64\n", ":21:3: a key must be a word, not a list\n" },
+    { "export: [", "---\nexport: [", ":27:1: a second document; a job is one\n" },
+    { "strip: '.'", "strip: \"\\0\"", ":20:53: a text with a zero byte in it\n" },
+    { "[hours, trade_vector]", "*columns", ":4:16: there is no finished anchor &columns before this alias\n" },
+
+    /* keys */
+    { "  batch: 64", "  bacth: 64", ":21:3: data has no key \"bacth\"; did you mean \"batch\"?\n" },
+    { "model:\n", "modle:\n", ":1:1: a job has no key \"modle\"; did you mean \"model\"?\n" },
+    { "model:\n", "modle:\n", ":1:1: a job needs \"model\": what is trained\n" },
+    { "name: Adagrad", "nmae: Adagrad", ":7:19: an optimizer has no key \"nmae\"; did you mean \"name\"?\n" },
+    { "source: trade,", "sorce: trade,", ":16:17: a feature needs \"source\": the feature it is made of\n" },
+    { "{type: numeric}", "{key: a}", ":10:8: a feature needs \"type\": numeric: numbers as they are" },
+    { "{name: Adagrad, ", "{", ":7:18: an optimizer needs \"name\": the optimizer\n" },
+    { "buckets: 50}", "bukets: 50}", "; did you mean \"buckets\"?\n" },
+    { "  hidden_units: [8, 4]\n", "  hidden_units: [8, 4]\n  columns: [age]\n",
+      ":6:12: \"columns\" is not for a model of the type \"dnn_linear_combined_classifier\"\n" },
+    { "{type: numeric}", "{type: numeric, buckets: 3}", ":10:33: \"buckets\" is not for a feature of the type \"numeric\"\n" },
+    { "learning_rate: 0.1}", "learning_rate: 0.1, l1: 1}", ":7:58: \"l1\" is not for an optimizer of the type \"Adagrad\"\n" },
+
+    /* types and ranges */
+    { "batch: 64", "batch: many", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"many\"\n" },
+    { "batch: 64", "batch: 0", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"0\"\n" },
+    { "batch: 64", "batch: 6.5", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"6.5\"\n" },
+    { "batch: 64", "batch: '64'", ":21:10: \"batch\" takes a whole number" },
+    { "batch: 64", "batch: [64]", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not a list\n" },
+    { "batch: 64", "batch: 99999999999999999999", ":21:10: \"batch\" takes a whole number" },
+    { "dropout: 0.1", "dropout: 1.5", ":6:12: \"dropout\" takes a number from 0 to 0.999, not \"1.5\"\n" },
+    { "dropout: 0.1", "dropout: .nan", ":6:12: \"dropout\" takes a number from 0 to 0.999, not \".nan\"\n" },
+    { "dropout: 0.1", "dropout: nan", ":6:12: \"dropout\" takes a number from 0 to 0.999, not \"nan\"\n" },
+    { "learning_rate: 0.2", "learning_rate: 0", ":8:49: \"learning_rate\" takes a number above 0, not \"0\"\n" },
+    { "[8, 4]", "[8, -4]", ":5:21: \"hidden_units\" takes a whole number from 1 to 1e+06, not \"-4\"\n" },
+    { "[8, 4]", "[]", ":5:17: \"hidden_units\" is an empty list\n" },
+    { "batch: 64", "batch: 64\n  epochs: never", ":22:11: \"epochs\" takes a whole number from 1 up or forever, not \"never\"\n" },
+    { "dropout: 0.1", "batch_norm: yes", ":6:15: \"batch_norm\" takes true or false, not \"yes\"\n" },
+    { "dropout: 0.1", "batch_norm: {}", ":6:15: \"batch_norm\" takes true or false, not a mapping\n" },
+    { "dropout: 0.1", "activation: rleu", "takes relu, relu6, elu, selu, tanh, sigmoid, softplus or softsign, not \"rleu\"; did you mean \"relu\"?\n" },
+    { "type: dnn_linear_combined_classifier", "type: dnn_clasifier", "; did you mean \"dnn_classifier\"?\n" },
+    { "name: Adagrad", "name: adam", ":7:25: \"name\" takes Adagrad, Adam, Ftrl, RMSProp, SGD, Momentum or Adadelta, not \"adam\"" },
+    { "train: train.csv", "train: {a: b}", ":18:10: \"train\" takes a text, not a mapping\n" },
+    { "train: train.csv", "train: ['']", ":18:11: \"train\" is empty\n" },
+    { "train: {max_steps: 150}", "train: 150", ":25:8: train is a mapping of keys, not a single value\n" },
+    { "train: {max_steps: 150}", "train: [150]", ":25:8: train is a mapping of keys, not a list\n" },
+    { "export: [{type: best, keep: 2}, final]", "export: {type: best}", ":27:9: \"export\" takes a list, each entry after a dash\n" },
+    { "  age: {type: numeric}\n", "  age:\n", ":10:7: a feature is a mapping of keys, and there are none\n" },
+
+    /* references */
+    { "[ages, trade, ages_x_trade]", "[ages, trades]", ":3:26: there is no feature \"trades\"; did you mean \"trade\"?\n" },
+    { "[ages, trade, ages_x_trade]", "[ages, trade, ages]", ":3:33: \"ages\" is in linear_columns twice\n" },
+    { "[hours, trade_vector]", "[hours, trade]", ":4:24: \"trade\" is of the type vocabulary, which a dnn cannot take" },
+    { "source: age,", "source: agee,", ":12:36: there is no feature \"agee\"; did you mean \"age\"?\n" },
+    { "source: age,", "source: trade,", ":12:36: \"trade\" is of the type vocabulary; what is bucketized must be numeric\n" },
+    { "source: trade,", "source: age,", ":16:43: \"age\" is of the type numeric; the source of embedding must be of categories\n" },
+    { "sources: [ages, trade]", "sources: [ages]", ":15:40: a feature of the type cross needs two sources or more\n" },
+    { "sources: [ages, trade]", "sources: [ages, age]", ":15:47: \"age\" is of the type numeric, which cannot be crossed\n" },
+    { "sources: [ages, trade]", "sources: [ages, ages_x_trade]", ":15:47: \"ages_x_trade\" is made of itself\n" },
+
+    /* what does not go together */
+    { "[20, 30, 40, 50]", "[20, 30, 30]", ":12:62: boundaries must ascend, and 30 follows 30\n" },
+    { "values: [cook, smith, baker]", "values: [cook, cook]", ":13:44: \"cook\" is in the vocabulary twice\n" },
+    { "values: [cook, smith, baker]", "values: [a], file: b", ":13:48: a vocabulary has either values or a file\n" },
+    { "oov_buckets: 2", "oov_buckets: 2, default_id: 0", ":13:87: not both oov_buckets and default_id\n" },
+    { "values: [cook, smith, baker]", "dtype: int64, values: [1, two]", ":13:55: \"two\" is no whole number\n" },
+    { "oov_buckets: 2", "size: 2", ":13:65: \"size\" is for a vocabulary with a file\n" },
+    { "default: 40", "default: [1, 2]", ":11:35: 2 defaults for 1 numbers; give one, or one for each\n" },
+    { "default: 40", "shape: [2]", ":11:33: a field of a CSV file holds one number, not 2\n" },
+    { "vocabulary: [no, yes]", "vocabulary: [no, yes, perhaps]", ":20:35: 3 labels for 2 classes (model.n_classes)\n" },
+    { "vocabulary: [no, yes], ", "", ":20:30: \"strip\" is for labels with a vocabulary\n" },
+    { "{name: Adagrad, learning_rate: 0.1}", "{name: Adam, beta1: 0.5}", ":7:18: this optimizer needs a \"learning_rate\"" },
+    { "{name: Adagrad, learning_rate: 0.1}", "Momentum", ":7:18: this optimizer needs a \"learning_rate\"" },
+    { "  hidden_units: [8, 4]\n", "", ":4:16: \"dnn_columns\" and \"hidden_units\" go together\n" },
+    { "csv: {na: none}", "csv: {header: true, fields: [a, b]}", ":23:17: either the files have a header, or \"fields\" names them\n" },
+    { "csv: {na: none}", "csv: {fields: [age, trade, city, hour, rich]}",
+      ":11:10: \"hours\" is none of the fields in data.csv; did you mean \"hour\"?\n" },
+    { "csv: {na: none}", "csv: {delimiter: '::'}", ":23:20: the delimiter is one character of ASCII, not \"::\"\n" },
+    { "eval: eval.csv", "format: libsvm", ":20:17: the label of libsvm files is called \"label\"\n" },
+    { "save_checkpoints_steps: 50", "save_checkpoints_steps: 50, save_checkpoints_secs: 60",
+      ":24:67: checkpoints are saved by steps or by time, not both\n" },
+    { "throttle_secs: 0", "name: a/b", ":26:14: \"a/b\" cannot be part of a directory's name\n" },
+    { "final]", "{type: final, name: best}]", ":27:53: there are two exports \"best\"\n" },
+    { "  eval: eval.csv\n", "", ":26:10: exports are made after evaluations, and data.eval is not given" },
+};
+/* clang-format on */
+
+static void test_errors(void **state)
+{
+    int n_bad = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        const char *path = changed(wrongs[i].find, wrongs[i].put);
+        tool_run    run  = tool_start(TOOL_ARGV("train", path), -1);
+        char        say[512];
+
+        snprintf(say, sizeof say, "%s%s", wrongs[i].say[0] == ':' ? path : "", wrongs[i].say);
+        if (run.code != 2 || strstr(run.err, say) == NULL || run.out_size != 0) {
+            print_error("%s -> %s: exit code %d:\n%sand should be:\n%s\n", wrongs[i].find, wrongs[i].put, run.code,
+                        run.err, say);
+            n_bad++;
+        }
+        tool_run_free(&run);
+    }
+    assert_int_equal(n_bad, 0);
+}
+
+/* One run says all of it. */
+static void test_all_errors_at_once(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: dnn_classifier, columns: [a], hidden_units: [0]}\n"
+                                       "data: {label: y, batch: -1, formt: csv}\n"
+                                       "run: {seed: x}\n"
+                                       "train: {max_step: 3}\n");
+    tool_run    run  = TOOL(2, "train", path);
+    int         n    = 0;
+
+    (void)state;
+    for (const char *at = run.err; (at = strstr(at, "job.yaml:")) != NULL; at++) n++;
+    assert_int_equal(n, 5);
+    tool_expect_part(run.err, "job.yaml:1:60: ", "standard error");
+    tool_expect_part(run.err, "job.yaml:2:25: ", "standard error");
+    tool_expect_part(run.err, "job.yaml:2:29: ", "standard error");
+    tool_expect_part(run.err, "job.yaml:3:13: ", "standard error");
+    tool_expect_part(run.err, "job.yaml:4:9: train has no key \"max_step\"; did you mean \"max_steps\"?",
+                     "standard error");
+    tool_run_free(&run);
+}
+
+/* Repeated aliases are counted, deep nesting ends; nothing is walked for ever. */
+static void test_bounds(void **state)
+{
+    est_strbuf  text = { 0 };
+    const char *path;
+
+    (void)state;
+    est_strbuf_append(&text, "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for (int i = 1; i < 12; i++) {
+        est_strbuf_printf(&text, "a%d: &a%d [", i, i);
+        for (int k = 0; k < 10; k++) est_strbuf_printf(&text, "%s*a%d", k > 0 ? ", " : "", i - 1);
+        est_strbuf_append(&text, "]\n");
+    }
+    path = put("job.yaml", est_strbuf_text(&text));
+    TOOL_OUT(2, "", "too much: more than 100000 values", "train", path);
+    est_strbuf_reset(&text);
+    for (int i = 0; i < 40; i++) est_strbuf_append(&text, "[");
+    path = put("job.yaml", est_strbuf_text(&text));
+    TOOL_OUT(2, "", "nested more than 32 deep", "train", path);
+    est_strbuf_clear(&text);
+    TOOL_OUT(2, "", "job.yaml:1:1: a job needs \"model\"", "train", put("job.yaml", ""));
+    TOOL_OUT(2, "", "a job is a mapping of keys, not a list", "train", put("job.yaml", "[1]"));
+    TOOL_OUT(2, "", "a job is a mapping of keys", "train", put("job.yaml", "[1]"), "--set", "a=1");
+    TOOL_OUT(2, "", "invalid leading UTF-8 octet at byte 2", "train", put("job.yaml", "a:\xff"));
+}
+
+static void test_usage(void **state)
+{
+    const char *path = changed("  train: train.csv\n", "");
+
+    (void)state;
+    TOOL_OUT(2, "", "it takes one job file, and 0 are given", "train");
+    TOOL_OUT(3, "", "cannot read /no/such.yaml", "train", "/no/such.yaml");
+    TOOL_OUT(2, "", "job.yaml:18:3: data needs \"train\": files to train on\n", "train", path);
+    path = changed("  eval: eval.csv\n", "");
+    TOOL_OUT(2, "", "data needs \"eval\"", "evaluate", path, "--set", "export=[]", "--set", "run.model_dir=x");
+    TOOL_OUT(2, "", "run needs \"model_dir\"", "predict", changed("50}", "50}"));
+    TOOL_OUT(1, "", "there is no checkpoint in nowhere; run `estoc train` first", "evaluate", path, "--set",
+             "data.eval=eval.csv", "--set", "run.model_dir=nowhere");
+    TOOL_OUT(2, "", "--format takes csv or jsonl, not \"xml\"", "predict", path, "--format", "xml");
+    TOOL_OUT(2, "", "--batch takes 1 to 1000000", "predict", path, "--batch", "0");
+    TOOL_OUT(2, "", "has an empty name", "predict", path, "--keys", "a,,b");
+}
+
+/* --- --set and --print-config ------------------------------------------------------------------------------------------- */
+
+static void test_set(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run;
+
+    (void)state;
+    run = TOOL(0, "train", path, "--print-config", "--set", "data.batch=32", "--set", "run.model_dir=/tmp/a b", "--set",
+               "model.hidden_units=[5]", "--set", "data.eval=null", "--set", "export=", "--set",
+               "model.linear_optimizer.l1=0.5", "--set", "warm_start=/x");
+    tool_expect_part(run.out, "\n  batch: 32\n", "the configuration");
+    tool_expect_part(run.out, "\n  model_dir: \"/tmp/a b\"\n", "the configuration");
+    tool_expect_part(run.out, "\n  hidden_units: [5]\n", "the configuration");
+    tool_expect_part(run.out, "\n  eval: null\n", "the configuration");
+    tool_expect_part(run.out, "\nexport: []\n", "the configuration");
+    tool_expect_part(run.out, "\n    learning_rate: 0.2\n    initial_accumulator: null\n    l1: 0.5\n",
+                     "the configuration");
+    tool_expect_part(run.out, "\nwarm_start:\n  path: /x\n", "the configuration");
+    tool_run_free(&run);
+    TOOL_OUT(2, "", "--set data.batch=x: \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
+    TOOL_OUT(2, "", "--set data.bacth=3: data has no key \"bacth\"; did you mean \"batch\"?", "train", path, "--set",
+             "data.bacth=3");
+    TOOL_OUT(2, "", "--set data.batch: it takes key=value", "train", path, "--set", "data.batch");
+    TOOL_OUT(2, "", "--set data..batch=3: a key is empty", "train", path, "--set", "data..batch=3");
+    TOOL_OUT(2, "", "--set data.batch=[: ", "train", path, "--set", "data.batch=[");
+}
+
+/* A value that an alias shares is set for one of its places only. */
+static void test_set_beside_alias(void **state)
+{
+    const char *path = put("job.yaml", "model:\n"
+                                       "  type: dnn_linear_combined_regressor\n"
+                                       "  linear_columns: &c [x]\n"
+                                       "  dnn_columns: *c\n"
+                                       "  hidden_units: 4\n"
+                                       "  dnn_optimizer: &o {name: SGD, learning_rate: 0.5}\n"
+                                       "  linear_optimizer: *o\n"
+                                       "features: {x: {type: numeric}}\n"
+                                       "data: {label: y}\n");
+    tool_run    run  = TOOL(0, "train", path, "--print-config", "--set", "model.dnn_optimizer.learning_rate=0.25");
+
+    (void)state;
+    tool_expect_part(run.out, "  dnn_optimizer:\n    name: SGD\n    learning_rate: 0.25\n", "the configuration");
+    tool_expect_part(run.out, "  linear_optimizer:\n    name: SGD\n    learning_rate: 0.5\n", "the configuration");
+    tool_expect_part(run.out, "  dnn_columns: [x]\n", "the configuration");
+    tool_run_free(&run);
+}
+
+/* Every type of feature and odd texts. */
+static const char everything[] =
+    "model: {type: linear_regressor, columns: [w], optimizer: Adam, label_dimension: 3}\n"
+    "features:\n"
+    "  n: {type: numeric, shape: [2, 2], dtype: int64, default: [1, 2, 3, -4.5]}\n"
+    "  n1: {type: numeric, key: \"\\u2028 \\x07\\\"'é\\\\: #\"}\n"
+    "  b: {type: bucketized, source: n1, boundaries: -1.5}\n"
+    "  i: {type: identity, buckets: 7, default_id: 3}\n"
+    "  h: {type: hash, dtype: int64, key: '12', buckets: 9}\n"
+    "  v: {type: vocabulary, values: ['null', 'true', '-', '', '~', '1', ' x ', \"\\n\"]}\n"
+    "  vf: {type: vocabulary, file: a/b c.txt, size: 10, default_id: 1}\n"
+    "  c: {type: cross, sources: [b, v, raw], buckets: 10, hash_key: 99}\n"
+    "  w: {type: weighted, source: i, weight: ws}\n"
+    "  d: {type: indicator, source: w}\n"
+    "  e: {type: embedding, source: c, dimension: 3, combiner: sqrtn, max_norm: 2, frozen: true}\n"
+    "  s: {type: shared, sources: [i, i2], dimension: 2}\n"
+    "  i2: {type: identity, buckets: 7}\n"
+    "data: {format: tfrecord, train: [a*, 'b*'], label: y, weight: z, epochs: 3, bad_rows: any}\n"
+    "run: {save_checkpoints_secs: 0.5, keep_checkpoint_max: all, save_summary_steps: off, threads: 2}\n"
+    "eval: {steps: 10, name: x}\n"
+    "warm_start: {path: p, variables: 'a|b', all: true}\n";
+
+static void check_round_trip(const char *path)
+{
+    tool_run first = TOOL(0, "train", path, "--print-config"), second;
+
+    second = TOOL(0, "train", put("again.yaml", first.out), "--print-config");
+    tool_expect_text(second.out, first.out, "the second configuration");
+    tool_run_free(&first);
+    tool_run_free(&second);
+}
+
+static void test_print_config(void **state)
+{
+    (void)state;
+    check_round_trip(changed("seed: 3", "seed: 3"));
+    check_round_trip(EST_SOURCE_DIR "/examples/census.yaml");
+    /* An empty word of a vocabulary is the one thing that is refused. */
+    TOOL_OUT(2, "", ":8:55: \"values\" is empty", "train", put("job.yaml", everything));
+    {
+        char *text = est_strdup(everything), *at = strstr(text, "'', ");
+
+        memcpy(at, "'e',", 4);
+        check_round_trip(put("job.yaml", text));
+        est_free(text);
+    }
+}
+
+/* The manual page knows every key that --help-job does. */
+static void test_help_job(void **state)
+{
+    tool_run run  = TOOL(0, "train", "--help-job");
+    char    *page = tool_read_file(EST_SOURCE_DIR "/docs/man/estoc-job.5", NULL);
+    int      n    = 0;
+
+    (void)state;
+    for (const char *at = run.out; (at = strstr(at, "\n  ")) != NULL; at++) {
+        char        key[64], word[80];
+        const char *end = at + 3 + strcspn(at + 3, ": "), *dot;
+
+        if (at[3] == ' ') continue;
+        for (dot = end; dot > at + 3 && dot[-1] != '.'; dot--) continue;
+        snprintf(key, sizeof key, "%.*s", (int)(end - dot), dot);
+        snprintf(word, sizeof word, ".B %s\n", key);
+        if (strstr(page, word) == NULL) fail_msg("docs/man/estoc-job.5 does not describe \"%s\"", key);
+        n++;
+    }
+    assert_true(n > 80);
+    tool_run_free(&run);
+    est_free(page);
+}
+
+/* --- from within -------------------------------------------------------------------------------------------------------- */
+
+/* Everything that is made of a job before it runs. */
+static est_status make_all(est_strbuf *printed)
+{
+    est_arena *arena  = est_arena_create();
+    job_errors errors = { 0 };
+    job_runner runner = { 0 };
+    job_node  *root;
+    job_spec   job;
+    est_status status = EST_RESOURCE_EXHAUSTED;
+
+    if (arena != NULL) {
+        status = job_yaml_parse(arena, "job.yaml", true, (est_str){ good, strlen(good) }, &errors, &root);
+        if (status == EST_OK) status = job_set(arena, root, "model.linear_optimizer.l1=0.5", &errors);
+        if (status == EST_OK) status = job_read(arena, root, &errors, &job);
+        if (status == EST_OK) job_print(&job, printed);
+        if (status == EST_OK) status = est_strbuf_status(printed);
+        if (status == EST_OK) status = job_runner_init(&runner, &job, true, true);
+        job_runner_clear(&runner);
+        est_arena_free(arena);
+    }
+    assert_int_equal(errors.n, 0);
+    est_strbuf_clear(&errors.text);
+    return status;
+}
+
+static void test_memory_runs_out(void **state)
+{
+    int64_t n = 0;
+    bool    fired;
+
+    (void)state;
+    est_log_set_level(EST_LOG_OFF);
+    do {
+        est_strbuf printed = { 0 };
+        est_status status;
+
+        est_fault_arm_alloc(++n);
+        status = make_all(&printed);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (status != (fired ? EST_RESOURCE_EXHAUSTED : EST_OK)) {
+            fail_msg("allocation %d: %s: %s", (int)n, est_status_name(status), est_error_message());
+        }
+        est_strbuf_clear(&printed);
+    } while (fired);
+    assert_true(n > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_all_errors_at_once),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_set_beside_alias),
+        cmocka_unit_test(test_print_config),
+        cmocka_unit_test(test_help_job),
+        cmocka_unit_test(test_memory_runs_out),
+    };
+
+    return cmocka_run_group_tests(tests, enter_dir, leave_dir);
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Job files at work: what train, evaluate, predict and export make of one on small data with a planted rule, in every format
+ * and with every model, also when they are killed on the way. */
+#include "cli/job_file.h"
+
+#include <math.h>
+#include <signal.h>
+#include <time.h>
+
+#define N_ROWS 2000
+
+/* Rich is who is over 40 and a smith or baker, or under 40 and a cook: no single column tells. */
+static void write_rows(const char *name, uint32_t seed, const char *end)
+{
+    static const char *const trades[] = { "cook", "smith", "baker" };
+    static const char *const cities[] = { "Bern", "Basel", "Chur", "none" };
+    est_strbuf               text     = { 0 };
+    uint32_t                 x        = seed;
+
+    est_strbuf_append(&text, "age,trade,city,hours,rich\n");
+    for (int i = 0; i < N_ROWS; i++) {
+        int age, trade;
+
+        x     = x * 1664525u + 1013904223u;
+        age   = 16 + (int)(x >> 8) % 50;
+        trade = (int)(x >> 16) % 3;
+        est_strbuf_printf(&text, "%d,%s,%s,", age, trades[trade], cities[(x >> 24) % 4]);
+        if ((x >> 27) % 4 != 0) est_strbuf_printf(&text, "%d", 20 + (int)(x >> 10) % 40);
+        est_strbuf_printf(&text, ",%s%s\n", (age >= 40) == (trade != 0) ? "yes" : "no", end);
+    }
+    tool_write_text(name, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+static int make_files(void **state)
+{
+    if (enter_dir(state) != 0) return 1;
+    setenv("EST_LOG", "info", 1);
+    write_rows("train.csv", 1, "");
+    write_rows("eval.csv", 2, ".");
+    return 0;
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------------------- */
+
+/* Starts the tool in the background, with a file or descriptor as its standard input. */
+static pid_t start(const char *const *argv, int in)
+{
+    int   out = tool_open_new("out"), err = tool_open_new("err");
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (in >= 0) dup2(in, STDIN_FILENO);
+        dup2(out, STDOUT_FILENO);
+        dup2(err, STDERR_FILENO);
+        tool_exec(argv);
+    }
+    close(out);
+    close(err);
+    return child;
+}
+
+static tool_run finish(pid_t child, int expected)
+{
+    tool_run run = { 0 };
+    int      status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    run.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    run.out  = tool_read_file("out", &run.out_size);
+    run.err  = tool_read_file("err", NULL);
+    if (run.code != expected) fail_msg("exit code %d, not %d: %s", run.code, expected, run.err);
+    return run;
+}
+
+/* Waits until the log of a process has a text. */
+static void wait_for(const char *text)
+{
+    for (int i = 0; i < TOOL_DEADLINE_SECS * 1000; i++) {
+        char *log   = tool_read_file("err", NULL);
+        bool  found = strstr(log, text) != NULL;
+
+        est_free(log);
+        if (found) return;
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    fail_msg("\"%s\" never came", text);
+}
+
+static tool_run ask(int expected, const char *rows, const char *const *argv)
+{
+    const char *path = put("rows", rows);
+    int         in   = open(path, O_RDONLY | O_CLOEXEC);
+    tool_run    run  = finish(start(argv, in), expected);
+
+    close(in);
+    return run;
+}
+
+/* --- what they do ------------------------------------------------------------------------------------------------------- */
+
+#define DIR(name) "--set", "run.model_dir=" name
+
+static double metric(const est_json *metrics, const char *name)
+{
+    double value = (double)NAN;
+
+    tool_check(est_json_f64(metrics, &value, "%s", name));
+    return value;
+}
+
+static void test_train_and_evaluate(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run  = TOOL(0, "train", path, DIR("trained"), "--json"), table;
+    est_json   *result, *again;
+
+    (void)state;
+    result = tool_json(run.out);
+    tool_expect_part(run.err, "Saving checkpoints for 150", "the log");
+    assert_string_equal(json_string_value(est_json_get(result, "model_dir")), "trained");
+    assert_true(metric(result, "metrics.accuracy") >
+                0.97); /* the rule is exact; each of the columns alone gives half */
+    assert_true(metric(result, "metrics.global_step") == 150);
+    tool_run_free(&run);
+
+    run = TOOL(0, "evaluate", path, DIR("trained"), "--json", "--quiet");
+    tool_expect_text(run.err, "", "standard error");
+    again = tool_json(run.out);
+    assert_true(json_equal(again, est_json_get(result, "metrics")));
+    tool_run_free(&run);
+
+    table = TOOL(0, "evaluate", path, DIR("trained"), "-q", "--set", "eval.steps=2");
+    tool_expect_part(table.out, "metric ", "the table");
+    tool_expect_part(table.out, "\nglobal_step                  150\n", "the table");
+    tool_run_free(&table);
+
+    /* An older checkpoint is another model. */
+    run = TOOL(0, "evaluate", path, DIR("trained"), "--json", "-q", "--checkpoint", "trained/model.ckpt-50");
+    est_json_free(again);
+    again = tool_json(run.out);
+    assert_true(metric(again, "global_step") == 50);
+    tool_run_free(&run);
+
+    /* Trained already: nothing to do, the same numbers. */
+    run = TOOL(0, "train", path, DIR("trained"), "-q");
+    tool_expect_part(run.out, "accuracy ", "the table");
+    tool_run_free(&run);
+    est_json_free(again);
+    est_json_free(result);
+}
+
+static void test_train_alone(void **state)
+{
+    const char *path = changed("  eval: eval.csv\n", "");
+    tool_run run = TOOL(0, "train", path, "-q", "--json", "--set", "export=[]", DIR("alone"), "--set", "data.epochs=1");
+
+    (void)state;
+    tool_expect_text(run.out, "{\"model_dir\": \"alone\", \"metrics\": null}\n", "standard output");
+    tool_run_free(&run);
+    assert_int_equal(access("alone/model.ckpt-32.index", R_OK), 0); /* 2000 rows by 64 */
+    TOOL_OUT(1, "", "no-such-file.csv", "train", path, "-q", "--set", "export=[]", DIR("x"), "--set",
+             "data.train=no-such-file.csv");
+}
+
+/* CSV rows and JSON rows are the same rows; fields nobody asked for are passed over. */
+static void test_predict(void **state)
+{
+    static const char csv[] = "note,hours,trade,age,city\n"
+                              "x,44,smith,50,Bern\n"
+                              ",,cook,50,\n"
+                              "\"a\nb\",30,\"baker\",17.5,none\n"
+                              "\n"
+                              ",30,juggler,30,Chur\n";
+    static const char jsonl[] =
+        "{\"hours\": 44, \"trade\": \"smith\", \"age\": 50, \"city\": [\"Bern\"]}\n"
+        "{\"hours\": null, \"trade\": \"cook\", \"age\": [50], \"city\": \"\"}\n"
+        "\n"
+        "{\"hours\": 30, \"trade\": \"baker\", \"age\": 17.5, \"city\": []}\n"
+        "{\"hours\": 30, \"trade\": \"juggler\", \"age\": 30, \"city\": \"Chur\", \"more\": {}}";
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    a, b, c;
+
+    (void)state;
+    a = ask(0, csv, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "classes,probabilities"));
+    tool_expect_text(a.err, "", "standard error");
+    tool_expect_part(a.out, "probabilities_0,probabilities_1,classes\n", "the header");
+    assert_non_null(strstr(a.out, ",yes\n"));
+    b = ask(0, jsonl, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--batch", "2"));
+    c = ask(0, csv, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--json"));
+    assert_int_equal(tool_json_lines(b.out), 4);
+    tool_expect_text(c.out, b.out, "the answers to CSV");
+    tool_expect_part(c.out, "\"classes\": [\"yes\"]", "the first answer");
+    tool_run_free(&a);
+    tool_run_free(&b);
+    tool_run_free(&c);
+}
+
+/* What the model says of the rows that it was evaluated on is what the evaluation counted. */
+static void test_predict_as_evaluated(void **state)
+{
+    const char *path    = changed("seed: 3", "seed: 3");
+    char       *rows    = tool_read_file("eval.csv", NULL);
+    tool_run    run     = TOOL(0, "evaluate", path, DIR("trained"), "--json", "-q"), answers;
+    est_json   *metrics = tool_json(run.out);
+    const char *row, *answer;
+    int         right = 0, n = 0;
+
+    (void)state;
+    answers = ask(0, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "classes", "--batch", "77"));
+    row     = strchr(rows, '\n');
+    for (answer = strchr(answers.out, '\n'); answer[1] != '\0'; n++) {
+        const char *label;
+        size_t      size = strcspn(answer + 1, "\n");
+
+        row   = strchr(row + 1, '\n');
+        label = row - size - 1; /* "yes." */
+        right += strncmp(label, answer + 1, size) == 0 && label[-1] == ',';
+        answer += 1 + size;
+    }
+    assert_int_equal(n, N_ROWS);
+    assert_true(fabs((double)right / N_ROWS - metric(metrics, "accuracy")) < 1e-6); /* float32 of the metric */
+    tool_run_free(&run);
+    tool_run_free(&answers);
+    est_json_free(metrics);
+    est_free(rows);
+}
+
+/* The rows before a bad one are answered, and its line is named. */
+static void test_predict_bad_rows(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run;
+
+    (void)state;
+#define ASK(rows, ...)                                                                                                 \
+    ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
+    run = ASK("age,trade\n50,smith\n\nx,cook\n50,smith\n", "--batch", "10");
+    tool_expect_text(run.out, "class_ids\n1\n", "standard output");
+    tool_expect_text(run.err, "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n",
+                     "standard error");
+    tool_run_free(&run);
+    run = ASK("trade\nsmith\n", "-q");
+    tool_expect_part(run.err, "line 2: there is no \"age\", which has no default\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("age,trade\n50\n", "-q");
+    tool_expect_part(run.err, "line 2: 1 fields, and the header has 2\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("age,trade,age\n", "-q");
+    tool_expect_part(run.err, "line 1: two fields are called \"age\"\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("", "-q");
+    tool_expect_part(run.err, "line 1: there is no header", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": 3}\n{\"age\": \"3\"}\n", "--format", "jsonl");
+    tool_expect_text(run.out, "{\"class_ids\": [0]}\n", "standard output");
+    tool_expect_part(run.err, "line 2: \"age\" takes a number, or a list of numbers\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
+    tool_expect_part(run.err, "line 1: \"age\" has 2 values, and 1 are needed\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": 3, \"trade\": 1}\n", "--format", "jsonl");
+    tool_expect_part(run.err, "line 1: \"trade\" takes a string, or a list of strings\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("[1]\n", "--format", "jsonl");
+    tool_expect_part(run.err, "line 1: a row is a JSON object\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\"\n", "--format", "jsonl");
+    tool_expect_part(run.err, "standard input, line 1: ", "standard error");
+    tool_run_free(&run);
+#undef ASK
+}
+
+static int count_lines(const char *path)
+{
+    char *text = tool_read_file(path, NULL);
+    int   n    = 0;
+
+    for (const char *at = text; *at != '\0'; at++) n += *at == '\n';
+    est_free(text);
+    return n;
+}
+
+/* A full batch is answered while the next one is still to come. */
+static void test_predict_streams(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    int         pipes[2], n = 0;
+    pid_t       child;
+    tool_run    run;
+
+    (void)state;
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    child = start(TOOL_ARGV("predict", path, DIR("trained"), "-q", "--batch", "2", "--keys", "class_ids"), pipes[0]);
+    close(pipes[0]);
+    tool_check(est_file_write_all(pipes[1], "pipe", "age,trade\n50,smith\n50,cook\n30,cook\n", 35));
+    for (int i = 0; i < TOOL_DEADLINE_SECS * 1000 && n < 3; i++) {
+        n = count_lines("out");
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    assert_int_equal(n, 3); /* the header and two rows; the third waits for its batch */
+    close(pipes[1]);
+    run = finish(child, 0);
+    tool_expect_text(run.out, "class_ids\n1\n0\n1\n", "standard output");
+    tool_run_free(&run);
+}
+
+static void test_export(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run  = TOOL(0, "export", path, DIR("trained"), "-q");
+    char        file[512];
+    est_json   *result;
+
+    (void)state;
+    run.out[strcspn(run.out, "\n")] = '\0';
+    assert_int_equal(strncmp(run.out, "trained/export/job/", 19), 0);
+    snprintf(file, sizeof file, "%s/saved_model.pb", run.out);
+    assert_int_equal(access(file, R_OK), 0);
+    tool_run_free(&run);
+
+    run    = TOOL(0, "export", path, DIR("trained"), "-q", "--json", "-o", "elsewhere");
+    result = tool_json(run.out);
+    assert_int_equal(strncmp(json_string_value(est_json_get(result, "path")), "elsewhere/", 10), 0);
+    est_json_free(result);
+    tool_run_free(&run);
+
+    /* What training exported beside its evaluations. */
+    assert_int_equal(access("trained/export/best", R_OK), 0);
+    assert_int_equal(access("trained/export/final", R_OK), 0);
+}
+
+/* --- interrupted -------------------------------------------------------------------------------------------------------- */
+
+/* Ends an endless training with a signal, goes on with it for a while, and compares the end with that of one that was left
+ * alone. */
+static void check_resumed(const char *dir, const char *whole_dir, int signal, int code)
+{
+    const char *path = changed("throttle_secs: 0", "throttle_secs: 600");
+    char        set[64], whole_set[64], steps[64];
+    tool_run    run, whole;
+    est_json   *metrics;
+    pid_t       child;
+
+    snprintf(set, sizeof set, "run.model_dir=%s", dir);
+    snprintf(whole_set, sizeof whole_set, "run.model_dir=%s", whole_dir);
+    child = start(TOOL_ARGV("train", path, "--set", set, "--set", "train.max_steps=null"), -1);
+    wait_for("Saving checkpoints for 100"); /* the one before it is whole */
+    assert_int_equal(kill(child, signal), 0);
+    run = finish(child, code);
+    tool_run_free(&run);
+    run     = TOOL(0, "evaluate", path, "--set", set, "-q", "--json");
+    metrics = tool_json(run.out);
+    assert_true(metric(metrics, "global_step") >= 50);
+    snprintf(steps, sizeof steps, "train.max_steps=%d", (int)metric(metrics, "global_step") + 120);
+    est_json_free(metrics);
+    tool_run_free(&run);
+
+    run   = TOOL(0, "train", path, "--set", set, "--set", steps, "-q");
+    whole = TOOL(0, "train", path, "--set", whole_set, "--set", steps, "-q");
+    tool_expect_part(run.out, strchr(steps, '=') + 1, "the metrics");
+    tool_expect_text(run.out, whole.out, "the metrics of the resumed run");
+    tool_run_free(&run);
+    tool_run_free(&whole);
+}
+
+static void test_killed_and_resumed(void **state)
+{
+    (void)state;
+    check_resumed("killed", "not-killed", SIGKILL, 1000 + SIGKILL);
+    check_resumed("stopped", "not-stopped", SIGTERM, 75);
+}
+
+static void test_endless(void **state)
+{
+    const char *path  = changed("train: {max_steps: 150}\n", "");
+    pid_t       child = start(TOOL_ARGV("train", path, DIR("endless")), -1);
+    tool_run    run;
+
+    (void)state;
+    wait_for("neither data.epochs nor train.max_steps is given: training goes on until it is stopped\n");
+    wait_for("Saving checkpoints for 150");
+    assert_int_equal(kill(child, SIGINT), 0);
+    run = finish(child, 75);
+    tool_expect_text(run.out, "", "standard output");
+    tool_run_free(&run);
+}
+
+/* --- every model and format --------------------------------------------------------------------------------------------- */
+
+#define RMS_PROP "{name: RMSProp, learning_rate: 0.01, decay: 0.5, centered: true}"
+
+static void test_models(void **state)
+{
+    static const char *const models[] = {
+        "{type: dnn_classifier, columns: [hours, trade_vector], hidden_units: 8, optimizer: Adam, activation: tanh}",
+        "{type: linear_classifier, columns: [ages, ages_x_trade], sparse_combiner: mean, n_classes: 2}",
+        "{type: dnn_linear_combined_classifier, linear_columns: [place], loss_reduction: mean}",
+        "{type: baseline_classifier, optimizer: {name: Momentum, learning_rate: 0.1, nesterov: true}}",
+        "{type: dnn_classifier, columns: [hours], hidden_units: [4], batch_norm: true, v1: true, optimizer: " RMS_PROP
+        "}",
+    };
+    static const char *const regressors[] = {
+        "{type: dnn_regressor, columns: [trade_vector], hidden_units: 8, optimizer: {name: Adadelta, learning_rate: 0.5}}",
+        "{type: linear_regressor, columns: [ages, trade]}",
+        "{type: dnn_linear_combined_regressor, dnn_columns: [trade_vector], hidden_units: 3, linear_columns: [place]}",
+        "{type: baseline_regressor, optimizer: SGD}",
+    };
+    const char *path = changed("seed: 3", "seed: 3");
+    char        set[512], dir[64];
+
+    (void)state;
+    for (size_t i = 0; i < 9; i++) {
+        tool_run run;
+
+        snprintf(dir, sizeof dir, "run.model_dir=model%zu", i);
+        snprintf(set, sizeof set, "model=%s", i < 5 ? models[i] : regressors[i - 5]);
+        run = TOOL(0, "train", path, "-q", "--set", set, "--set", dir, "--set", "train.max_steps=60", "--set",
+                   i < 5 ? "data.batch=64" : "data.label=age", "--set",
+                   i < 5 ? "data.batch=64" : "features.age.key=hours", "--set", "features.age.default=30");
+        tool_expect_part(run.out, "average_loss ", "the metrics");
+        tool_run_free(&run);
+        run = ask(0, "age,trade\n50,smith\n30,cook\n",
+                  TOOL_ARGV("predict", path, "-q", "--set", set, "--set", dir, "--keys",
+                            i < 5 ? "class_ids" : "predictions", "--set", i < 5 ? "data.batch=64" : "data.label=age",
+                            "--set", i < 5 ? "data.batch=64" : "features.age.key=hours", "--set",
+                            "features.age.default=30"));
+        assert_int_equal(count_lines("out"), 3);
+        tool_run_free(&run);
+        run = TOOL(0, "export", path, "-q", "--set", set, "--set", dir, "--set",
+                   i < 5 ? "data.batch=64" : "data.label=age", "--set",
+                   i < 5 ? "data.batch=64" : "features.age.key=hours", "--set", "features.age.default=30");
+        tool_run_free(&run);
+    }
+}
+
+/* The same rows as Examples give the same training, bit for bit. */
+static void test_tfrecords(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    csv, examples;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        tool_run run = TOOL(0, "convert", i == 0 ? "train.csv" : "eval.csv", "-o",
+                            i == 0 ? "train.tfrecord" : "eval.tfrecord", "--na", "none", "--columns",
+                            "age:float,trade:bytes,city:bytes,hours:float,rich:bytes");
+
+        tool_run_free(&run);
+    }
+#define CROSS                                                                                                          \
+    "--set", "features.c={type: cross, sources: [city, ages], buckets: 90}", "--set", "model.linear_columns=[c, trade]"
+    csv      = TOOL(0, "train", path, "-q", DIR("of-csv"), CROSS);
+    examples = TOOL(0, "train", path, "-q", DIR("of-examples"), CROSS, "--set", "data.format=tfrecord", "--set",
+                    "data.train=[train.tfrecord]", "--set", "data.eval=eval.tfrecord");
+#undef CROSS
+    tool_expect_text(examples.out, csv.out, "the metrics of Examples");
+    tool_run_free(&csv);
+    tool_run_free(&examples);
+}
+
+static void test_libsvm(void **state)
+{
+    est_strbuf  text = { 0 };
+    const char *path;
+    tool_run    run;
+    est_json   *result;
+
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        est_strbuf_printf(&text, "%d %d:1 %d:0.5\n", i % 3 == 0 ? 1 : -1, i % 3, 3 + i % 4);
+    }
+    put("rows.libsvm", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    path   = put("job.yaml", "model: {type: linear_classifier, columns: [words]}\n"
+                               "features:\n"
+                               "  ids: {type: identity, key: index, buckets: 8}\n"
+                               "  words: {type: weighted, source: ids, weight: value}\n"
+                               "data: {format: libsvm, train: rows.libsvm, eval: rows.libsvm, label: label}\n"
+                               "run: {seed: 1, model_dir: libsvm}\n"
+                               "train: {max_steps: 100}\n");
+    run    = TOOL(0, "train", path, "-q", "--json");
+    result = tool_json(run.out);
+    assert_true(metric(result, "metrics.accuracy") == 1);
+    est_json_free(result);
+    tool_run_free(&run);
+    run = ask(0, "{\"index\": [0, 4], \"value\": [1, 0.5]}\n{\"index\": [1], \"value\": [1]}\n",
+              TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "class_ids"));
+    tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [0]}\n", "standard output");
+    tool_run_free(&run);
+    put("rows.libsvm", "7 0:1\n");
+    TOOL_OUT(1, "", "the label 7 is none of 2 classes", "train", path, "-q", "--set", "run.model_dir=other");
+}
+
+/* A table of an earlier run goes on in another model. */
+static void test_warm_start(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run  = TOOL(0, "train", path, DIR("warm"), "--set", "train.max_steps=1", "--set",
+                            "warm_start={path: trained, variables: '.*trade.*'}");
+
+    (void)state;
+    tool_expect_part(run.err, "Warm-starting from: trained\n", "the log");
+    tool_run_free(&run);
+}
+
+/* The same file in another role: an evaluator finds the end of the training and leaves. */
+static void test_tf_config(void **state)
+{
+    const char *path = changed("throttle_secs: 0", "throttle_secs: 0, start_delay_secs: 0");
+    tool_run    run;
+
+    (void)state;
+    setenv("TF_CONFIG",
+           "{\"cluster\": {\"chief\": [\"localhost:1\"], \"worker\": [\"localhost:2\"]},"
+           " \"task\": {\"type\": \"evaluator\", \"index\": 0}}",
+           1);
+    run = TOOL(0, "train", path, DIR("trained"), "--json");
+    tool_expect_part(run.out, "\"global_step\": 150", "the metrics");
+    assert_null(strstr(run.err, "Saving checkpoints for"));
+    tool_run_free(&run);
+    setenv("TF_CONFIG", "{", 1);
+    run = TOOL(1, "train", path, DIR("trained"));
+    tool_expect_part(run.err, "TF_CONFIG", "standard error");
+    tool_run_free(&run);
+    unsetenv("TF_CONFIG");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_train_and_evaluate),
+        cmocka_unit_test(test_train_alone),
+        cmocka_unit_test(test_predict),
+        cmocka_unit_test(test_predict_as_evaluated),
+        cmocka_unit_test(test_predict_bad_rows),
+        cmocka_unit_test(test_predict_streams),
+        cmocka_unit_test(test_export),
+        cmocka_unit_test(test_killed_and_resumed),
+        cmocka_unit_test(test_endless),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_tfrecords),
+        cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_tf_config),
+    };
+
+    return cmocka_run_group_tests(tests, make_files, leave_dir);
+}
