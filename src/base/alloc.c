@@ -64,6 +64,22 @@ void est_free_aligned(void *p)
     free(p);
 }
 
+void *est_reserve(size_t bytes)
+{
+    void *p;
+
+    if (!alloc_begin(bytes)) return NULL;
+    p = mmap(NULL, bytes != 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if (bytes >= HUGE_BLOCK_BYTES) madvise(p, bytes, MADV_HUGEPAGE); /* a wish, as above */
+    return p;
+}
+
+void est_unreserve(void *p, size_t bytes)
+{
+    if (p != NULL) munmap(p, bytes != 0 ? bytes : 1);
+}
+
 char *est_strdup(const char *s)
 {
     size_t size = strlen(s) + 1;

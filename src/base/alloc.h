@@ -24,6 +24,11 @@ void  est_free(void *p);               /* NULL is fine */
 void  est_free_aligned(void *p);
 char *est_strdup(const char *s);
 
+/* Zeroed memory of which only what is touched costs anything, for arrays whose size is a limit; freed with est_unreserve
+ * and the same size. */
+void *est_reserve(size_t bytes);
+void  est_unreserve(void *p, size_t bytes); /* NULL is fine */
+
 /* Allocations made by this process through the calls above (arena blocks included), to prove a path allocates nothing.
  */
 uint64_t est_alloc_count(void);

@@ -16,6 +16,8 @@ const est_device est_device_cpu = {
     .description = "the cores of this machine, through one pool of threads",
     .alloc       = est_alloc_aligned,
     .free        = est_free_aligned,
+    .reserve     = est_reserve,
+    .release     = est_unreserve,
     .copy_in     = copy,
     .copy_out    = copy,
 };

@@ -18,6 +18,10 @@ typedef struct est_device {
     void *(*alloc)(size_t bytes);
     void (*free)(void *p);
 
+    /* The same for memory that is zero and costs only where it is touched; release is told its size. */
+    void *(*reserve)(size_t bytes);
+    void (*release)(void *p, size_t bytes);
+
     /* Between the process's memory and the device's; done when they return. */
     void (*copy_in)(void *to, const void *from, size_t bytes);
     void (*copy_out)(void *to, const void *from, size_t bytes);

@@ -113,12 +113,36 @@ static void test_nth_allocation_fails(void **state)
     est_free(p[0]);
 }
 
+/* More than any machine has, of which two pages are used. */
+static void test_reserved(void **state)
+{
+    const size_t size = (size_t)1 << 43;
+    char        *p    = est_reserve(size);
+
+    (void)state;
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % EST_ALIGNMENT, 0);
+    assert_int_equal(p[0] + p[size / 2] + p[size - 1], 0);
+    p[size / 2] = 5;
+    assert_int_equal(p[size / 2], 5);
+    est_unreserve(p, size);
+    p = est_reserve(0);
+    assert_non_null(p);
+    est_unreserve(p, 0);
+    est_unreserve(NULL, 10);
+    assert_null(est_reserve(SIZE_MAX));
+    est_fault_arm_alloc(1);
+    assert_null(est_reserve(10));
+    est_fault_arm_alloc(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),   cmocka_unit_test(test_zero_bytes_is_a_block),
-        cmocka_unit_test(test_aligned), cmocka_unit_test(test_absurd_sizes_fail),
-        cmocka_unit_test(test_count),   cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_plain),    cmocka_unit_test(test_zero_bytes_is_a_block),
+        cmocka_unit_test(test_aligned),  cmocka_unit_test(test_absurd_sizes_fail),
+        cmocka_unit_test(test_count),    cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_reserved),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
