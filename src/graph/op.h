@@ -106,7 +106,8 @@ typedef struct est_call {
     void               *state;                /* the kernel's own, made by prepare() or measure(), freed by release() */
     est_param           param[EST_PARAM_MAX]; /* the kernel's own, set by prepare(): what it needs of the attributes */
     est_pool           *pool;                 /* for parallel loops; may be NULL */
-    const uint64_t     *run_seed;             /* differs in every run of a session: the counter of random ops */
+    bool                trains;   /* for if_trains: another operation of the step writes the variable, too */
+    const uint64_t     *run_seed; /* differs in every run of a session: the counter of random ops */
 } est_call;
 
 /* A kernel. `run` is the only required member. An op lists its kernels best first; the first that accepts a call gets
@@ -174,6 +175,8 @@ struct est_op {
     uint32_t writes;      /* bit i: changes the variable that is input i */
     uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
     bool     fills_var;   /* writes input 0's variable or table without reading it: it may be uninitialised */
+    bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
+    bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
     bool     takes_table; /* its handles are of tables, not of variables */
     uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
     uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */

@@ -7,10 +7,27 @@
 
 #include "graph/op.h"
 
+typedef struct est_key_rows est_key_rows; /* kernels/key_rows.h */
+
+/* The first values of a row of a variable that has a row for each key. */
+typedef struct est_row_draw {
+    enum {
+        EST_ROW_CONSTANT = 0, /* a */
+        EST_ROW_UNIFORM,      /* in [a, b) */
+        EST_ROW_NORMAL,       /* of mean a and deviation b */
+        EST_ROW_TRUNCATED     /* the same within two deviations */
+    } distribution;
+    double   a, b;
+    uint64_t seed; /* together with the key it says which numbers */
+} est_row_draw;
+
 struct est_var {
     const char *name;
     est_view    value; /* memory that never moves */
     bool        initialized;
+    est_key_rows
+        *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
+    est_row_draw draw;
 };
 
 static inline est_var *est_call_variable(const est_call *c, int input)

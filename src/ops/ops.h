@@ -6,7 +6,7 @@
 #define EST_OPS_OPS_H
 
 #include "estoc/ops.h"
-#include "graph/op.h"
+#include "graph/variable.h"
 
 #define EST_OP(name) extern const est_op est_op_##name;
 #include "ops/ops.def"
@@ -31,6 +31,23 @@ est_node est_build_update(const est_op *op, est_nodes in, est_attrs attrs);
 
 /* Whether a variable has a value. */
 est_node est_variable_is_initialized(est_node variable);
+
+/* What a dynamic embedding is (kernels/row_table.h). */
+typedef struct est_row_policy {
+    est_row_draw draw;
+    int64_t      admit_after, max_age;
+} est_row_policy;
+
+/* A variable, float32 [max_rows, width], with a row for each key that was admitted. It has values from the beginning. */
+est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, const est_row_policy *policy);
+
+/* A slot of one, called `name` whatever the scope: a row for each of the same keys, `value` at first. */
+est_node est_row_slot(est_node variable, const char *name, double value);
+
+bool est_has_rows(est_node variable);
+
+/* The row of each key (int64), -1 for those that have none. A step that trains the variable counts and admits them. */
+est_node est_find_rows(est_node variable, est_node keys);
 
 /* `seed`, or the graph's next one when it is 0. */
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed);

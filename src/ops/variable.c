@@ -204,7 +204,7 @@ est_dtype est_variable_dtype(est_node variable)
 {
     const est_node_def *def = est_def(variable);
 
-    return def != NULL && def->op == &est_op_var_handle ? est_node_type(def, "dtype") : EST_DTYPE_NONE;
+    return def != NULL && def->op->source == EST_SOURCE_VARIABLE ? est_node_type(def, "dtype") : EST_DTYPE_NONE;
 }
 
 void est_variable_initializer(est_node variable, est_node value)
@@ -228,6 +228,12 @@ void est_variable_initializer(est_node variable, est_node value)
 
 est_node est_read_variable(est_node variable)
 {
+    if (est_has_rows(variable)) {
+        return est_graph_poison(variable.graph,
+                                est_fail(EST_INVALID_ARGUMENT,
+                                         "variable '%s' has rows for keys only: it is looked up, not read as a whole",
+                                         est_node_name(variable)));
+    }
     return est_build1(&est_op_read_variable, variable, EST_ATTRS(est_attr_type("dtype", est_variable_dtype(variable))));
 }
 

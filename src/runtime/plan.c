@@ -102,8 +102,7 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     const est_node_def *def = item->call.node;
     est_var            *var;
 
-    EST_TRY(
-        est_store_get(store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0], &var));
+    EST_TRY(est_store_variable(store, def, &var));
     plan->views[item->first_view].data  = var;
     plan->views[item->first_view].shape = var->value.shape;
     return EST_OK;
@@ -282,6 +281,20 @@ static void mark_needed(est_plan *plan)
     }
 }
 
+/* Tells operations that ask for it whether the step trains their variable. */
+static void mark_trains(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_call *call = &plan->items[k].call;
+
+        for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
+            const est_item *writer = &plan->items[other];
+
+            call->trains = !writer->call.node->op->if_trains && writes_variable(writer, call->in[0]->data);
+        }
+    }
+}
+
 /* Variables that must have a value before the step: those that something reads before anything fills them. */
 static est_status list_variables(est_plan *plan)
 {
@@ -382,6 +395,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     link_aliases(plan);
     list_followers(plan);
     list_tables(plan);
+    mark_trains(plan);
     return list_variables(plan);
 }
 

@@ -58,8 +58,7 @@ static est_status find_variables(est_session *s)
         const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
         est_var            *var;
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
-        EST_TRY(est_store_get(s->store, est_node_string(def, "shared_name"), est_node_type(def, "dtype"), def->shape[0],
-                              &var));
+        EST_TRY(est_store_variable(s->store, def, &var));
     }
     return EST_OK;
 }
@@ -433,10 +432,12 @@ static est_status find_variable(est_session *s, const char *name, est_var **out)
 est_status est_session_read(est_session *session, const char *variable, est_tensor **out)
 {
     est_var *var;
+    est_view stored;
 
     EST_TRY(find_variable(session, variable, &var));
     if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
-    return est_tensor_create_from(var->value.dtype, var->value.shape, var->value.data, out);
+    stored = est_var_stored(var);
+    return est_tensor_create_from(stored.dtype, stored.shape, stored.data, out);
 }
 
 est_status est_session_write(est_session *session, const char *variable, const est_tensor *value)
@@ -446,6 +447,11 @@ est_status est_session_write(est_session *session, const char *variable, const e
 
     if (value == NULL) return est_fail(EST_INVALID_ARGUMENT, "variable '%s': the value is NULL", variable);
     EST_TRY(find_variable(session, variable, &var));
+    if (var->rows != NULL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "variable '%s' belongs to a dynamic embedding, which changes only by training and restoring",
+                        variable);
+    }
     if (var->value.dtype != est_tensor_dtype(value) || !est_shape_equal(&var->value.shape, est_tensor_shape(value))) {
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s %s, the value is %s %s", variable,
                         est_dtype_name(var->value.dtype), est_shape_text(&var->value.shape, want),

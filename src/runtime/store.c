@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fingerprint.h"
 #include "base/map.h"
-#include "graph/variable.h"
+#include "base/strbuf.h"
+#include "kernels/stream.h"
 #include "tensor/shape.h"
 
 struct est_store {
@@ -16,6 +18,8 @@ struct est_store {
     est_var         **vars;
     int               n, max;
     est_map           tables; /* name -> est_lookup_table */
+    est_row_table   **row_tables;
+    int               n_row_tables;
 };
 
 est_status est_store_create(const est_device *device, est_store **out)
@@ -28,10 +32,20 @@ est_status est_store_create(const est_device *device, est_store **out)
     return EST_OK;
 }
 
+/* At least 1, so that there is memory. */
+static size_t value_bytes(const est_view *value)
+{
+    return value->count > 0 ? (size_t)value->count * est_dtype_size(value->dtype) : 1;
+}
+
 static void free_var(const est_store *store, est_var *var)
 {
     if (var == NULL) return;
-    store->device->free(var->value.data);
+    if (var->rows != NULL) {
+        store->device->release(var->value.data, value_bytes(&var->value));
+    } else {
+        store->device->free(var->value.data);
+    }
     est_free((char *)(uintptr_t)var->name);
     est_free(var);
 }
@@ -53,6 +67,13 @@ static void free_tables(est_store *store)
     est_map_clear(&store->tables);
 }
 
+static void free_row_table(est_row_table *table)
+{
+    est_key_rows_clear(&table->rows);
+    est_key_rows_clear(&table->candidates);
+    est_free(table);
+}
+
 void est_store_free(est_store *store)
 {
     if (store == NULL) return;
@@ -60,6 +81,8 @@ void est_store_free(est_store *store)
     est_free(store->vars);
     est_map_clear(&store->by_name);
     free_tables(store);
+    for (int i = 0; i < store->n_row_tables; i++) free_row_table(store->row_tables[i]);
+    est_free(store->row_tables);
     est_free(store);
 }
 
@@ -73,8 +96,9 @@ static est_status check_same(const est_var *var, est_dtype dtype, const est_shap
                     est_shape_text(shape, want));
 }
 
+/* rows: NULL, or the set of keys that the variable has rows for; those have values from the beginning. */
 static est_status make_var(const est_store *store, const char *name, est_dtype dtype, const est_shape *shape,
-                           est_var **out)
+                           est_key_rows *rows, est_var **out)
 {
     est_var *var = est_zalloc(sizeof *var);
     size_t   bytes;
@@ -88,7 +112,10 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->name        = est_strdup(name);
     var->value.dtype = dtype;
     var->value.shape = *shape;
-    var->value.data  = store->device->alloc(bytes > 0 ? bytes : 1);
+    var->rows        = rows;
+    var->initialized = rows != NULL;
+    var->value.data  = rows != NULL ? store->device->reserve(value_bytes(&var->value))
+                                    : store->device->alloc(value_bytes(&var->value));
     if (var->name == NULL || var->value.data == NULL) {
         free_var(store, var);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s' (%zu bytes)", name, bytes);
@@ -118,7 +145,7 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
 
     if (var == NULL) {
         if (dtype == EST_STRING) return est_fail(EST_UNIMPLEMENTED, "variable '%s': variables hold numbers", name);
-        EST_TRY(make_var(store, name, dtype, &shape, &var));
+        EST_TRY(make_var(store, name, dtype, &shape, NULL, &var));
         status = add_var(store, var);
         if (status != EST_OK) {
             free_var(store, var);
@@ -145,6 +172,118 @@ est_var *est_store_at(const est_store *store, int i)
 {
     return store->vars[i];
 }
+
+/* --- rows for keys -------------------------------------------------------------------------------------------------- */
+
+/* A variable of the store "<name><part>" that has rows of the set, and if it is no scalar one for each key. */
+static est_status add_row_var(est_store *store, const char *name, const char *part, est_dtype dtype, est_shape shape,
+                              est_key_rows *rows, est_var **out)
+{
+    est_strbuf full = { 0 };
+    est_status status;
+
+    est_strbuf_printf(&full, "%s%s", name, part);
+    status = est_strbuf_status(&full);
+    if (status == EST_OK && est_store_find(store, est_strbuf_text(&full)) != NULL) {
+        status = est_fail(EST_ALREADY_EXISTS, "the dynamic embedding '%s' needs a variable '%s', and there is one",
+                          name, est_strbuf_text(&full));
+    }
+    if (status == EST_OK) status = make_var(store, est_strbuf_text(&full), dtype, &shape, rows, out);
+    est_strbuf_clear(&full);
+    EST_TRY(status);
+    status = add_var(store, *out);
+    if (status != EST_OK) free_var(store, *out);
+    return status;
+}
+
+static est_status make_keys(est_store *store, const char *name, const char *const parts[3], int64_t max,
+                            est_key_rows *set)
+{
+    est_var *keys, *seen, *older;
+
+    EST_TRY(add_row_var(store, name, parts[0], EST_I64, EST_SHAPE(max), set, &keys));
+    EST_TRY(add_row_var(store, name, parts[1], EST_I64, EST_SHAPE(max), set, &seen));
+    EST_TRY(add_row_var(store, name, parts[2], EST_I32, EST_SHAPE(max), set, &older));
+    return est_key_rows_init(set, keys, seen, older);
+}
+
+/* What the table is made of besides the embedding. */
+static est_status fill_row_table(est_store *store, const est_node_def *handle, est_row_table *table)
+{
+    static const char *const rows[3]       = { "/keys", "/last_seen", "/older" };
+    static const char *const candidates[3] = { "/candidates/keys", "/candidates/last_seen", "/candidates/older" };
+
+    const char *name = est_node_string(handle, "shared_name");
+    est_var    *steps, *sightings;
+
+    table->admit_after = est_node_int(handle, "admit_after");
+    table->max_age     = est_node_int(handle, "max_age");
+    EST_TRY(make_keys(store, name, rows, handle->shape[0].dim[0], &table->rows));
+    EST_TRY(make_keys(store, name, candidates, EST_CANDIDATES_MAX, &table->candidates));
+    EST_TRY(add_row_var(store, name, "/steps", EST_I64, EST_SHAPE_SCALAR, &table->rows, &steps));
+    EST_TRY(add_row_var(store, name, "/candidates/sightings", EST_I64, EST_SHAPE(EST_CANDIDATES_MAX),
+                        &table->candidates, &sightings));
+    table->steps     = steps->value.data;
+    table->sightings = sightings->value.data;
+    return est_key_rows_add_variable(&table->candidates, sightings);
+}
+
+/* The table is the store's as soon as it is listed: variables that were made before a failure point to it. */
+static est_status make_row_table(est_store *store, const est_node_def *handle, est_row_table **out)
+{
+    est_row_table **more  = est_realloc(store->row_tables, sizeof(est_row_table *) * ((size_t)store->n_row_tables + 1));
+    est_row_table  *table = est_zalloc(sizeof *table);
+
+    if (more != NULL) store->row_tables = more;
+    if (more == NULL || table == NULL) {
+        est_free(table);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the keys of '%s'",
+                        est_node_string(handle, "shared_name"));
+    }
+    store->row_tables[store->n_row_tables++] = table;
+    *out                                     = table;
+    return fill_row_table(store, handle, table);
+}
+
+static est_status make_row_variable(est_store *store, const est_node_def *handle, est_var **out)
+{
+    const char    *name = est_node_string(handle, "shared_name"), *of = est_node_string(handle, "rows_of");
+    const est_var *embedding = of[0] != '\0' ? est_store_find(store, of) : NULL;
+    est_row_table *table     = NULL;
+    est_var       *var;
+
+    if (of[0] == '\0') {
+        EST_TRY(make_row_table(store, handle, &table));
+    } else if (embedding != NULL && embedding->rows != NULL) {
+        table = est_row_table_of(embedding);
+    } else {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' is to have the rows of '%s', which has none", name, of);
+    }
+    EST_TRY(add_row_var(store, name, "", est_node_type(handle, "dtype"), handle->shape[0], &table->rows, &var));
+    var->draw = (est_row_draw){ .distribution = (int)est_node_int(handle, "distribution"),
+                                .a            = est_node_float(handle, "a"),
+                                .b            = est_node_float(handle, "b"),
+                                .seed         = est_stream_mix((uint64_t)est_node_int(handle, "seed") +
+                                                               est_fingerprint64(name, strlen(name))) };
+    *out      = var;
+    return est_key_rows_add_variable(&table->rows, var);
+}
+
+est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out)
+{
+    const char *name = est_node_string(handle, "shared_name");
+
+    if (handle->op->has_rows && est_store_find(store, name) == NULL) return make_row_variable(store, handle, out);
+    return est_store_get(store, name, est_node_type(handle, "dtype"), handle->shape[0], out);
+}
+
+est_key_rows *est_store_keys(const est_store *store, int i)
+{
+    if (i >= 2 * store->n_row_tables) return NULL;
+    return i % 2 == 0 ? &store->row_tables[i / 2]->rows : &store->row_tables[i / 2]->candidates;
+}
+
+/* --- lookup tables --------------------------------------------------------------------------------------------------- */
 
 static est_status make_table(est_store *store, const char *name, const est_lookup_table *want, est_lookup_table **out)
 {

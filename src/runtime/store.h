@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The variables and the lookup tables of a process, by name. Memory of a variable is allocated once and then stays where it
- * is, so that plans may keep pointers into it; so do tables. One thread at a time. */
+ * is, so that plans may keep pointers into it; so do tables. What a row table knows of its keys is in variables too, called
+ * "<name of the embedding>/keys" and so on. One thread at a time. */
 #ifndef EST_RUNTIME_STORE_H
 #define EST_RUNTIME_STORE_H
 
 #include "device/device.h"
 #include "graph/op.h"
 #include "kernels/lookup_table.h"
+#include "kernels/row_table.h"
 
 typedef struct est_store est_store;
 
@@ -17,9 +19,15 @@ void                      est_store_free(est_store *store);
 /* The variable called `name`, made (uninitialised) if it is not there; another dtype or shape is an error. */
 EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_dtype dtype, est_shape shape,
                                         est_var **out);
+
+/* The variable of a handle, which may be one with rows for keys. */
+EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);
 est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
 int                       est_store_size(const est_store *store);
 est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */
+
+/* The sets of keys of the store, in order of creation: NULL when i is their number. */
+est_key_rows *est_store_keys(const est_store *store, int i);
 
 /* The table of a handle, made (empty) if there is none of its name; other dtypes are an error. */
 EST_MUST_CHECK est_status est_store_table(est_store *store, const est_node_def *handle, est_lookup_table **out);

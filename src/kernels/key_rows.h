@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys that come and go, each with a row of one or more variables while it is there.
+ *
+ * The rows of n keys are 0 to n - 1, always: when one in the middle leaves, the last takes its place. So the variables
+ * are what their first n rows are, and memory behind them that was never used costs nothing (base/alloc.h, est_reserve).
+ * Three of the variables are the set's own: the keys, the step each was last seen in, and for each the row that was seen
+ * before it, -1 for the first: a list in the order in which keys were last seen, whose oldest leaves first. All of the
+ * state is in variables, therefore a checkpoint of them is one of the set.
+ *
+ * The index is open addressing with linear probing, as in kernels/lookup_table.h; it grows with the keys.
+ *
+ * Threading: looking up, any thread; all else, one thread at a time. */
+#ifndef EST_KERNELS_KEY_ROWS_H
+#define EST_KERNELS_KEY_ROWS_H
+
+#include "graph/variable.h"
+
+#define EST_KEY_ROWS_MAX INT32_MAX
+
+struct est_key_rows {
+    int64_t   n, max;
+    est_var **vars; /* [n_vars], the first three its own */
+    int       n_vars;
+    int64_t  *keys, *seen;    /* memory of vars[0] and vars[1] */
+    int32_t  *older, *newer;  /* memory of vars[2], and the list in the other direction; -1: none */
+    int32_t   oldest, newest; /* -1: there is no key */
+    uint64_t *slots;          /* 0: free; else the upper half of the hash above 1 + row */
+    uint64_t  mask;           /* slots are mask + 1, a power of two; NULL slots: none yet */
+};
+
+/* Takes the variables that are its own: int64, int64 and int32 of `max` rows. What it allocates is freed by
+ * est_key_rows_clear, the variables are not. */
+EST_MUST_CHECK est_status est_key_rows_init(est_key_rows *set, est_var *keys, est_var *seen, est_var *older);
+void                      est_key_rows_clear(est_key_rows *set);
+
+/* Gives the keys a row of one more variable, borrowed; the rows there are get their first values. */
+EST_MUST_CHECK est_status est_key_rows_add_variable(est_key_rows *set, est_var *var);
+
+/* Makes room in the index for `more` keys. */
+EST_MUST_CHECK est_status est_key_rows_reserve(est_key_rows *set, int64_t more);
+
+/* The rows of n keys, -1 where there is none. */
+void est_key_rows_find(const est_key_rows *set, const int64_t *keys, int64_t n, int64_t *rows);
+
+/* Adds a key that is not there; there must be room, and fewer keys than max. All its variables get their first values. */
+int32_t est_key_rows_add(est_key_rows *set, int64_t key, int64_t step);
+
+/* Gives the row of a key to another one that is not there, with first values. */
+void est_key_rows_replace(est_key_rows *set, int32_t row, int64_t key, int64_t step);
+
+/* Notes that a key was seen. */
+void est_key_rows_see(est_key_rows *set, int32_t row, int64_t step);
+
+/* Removes a key. The last row becomes the row `row`. */
+void est_key_rows_remove(est_key_rows *set, int32_t row);
+
+/* Makes a set of what was read into the first n rows of its variables. EST_DATA_LOSS: they contradict each other; then, as
+ * when memory is out, the set has no keys. */
+EST_MUST_CHECK est_status est_key_rows_restore(est_key_rows *set, int64_t n);
+
+/* Removes all keys. */
+void est_key_rows_drop(est_key_rows *set);
+
+/* First values for rows [begin, end) of one variable of the set. */
+void est_key_rows_draw(const est_key_rows *set, const est_var *var, int64_t begin, int64_t end);
+
+/* A variable as it is saved and read: without rows that no key has. */
+static inline est_view est_var_stored(const est_var *var)
+{
+    est_view view = var->value;
+
+    if (var->rows == NULL || view.shape.rank == 0) return view;
+    view.count        = view.shape.dim[0] > 0 ? view.count / view.shape.dim[0] * var->rows->n : 0;
+    view.shape.dim[0] = var->rows->n;
+    return view;
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dynamic embeddings: EstRowVariable, a variable with a row for each key that there is, or a slot of one; EstFindRows, from
+ * keys to its rows; and EstFillRowTable, which does nothing here, since keys are where their rows are, and elsewhere fills
+ * the table that finds them:
+ *
+ *   EstFindRows      = LookupTableFindV2 in a HashTableV2, -1 for other keys
+ *   EstFillRowTable  = LookupTableImportV2 of the variable "<name>/keys" and 0, 1, 2, ...
+ *
+ * Finding rows also counts and admits keys in a step that changes the variable in another way, as an optimizer does. All
+ * other steps, and those of a frozen embedding, only look. */
+#include <string.h>
+
+#include "kernels/lookup_table.h"
+#include "kernels/parallel.h"
+#include "kernels/row_table.h"
+#include "ops/ops.h"
+
+static est_status variable_infer(est_infer *c)
+{
+    c->out[0] = est_node_attr(c->node, "shape")->shape;
+    return EST_OK;
+}
+
+static est_status find_infer(est_infer *c)
+{
+    c->out[0] = c->in[1];
+    return EST_OK;
+}
+
+/* --- kernel -------------------------------------------------------------------------------------------------------- */
+
+static void find_range(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const est_call *c = arg;
+
+    (void)block;
+    est_key_rows_find(est_call_variable(c, 0)->rows, (const int64_t *)c->in[1]->data + begin, end - begin,
+                      (int64_t *)c->out[0].data + begin);
+}
+
+static est_status find_prepare(est_call *c)
+{
+    const est_var *var = est_call_variable(c, 0);
+
+    if (var->rows != NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has no rows for keys", var->name);
+}
+
+/* Keys are admitted one after the other. What this allocates, the index when it is full, is the memory of many steps. */
+static est_status find_cpu(est_call *c)
+{
+    if (c->trains) {
+        return est_row_table_train(est_row_table_of(est_call_variable(c, 0)), c->in[1]->data, c->in[1]->count,
+                                   c->out[0].data);
+    }
+    est_parallel_for(c->pool, c->in[1]->count, 64, 30.0, find_range, c);
+    return EST_OK;
+}
+
+/* --- lowering ------------------------------------------------------------------------------------------------------ */
+
+static void variable_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    (void)in;
+    out[0] = est_build0(graph, &est_op_var_handle,
+                        EST_ATTRS(est_attr_string("shared_name", est_node_string(node, "shared_name")),
+                                  est_attr_type("dtype", est_node_type(node, "dtype")),
+                                  est_attr_shape("shape", est_node_attr(node, "shape")->shape)));
+}
+
+/* "<name of the variable>/<part>", or NULL after the graph was told. */
+static const char *part_name(est_node variable, const char *part)
+{
+    const est_node_def *def  = est_def(variable);
+    const char         *text = def != NULL ? est_arena_printf(est_graph_arena(variable.graph), "%s/%s",
+                                                              est_node_string(def, "shared_name"), part)
+                                           : NULL;
+
+    if (def != NULL && text == NULL) {
+        (void)est_graph_poison(variable.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+    }
+    return text;
+}
+
+static est_node table_of(est_node variable)
+{
+    const char *name = part_name(variable, "table");
+
+    return est_build0(variable.graph, &est_op_hash_table,
+                      EST_ATTRS(est_attr_string("shared_name", name != NULL ? name : ""),
+                                est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_I64)));
+}
+
+static void find_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    (void)node;
+    out[0] = est_build3(&est_op_lookup_table_find, table_of(in[0]), in[1], est_scalar(graph, EST_I64, -1),
+                        EST_NO_ATTRS);
+}
+
+static void fill_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    const char *name = part_name(in[0], "keys");
+    int64_t     n    = est_node_dim(in[0], 0);
+    est_node    keys = est_build0(graph, &est_op_var_handle,
+                                  EST_ATTRS(est_attr_string("shared_name", name != NULL ? name : ""),
+                                            est_attr_type("dtype", EST_I64), est_attr_shape("shape", EST_SHAPE(n))));
+    est_node    rows = est_range(est_scalar(graph, EST_I64, 0), est_scalar(graph, EST_I64, (double)n),
+                                 est_scalar(graph, EST_I64, 1));
+
+    (void)node;
+    out[0] = est_build3(&est_op_lookup_table_import, table_of(in[0]), est_read_variable(keys), rows, EST_NO_ATTRS);
+}
+
+/* --- descriptors --------------------------------------------------------------------------------------------------- */
+
+const est_op est_op_row_variable = {
+    .name      = "EstRowVariable",
+    .signature = "() -> resource: resource; shared_name: string = \"\"; dtype: {float32} = float32; shape: shape; "
+                 "rows_of: string = \"\"; distribution: int = 0; a: float = 0.0; b: float = 0.0; seed: int = 0; "
+                 "admit_after: int = 1; max_age: int = 0",
+    .infer     = variable_infer,
+    .lower     = variable_lower,
+    .stateful  = true,
+    .source    = EST_SOURCE_VARIABLE,
+    .has_rows  = true,
+};
+
+const est_op est_op_find_rows = {
+    .name      = "EstFindRows",
+    .signature = "resource: resource, keys: int64 -> rows: int64",
+    .infer     = find_infer,
+    .cpu       = EST_KERNELS({ .run = find_cpu, .prepare = find_prepare }),
+    .lower     = find_lower,
+    .stateful  = true,
+    .writes    = 1u << 0,
+    .if_trains = true,
+};
+
+const est_op est_op_fill_row_table = {
+    .name      = "EstFillRowTable",
+    .signature = "resource: resource -> ()",
+    .infer     = est_infer_none,
+    .lower     = fill_lower,
+    .stateful  = true,
+};
+
+/* --- builders ------------------------------------------------------------------------------------------------------ */
+
+bool est_has_rows(est_node variable)
+{
+    const est_node_def *def = est_def(variable);
+
+    return def != NULL && def->op->has_rows;
+}
+
+static est_attr *attr_of(est_node_def *def, const char *name)
+{
+    for (int32_t i = 0; i < def->n_attr; i++) {
+        if (strcmp(def->attr[i].name, name) == 0) return &def->attr[i];
+    }
+    return NULL;
+}
+
+/* The name is unique only now; the attribute is what the variable goes by. */
+static est_node share_as(est_node handle, const char *name)
+{
+    est_node_def *def = est_def(handle) != NULL ? est_graph_node(handle.graph, handle.id) : NULL;
+
+    if (def != NULL) attr_of(def, "shared_name")->s = name != NULL ? name : def->name;
+    if (def != NULL && name != NULL) def->name = name;
+    return handle;
+}
+
+est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, const est_row_policy *policy)
+{
+    est_node handle = est_build0(
+        graph, &est_op_row_variable,
+        EST_ATTRS(est_attr_shape("shape", shape), est_attr_int("distribution", policy->draw.distribution),
+                  est_attr_float("a", policy->draw.a), est_attr_float("b", policy->draw.b),
+                  est_attr_int("seed", (int64_t)policy->draw.seed), est_attr_int("admit_after", policy->admit_after),
+                  est_attr_int("max_age", policy->max_age)));
+    est_node    fill;
+    const char *part;
+
+    handle = share_as(est_named(handle, name), NULL);
+    fill   = est_build1(&est_op_fill_row_table, handle, EST_NO_ATTRS);
+    if (est_graph_poisoned(graph)) return handle;
+    part = part_name(handle, "init");
+    part = part != NULL ? est_graph_unique_name(graph, part) : NULL;
+    if (part == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+    est_graph_node(graph, fill.id)->name = part;
+    est_graph_collect(graph, EST_TABLE_INITIALIZERS, fill);
+    return handle;
+}
+
+est_node est_row_slot(est_node variable, const char *name, double value)
+{
+    est_graph  *graph = variable.graph;
+    const char *full;
+
+    if (est_def(variable) == NULL) return variable;
+    full = est_graph_unique_name(graph, name);
+    if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+    return share_as(est_build0(graph, &est_op_row_variable,
+                               EST_ATTRS(est_attr_shape("shape", *est_node_shape(variable)),
+                                         est_attr_string("rows_of", est_node_string(est_def(variable), "shared_name")),
+                                         est_attr_float("a", value))),
+                    full);
+}
+
+est_node est_find_rows(est_node variable, est_node keys)
+{
+    return est_build2(&est_op_find_rows, variable, keys, EST_NO_ATTRS);
+}

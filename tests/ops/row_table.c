@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * "EstRowVariable", "EstFindRows" and "EstFillRowTable": which steps give rows to keys, and that the operations they are
+ * lowered to find the same rows. What becomes of keys is tested in tests/kernels/row_table.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "graph/lower.h"
+#include "ops/ops.h"
+#include "support/graph_test.h"
+
+static const est_row_policy policy = { .draw = { .a = 1 }, .admit_after = 1 };
+
+static void ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+/* Runs with keys fed and must find these rows. */
+static void expect_rows(est_session *session, est_node keys, est_node rows, est_nodes targets, const int64_t given[4],
+                        const int64_t want[4])
+{
+    est_tensor *batch = NULL, *out = NULL;
+
+    ok(est_tensor_i64(EST_SHAPE(4), given, &batch));
+    ok(est_session_run(session, EST_FEEDS({ keys, batch }), EST_NODES(rows), targets, &out));
+    for (int i = 0; i < 4; i++) assert_int_equal(((const int64_t *)est_tensor_data(out))[i], want[i]);
+    est_tensor_free(batch);
+    est_tensor_free(out);
+}
+
+static void test_only_a_step_that_trains_admits(void **state)
+{
+    const int64_t given[4] = { 70, -3, 70, INT64_MAX }, none[4] = { -1, -1, -1, -1 }, rows[4] = { 0, 1, 0, 2 };
+    est_graph    *graph   = NULL;
+    est_session  *session = NULL;
+    est_node      variable, keys, found, again, update;
+
+    (void)state;
+    ok(est_graph_create(1, &graph));
+    variable = est_row_variable(graph, "w", EST_SHAPE(5, 2), &policy);
+    keys     = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
+    found    = est_find_rows(variable, keys);
+    again    = est_find_rows(variable, keys);
+    update   = est_scatter_add(variable, found, est_const_f32(graph, EST_SHAPE(4, 2), (const float[8]){ 1 }));
+    ok(est_session_create(graph, EST_SESSION(.threads = 1), &session));
+    ok(est_session_init(session));                                    /* has nothing to do: the variable has values */
+    expect_rows(session, keys, found, EST_NODES(again), given, none); /* finding twice is no training */
+    expect_rows(session, keys, found, EST_NODES(update), given, rows);
+    expect_rows(session, keys, again, EST_NO_NODES, (const int64_t[4]){ 1, -3, 70, 0 },
+                (const int64_t[4]){ -1, 1, 0, -1 });
+    est_session_free(session);
+
+    (void)est_read_variable(variable);
+    assert_int_equal(est_graph_status(graph), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "looked up, not read"));
+    est_graph_free(graph);
+}
+
+static void test_other_variables_have_no_rows(void **state)
+{
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    est_tensor  *out     = NULL;
+    est_node     variable, rows;
+
+    (void)state;
+    ok(est_graph_create(1, &graph));
+    variable = est_variable(graph, "v", EST_F32, EST_SHAPE(2, 2));
+    est_variable_initializer(variable, est_const_f32(graph, EST_SHAPE(2, 2), (const float[4]){ 0 }));
+    rows = est_find_rows(variable, est_const_i64(graph, EST_SHAPE(1), (const int64_t[]){ 1 }));
+    ok(est_session_create(graph, EST_SESSION(.threads = 1), &session));
+    ok(est_session_init(session));
+    assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NODES(rows), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "has no rows for keys"));
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+static void test_lowered(void **state)
+{
+    const int64_t given[4] = { 9, 8, 7, -1 };
+    est_graph    *graph = NULL, *lowered = NULL;
+    est_session  *session = NULL;
+    est_tensor   *stored  = NULL;
+    est_node      variable, nodes[3];
+
+    (void)state;
+    ok(est_graph_create(1, &graph));
+    variable = est_row_variable(graph, "w", EST_SHAPE(3, 2), &policy);
+    nodes[0] = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(-1));
+    nodes[1] = est_find_rows(variable, nodes[0]);
+    nodes[2] = est_graph_collection(graph, "table_initializer").data[0];
+    ok(est_graph_lower(graph, nodes, 3, &lowered));
+    est_graph_free(graph);
+    ok(est_session_create(lowered, EST_SESSION(.threads = 1), &session));
+    ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 7, -1, 9 }, &stored));
+    ok(est_session_write(session, "w/keys", stored));
+    expect_rows(session, nodes[0], nodes[1], EST_NO_NODES, given, (const int64_t[4]){ 2, -1, 0, 1 });
+    est_tensor_free(stored);
+    est_session_free(session);
+    est_graph_free(lowered);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_a_step_that_trains_admits),
+        cmocka_unit_test(test_other_variables_have_no_rows),
+        cmocka_unit_test(test_lowered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
