@@ -166,6 +166,31 @@ EST_API const est_column *est_embedding_column(const est_column *categorical, in
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
 
+/* --- rows for keys as they come ------------------------------------------------------------------------------------- */
+
+typedef struct est_dynamic_options {
+    size_t          struct_size; /* filled by EST_DYNAMIC */
+    est_combiner    combiner;    /* 0: mean */
+    est_initializer initializer; /* of a new row, one of est_init_...; make NULL: truncated normal of deviation
+                                  * 1 / sqrt(dimension). What is drawn depends on the seed, the variable and the key only */
+    int64_t         admit_after; /* a key gets its row at this sighting in training; 0: 1, at once */
+    int64_t         max_rows; /* 0: 16 777 216. Address space is set aside for as many, memory is taken by those there
+                                  * are. When all are taken a new key gets the row of the one not seen for longest */
+    int64_t         max_age;  /* steps of training without a sighting after which a key loses its row; 0: none does */
+} est_dynamic_options;
+#define EST_DYNAMIC(...) (&(const est_dynamic_options){ .struct_size = sizeof(est_dynamic_options), __VA_ARGS__ })
+
+/* A trained vector for every key there is, combined over the keys of a row: an embedding of raw 64-bit keys that needs no
+ * vocabulary and no number of buckets. dtype: EST_I64, or EST_STRING, for which a key is Fingerprint64 of the string modulo
+ * 2^63 - 1. Every integer is a key, but for -1 in dense features, which stands for none.
+ *
+ * A step that trains the embedding counts its keys and gives them rows; all others only look. A key without a row is
+ * missing. Keys that are seen but have no row yet are remembered too, the latest million of them. A checkpoint has the rows
+ * there are as "<column>/embedding_weights" [rows, dimension], beside it ".../keys" and what else training goes on from.
+ * Optimizers must change only the rows of a gradient: est_lazy_adam, not est_adam. */
+EST_API const est_column *est_dynamic_embedding_column(est_columns *columns, const char *key, est_dtype dtype,
+                                                       int64_t dimension, const est_dynamic_options *options);
+
 /* --- sequences ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers of any count a row, in steps of `shape`. Sequence categories are made with EST_CATEGORICAL(.sequence = true), and

@@ -54,7 +54,8 @@ static void fans(est_shape shape, double *in, double *out)
     *out = shape.rank == 0 ? 1 : area * (double)shape.dim[shape.rank - 1];
 }
 
-static est_node make_scaled(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
+/* The initializer that variance scaling comes down to for a shape. */
+static est_initializer scaled(const est_initializer *self, est_shape shape)
 {
     double          fan_in, fan_out, n, variance;
     est_initializer draw = *self;
@@ -63,15 +64,23 @@ static est_node make_scaled(const est_initializer *self, est_graph *graph, est_d
     n        = self->fan == EST_FAN_IN ? fan_in : self->fan == EST_FAN_OUT ? fan_out : (fan_in + fan_out) / 2;
     variance = self->a / fmax(1, n);
     if (self->distribution == EST_DRAW_UNIFORM) {
-        draw.b = sqrt(3 * variance);
-        draw.a = -draw.b;
-        return make_uniform(&draw, graph, dtype, shape);
+        draw.make = make_uniform;
+        draw.b    = sqrt(3 * variance);
+        draw.a    = -draw.b;
+        return draw;
     }
-    draw.a = 0;
-    draw.b = sqrt(variance);
-    if (self->distribution == EST_DRAW_NORMAL) return make_normal(&draw, graph, dtype, shape);
-    draw.b /= TRUNCATED_DEVIATION;
-    return make_truncated(&draw, graph, dtype, shape);
+    draw.make = self->distribution == EST_DRAW_NORMAL ? make_normal : make_truncated;
+    draw.a    = 0;
+    draw.b    = sqrt(variance);
+    if (draw.make == make_truncated) draw.b /= TRUNCATED_DEVIATION;
+    return draw;
+}
+
+static est_node make_scaled(const est_initializer *self, est_graph *graph, est_dtype dtype, est_shape shape)
+{
+    est_initializer draw = scaled(self, shape);
+
+    return draw.make(&draw, graph, dtype, shape);
 }
 
 est_initializer est_init_zeros(void)
@@ -143,6 +152,25 @@ est_node est_initial_value(est_initializer initializer, est_graph *graph, est_dt
 {
     if (initializer.make == NULL) return est_nn_fail(graph, "an initializer without a function to make values");
     return initializer.make(&initializer, graph, dtype, shape);
+}
+
+bool est_nn_row_draw(const est_initializer *initializer, const est_graph *graph, int64_t width, est_row_draw *out)
+{
+    est_initializer draw = initializer->make == make_scaled ? scaled(initializer, EST_SHAPE(1, width)) : *initializer;
+
+    *out = (est_row_draw){ .a = draw.a, .b = draw.b, .seed = draw.seed != 0 ? draw.seed : est_graph_seed(graph) };
+    if (draw.make == make_constant) {
+        out->distribution = EST_ROW_CONSTANT;
+    } else if (draw.make == make_uniform) {
+        out->distribution = EST_ROW_UNIFORM;
+    } else if (draw.make == make_normal) {
+        out->distribution = EST_ROW_NORMAL;
+    } else if (draw.make == make_truncated) {
+        out->distribution = EST_ROW_TRUNCATED;
+    } else {
+        return false;
+    }
+    return true;
 }
 
 /* --- regularizers ------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,12 @@ est_node est_update_slot(est_update *u, est_node var, const char *name, const ch
         full = est_arena_printf(arena, "%s/%s", of, name);
     }
     if (full == NULL) return unnamed(u->graph);
+    if (est_has_rows(var)) {
+        est_node slot = est_row_slot(var, full, value);
+
+        if (est_def(slot) != NULL) est_graph_collect(u->graph, "global_variables", slot);
+        return slot;
+    }
     return est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
                                     est_init_constant(value), "global_variables");
 }
@@ -140,6 +146,24 @@ static est_node rate_node(est_update *u)
     return est_learning_rate(optimizer->schedule, u->step);
 }
 
+/* A variable with rows for keys may be too large to touch as a whole. */
+static bool can_update_rows(const est_update *u, est_node var, est_gradient g)
+{
+    const est_optimizer *o = u->optimizer;
+
+    if (g.indices.graph == NULL) {
+        (void)est_nn_fail(u->graph, "'%s' is a dynamic embedding, and its gradient is not one of rows",
+                          est_node_name(var));
+        return false;
+    }
+    if (o->rule->touches_all_rows != NULL && o->rule->touches_all_rows(o)) {
+        (void)est_nn_fail(u->graph, "%s would change every row of the dynamic embedding '%s' in every step; use %s",
+                          o->rule->name, est_node_name(var), o->rule->instead);
+        return false;
+    }
+    return true;
+}
+
 /* The updates of all variables that have a gradient; returns how many. */
 static int apply_all(est_update *u, est_nodes variables, const est_gradient *gradients, est_node *updates)
 {
@@ -151,6 +175,7 @@ static int apply_all(est_update *u, est_nodes variables, const est_gradient *gra
         est_gradient g = gradients[i];
 
         if (g.values.graph == NULL) continue;
+        if (est_has_rows(variables.data[i]) && !can_update_rows(u, variables.data[i], g)) continue;
         if (g.indices.graph != NULL && !rule->takes_duplicates) g = est_dedup(g);
         updates[n++] = rule->apply(u, variables.data[i], g);
     }

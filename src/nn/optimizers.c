@@ -104,11 +104,18 @@ static est_node adam_finish(est_update *u, est_nodes updates)
     return est_group(u->graph, EST_NODES(moved[0], moved[1]));
 }
 
-static const est_optimizer_rule adam_rule = { .name   = "Adam",
-                                              .begin  = adam_begin,
-                                              .apply  = adam_apply,
-                                              .finish = adam_finish,
-                                              .hyper  = { "beta_1", "beta_2" } };
+static bool adam_touches_all_rows(const est_optimizer *o)
+{
+    return !o->lazy;
+}
+
+static const est_optimizer_rule adam_rule = { .name             = "Adam",
+                                              .begin            = adam_begin,
+                                              .apply            = adam_apply,
+                                              .finish           = adam_finish,
+                                              .hyper            = { "beta_1", "beta_2" },
+                                              .touches_all_rows = adam_touches_all_rows,
+                                              .instead          = "est_lazy_adam" };
 
 /* --- RMSProp -------------------------------------------------------------------------------------------------------- */
 
@@ -164,10 +171,18 @@ static est_node rms_prop_apply(est_update *u, est_node var, est_gradient g)
                        : est_apply_rms_prop(var, ms, mom, rate, rho, momentum, epsilon, g);
 }
 
-static const est_optimizer_rule rms_prop_rule       = { .name = "RMSProp", .apply = rms_prop_apply };
-static const est_optimizer_rule keras_rms_prop_rule = { .name  = "RMSprop",
-                                                        .apply = rms_prop_apply,
-                                                        .hyper = { "rho", "momentum" } };
+static const est_optimizer_rule rms_prop_rule = { .name = "RMSProp", .apply = rms_prop_apply };
+
+static bool keras_rms_prop_touches_all_rows(const est_optimizer *o)
+{
+    return o->hyper[1] == 0;
+}
+
+static const est_optimizer_rule keras_rms_prop_rule = { .name             = "RMSprop",
+                                                        .apply            = rms_prop_apply,
+                                                        .hyper            = { "rho", "momentum" },
+                                                        .touches_all_rows = keras_rms_prop_touches_all_rows,
+                                                        .instead = "est_rms_prop with a momentum or without .keras" };
 
 /* --- FTRL and Adadelta ---------------------------------------------------------------------------------------------- */
 

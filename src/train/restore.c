@@ -12,7 +12,11 @@
  *   the page cache: the CRC runs at several times the speed of a disk, and a second copy of the model in memory, the
  *   alternative, is what large models have least room for. Should the second reading fail after all (the file was
  *   changed in between), the variables are marked as having no value: an error later rather than a mixture.
- * A damaged checkpoint is so found before or while reading and the next one can be tried. */
+ * A damaged checkpoint is so found before or while reading and the next one can be tried.
+ *
+ * Variables with rows for keys (kernels/key_rows.h) are read as they were saved, into their first rows, and the set of keys
+ * is made of what was read at the end. Their values count as none while there are no keys. They are restored only together
+ * with the keys; of a set whose keys are, a variable that the checkpoint lacks starts anew. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -112,9 +116,33 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 
 /* --- against a checkpoint --------------------------------------------------------------------------------------- */
 
-static bool fits(const target *t, const est_checkpoint_variable *stored)
+static const est_checkpoint_variable *stored_as(const restoring *r, const est_var *var)
 {
-    return stored->dtype == t->var->value.dtype && est_shape_equal(&stored->shape, &t->var->value.shape);
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].var == var) return r->targets[i].stored_as;
+    }
+    return NULL;
+}
+
+/* The keys that a variable has rows for, if they are restored with all that makes them a set; else NULL. */
+static const est_checkpoint_variable *stored_keys(const restoring *r, const est_key_rows *rows)
+{
+    bool whole = stored_as(r, rows->vars[1]) != NULL && stored_as(r, rows->vars[2]) != NULL;
+
+    return whole ? stored_as(r, rows->vars[0]) : NULL;
+}
+
+/* How many rows are stored may differ from how many there can be, but must be the same for all of a set. */
+static bool fits(const restoring *r, const target *t, const est_checkpoint_variable *stored)
+{
+    const est_checkpoint_variable *keys = t->var->rows != NULL ? stored_keys(r, t->var->rows) : NULL;
+    est_shape                      want = t->var->value.shape;
+
+    if (keys != NULL && want.rank > 0 && stored->shape.rank > 0 && keys->shape.rank == 1) {
+        if (stored->shape.dim[0] != keys->shape.dim[0] || stored->shape.dim[0] > want.dim[0]) return false;
+        want.dim[0] = stored->shape.dim[0];
+    }
+    return stored->dtype == t->var->value.dtype && est_shape_equal(&stored->shape, &want);
 }
 
 /* Tables that have a row for every entry grow with what they are for. */
@@ -139,7 +167,7 @@ static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, e
         const est_view                *value  = &t->var->value;
         const est_checkpoint_variable *stored = t->stored_as;
 
-        if (stored == NULL || fits(t, stored)) continue;
+        if (t->key == NULL || fits(r, t, stored)) continue;
         if (n++ == NAMED_MAX) {
             est_strbuf_append(out, "; ...");
             return;
@@ -201,8 +229,13 @@ static est_status match(restoring *r, const est_checkpoint *checkpoint)
 
         EST_TRY(est_checkpoint_look_up(checkpoint, t->stored, &t->stored_as));
         t->key = t->stored_as != NULL ? t->stored_as->name : NULL;
+    }
+    for (int i = 0; i < r->n; i++) {
+        target *t = &r->targets[i];
+
+        if (t->var->rows != NULL && stored_keys(r, t->var->rows) == NULL) t->key = NULL;
         r->n_missing += t->key == NULL;
-        r->n_misfit += t->key != NULL && !fits(t, t->stored_as);
+        r->n_misfit += t->key != NULL && !fits(r, t, t->stored_as);
     }
     missing = r->n_missing > 0 && !r->options->partial;
     return missing || r->n_misfit > 0 ? fail_match(r, checkpoint, missing) : EST_OK;
@@ -231,7 +264,9 @@ static est_status read_extras(restoring *r, const est_checkpoint *checkpoint)
 static bool any_has_value(const restoring *r)
 {
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].key != NULL && r->targets[i].var->initialized) return true;
+        const est_var *var = r->targets[i].var;
+
+        if (r->targets[i].key != NULL && (var->rows != NULL ? var->rows->n > 0 : var->initialized)) return true;
     }
     return false;
 }
@@ -250,9 +285,35 @@ static est_status read_variable(const target *t, const est_bundle *bundle)
     est_tensor     *tensor;
     est_status      status;
 
-    EST_TRY(est_tensor_wrap(value->dtype, value->shape, value->data, NULL, NULL, &tensor));
+    EST_TRY(est_tensor_wrap(value->dtype, t->stored_as->shape, value->data, NULL, NULL, &tensor));
     status = est_bundle_read_into(bundle, t->key, NULL, tensor);
     est_tensor_free(tensor);
+    return status;
+}
+
+static bool is_read(const restoring *r, const est_var *var)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].var == var) return r->targets[i].key != NULL;
+    }
+    return false;
+}
+
+/* Makes the sets of keys that were read; when reading failed, what is in their rows is of no use. */
+static est_status restore_keys(const restoring *r, est_status status)
+{
+    est_store    *store;
+    est_key_rows *rows;
+
+    EST_TRY(est_session_store(r->session, &store));
+    for (int i = 0; (rows = est_store_keys(store, i)) != NULL; i++) {
+        if (!is_read(r, rows->vars[0])) continue;
+        if (status == EST_OK) status = est_key_rows_restore(rows, stored_keys(r, rows)->shape.dim[0]);
+        if (status != EST_OK) est_key_rows_drop(rows);
+        for (int k = 3; k < rows->n_vars; k++) {
+            if (!is_read(r, rows->vars[k])) est_key_rows_draw(rows, rows->vars[k], 0, rows->n);
+        }
+    }
     return status;
 }
 
@@ -263,8 +324,11 @@ static est_status read_variables(restoring *r, const est_bundle *bundle)
     for (int i = 0; i < r->n && status == EST_OK; i++) {
         if (r->targets[i].key != NULL) status = read_variable(&r->targets[i], bundle);
     }
+    status = restore_keys(r, status);
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].key != NULL) r->targets[i].var->initialized = status == EST_OK;
+        target *t = &r->targets[i];
+
+        if (t->key != NULL && t->var->rows == NULL) t->var->initialized = status == EST_OK;
     }
     return status;
 }

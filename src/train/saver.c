@@ -463,11 +463,11 @@ static est_status check_values(const saving *s)
 /* The variable's memory as a tensor; nothing is copied. */
 static est_status add_variable(est_bundle_writer *writer, const est_var *var)
 {
-    const est_view *value = &var->value;
-    est_tensor     *tensor;
-    est_status      status;
+    est_view    value = est_var_stored(var);
+    est_tensor *tensor;
+    est_status  status;
 
-    EST_TRY(est_tensor_wrap(value->dtype, value->shape, value->data, NULL, NULL, &tensor));
+    EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
     status = est_bundle_add(writer, var->name, tensor);
     est_tensor_free(tensor);
     return status;
