@@ -12,7 +12,8 @@
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "estoc/layers.h"
-#include "estoc/ops.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
 #include "train/summary_writer.h"
 
 /* The hook that counts evaluation steps, logs them and stops after the last; and sums the loss. */
@@ -53,12 +54,16 @@ typedef struct evaluation {
 /* The values that the variables have in another session, where it has them. */
 static est_status copy_variables(est_session *from, const est_graph *graph, est_session *session)
 {
-    est_nodes variables = est_global_variables(graph);
+    est_nodes  variables = est_global_variables(graph);
+    est_store *theirs, *ours;
 
+    EST_TRY(est_session_store(from, &theirs));
+    EST_TRY(est_session_store(session, &ours));
+    EST_TRY(est_store_copy_rows(ours, theirs));
     for (int i = 0; i < variables.n; i++) {
         const char *name   = est_node_name(variables.data[i]);
         est_tensor *value  = NULL;
-        est_status  status = est_session_read(from, name, &value);
+        est_status  status = est_has_rows(variables.data[i]) ? EST_NOT_FOUND : est_session_read(from, name, &value);
 
         if (status == EST_NOT_FOUND) continue;
         if (status == EST_OK) status = est_session_write(session, name, value);

@@ -16,6 +16,7 @@
 #include "graph/lower.h"
 #include "graph/op.h"
 #include "runtime/plan.h"
+#include "runtime/session.h"
 #include "train/saver.h"
 
 static const char *const method_names[] = { "tensorflow/serving/classify", "tensorflow/serving/regress",
@@ -482,6 +483,34 @@ static est_status build(builder *b, const est_export_model *e, est_node *nodes, 
     return est_meta_graph_def_add_node(b->meta, "saved_model_main_op", est_node_name(*next));
 }
 
+/* Gives dynamic embeddings as many rows as there are, or again as many as there can be. */
+static void fit_rows(est_graph *graph, const est_store *store, bool fit)
+{
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        est_node_def  *def = est_graph_node(graph, id);
+        const est_var *var = def->op->has_rows ? est_store_find(store, est_node_string(def, "shared_name")) : NULL;
+
+        if (var == NULL) continue;
+        def->shape[0] = fit ? est_var_stored(var).shape : var->value.shape;
+        for (int32_t i = 0; i < def->n_attr; i++) {
+            if (def->attr[i].kind == EST_ATTR_SHAPE) def->attr[i].shape = def->shape[0];
+        }
+    }
+}
+
+/* Variables of an export have the shape of their values. */
+static est_status lower(const est_export_model *e, est_node *nodes, int n, est_graph **out)
+{
+    est_store *store;
+    est_status status;
+
+    EST_TRY(est_session_store(e->session, &store));
+    fit_rows(e->model->graph, store, true);
+    status = est_graph_lower(e->model->graph, nodes, n, out);
+    fit_rows(e->model->graph, store, false);
+    return status;
+}
+
 est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out, est_def_names *variables)
 {
     builder    b = { .arena = out->arena };
@@ -492,7 +521,7 @@ est_status est_export_meta_graph(const est_export_model *e, est_saved_model *out
     EST_TRY(list_nodes(e, &nodes, &n));
     EST_TRY(est_saved_model_add(out, &b.meta));
     b.def = &b.meta->graph;
-    EST_TRY(est_graph_lower(e->model->graph, nodes, n, &b.graph));
+    EST_TRY(lower(e, nodes, n, &b.graph));
     status = build(&b, e, nodes, out, variables);
     est_map_clear(&b.names);
     est_graph_free(b.graph);

@@ -13,6 +13,7 @@
 #include "estoc/layers.h"
 #include "estoc/saver.h"
 #include "format/lines.h"
+#include "ops/ops.h"
 #include "runtime/session.h"
 
 #define ALL_VARIABLES ".*"
@@ -183,6 +184,35 @@ static est_status start_variable(const selection *s, const est_checkpoint *from,
     return status == EST_OK ? EST_OK : est_fail_context(status, "variable %s", variable);
 }
 
+/* Whether a variable is a dynamic embedding or says which rows it has, but not how keys get there. */
+static bool is_of_rows(void *user, const char *variable)
+{
+    static const char *const parts[] = { "", "/keys", "/last_seen", "/older", "/steps" };
+
+    const char *embedding = *(const char *const *)user;
+    size_t      size      = strlen(embedding);
+
+    if (strncmp(variable, embedding, size) != 0) return false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(variable + size, parts[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* A dynamic embedding starts with the keys that the other one had. */
+static est_status start_rows(const selection *s, est_session *session, const char *variable)
+{
+    est_status status;
+
+    if (vocab_of(s->warm_start, variable) != NULL || strcmp(stored_name(s, variable), variable) != 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "variable %s is a dynamic embedding, which takes no vocabulary and no other name", variable);
+    }
+    status = est_saver_restore(
+        NULL, session, EST_RESTORE(.path = s->warm_start->path, .filter = is_of_rows, .user = &variable), NULL);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "variable %s", variable);
+}
+
 /* A rename or a vocabulary for a variable that is not warm-started is a mistake. */
 static est_status check_names(const selection *s)
 {
@@ -213,7 +243,8 @@ static est_status start_all(selection *s, const est_graph *graph, const est_chec
         const char *variable = est_node_name(variables.data[i]);
 
         if (est_map_get(&s->selected, variable) == NULL) continue;
-        EST_TRY(start_variable(s, from, session, variable));
+        EST_TRY(est_has_rows(variables.data[i]) ? start_rows(s, session, variable)
+                                                : start_variable(s, from, session, variable));
         n++;
     }
     est_log_info("Warm-started %d variables.", n);

@@ -3,6 +3,7 @@
  * The variables and the lookup tables of a process, by name. */
 #include "runtime/store.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -281,6 +282,33 @@ est_key_rows *est_store_keys(const est_store *store, int i)
 {
     if (i >= 2 * store->n_row_tables) return NULL;
     return i % 2 == 0 ? &store->row_tables[i / 2]->rows : &store->row_tables[i / 2]->candidates;
+}
+
+static est_status copy_rows(est_key_rows *set, const est_store *from, int64_t n)
+{
+    if (n > set->max) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' has room for %" PRId64 " keys, not for %" PRId64,
+                        set->vars[0]->name, set->max, n);
+    }
+    for (int i = 0; i < set->n_vars; i++) {
+        const est_var *var = set->vars[i], *other = est_store_find(from, var->name);
+        size_t         row = (size_t)(var->value.count / set->max) * est_dtype_size(var->value.dtype);
+
+        if (other != NULL) memcpy(var->value.data, other->value.data, (size_t)n * row);
+    }
+    return est_key_rows_restore(set, n);
+}
+
+est_status est_store_copy_rows(est_store *to, const est_store *from)
+{
+    est_key_rows *set;
+
+    for (int i = 0; (set = est_store_keys(to, i)) != NULL; i++) {
+        const est_var *keys = est_store_find(from, set->vars[0]->name);
+
+        if (keys != NULL && keys->rows != NULL) EST_TRY(copy_rows(set, from, keys->rows->n));
+    }
+    return EST_OK;
 }
 
 /* --- lookup tables --------------------------------------------------------------------------------------------------- */

@@ -29,6 +29,9 @@ est_var                  *est_store_at(const est_store *store, int i); /* in ord
 /* The sets of keys of the store, in order of creation: NULL when i is their number. */
 est_key_rows *est_store_keys(const est_store *store, int i);
 
+/* Gives the sets of keys of one store the keys and rows that those of the same names have in another. */
+EST_MUST_CHECK est_status est_store_copy_rows(est_store *to, const est_store *from);
+
 /* The table of a handle, made (empty) if there is none of its name; other dtypes are an error. */
 EST_MUST_CHECK est_status est_store_table(est_store *store, const est_node_def *handle, est_lookup_table **out);
 

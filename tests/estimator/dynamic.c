@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Estimators with dynamic embeddings: training that is killed and resumed is the same as one that is not, with any number
+ * of threads; evaluation, prediction and exports have the rows of the checkpoint. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "support/dynamic_test.h"
+#include "train/eval_results.h"
+
+#define STEPS 60
+
+/* Keys are admitted late, age, and there are fewer rows than keys. */
+#define TIGHT EST_DYNAMIC(.admit_after = 2, .max_rows = 30, .max_age = 25)
+
+static void ok(est_status status)
+{
+    if (status != EST_OK) fail_msg("%s: %s", est_status_name(status), est_error_message());
+}
+
+static void train(const char *dir, int threads, const est_dynamic_options *options, est_hooks hooks)
+{
+    est_columns   *columns;
+    est_estimator *e = dynamic_estimator(dir, threads, options, &columns);
+
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = STEPS, .hooks = hooks)));
+    est_estimator_free(e);
+    est_columns_free(columns);
+}
+
+static int64_t stored_rows(const char *dir, const char *name)
+{
+    est_checkpoint                *checkpoint = NULL;
+    const est_checkpoint_variable *found;
+    int64_t                        n;
+
+    ok(est_checkpoint_open(dir, &checkpoint));
+    found = est_checkpoint_find(checkpoint, name);
+    if (found == NULL) fail_msg("the checkpoint lacks %s", name);
+    n = found->shape.dim[0];
+    est_checkpoint_close(checkpoint);
+    return n;
+}
+
+/* --- the same in all circumstances --------------------------------------------------------------------------------------- */
+
+typedef struct killer {
+    est_hook hook;
+    int64_t  step;
+} killer;
+
+static est_status killer_after_run(est_hook *hook, est_loop *loop)
+{
+    killer *k = EST_CONTAINER_OF(hook, killer, hook);
+
+    if (est_loop_global_step(loop) == k->step) kill(getpid(), SIGKILL);
+    return EST_OK;
+}
+
+static void train_and_die(const char *dir, int64_t step)
+{
+    killer k   = { .hook = { .after_run = killer_after_run }, .step = step };
+    pid_t  pid = fork();
+    int    status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        train(dir, 1, TIGHT, EST_HOOKS(&k.hook));
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void test_killed_and_resumed_is_exact(void **state)
+{
+    char whole[64], killed[64];
+
+    (void)state;
+    est_test_dir(whole);
+    est_test_dir(killed);
+    train_and_die(killed, 17);
+    train_and_die(killed, 44);
+    train(killed, 1, TIGHT, (est_hooks){ 0 });
+    train(whole, 1, TIGHT, (est_hooks){ 0 });
+    assert_int_equal(stored_rows(whole, DYNAMIC_USERS), 30);
+    est_test_same_checkpoint(whole, killed);
+    est_test_dir_remove(whole);
+    est_test_dir_remove(killed);
+}
+
+static void test_threads_change_nothing(void **state)
+{
+    char one[64], four[64];
+
+    (void)state;
+    est_test_dir(one);
+    est_test_dir(four);
+    train(one, 1, TIGHT, (est_hooks){ 0 });
+    train(four, 4, TIGHT, (est_hooks){ 0 });
+    est_test_same_checkpoint(one, four);
+    est_test_dir_remove(one);
+    est_test_dir_remove(four);
+}
+
+/* --- what comes after training ------------------------------------------------------------------------------------------------- */
+
+static double mean_loss(est_estimator *e)
+{
+    est_metrics *metrics = NULL;
+    double       loss;
+
+    ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = dynamic_input), &metrics));
+    loss = est_metrics_get(metrics, "loss");
+    est_metrics_free(metrics);
+    return loss;
+}
+
+static double last_loss(const char *dir)
+{
+    est_eval_results results = { 0 };
+    char             path[80];
+    double           loss;
+
+    snprintf(path, sizeof path, "%s/eval_inside", dir);
+    ok(est_eval_results_read(&results, path));
+    loss = est_eval_result_find(&results.data[results.n - 1], "loss")->value;
+    est_eval_results_clear(&results);
+    return loss;
+}
+
+static void test_learns_and_exports(void **state)
+{
+    char           dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
+    est_columns   *columns;
+    est_estimator *e;
+    est_checkpoint *exported = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(exports, sizeof exports, "%s/export", dir);
+    e = dynamic_estimator(dir, 1, NULL, &columns);
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = 300)));
+    assert_true(mean_loss(e) < 0.3); /* the labels have a variance of 2.7; one in five examples lacks a key */
+    assert_true(stored_rows(dir, DYNAMIC_USERS "/keys") > 40);
+    /* The check of an export compares it with the model, on rows of the input. */
+    ok(est_export_saved_model(e, exports,
+                              EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), path));
+    ok(est_checkpoint_open(path, &exported));
+    assert_int_equal(est_checkpoint_find(exported, DYNAMIC_USERS)->shape.dim[0], stored_rows(dir, DYNAMIC_USERS));
+    assert_int_equal(est_checkpoint_find(exported, DYNAMIC_WORDS "/keys")->shape.dim[0],
+                     stored_rows(dir, DYNAMIC_WORDS));
+    assert_null(est_checkpoint_find(exported, DYNAMIC_USERS "/last_seen"));
+    est_checkpoint_close(exported);
+    est_estimator_free(e);
+    est_columns_free(columns);
+    est_test_dir_remove(dir);
+}
+
+/* Evaluating from within copies the rows there are into the second graph, and changes nothing. */
+static void test_in_memory_evaluation(void **state)
+{
+    char           dir[64], plain[64];
+    est_columns   *columns;
+    est_estimator *e;
+    est_hook      *hook;
+
+    (void)state;
+    est_test_dir(dir);
+    est_test_dir(plain);
+    e    = dynamic_estimator(dir, 1, TIGHT, &columns);
+    hook = est_in_memory_evaluator_hook(
+        e, EST_IN_MEMORY(.input_fn = dynamic_input, .name = "inside", .every_n_iter = 20));
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = STEPS, .hooks = EST_HOOKS(hook))));
+    assert_true((float)last_loss(dir) == (float)mean_loss(e)); /* summaries are float32 */
+    est_hook_free(hook);
+    est_estimator_free(e);
+    est_columns_free(columns);
+    train(plain, 1, TIGHT, (est_hooks){ 0 });
+    est_test_same_checkpoint(plain, dir);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(plain);
+}
+
+/* A new model begins with the rows of an old one. */
+static void test_warm_start(void **state)
+{
+    char           old[64], new[64];
+    est_columns   *columns;
+    est_estimator *e;
+    dynamic_params params;
+    double         before, after;
+
+    (void)state;
+    est_test_dir(old);
+    est_test_dir(new);
+    train(old, 1, NULL, (est_hooks){ 0 });
+    e      = dynamic_estimator(old, 1, NULL, &columns);
+    before = mean_loss(e);
+    est_estimator_free(e);
+    params.user = est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL);
+    params.word = est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL);
+    ok(est_estimator_create(
+        dynamic_model,
+        EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
+                      .config = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true, .cluster_json = "{}"),
+                      .warm_start = EST_WARM_START(.path = old)),
+        &e));
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1)));
+    after = mean_loss(e);
+    assert_true(fabs(after - before) < 0.2);
+    assert_int_equal(stored_rows(new, DYNAMIC_USERS), stored_rows(old, DYNAMIC_USERS));
+    est_estimator_free(e);
+    est_columns_free(columns);
+    est_test_dir_remove(old);
+    est_test_dir_remove(new);
+}
+
+/* No key was seen often enough: nothing has a row, and that can be exported too. */
+static void test_no_rows_at_all(void **state)
+{
+    const est_dynamic_options *never = EST_DYNAMIC(.admit_after = 1000000);
+    char                       dir[64], exports[80];
+    est_columns               *columns;
+    est_estimator             *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(exports, sizeof exports, "%s/export", dir);
+    train(dir, 1, never, (est_hooks){ 0 });
+    assert_int_equal(stored_rows(dir, DYNAMIC_USERS), 0);
+    assert_true(stored_rows(dir, DYNAMIC_USERS "/candidates/keys") > 40);
+    e = dynamic_estimator(dir, 1, never, &columns);
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL));
+    est_estimator_free(e);
+    est_columns_free(columns);
+    est_test_dir_remove(dir);
+}
+
+/* --- no memory ----------------------------------------------------------------------------------------------------------------- */
+
+static void test_no_memory_to_restore_or_export(void **state)
+{
+    char           dir[64], exports[80];
+    est_columns   *columns;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(exports, sizeof exports, "%s/export", dir);
+    train(dir, 1, NULL, (est_hooks){ 0 });
+    e = dynamic_estimator(dir, 1, NULL, &columns);
+    for (uint64_t n = 1;; n += 1 + n / 40) { /* fewer and fewer: there are thousands */
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = est_export_saved_model(
+            e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL);
+        if (!est_fault_fired()) {
+            est_fault_arm_alloc(0);
+            ok(status);
+            break;
+        }
+        assert_true(status == EST_RESOURCE_EXHAUSTED || status == EST_OK);
+    }
+    est_estimator_free(e);
+    est_columns_free(columns);
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_and_resumed_is_exact),
+        cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_learns_and_exports),
+        cmocka_unit_test(test_in_memory_evaluation),
+        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_no_rows_at_all),
+        cmocka_unit_test(test_no_memory_to_restore_or_export),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
