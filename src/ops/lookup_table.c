@@ -246,6 +246,7 @@ static est_status import_cpu(est_call *c)
     char              text[KEY_TEXT_MAX];
     est_status        status;
 
+    if (c->in[1]->count == 0) return est_fail(EST_INVALID_ARGUMENT, "table '%s' needs at least one entry", t->name);
     status = copy_column(c->in[1], &key);
     if (status == EST_OK) status = copy_column(c->in[2], &value);
     if (status != EST_OK) {

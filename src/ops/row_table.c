@@ -83,13 +83,15 @@ static const char *part_name(est_node variable, const char *part)
     return text;
 }
 
+/* The table, by another handle each time. Without node name sharing TensorFlow 2 would make tables of their own of them. */
 static est_node table_of(est_node variable)
 {
     const char *name = part_name(variable, "table");
 
     return est_build0(variable.graph, &est_op_hash_table,
                       EST_ATTRS(est_attr_string("shared_name", name != NULL ? name : ""),
-                                est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_I64)));
+                                est_attr_bool("use_node_name_sharing", true), est_attr_type("key_dtype", EST_I64),
+                                est_attr_type("value_dtype", EST_I64)));
 }
 
 static void find_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
@@ -99,18 +101,32 @@ static void find_lower(const est_node_def *node, est_graph *graph, const est_nod
                         EST_NO_ATTRS);
 }
 
+/* The keys there are. No table can be filled with nothing: without keys it is one that has no row, as others have none. */
+static est_node stored_keys(est_node variable, est_node *rows)
+{
+    est_graph  *graph = variable.graph;
+    const char *name  = part_name(variable, "keys");
+    int64_t     n     = est_node_dim(variable, 0);
+
+    if (n == 0) {
+        *rows = est_const_i64(graph, EST_SHAPE(1), (const int64_t[]){ -1 });
+        return est_const_i64(graph, EST_SHAPE(1), (const int64_t[]){ 0 });
+    }
+    *rows = est_range(est_scalar(graph, EST_I64, 0), est_scalar(graph, EST_I64, (double)n),
+                      est_scalar(graph, EST_I64, 1));
+    return est_read_variable(
+        est_build0(graph, &est_op_var_handle,
+                   EST_ATTRS(est_attr_string("shared_name", name != NULL ? name : ""), est_attr_type("dtype", EST_I64),
+                             est_attr_shape("shape", EST_SHAPE(n)))));
+}
+
 static void fill_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
-    const char *name = part_name(in[0], "keys");
-    int64_t     n    = est_node_dim(in[0], 0);
-    est_node    keys = est_build0(graph, &est_op_var_handle,
-                                  EST_ATTRS(est_attr_string("shared_name", name != NULL ? name : ""),
-                                            est_attr_type("dtype", EST_I64), est_attr_shape("shape", EST_SHAPE(n))));
-    est_node    rows = est_range(est_scalar(graph, EST_I64, 0), est_scalar(graph, EST_I64, (double)n),
-                                 est_scalar(graph, EST_I64, 1));
+    est_node rows, keys = stored_keys(in[0], &rows);
 
     (void)node;
-    out[0] = est_build3(&est_op_lookup_table_import, table_of(in[0]), est_read_variable(keys), rows, EST_NO_ATTRS);
+    (void)graph;
+    out[0] = est_build3(&est_op_lookup_table_import, table_of(in[0]), keys, rows, EST_NO_ATTRS);
 }
 
 /* --- descriptors --------------------------------------------------------------------------------------------------- */

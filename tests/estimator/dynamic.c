@@ -136,9 +136,9 @@ static double last_loss(const char *dir)
 
 static void test_learns_and_exports(void **state)
 {
-    char           dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
-    est_columns   *columns;
-    est_estimator *e;
+    char            dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
+    est_columns    *columns;
+    est_estimator  *e;
     est_checkpoint *exported = NULL;
 
     (void)state;
@@ -149,8 +149,8 @@ static void test_learns_and_exports(void **state)
     assert_true(mean_loss(e) < 0.3); /* the labels have a variance of 2.7; one in five examples lacks a key */
     assert_true(stored_rows(dir, DYNAMIC_USERS "/keys") > 40);
     /* The check of an export compares it with the model, on rows of the input. */
-    ok(est_export_saved_model(e, exports,
-                              EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), path));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
+                              path));
     ok(est_checkpoint_open(path, &exported));
     assert_int_equal(est_checkpoint_find(exported, DYNAMIC_USERS)->shape.dim[0], stored_rows(dir, DYNAMIC_USERS));
     assert_int_equal(est_checkpoint_find(exported, DYNAMIC_WORDS "/keys")->shape.dim[0],
@@ -174,8 +174,8 @@ static void test_in_memory_evaluation(void **state)
     est_test_dir(dir);
     est_test_dir(plain);
     e    = dynamic_estimator(dir, 1, TIGHT, &columns);
-    hook = est_in_memory_evaluator_hook(
-        e, EST_IN_MEMORY(.input_fn = dynamic_input, .name = "inside", .every_n_iter = 20));
+    hook = est_in_memory_evaluator_hook(e,
+                                        EST_IN_MEMORY(.input_fn = dynamic_input, .name = "inside", .every_n_iter = 20));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = STEPS, .hooks = EST_HOOKS(hook))));
     assert_true((float)last_loss(dir) == (float)mean_loss(e)); /* summaries are float32 */
     est_hook_free(hook);
@@ -208,7 +208,7 @@ static void test_warm_start(void **state)
     ok(est_estimator_create(
         dynamic_model,
         EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
-                      .config = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true, .cluster_json = "{}"),
+                      .config     = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true, .cluster_json = "{}"),
                       .warm_start = EST_WARM_START(.path = old)),
         &e));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1)));
@@ -236,7 +236,8 @@ static void test_no_rows_at_all(void **state)
     assert_int_equal(stored_rows(dir, DYNAMIC_USERS), 0);
     assert_true(stored_rows(dir, DYNAMIC_USERS "/candidates/keys") > 40);
     e = dynamic_estimator(dir, 1, never, &columns);
-    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
+                              NULL));
     est_estimator_free(e);
     est_columns_free(columns);
     est_test_dir_remove(dir);
@@ -259,8 +260,8 @@ static void test_no_memory_to_restore_or_export(void **state)
         est_status status;
 
         est_fault_arm_alloc(n);
-        status = est_export_saved_model(
-            e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL);
+        status = est_export_saved_model(e, exports,
+                                        EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }), NULL);
         if (!est_fault_fired()) {
             est_fault_arm_alloc(0);
             ok(status);

@@ -73,11 +73,11 @@ est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic
     params.user = est_dynamic_embedding_column(*columns, "user", EST_I64, 4, options);
     params.word = est_dynamic_embedding_column(*columns, "word", EST_STRING, 3, options);
     ok(est_columns_status(*columns));
-    ok(est_estimator_create(dynamic_model,
-                            EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
-                                          .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true,
-                                                                   .cluster_json = "{}", .threads = threads,
-                                                                   .save_checkpoints_steps = 10)),
-                            &e));
+    ok(est_estimator_create(
+        dynamic_model,
+        EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
+                      .config = EST_RUN_CONFIG(.model_dir = dir, .seed = 3, .quiet = true, .cluster_json = "{}",
+                                               .threads = threads, .save_checkpoints_steps = 10)),
+        &e));
     return e;
 }
