@@ -84,6 +84,16 @@ static void test_custom_metric(void **state)
     program_free(&p);
 }
 
+static void test_movie_embeddings(void **state)
+{
+    program p = PROGRAM(0, "movie_embeddings", "--model-dir", program_path("model"));
+
+    (void)state;
+    assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 500, 580); /* the noise of the data is 0.5 */
+    assert_true(program_number(p.out, "guessing the mean ") > 1.1);
+    program_free(&p);
+}
+
 static void test_resume(void **state)
 {
     program p = PROGRAM(0, "resume", program_path("runs"));
@@ -217,6 +227,7 @@ int main(void)
         IN_DIR(test_fashion_mnist),
         IN_DIR(test_no_data),
         IN_DIR(test_custom_metric),
+        IN_DIR(test_movie_embeddings),
         IN_DIR(test_resume),
         IN_DIR(test_stopped_while_training),
         IN_DIR(test_stopped_while_evaluating),
