@@ -208,8 +208,8 @@ static est_status start_rows(const selection *s, est_session *session, const cha
         return est_fail(EST_INVALID_ARGUMENT,
                         "variable %s is a dynamic embedding, which takes no vocabulary and no other name", variable);
     }
-    status = est_saver_restore(
-        NULL, session, EST_RESTORE(.path = s->warm_start->path, .filter = is_of_rows, .user = &variable), NULL);
+    status = est_saver_restore(NULL, session,
+                               EST_RESTORE(.path = s->warm_start->path, .filter = is_of_rows, .user = &variable), NULL);
     return status == EST_OK ? EST_OK : est_fail_context(status, "variable %s", variable);
 }
 

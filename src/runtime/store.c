@@ -119,7 +119,8 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
                                     : store->device->alloc(value_bytes(&var->value));
     if (var->name == NULL || var->value.data == NULL) {
         free_var(store, var);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s' (%zu bytes)", name, bytes);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",
+                        rows != NULL ? "address space (lower max_rows, or raise ulimit -v)" : "memory", name, bytes);
     }
     *out = var;
     return EST_OK;

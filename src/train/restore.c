@@ -178,8 +178,11 @@ static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, e
                           est_shape_text(&stored->shape, have));
         if (rows || !only_rows_differ(value, stored)) continue;
         rows = true; /* said once, and early: long texts are cut */
-        est_strbuf_append(out, " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
-                               "vocabulary into a new model directory)");
+        est_strbuf_append(out,
+                          t->var->rows != NULL
+                              ? " (has max_rows been lowered? There must be room for all keys)"
+                              : " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
+                                "vocabulary into a new model directory)");
     }
 }
 

@@ -345,6 +345,7 @@ static void test_resumed_is_undisturbed(void **state)
     r.dynamic = EST_DYNAMIC(.max_rows = 10); /* has no room for what was saved */
     resumed   = open_model(&r);
     assert_int_equal(est_saver_restore(saver, resumed.session, NULL, NULL), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "has max_rows been lowered?"));
     close_model(&resumed);
     est_saver_free(saver);
     close_model(&m);

@@ -357,6 +357,33 @@ static void test_restored_or_refused(void **state)
     close_table(&t);
 }
 
+/* Another session gets the keys and rows that this one has, if it has room. */
+static void test_copied(void **state)
+{
+    fixture t = table_of(10, 2, 0), u = table_of(5, 2, 0), small = table_of(2, 2, 0);
+
+    (void)state;
+    for (int64_t key = 1; key <= 4; key++) {
+        (void)train_one(&t, key);
+        if (key != 2) (void)train_one(&t, key);
+    }
+    weights_of(&t, 1)[2] = 42;
+    (void)train_one(&u, 8);
+    (void)train_one(&u, 8); /* goes */
+    ok(est_store_copy_rows(u.store, t.store));
+    assert_int_equal(u.table->rows.n, 3);
+    assert_int_equal(u.table->candidates.n, 1);
+    assert_int_equal(find(&u, 8), -1);
+    assert_int_equal(find(&u, 3), 1);
+    assert_true(weights_of(&u, 1)[2] == 42);
+    assert_int_equal(train_one(&u, 2), 3); /* seen for the second time */
+    assert_int_equal(est_store_copy_rows(small.store, t.store), EST_INVALID_ARGUMENT);
+    assert_int_equal(small.table->rows.n, 0);
+    close_table(&t);
+    close_table(&u);
+    close_table(&small);
+}
+
 /* --- no memory ---------------------------------------------------------------------------------------------------------------- */
 
 static est_status use_table(void)
@@ -405,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_against_a_list),
         cmocka_unit_test(test_a_million_keys),
         cmocka_unit_test(test_restored_or_refused),
+        cmocka_unit_test(test_copied),
         cmocka_unit_test(test_no_memory),
     };
 
