@@ -29,6 +29,7 @@ struct est_optimizer_rule {
     /* Keras keeps numbers in variables, so that a checkpoint has them and a restored one counts. */
     const char *hyper[8];     /* names of those of the optimizer; NULL: a constant */
     const char *unused_hyper; /* one that ours has no use for, 0; NULL: none */
+
     /* Whether a sparse gradient changes rows it does not have, too (NULL: never); then also what does not. */
     bool (*touches_all_rows)(const est_optimizer *optimizer);
     const char *instead;
