@@ -104,6 +104,23 @@ static void test_resume(void **state)
     program_free(&p);
 }
 
+static void test_dnn_classifier(void **state)
+{
+    const char *dir = program_path("model");
+    program     p   = PROGRAM(0, "dnn_classifier", "--model-dir", dir);
+    double      accuracy;
+
+    (void)state;
+    accuracy = program_number(p.out, "accuracy ");
+    if (accuracy < 0.90 || accuracy > 0.96) fail_msg("%s", p.out); /* of the labels 5 % are wrong */
+    program_free(&p);
+
+    p = PROGRAM(0, "dnn_classifier", "--model-dir", dir);
+    program_has(p.err, "Skipping training");
+    assert_true(program_number(p.out, "accuracy ") == accuracy);
+    program_free(&p);
+}
+
 /* --- disturbed ------------------------------------------------------------------------------------------------------ */
 
 /* Starts it, sends a signal when its log has the text, expects exit code 75 and returns it ended. */
@@ -229,6 +246,7 @@ int main(void)
         IN_DIR(test_custom_metric),
         IN_DIR(test_movie_embeddings),
         IN_DIR(test_resume),
+        IN_DIR(test_dnn_classifier),
         IN_DIR(test_stopped_while_training),
         IN_DIR(test_stopped_while_evaluating),
         IN_DIR(test_stopped_at_once),
