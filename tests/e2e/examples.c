@@ -121,6 +121,92 @@ static void test_dnn_classifier(void **state)
     program_free(&p);
 }
 
+/* Writes rows of the layout of adult.data: who of two kinds of schooling does which of two kinds of work decides, which only
+ * a cross or a network can tell; where the work is not known, the age does. The test file has what the original has: a
+ * comment first, and a full stop after every label. */
+static void make_census(const char *path, int first, int n, bool test)
+{
+    static const char *const schools[] = { "Bachelors", "HS-grad" }, *const works[] = { "Sales", "Craft-repair", "?" };
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    if (test) fprintf(file, "|1x3 Cross validator\n");
+    for (int i = first; i < first + n; i++) {
+        unsigned random = (unsigned)i * 2654435761u;
+        int  school = random >> 30 & 1, work = (int)((random >> 20 & 1023) % 3), age = 20 + (int)(random >> 12) % 45;
+        bool rich = work == 2 ? age >= 40 : school == work;
+
+        fprintf(file, "%d, Private, %d, %s, %d, Divorced, %s, Unmarried, White, Female, 0, 0, 40, ?, %s%s\n", age, i,
+                schools[school], school == 0 ? 13 : 9, works[work], rich ? ">50K" : "<=50K", test ? "." : "");
+    }
+    fprintf(file, "\n");
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The files of ESTOC_CENSUS under the names that they have in the repository of UCI. */
+static void link_census(const char *from, const char *name, const char *csv)
+{
+    char path[512], full[PATH_MAX]; /* a link is not relative to where the test was started */
+
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    if (access(path, R_OK) != 0) snprintf(path, sizeof path, "%s/%s", from, csv);
+    if (realpath(path, full) == NULL) fail_msg("ESTOC_CENSUS: no %s or %s in %s", name, csv, from);
+    assert_int_equal(symlink(full, program_path(name)), 0);
+}
+
+static void test_census(void **state)
+{
+    static const struct {
+        const char *type;
+        double      accuracy, auc;           /* of the real files */
+        double      made_accuracy, made_auc; /* of made-up ones, whose rule has no exception */
+    } models[] = {
+        { "wide", 0.836, 0.885, 0.98, 0.99 },
+        { "deep", 0.85, 0.90, 0.98, 0.99 },
+        { "wide_deep", 0.854, 0.908, 0.98, 0.99 },
+    };
+    const char *real = getenv("ESTOC_CENSUS");
+
+    (void)state;
+    if (real != NULL) {
+        link_census(real, "adult.data", "adult-train.csv");
+        link_census(real, "adult.test", "adult-test.csv");
+    } else {
+        make_census(program_path("adult.data"), 0, 4000, false);
+        make_census(program_path("adult.test"), 4000, 1000, true);
+    }
+    print_message("census: %s\n", real != NULL ? real : "made-up files, as ESTOC_CENSUS is not set");
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        double  accuracy = real != NULL ? models[i].accuracy : models[i].made_accuracy;
+        double  auc      = real != NULL ? models[i].auc : models[i].made_auc;
+        program p        = PROGRAM(0, "census_wide_deep", "--model-dir", program_path(models[i].type), models[i].type,
+                                   program_dir);
+        char    exports[64];
+
+        print_message("census: %s: %.*s\n", models[i].type, (int)strcspn(p.out, "\n"), p.out);
+        if (program_number(p.out, "accuracy ") < accuracy || program_number(p.out, "auc ") < auc ||
+            program_number(p.out, "exact auc ") < auc) {
+            fail_msg("%s: not %g and %g:\n%s", models[i].type, accuracy, auc, p.out);
+        }
+        snprintf(exports, sizeof exports, "%s/export/census", models[i].type);
+        assert_int_equal(program_exports(program_path(exports)), 1);
+        program_free(&p);
+    }
+}
+
+static void test_census_arguments(void **state)
+{
+    program p = PROGRAM(1, "census_wide_deep", "wide", program_dir);
+
+    (void)state;
+    program_has(p.err, "NOT_FOUND");
+    program_has(p.err, program_path("adult.test")); /* which is looked at before training */
+    program_free(&p);
+    p = PROGRAM(2, "census_wide_deep", "narrow", program_dir);
+    program_has(p.err, "usage: ");
+    program_free(&p);
+}
+
 /* --- disturbed ------------------------------------------------------------------------------------------------------ */
 
 /* Starts it, sends a signal when its log has the text, expects exit code 75 and returns it ended. */
@@ -247,6 +333,8 @@ int main(void)
         IN_DIR(test_movie_embeddings),
         IN_DIR(test_resume),
         IN_DIR(test_dnn_classifier),
+        IN_DIR(test_census),
+        IN_DIR(test_census_arguments),
         IN_DIR(test_stopped_while_training),
         IN_DIR(test_stopped_while_evaluating),
         IN_DIR(test_stopped_at_once),
