@@ -245,8 +245,8 @@ typedef struct est_eval_spec {
 EST_API EST_MUST_CHECK est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train,
                                                          const est_eval_spec *eval, est_metrics **out);
 
-/* What a program should return for the status of its run: 0 for EST_OK, 75 for EST_CANCELLED by a signal (start it again
- * and it goes on), else 1. */
+/* What a program should return for the status of its run: 0 for EST_OK, 75 for EST_CANCELLED when a signal ended its last
+ * call of the library (start it again and it goes on), else 1. */
 EST_API int est_exit_code(est_status status);
 
 #ifdef __cplusplus

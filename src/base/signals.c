@@ -16,6 +16,7 @@ static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER; /* guards depth and be
 static int              depth;
 static struct sigaction before[2];
 static atomic_int       caught;
+static atomic_bool      told;
 
 static const int numbers[2] = { SIGINT, SIGTERM };
 
@@ -33,6 +34,7 @@ void est_signals_catch(void)
     pthread_mutex_lock(&lock);
     if (depth++ == 0) {
         atomic_store(&caught, 0);
+        atomic_store(&told, false);
         sigemptyset(&action.sa_mask);
         for (int i = 0; i < 2; i++) {
             sigaction(numbers[i], NULL, &before[i]);
@@ -51,11 +53,17 @@ void est_signals_release(est_status status)
     if (--depth == 0) {
         for (int i = 0; i < 2; i++) sigaction(numbers[i], &before[i], NULL);
         number = atomic_exchange(&caught, 0); /* after that: a signal that comes now is no longer ours */
+        atomic_store(&told, number != 0 && status == EST_CANCELLED);
     }
     pthread_mutex_unlock(&lock);
     if (number == 0 || status == EST_CANCELLED) return;
     if (status != EST_OK) est_log_error("%s: %s", est_status_name(status), est_error_message());
     raise(number);
+}
+
+bool est_signals_told(void)
+{
+    return atomic_load(&told);
 }
 
 int est_stop_signal(void)

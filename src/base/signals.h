@@ -18,6 +18,9 @@
 void est_signals_catch(void);
 void est_signals_release(est_status status);
 
+/* Whether the last call that caught signals was stopped by one and has told its caller so with EST_CANCELLED. */
+bool est_signals_told(void);
+
 /* The signal that was caught since the outermost est_signals_catch; 0: none. Forgotten by its release, so that a loop of
  * later runs: look before. */
 int         est_stop_signal(void);

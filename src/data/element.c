@@ -108,12 +108,6 @@ est_status est_element_check(const est_element *element, const est_dataset *data
     return EST_OK;
 }
 
-est_status est_callback_status(est_status status, const char *what)
-{
-    if (status == EST_OK || est_error_message()[0] != '\0') return status;
-    return est_fail(status, "%s returned %s and no message (est_fail gives one)", what, est_status_name(status));
-}
-
 /* --- bytes --------------------------------------------------------------------------------------------------------- */
 
 static void put_tensor(est_wire_writer *w, uint32_t number, const est_tensor *tensor)

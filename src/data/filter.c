@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * filter: the elements that the user's function wants. */
+#include "base/callback.h"
 #include "data/stage.h"
 
 typedef struct filter {
@@ -12,16 +13,14 @@ typedef struct filter {
 /* An end that the function reports is its failure: it must not pass for the end of the dataset. */
 static est_status filter_ask(const filter *own, const est_element *element, bool *keep)
 {
-    est_status status;
+    est_status status = EST_CALLBACK(own->fn(own->user, element->field, keep), "the function of a filter");
 
-    est_error_clear();
-    status = own->fn(own->user, element->field, keep);
     if (status == EST_OK) return EST_OK;
     if (status == EST_OUT_OF_RANGE) {
         status = est_fail(EST_INVALID_ARGUMENT,
                           "the function of a filter returned OUT_OF_RANGE; it cannot end a dataset");
     }
-    return est_origin_blame(&element->origin, est_callback_status(status, "the function of a filter"));
+    return est_origin_blame(&element->origin, status);
 }
 
 static est_status filter_next(est_iter *it, est_element *out)

@@ -5,6 +5,7 @@
  * The state: 1 elements made so far, 2 what the user's code saved (a TensorProto), if it can. */
 #include <inttypes.h>
 
+#include "base/callback.h"
 #include "data/stage.h"
 #include "format/tensor_proto.h"
 
@@ -33,8 +34,7 @@ static est_status generator_open(est_iter *it)
     generator_iter      *own   = (generator_iter *)it;
 
     own->state = calls->user;
-    est_error_clear();
-    if (calls->open != NULL) EST_TRY(est_callback_status(calls->open(calls->user, &own->state), "open of a generator"));
+    if (calls->open != NULL) EST_TRY(EST_CALLBACK(calls->open(calls->user, &own->state), "open of a generator"));
     own->open = true;
     return EST_OK;
 }
@@ -46,7 +46,7 @@ static est_status generator_next(est_iter *it, est_element *out)
 
     est_error_clear();
     status = calls_of(it)->next(own->state, out->field);
-    if (status != EST_OUT_OF_RANGE) status = est_callback_status(status, "next");
+    if (status != EST_OUT_OF_RANGE) status = est_callback_status(status, "next"); /* the end has no message */
     if (status == EST_OK) status = est_element_check(out, it->dataset);
     if (status != EST_OK) {
         est_element_clear(out->field, it->dataset->n_components);
@@ -73,8 +73,7 @@ static est_status generator_save(est_iter *it, est_wire_writer *w)
 
     est_wire_put_i64(w, STATE_MADE, own->made);
     if (calls_of(it)->save == NULL) return EST_OK;
-    est_error_clear();
-    EST_TRY(est_callback_status(calls_of(it)->save(own->state, &position), "save of a generator"));
+    EST_TRY(EST_CALLBACK(calls_of(it)->save(own->state, &position), "save of a generator"));
     if (position == NULL) return est_fail(EST_INVALID_ARGUMENT, "save of a generator gave no position");
     mark = est_wire_begin(w, STATE_POSITION);
     est_tensor_proto_put(w, position);
@@ -124,8 +123,7 @@ static est_status generator_restore(est_iter *it, est_str state)
     }
     if (bytes.data == NULL) return make_again(it, made);
     EST_TRY(est_tensor_proto_parse(bytes, &position));
-    est_error_clear();
-    status    = est_callback_status(calls_of(it)->restore(own->state, position), "restore of a generator");
+    status    = EST_CALLBACK(calls_of(it)->restore(own->state, position), "restore of a generator");
     own->made = made;
     est_tensor_free(position);
     return status;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/callback.h"
 #include "base/options.h"
 #include "data/ahead.h"
 
@@ -26,11 +27,9 @@ static est_status map_pull(est_ahead *it, est_ahead_job *job)
 /* An end that the function reports is its failure: it must not pass for the end of the dataset. */
 static est_status map_call(const map *own, const est_element *in, est_element *out)
 {
-    est_status status;
+    est_status status = EST_CALLBACK(own->fn(own->options.user, in->field, out->field), "the function of a map");
 
-    est_error_clear();
-    status = own->fn(own->options.user, in->field, out->field);
-    if (status != EST_OUT_OF_RANGE) return est_callback_status(status, "the function of a map");
+    if (status != EST_OUT_OF_RANGE) return status;
     return est_fail(EST_FAILED_PRECONDITION, "the function of a map returned OUT_OF_RANGE; it cannot end a dataset");
 }
 

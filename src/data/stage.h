@@ -72,10 +72,6 @@ EST_MUST_CHECK est_status est_element_parse(est_str bytes, est_pass *pass, const
 /* Checks that what the user's code filled in fits the components of the dataset; the error names the component. */
 EST_MUST_CHECK est_status est_element_check(const est_element *element, const est_dataset *dataset);
 
-/* What a function of the user returned. The caller forgets the thread's error before the call (est_error_clear); when the
- * function failed without a message, this says that `what` returned that status. Returns it. */
-est_status est_callback_status(est_status status, const char *what);
-
 /* --- datasets ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_iter  est_iter;

@@ -11,8 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/callback.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "estoc/saver.h"
 
 /* --- making one -------------------------------------------------------------------------------------------------------- */
@@ -190,7 +192,7 @@ est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn,
 
 int est_exit_code(est_status status)
 {
-    return status == EST_OK ? 0 : status == EST_CANCELLED ? 75 : 1;
+    return status == EST_OK ? 0 : status == EST_CANCELLED && est_signals_told() ? 75 : 1;
 }
 
 /* --- input and model --------------------------------------------------------------------------------------------------- */
@@ -233,7 +235,7 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
         context.n_pipelines = estimator->task->num_worker_replicas;
         context.pipeline    = pipeline_of(estimator->task);
     }
-    status = input_fn(&context, user, &dataset);
+    status = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
     if (status == EST_OK && dataset == NULL)
         status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK and no dataset");
     if (status != EST_OK) return est_fail_context(status, "input_fn");
@@ -252,7 +254,7 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
     status = est_model_build(model, estimator->model_fn, estimator->params);
     for (est_metric_extender *e = estimator->extenders; status == EST_OK && mode == EST_EVAL && e != NULL;
          e                      = e->next) {
-        status = e->fn(model, e->user);
+        status = EST_CALLBACK(e->fn(model, e->user), "a function of est_estimator_add_metrics");
         if (status == EST_OK) status = est_model_status(model);
     }
     if (status == EST_OK) status = est_model_place(model);

@@ -14,6 +14,7 @@
 #include "estoc/layers.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
+#include "train/hooks.h"
 #include "train/summary_writer.h"
 
 /* The hook that counts evaluation steps, logs them and stops after the last; and sums the loss. */
@@ -114,6 +115,8 @@ static est_status open_loop(evaluation *e, est_loop **out)
                                            .loss       = e->model->loss,
                                            .targets    = { updates, e->model->metrics.n },
                                            .hooks      = { e->hooks, e->n_hooks },
+                                           .given      = 1, /* after the counter */
+                                           .n_given    = e->options->hooks.n,
                                            .initialize = initialize,
                                            .user       = e },
                          out);
@@ -272,6 +275,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
         return est_fail(EST_INVALID_ARGUMENT,
                         "the evaluation's name is %s; it is part of a directory's: leave out the /", options->name);
     }
+    EST_TRY(est_hooks_check("evaluate: hook", options->hooks));
     if (!estimator->config.no_signals) est_signals_catch();
     if (from == NULL) est_estimator_say_untrained(estimator, options->checkpoint_path, "evaluate");
     status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/callback.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -457,8 +458,9 @@ est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
 {
     char written[EST_CHECKPOINT_PATH_MAX] = "";
 
-    EST_TRY(exporter->export_model(exporter, estimator, export_path, checkpoint_path, metrics, is_the_final_export,
-                                   written));
+    EST_TRY(EST_CALLBACK(exporter->export_model(exporter, estimator, export_path, checkpoint_path, metrics,
+                                                is_the_final_export, written),
+                         "export_model"));
     if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", written);
     return EST_OK;
 }

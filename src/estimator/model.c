@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/callback.h"
 #include "base/strbuf.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
@@ -551,7 +552,7 @@ est_status est_model_build(est_model *model, est_model_fn model_fn, const void *
     est_status status;
 
     (void)est_global_step(model->graph); /* the first variable, as in TensorFlow */
-    status = model_fn(model, model->mode, params);
+    status = EST_CALLBACK(model_fn(model, model->mode, params), "it");
     if (status == EST_OK) status = est_model_status(model);
     if (status == EST_OK) status = check_mode(model);
     if (status != EST_OK) return est_fail_context(status, "model_fn, mode %s", mode_names[model->mode]);

@@ -9,6 +9,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
+#include "train/hooks.h"
 
 struct est_predictions {
     est_estimator      *estimator; /* borrowed */
@@ -146,6 +147,7 @@ static est_status open_loop(est_predictions *p)
                                            .n_feeds    = p->model->feeds.n,
                                            .fetches    = { nodes, p->n_batch },
                                            .hooks      = { hooks, n_hooks },
+                                           .n_given    = p->options.hooks.n,
                                            .initialize = initialize,
                                            .user       = p },
                          &p->loop);
@@ -345,6 +347,7 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
     for (int i = 0; i < options->n_keys; i++) {
         if (options->keys[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: keys[%d] is NULL", i);
     }
+    EST_TRY(est_hooks_check("predict: hook", options->hooks));
     p = est_zalloc(sizeof *p);
     if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
     p->estimator = estimator;

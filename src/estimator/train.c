@@ -35,12 +35,12 @@ typedef struct training {
     est_summary_writer      *summaries;
     est_dataset             *input;
     est_model               *model;
-    est_node                 step_after;    /* the global step as it is after a run */
-    bool                     input_resumed; /* it goes on at a saved position, which may be its end */
-    bool                     was_done;      /* the last training here had come to its end */
-    est_hook               **hooks;         /* [n_hooks] */
-    int                      n_hooks;
-    est_hook                *own[8]; /* [n_own]: hooks made here */
+    est_node                 step_after;     /* the global step as it is after a run */
+    bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
+    bool                     was_done;       /* the last training here had come to its end */
+    est_hook               **hooks;          /* [n_hooks] */
+    int                      n_hooks, given; /* how many, and the first that the caller gave */
+    est_hook                *own[8];         /* [n_own]: hooks made here */
     int                      n_own;
     est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
 } training;
@@ -275,6 +275,7 @@ static est_status collect_hooks(training *t)
             EST_TRY(add_own(t, est_summary_saver_hook(EST_EVERY(.steps = config->save_summary_steps))));
         }
     }
+    t->given = t->n_hooks;
     for (int i = 0; i < t->options->hooks.n; i++) t->hooks[t->n_hooks++] = t->options->hooks.data[i];
     if (t->options->steps > 0 || t->options->max_steps > 0) {
         EST_TRY(add_own(t, est_stop_at_step_hook(t->options->steps, t->options->max_steps)));
@@ -353,6 +354,8 @@ static est_status run_loop(training *t, int64_t *out_step)
                                             .shown       = t->model->summaries.data,
                                             .n_shown     = t->model->summaries.n,
                                             .hooks       = { t->hooks, t->n_hooks },
+                                            .given       = t->given,
+                                            .n_given     = t->options->hooks.n,
                                             .initialize  = initialize,
                                             .extras      = collect_extras,
                                             .user        = t },
@@ -397,9 +400,10 @@ static est_status check_options(const est_estimator *estimator, const est_train_
     }
     for (int i = 0; i < options->saving_listeners.n; i++) {
         if (options->saving_listeners.data[i] == NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", i);
+            return est_fail(EST_INVALID_ARGUMENT, "train: saving listener %d is NULL", i);
         }
     }
+    EST_TRY(est_hooks_check("train: hook", options->hooks));
     if (strcmp(estimator->task->type, "evaluator") == 0 || strcmp(estimator->task->type, "ps") == 0) {
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);

@@ -21,6 +21,7 @@
 #include "data/stage.h"
 #include "estimator/estimator.h"
 #include "estoc/exporter.h"
+#include "train/hooks.h"
 #include "train/lock.h"
 #include "train/timer.h"
 
@@ -344,7 +345,7 @@ static est_status run_evaluator(evaluator *e)
 static est_status check_exporters(est_exporters exporters)
 {
     for (int i = 0; i < exporters.n; i++) {
-        if (exporters.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d is NULL", i);
+        if (exporters.data[i] == NULL) return est_refuse_null("eval spec: exporter", i);
         if (exporters.data[i]->name == NULL || exporters.data[i]->export_model == NULL) {
             return est_fail(EST_INVALID_ARGUMENT, "eval spec: exporter %d has no %s", i,
                             exporters.data[i]->name == NULL ? "name" : "export_model");
@@ -357,20 +358,6 @@ static est_status check_exporters(est_exporters exporters)
                             "eval spec: two exporters are called %s; give each a name of its own, as its directory has",
                             name);
         }
-    }
-    return EST_OK;
-}
-
-/* A hook that could not be made is NULL, and the thread still knows why. */
-static est_status check_hooks(const char *which, est_hooks hooks)
-{
-    est_error why;
-
-    for (int i = 0; i < hooks.n; i++) {
-        if (hooks.data[i] != NULL) continue;
-        est_error_take(EST_INVALID_ARGUMENT, &why);
-        return est_fail(EST_INVALID_ARGUMENT, "%s spec: hook %d is NULL%s%s", which, i,
-                        why.message[0] != '\0' ? ": " : "", why.message);
     }
     return EST_OK;
 }
@@ -417,8 +404,8 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
         if (train->saving_listeners.data[i] != NULL) continue;
         return est_fail(EST_INVALID_ARGUMENT, "train spec: saving listener %d is NULL", i);
     }
-    EST_TRY(check_hooks("train", train->hooks));
-    EST_TRY(check_hooks("eval", eval->hooks));
+    EST_TRY(est_hooks_check("train spec: hook", train->hooks));
+    EST_TRY(est_hooks_check("eval spec: hook", eval->hooks));
     return check_exporters(eval->exporters);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/callback.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "train/graph_files.h"
@@ -63,7 +64,8 @@ static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
         bool                 stop     = false;
 
         if (listener == NULL || listener->after_save == NULL) continue;
-        EST_TRY(listener->after_save(listener, est_loop_session(loop), step, &stop));
+        EST_TRY(EST_CALLBACK(listener->after_save(listener, est_loop_session(loop), step, &stop),
+                             "saving listener %d: after_save", i));
         if (!stop) continue;
         est_log_info("A CheckpointSaverListener requested that training be stopped. listener: %d", i);
         est_loop_request_stop(loop, "a saving listener asked to stop");
@@ -111,7 +113,8 @@ static est_status save(checkpoint_hook *own, est_loop *loop)
         est_saving_listener *listener = listener_at(own, i);
 
         if (listener == NULL || listener->before_save == NULL) continue;
-        EST_TRY(listener->before_save(listener, est_loop_session(loop), step));
+        EST_TRY(EST_CALLBACK(listener->before_save(listener, est_loop_session(loop), step),
+                             "saving listener %d: before_save", i));
     }
     EST_TRY(write_checkpoint(own, loop, step));
     (void)est_timer_mark(&own->timer, step, NULL, NULL);
@@ -151,7 +154,8 @@ static est_status hook_begin(est_hook *hook, est_loop *loop)
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 
-        if (listener != NULL && listener->begin != NULL) EST_TRY(listener->begin(listener));
+        if (listener == NULL || listener->begin == NULL) continue;
+        EST_TRY(EST_CALLBACK(listener->begin(listener), "saving listener %d: begin", i));
     }
     return EST_OK;
 }
@@ -187,7 +191,8 @@ static est_status hook_end(est_hook *hook, est_loop *loop)
         est_saving_listener *listener = listener_at(own, i);
 
         if (listener == NULL || listener->end == NULL) continue;
-        EST_TRY(listener->end(listener, est_loop_session(loop), own->timer.last_step));
+        EST_TRY(EST_CALLBACK(listener->end(listener, est_loop_session(loop), own->timer.last_step),
+                             "saving listener %d: end", i));
     }
     return EST_OK;
 }

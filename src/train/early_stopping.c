@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "base/callback.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/strbuf.h"
@@ -127,7 +128,7 @@ static est_status stopping_after_run(est_hook *hook, est_loop *loop)
 
     if (!est_timer_due(&own->timer, step)) return EST_OK;
     (void)est_timer_mark(&own->timer, step, NULL, NULL);
-    EST_TRY(own->should_stop(own->user, loop, &stop));
+    EST_TRY(EST_CALLBACK(own->should_stop(own->user, loop, &stop), "should_stop of early stopping"));
     if (!stop) return EST_OK;
     est_log_info("Requesting early stopping at global step %" PRId64, step);
     est_loop_request_stop(loop, "early stopping");

@@ -18,6 +18,23 @@ void *est_hook_alloc(size_t size)
     return own;
 }
 
+est_status est_refuse_null(const char *what, int i)
+{
+    est_error why;
+
+    est_error_take(EST_INVALID_ARGUMENT, &why);
+    return est_fail(EST_INVALID_ARGUMENT, "%s %d is NULL%s%s", what, i, why.message[0] != '\0' ? ": " : "",
+                    why.message);
+}
+
+est_status est_hooks_check(const char *what, est_hooks hooks)
+{
+    for (int i = 0; i < hooks.n; i++) {
+        if (hooks.data[i] == NULL) return est_refuse_null(what, i);
+    }
+    return EST_OK;
+}
+
 est_status est_every_take(const char *hook, int64_t steps, double secs, est_timer *out)
 {
     if (steps < 0 || !(secs >= 0) || (steps > 0) == (secs > 0)) {

@@ -14,6 +14,12 @@
 /* A zeroed hook of that many bytes; NULL with the error set. */
 void *est_hook_alloc(size_t size);
 
+/* A hook or exporter that could not be made is NULL, and the thread still knows why: "<what> <i> is NULL: <why>". */
+est_status est_refuse_null(const char *what, int i);
+
+/* Refuses a list with a NULL in it. */
+EST_MUST_CHECK est_status est_hooks_check(const char *what, est_hooks hooks);
+
 /* A timer for these steps or seconds; `hook` is named in the error when they are not exactly one of them. */
 EST_MUST_CHECK est_status est_every_take(const char *hook, int64_t steps, double secs, est_timer *out);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/callback.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/strbuf.h"
@@ -106,7 +107,8 @@ static est_status log_formatted(logging_hook *own, int64_t iteration)
 {
     char line[EST_LOG_LINE_MAX] = "";
 
-    EST_TRY(own->format(own->user, (est_named_tensors){ own->values, own->n }, line, sizeof line));
+    EST_TRY(EST_CALLBACK(own->format(own->user, (est_named_tensors){ own->values, own->n }, line, sizeof line),
+                         "the format of a logging hook"));
     (void)est_timer_mark(&own->timer, iteration, NULL, NULL);
     line[sizeof line - 1] = '\0';
     if (line[0] != '\0') est_log_info("%s", line);

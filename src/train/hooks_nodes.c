@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/callback.h"
 #include "base/log.h"
 #include "train/hooks.h"
 
@@ -113,7 +114,7 @@ static est_status feed_before_run(est_hook *hook, est_loop *loop)
 {
     feed_fn_hook *own = EST_CONTAINER_OF(hook, feed_fn_hook, hook);
 
-    EST_TRY(own->fn(own->user, own->values));
+    EST_TRY(EST_CALLBACK(own->fn(own->user, own->values), "the function of a feeding hook"));
     for (int i = 0; i < own->n; i++) {
         est_loop_set_feed(loop, own->feeds[i], own->values[i]);
         est_tensor_free(own->values[i]);

@@ -9,11 +9,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/callback.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "train/hooks.h"
 #include "train/summary_writer.h"
 
-#define RECOVERIES_MAX          100 /* sessions made anew without one successful run between them */
+#define RECOVERIES_MAX          100 /* sessions to be made anew without a new step between them */
+#define FRUITLESS_MAX           8   /* of these, sessions that were made, and failed before they came to a new step */
 #define RECOVERY_PAUSE_SECS_MAX 30  /* between two of them: 0, 1, 2, 4, ... */
 
 /* A prepared step that computes the always-fetches and those that `wanted` marks. */
@@ -58,7 +61,9 @@ struct est_loop {
     est_status failed; /* of a call that cannot fail visibly */
     est_error  error;
     int64_t    runs, global_step;
-    uint64_t   run_count; /* of the session, for the next run */
+    uint64_t   run_count;             /* of the session, for the next run */
+    int64_t    reached;               /* the highest global step of a run that succeeded; -1: none did */
+    int        recoveries, fruitless; /* since then, see RECOVERIES_MAX and FRUITLESS_MAX */
     double     loss;
     bool       stop;
     char       stop_reason[160];
@@ -420,18 +425,31 @@ static est_status find_variant(est_loop *loop, int *out)
     return EST_OK;
 }
 
-static est_status call_hooks(est_loop *loop, size_t member)
+/* Only hooks of the user's fail without a word. */
+static est_status blame_hook(const est_loop *loop, int i, const char *member, est_status status)
+{
+    int number = i - loop->spec.given;
+
+    if (number < 0 || number >= loop->spec.n_given)
+        return est_callback_status(status, "a hook of the model: %s", member);
+    return est_callback_status(status, "hook %d: %s", number, member);
+}
+
+static est_status call_hooks(est_loop *loop, size_t member, const char *name)
 {
     for (int i = 0; i < loop->spec.hooks.n; i++) {
         est_status (*call)(est_hook *, est_loop *);
 
         memcpy(&call, (const char *)loop->hooks[i] + member, sizeof call);
         if (call == NULL) continue;
-        EST_TRY(call(loop->hooks[i], loop));
+        est_error_clear();
+        EST_TRY(blame_hook(loop, i, name, call(loop->hooks[i], loop)));
         if (loop->failed != EST_OK) return est_error_raise(&loop->error);
     }
     return EST_OK;
 }
+
+#define CALL_HOOKS(loop, member) call_hooks((loop), offsetof(est_hook, member), #member)
 
 /* Everything that is fed has a value. */
 static est_status check_values(const est_loop *loop)
@@ -453,7 +471,7 @@ static est_status run_once(est_loop *loop)
 
     loop->traced = false;
     for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
-    EST_TRY(call_hooks(loop, offsetof(est_hook, before_run)));
+    EST_TRY(CALL_HOOKS(loop, before_run));
     /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the input
      * is already behind it, and a run that goes on from there would never see it. */
     if (!loop->has_batch && stop_signalled(loop)) return EST_OUT_OF_RANGE;
@@ -468,7 +486,7 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
-    EST_TRY(call_hooks(loop, offsetof(est_hook, after_run)));
+    EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
     return EST_OK;
@@ -508,7 +526,7 @@ static est_status create_session(est_loop *loop)
     if (loop->spec.summaries != NULL) {
         est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
     }
-    return call_hooks(loop, offsetof(est_hook, after_create_session));
+    return CALL_HOOKS(loop, after_create_session);
 }
 
 static bool is_recoverable(est_status status)
@@ -518,16 +536,17 @@ static bool is_recoverable(est_status status)
 
 /* Makes the session anew until that succeeds or fails for good. The first time at once: most often the peer is back
  * already. A stop ends the waiting with the failure, because there is no session to end with. */
-static est_status recover(est_loop *loop, est_status status, int *recoveries)
+static est_status recover(est_loop *loop, est_status status)
 {
     while (is_recoverable(status)) {
-        int    doublings  = *recoveries - 1;
+        int    doublings  = loop->recoveries - 1;
         double pause_secs = doublings < 0 ? 0 : doublings < 5 ? (double)(1 << doublings) : RECOVERY_PAUSE_SECS_MAX;
 
-        if (++*recoveries > RECOVERIES_MAX) {
+        if (++loop->recoveries > RECOVERIES_MAX) {
             return est_fail_context(status, "still failing after %d new sessions", RECOVERIES_MAX);
         }
-        est_log_info("%s; this may be due to a task that was restarted. Making a new session.", est_error_message());
+        est_log_warn("%s: %s; this may be due to a task that was restarted. Making a new session.",
+                     est_status_name(status), est_error_message());
         if (est_signals_wait(pause_secs)) {
             return est_fail_context(status, "%s while a new session was to be made", est_stop_signal_name());
         }
@@ -536,10 +555,16 @@ static est_status recover(est_loop *loop, est_status status, int *recoveries)
     return status;
 }
 
+/* A step that was made again after going back to a checkpoint is no progress; without steps every run is. */
+static void note_progress(est_loop *loop)
+{
+    if (loop->spec.global_step.graph != NULL && loop->global_step <= loop->reached) return;
+    loop->reached    = loop->global_step;
+    loop->recoveries = loop->fruitless = 0;
+}
+
 est_status est_loop_step(est_loop *loop)
 {
-    int recoveries = 0;
-
     for (;;) {
         bool       has_one;
         est_status status;
@@ -548,8 +573,12 @@ est_status est_loop_step(est_loop *loop)
         EST_TRY(pull_batch(loop, &has_one));
         if (!has_one) return EST_OUT_OF_RANGE;
         status = run_once(loop);
+        if (status == EST_OK) note_progress(loop);
         if (!is_recoverable(status)) return status;
-        EST_TRY(recover(loop, status, &recoveries));
+        if (++loop->fruitless > FRUITLESS_MAX) {
+            return est_fail_context(status, "%d new sessions in a row brought no new step", FRUITLESS_MAX);
+        }
+        EST_TRY(recover(loop, status));
     }
 }
 
@@ -558,15 +587,6 @@ est_status est_loop_step(est_loop *loop)
 static est_status no_memory(void)
 {
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a loop");
-}
-
-/* A hook that could not be made is NULL, and the thread still knows why. */
-static est_status refuse_null(int i)
-{
-    est_error why;
-
-    est_error_take(EST_INVALID_ARGUMENT, &why);
-    return est_fail(EST_INVALID_ARGUMENT, "hook %d is NULL%s%s", i, why.message[0] != '\0' ? ": " : "", why.message);
 }
 
 static est_status copy_feeds(est_loop *loop, const est_loop_spec *spec)
@@ -598,10 +618,8 @@ static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
         loop->next == NULL || loop->model_dir == NULL) {
         return no_memory();
     }
-    for (int i = 0; i < spec->hooks.n; i++) {
-        loop->hooks[i] = spec->hooks.data[i];
-        if (loop->hooks[i] == NULL) return refuse_null(i);
-    }
+    EST_TRY(est_hooks_check("hook", spec->hooks));
+    for (int i = 0; i < spec->hooks.n; i++) loop->hooks[i] = spec->hooks.data[i];
     EST_TRY(copy_feeds(loop, spec));
     if (spec->targets.n > 0) memcpy(loop->targets, spec->targets.data, (size_t)spec->targets.n * sizeof *loop->targets);
     for (int i = 0; i < spec->fetches.n; i++) (void)est_loop_fetch(loop, spec->fetches.data[i]);
@@ -610,11 +628,10 @@ static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
 
 static est_status open_loop(est_loop *loop)
 {
-    int        recoveries = 0;
     est_status status;
 
     EST_TRY(copy_spec(loop, &loop->spec));
-    EST_TRY(call_hooks(loop, offsetof(est_hook, begin)));
+    EST_TRY(CALL_HOOKS(loop, begin));
     EST_TRY(est_graph_status(loop->spec.graph));
     loop->phase  = LOOP_RUNS;
     loop->wanted = est_arena_alloc(loop->arena, (size_t)loop->fetches.n + 1);
@@ -622,7 +639,7 @@ static est_status open_loop(est_loop *loop)
     if (loop->wanted == NULL || loop->values == NULL) return no_memory();
     EST_TRY(est_loop_reset_input(loop));
     status = create_session(loop);
-    return is_recoverable(status) ? recover(loop, status, &recoveries) : status;
+    return is_recoverable(status) ? recover(loop, status) : status;
 }
 
 est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
@@ -631,10 +648,11 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
     est_status status;
 
     if (loop == NULL) return no_memory();
-    loop->spec = *spec;
-    loop->loss = NAN;
-    loop->ran  = -1;
-    status     = open_loop(loop);
+    loop->spec    = *spec;
+    loop->loss    = NAN;
+    loop->ran     = -1;
+    loop->reached = -1;
+    status        = open_loop(loop);
     if (status != EST_OK) {
         est_loop_free(loop);
         return status;
@@ -647,7 +665,7 @@ est_status est_loop_end(est_loop *loop)
 {
     if (loop->phase == LOOP_ENDED) return EST_OK;
     loop->phase = LOOP_ENDED;
-    return call_hooks(loop, offsetof(est_hook, end));
+    return CALL_HOOKS(loop, end);
 }
 
 est_status est_loop_run(est_loop *loop)

@@ -5,8 +5,8 @@
  * A loop is described once (est_loop_spec) and then opened: hooks begin, the session is made, variables get their values
  * by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
  * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is made
- * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds, a hundred
- * times.
+ * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The loop gives
+ * up after a hundred sessions that could not be made, or eight that were and brought not one step more.
  *
  * Threading: one thread at a time. A stop may be requested by a signal handler (est_stop_signal in base/signals.h). */
 #ifndef EST_TRAIN_LOOP_H
@@ -56,6 +56,7 @@ typedef struct est_loop_spec {
     const est_model_summary   *shown;     /* [n_shown]: what summary savers write; borrowed until the loop goes */
     int                        n_shown;
     est_hooks                  hooks; /* in the order they are called; borrowed until the loop goes; copied list */
+    int given, n_given; /* the first and how many of them the caller of the library gave, to be named by his numbers */
 
     /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the
      * global step. Called for every session. What has no value after it, the state of metrics, gets its initial one. */

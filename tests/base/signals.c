@@ -193,12 +193,29 @@ static void test_wait(void **state)
     est_clock_set(NULL);
 }
 
+/* Only a call that a signal ended has told of it, until the next one. */
+static void test_told(void **state)
+{
+    (void)state;
+    est_signals_catch();
+    est_signals_release(EST_CANCELLED);
+    assert_false(est_signals_told());
+    est_signals_catch();
+    raise(SIGTERM);
+    est_signals_release(EST_CANCELLED);
+    assert_true(est_signals_told());
+    est_signals_catch();
+    assert_false(est_signals_told());
+    est_signals_release(EST_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caught),      cmocka_unit_test(test_untold_is_raised_again),
         cmocka_unit_test(test_check),       cmocka_unit_test(test_ignored_stays_ignored),
         cmocka_unit_test(test_second_ends), cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -565,6 +565,12 @@ static void test_recovery(void **state)
     trainer_free(&t);
 }
 
+static void fail_always(recorder *own, est_loop *loop)
+{
+    (void)loop;
+    own->fail_before = own->befores + 1;
+}
+
 static void test_recovery_of_sessions(void **state)
 {
     trainer          t;
@@ -588,6 +594,13 @@ static void test_recovery_of_sessions(void **state)
     expect_error(run_hooks(&t, EST_HOOKS(&a.hook)), EST_UNAVAILABLE, "still failing after 100 new sessions: a fails");
     assert_int_equal(a.session_failures, 1000 - 101);
     assert_int_equal(est_now_ns(), (3 + 31 + 94 * 30) * EST_NS_PER_SEC);
+
+    a           = make_recorder("a"); /* sessions that can be made and come to no step are given up sooner */
+    a.in_before = fail_always, a.failure = EST_ABORTED;
+    expect_error(run_hooks(&t, EST_HOOKS(&a.hook)), EST_ABORTED,
+                 "8 new sessions in a row brought no new step: a fails in before");
+    assert_int_equal(a.befores, 1 + 8);
+    assert_true(log_has("ABORTED: a fails in before; this may be due"));
 
     a          = make_recorder("a"); /* a stop ends the waiting */
     a.in_after = raise_term, a.failure = EST_ABORTED, a.fail_after = 1;
