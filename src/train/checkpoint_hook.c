@@ -83,6 +83,7 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     est_status           status = EST_OK;
     char                 path[EST_CHECKPOINT_PATH_MAX];
 
+    if (spec->summaries != NULL) est_summary_flush(spec->summaries); /* curves are never behind a checkpoint */
     if (spec->extras != NULL) status = spec->extras(spec->user, loop, extras, EXTRAS_MAX, &n);
     if (status == EST_OK) {
         est_log_info("Saving checkpoints for %" PRId64 " into %s/%s.", step, est_saver_dir(own->saver),

@@ -18,7 +18,7 @@
 #include "format/png.h"
 #include "format/summary.h"
 
-#define FLUSH_SECS 120
+#define FLUSH_SECS 5 /* a flush is one write of a few hundred bytes: microseconds */
 
 struct est_summary_writer {
     char             *dir, *suffix;
@@ -29,6 +29,8 @@ struct est_summary_writer {
     est_histogram    *histogram; /* NULL until the first one */
     int64_t           step;
     int64_t           flushed_ns;
+    bool              shown;  /* there was a summary: someone may have been waiting for the first */
+    bool              urgent; /* the next tick flushes */
 };
 
 est_status est_summary_writer_create(const char *dir, const char *suffix, est_summary_writer **out)
@@ -116,6 +118,7 @@ static void write_event(est_summary_writer *writer, est_event_kind kind, int64_t
 
     if (!has_file(writer)) return;
     check(writer, est_event_write(writer->file, &event));
+    if (kind == EST_EVENT_SUMMARY && !writer->shown) writer->shown = writer->urgent = true;
     est_summary_tick(writer);
 }
 
@@ -124,11 +127,13 @@ void est_summary_flush(est_summary_writer *writer)
     if (writer->file == NULL) return;
     check(writer, est_event_flush(writer->file));
     writer->flushed_ns = est_now_ns();
+    writer->urgent     = false;
 }
 
 void est_summary_tick(est_summary_writer *writer)
 {
-    if (writer->file == NULL || est_now_ns() - writer->flushed_ns < FLUSH_SECS * EST_NS_PER_SEC) return;
+    if (writer->file == NULL) return;
+    if (!writer->urgent && est_now_ns() - writer->flushed_ns < FLUSH_SECS * EST_NS_PER_SEC) return;
     est_summary_flush(writer);
 }
 
@@ -331,6 +336,7 @@ void est_summary_session_log(est_summary_writer *writer, est_session_status sess
     status = est_wire_writer_status(&message);
     if (status == EST_OK) {
         write_event(writer, EST_EVENT_SESSION_LOG, step, (est_str){ (const char *)message.data, message.size });
+        writer->urgent = true; /* with the summaries of the same step, which come after it */
     } else {
         check(writer, status);
     }

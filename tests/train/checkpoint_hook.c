@@ -397,6 +397,70 @@ static void test_recovery(void **state)
     trainer_free(&t);
 }
 
+/* --- event files --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    est_saving_listener base;
+    est_summary_writer *writer;
+    char at_save[512], at_next_run[512]; /* the events in the file when step 2 was saved; in the next run */
+} reader;
+
+static reader events_seen;
+
+static est_status read_at_save(est_saving_listener *base, est_session *session, int64_t step, bool *stop)
+{
+    reader *own = EST_CONTAINER_OF(base, reader, base);
+
+    (void)session;
+    (void)stop;
+    if (step == 2) snprintf(own->at_save, sizeof own->at_save, "%s", events_of(est_summary_writer_path(own->writer)));
+    return EST_OK;
+}
+
+static void read_in_next_run(recorder *own, est_loop *loop)
+{
+    (void)own;
+    if (est_loop_global_step(loop) != 2) return;
+    snprintf(events_seen.at_next_run, sizeof events_seen.at_next_run, "%s",
+             events_of(est_summary_writer_path(events_seen.writer)));
+}
+
+static void write_step(recorder *own, est_loop *loop)
+{
+    est_loop_summary(loop, own->name, (double)est_loop_global_step(loop));
+}
+
+/* What a killed process leaves: the summaries up to a checkpoint are in the file when it is there, and those of its own
+ * step before the next. */
+static void test_summaries_are_not_behind(void **state)
+{
+    trainer          t;
+    recorder         early = make_recorder("early"), late = make_recorder("late");
+    est_manual_clock clock;
+    est_hook        *hook;
+
+    (void)state;
+    est_manual_clock_init(&clock, 0, EST_NS_PER_SEC); /* no flush comes by time */
+    est_clock_set(&clock.clock);
+    make_trainer(&t, 2, 4);
+    events_seen = (reader){ .base = { .after_save = read_at_save } };
+    assert_ok(est_summary_writer_create(at("curves"), "", &events_seen.writer));
+    t.spec.summaries = events_seen.writer;
+    early.in_after = late.in_after = write_step;
+    late.in_before                 = read_in_next_run;
+
+    hook = est_checkpoint_saver_hook(at("curves"),
+                                     EST_CHECKPOINT_SAVER(.steps = 2, .listeners = EST_LISTENERS(&events_seen.base)));
+    assert_non_null(hook);
+    assert_ok(run_hooks(&t, EST_HOOKS(&early.hook, hook, &late.hook)));
+    assert_non_null(strstr(events_seen.at_save, "; 1: early=1; 1: late=1; 2: early=2"));
+    assert_non_null(strstr(events_seen.at_next_run, "; 2: late=2"));
+    est_hook_free(hook);
+    est_summary_writer_free(events_seen.writer);
+    est_clock_set(NULL);
+    trainer_free(&t);
+}
+
 /* --- SIGTERM ---------------------------------------------------------------------------------------------------------------------- */
 
 static int started;
@@ -505,12 +569,19 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_steps, keep_log),          cmocka_unit_test_setup(test_secs, keep_log),
-        cmocka_unit_test_setup(test_log_and_events, keep_log), cmocka_unit_test_setup(test_listener_stops, keep_log),
-        cmocka_unit_test_setup(test_directory, keep_log),      cmocka_unit_test_setup(test_refused, keep_log),
-        cmocka_unit_test_setup(test_lent, keep_log),           cmocka_unit_test_setup(test_nan, keep_log),
-        cmocka_unit_test_setup(test_extras, keep_log),         cmocka_unit_test_setup(test_recovery, keep_log),
-        cmocka_unit_test_setup(test_sigterm, keep_log),        cmocka_unit_test_setup(test_memory, keep_log),
+        cmocka_unit_test_setup(test_steps, keep_log),
+        cmocka_unit_test_setup(test_secs, keep_log),
+        cmocka_unit_test_setup(test_log_and_events, keep_log),
+        cmocka_unit_test_setup(test_listener_stops, keep_log),
+        cmocka_unit_test_setup(test_directory, keep_log),
+        cmocka_unit_test_setup(test_refused, keep_log),
+        cmocka_unit_test_setup(test_lent, keep_log),
+        cmocka_unit_test_setup(test_nan, keep_log),
+        cmocka_unit_test_setup(test_extras, keep_log),
+        cmocka_unit_test_setup(test_recovery, keep_log),
+        cmocka_unit_test_setup(test_summaries_are_not_behind, keep_log),
+        cmocka_unit_test_setup(test_sigterm, keep_log),
+        cmocka_unit_test_setup(test_memory, keep_log),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

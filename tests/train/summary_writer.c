@@ -103,20 +103,23 @@ static void test_flush(void **state)
     (void)state;
     write_scalar(writer, 1, 1);
     path = est_summary_writer_path(writer);
-    assert_string_equal(events_of(path), "");
-    est_manual_clock_advance(&clock_at, 119 * EST_NS_PER_SEC);
+    assert_string_equal(events_of(path), "1: loss=1"); /* the first is seen at once */
+    est_manual_clock_advance(&clock_at, 4 * EST_NS_PER_SEC);
     write_scalar(writer, 2, 2);
     est_summary_tick(writer);
-    assert_string_equal(events_of(path), "");
+    assert_string_equal(events_of(path), "1: loss=1");
     est_manual_clock_advance(&clock_at, 1 * EST_NS_PER_SEC);
     est_summary_tick(writer);
     assert_string_equal(events_of(path), "1: loss=1; 2: loss=2");
-    est_manual_clock_advance(&clock_at, 120 * EST_NS_PER_SEC);
+    est_manual_clock_advance(&clock_at, 5 * EST_NS_PER_SEC);
     write_scalar(writer, 3, 3); /* an event does it too */
     assert_string_equal(events_of(path), "1: loss=1; 2: loss=2; 3: loss=3");
     write_scalar(writer, 4, 4);
     est_summary_flush(writer);
     assert_string_equal(events_of(path), "1: loss=1; 2: loss=2; 3: loss=3; 4: loss=4");
+    est_summary_session_log(writer, EST_SESSION_CHECKPOINT, "c", 5);
+    write_scalar(writer, 5, 5); /* what is said of the step that was saved */
+    assert_string_equal(events_of(path), "1: loss=1; 2: loss=2; 3: loss=3; 4: loss=4; 5: session 3 c; 5: loss=5");
     est_summary_writer_free(writer);
 }
 
