@@ -149,6 +149,7 @@
 #define est_metric_root_mean_squared_error(...) EST_LOCATED(est_metric_root_mean_squared_error, __VA_ARGS__)
 #define est_minimize(...) EST_LOCATED(est_minimize, __VA_ARGS__)
 #define est_minimum(...) EST_LOCATED(est_minimum, __VA_ARGS__)
+#define est_model_loss(...) EST_LOCATED(est_model_loss, __VA_ARGS__)
 #define est_mul(...) EST_LOCATED(est_mul, __VA_ARGS__)
 #define est_multi_hot(...) EST_LOCATED(est_multi_hot, __VA_ARGS__)
 #define est_neg(...) EST_LOCATED(est_neg, __VA_ARGS__)

@@ -71,7 +71,7 @@ EST_API void est_model_predict(est_model *model, const char *key, est_node value
 /* Rows of unequal length: `key` and "<key>/splits". est_predict makes rows of them. */
 EST_API void     est_model_predict_ragged(est_model *model, const char *key, est_ragged_node value);
 EST_API est_node est_model_prediction(est_model *model, const char *key); /* one given before; EST_NO_NODE: none */
-EST_API void     est_model_loss(est_model *model, est_node loss);         /* one element */
+EST_API void     est_model_loss(est_model *model, est_node loss);         /* one element, see est_mean */
 EST_API void     est_model_metric(est_model *model, const char *name, est_metric metric);
 
 /* The training operation: an optimizer on a loss, or any node that is run for a step and advances the global step. */

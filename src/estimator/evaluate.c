@@ -29,7 +29,13 @@ static est_status counter_after_run(est_hook *hook, est_loop *loop)
 {
     eval_counter *c    = EST_CONTAINER_OF(hook, eval_counter, hook);
     int64_t       each = c->steps < 20 ? 1 : c->steps / 10;
+    char          input[EST_LOOP_TEXT_MAX];
 
+    if (isnan(est_loop_loss(loop)) && !isnan(c->loss_sum)) {
+        (void)est_loop_not_finite(loop, input);
+        est_log_warn("the loss of the evaluation is nan from batch %" PRId64 " on%s%s", c->done,
+                     input[0] != '\0' ? ": " : "", input);
+    }
     c->done++;
     c->loss_sum += est_loop_loss(loop);
     if (c->steps == 0) return EST_OK;

@@ -377,9 +377,11 @@ void est_model_loss(est_model *model, est_node loss)
 
     if (!check_node(model, "the loss", "", loss)) return;
     shape = est_node_shape(loss);
-    if (shape->rank >= 0 && est_shape_count(shape) >= 0 && est_shape_count(shape) != 1) {
-        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the loss has shape %s; it must be one number: take its mean",
-                                   est_shape_text(shape, text)));
+    for (int i = 0; i < shape->rank; i++) { /* a size that is not known is the batch's; a rank, the run will tell */
+        if (shape->dim[i] == 1) continue;
+        (void)est_fail(EST_INVALID_ARGUMENT, "est_model_loss: the loss has shape %s; reduce it, as with est_mean",
+                       est_shape_text(shape, text));
+        model_fail(model, est_graph_blame(EST_INVALID_ARGUMENT));
         return;
     }
     model->loss = shape->rank == 0 ? loss : est_reshape(loss, (est_i64s){ 0 });

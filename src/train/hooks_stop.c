@@ -138,16 +138,23 @@ typedef struct nan_hook {
 static est_status nan_after_run(est_hook *hook, est_loop *loop)
 {
     nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
+    char      input[EST_LOOP_TEXT_MAX];
 
     if (!isnan(est_loop_loss(loop))) return EST_OK;
+    (void)est_loop_not_finite(loop, input);
     if (own->fail) {
         est_log_error("Model diverged with loss = NaN."); /* the line that people look for in logs */
+        if (input[0] != '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "NaN loss during training: at step %" PRId64 " %s; see its input_fn",
+                            est_loop_global_step(loop), input);
+        }
         return est_fail(EST_INVALID_ARGUMENT,
                         "NaN loss during training: the model diverged at step %" PRId64
                         "; lower the learning rate, clip gradients, or find the node with check_numerics",
                         est_loop_global_step(loop));
     }
     est_log_warn("Model diverged with loss = NaN.");
+    if (input[0] != '\0') est_log_warn("%s", input);
     est_loop_request_stop(loop, "the loss is NaN");
     return EST_OK;
 }

@@ -109,6 +109,46 @@ int64_t est_loop_batch_rows(const est_loop *loop)
     return shape->rank > 0 ? shape->dim[0] : 0;
 }
 
+static double float_at(const est_tensor *values, int64_t i)
+{
+    if (est_tensor_dtype(values) == EST_F32) return (double)((const float *)est_tensor_data(values))[i];
+    return ((const double *)est_tensor_data(values))[i];
+}
+
+/* Which row of a field has element i of its values. */
+static int64_t row_of(const est_field *field, int64_t i)
+{
+    const est_shape *shape = est_tensor_shape(field->values);
+    int64_t          outer = shape->rank > 0 ? i / (est_tensor_count(field->values) / shape->dim[0]) : 0;
+    const int64_t   *splits;
+    int64_t          row = 0;
+
+    if (field->splits == NULL) return outer;
+    splits = est_tensor_data(field->splits);
+    while (splits[row + 1] <= outer) row++;
+    return row;
+}
+
+const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MAX])
+{
+    text[0] = '\0';
+    for (int k = 0; k < loop->spec.n_feeds && loop->values != NULL; k++) {
+        const est_field     *field = &loop->batch[loop->feeds[k].component];
+        const est_component *of    = est_dataset_component(loop->spec.input, loop->feeds[k].component);
+
+        if (loop->values[k] == NULL || (of->dtype != EST_F32 && of->dtype != EST_F64)) continue;
+        for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
+            double value = float_at(field->values, i);
+
+            if (isfinite(value)) continue;
+            snprintf(text, EST_LOOP_TEXT_MAX, "feature or label %s is %g in row %" PRId64 " of the batch", of->name,
+                     value, row_of(field, i));
+            return text;
+        }
+    }
+    return text;
+}
+
 /* Gives a reference back that est_loop_set_feed took. */
 static void give_back(const est_tensor **value)
 {

@@ -106,6 +106,11 @@ void                      est_loop_trace(est_loop *loop);
 EST_MUST_CHECK est_status est_loop_write_timeline(est_loop *loop, const char *path,
                                                   const est_timeline_options *options);
 
+/* What of the last batch is fed and not finite, as "feature or label income is nan in row 10 of the batch"; "": nothing.
+ * Returns text. */
+#define EST_LOOP_TEXT_MAX 256
+const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MAX]);
+
 /* Rows of the last batch, by its first fed component; 0 before the first run. */
 int64_t est_loop_batch_rows(const est_loop *loop);
 

@@ -3,6 +3,7 @@
  * Hooks of a training as an Estimator has them: the log in order, savers and listeners of the user's, a NaN, hooks that use
  * the session, and signals that come at any moment. */
 #include <fnmatch.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,6 +387,73 @@ static void test_nan(void **state)
     est_test_dir_remove(dir);
 }
 
+/* 16 rows of which row 10 has a NaN where `user` says: in the feature or in the label. */
+static est_status spoilt_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_tensor  *x = NULL, *y = NULL;
+    est_dataset *d;
+    est_status   status = est_tensor_create(EST_F32, EST_SHAPE(16, 2), &x);
+
+    (void)context;
+    if (status == EST_OK) status = est_tensor_create(EST_F32, EST_SHAPE(16, 1), &y);
+    if (status == EST_OK) {
+        for (int i = 0; i < 32; i++) ((float *)est_tensor_data(x))[i] = (float)i / 32;
+        for (int i = 0; i < 16; i++) ((float *)est_tensor_data(y))[i] = (float)i;
+        if (strcmp(user, "x") == 0) ((float *)est_tensor_data(x))[21] = NAN;
+        if (strcmp(user, "y") == 0) ((float *)est_tensor_data(y))[10] = -INFINITY;
+        d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
+        status = est_dataset_finish(est_dataset_batch(d, 8, NULL), out);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return status;
+}
+
+static est_status line_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node y    = est_dense(est_model_feature(model, "x"), 1, NULL);
+    est_node off  = est_sub(y, est_model_label(model, "y"));
+    est_node loss = est_mean(est_sub(est_square(off), est_mul(off, est_scalar(off.graph, EST_F32, 2))));
+
+    (void)params;
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_sgd(0.01), loss);
+    return est_model_status(model);
+}
+
+/* A NaN that came with the input is not blamed on the learning rate. */
+static void test_nan_in_input(void **state)
+{
+    char           dir[64];
+    est_metrics   *metrics = NULL;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_of(line_model, dir, 1);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = spoilt_input, .input_user = "x")),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("NaN loss during training: at step 2 feature or label x is nan in row 2 of the batch; see");
+    assert_null(strstr(est_error_message(), "learning rate"));
+    keep_log();
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = spoilt_input, .input_user = "x"), &metrics),
+                     EST_OK);
+    assert_true(has_line("W the loss of the evaluation is nan from batch 1 on: feature or label x is nan in row 2 of "
+                         "the batch"));
+    est_metrics_free(metrics);
+    keep_log();
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = spoilt_input, .input_user = "none"), &metrics),
+                     EST_OK);
+    assert_false(has_line("W *"));
+    est_metrics_free(metrics);
+    drop_log();
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = spoilt_input, .input_user = "y")),
+                     EST_INVALID_ARGUMENT);
+    est_test_error_has("feature or label y is -inf in row 2 of the batch");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* Stopped by a NaN, a training ends well: the last good checkpoint is evaluated. */
 static void test_nan_and_evaluate(void **state)
 {
@@ -634,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_listeners_refused),
         cmocka_unit_test(test_graph_of_refused),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_nan_in_input),
         cmocka_unit_test(test_nan_and_evaluate),
         cmocka_unit_test(test_runs_of_hooks_change_nothing),
         cmocka_unit_test(test_late_signal),

@@ -57,6 +57,15 @@ static void wide_loss(est_model *model, est_node y)
         model, est_concat(EST_NODES(est_reshape(est_mean(y), EST_I64S(1)), est_reshape(est_mean(y), EST_I64S(1))), 0));
 }
 
+/* As the macro of <estoc/locate.h> would call it. */
+static void batch_loss(est_model *model, est_node y)
+{
+    est_node loss = est_square(y);
+
+    est_here("dir/mine.c", 31);
+    (est_model_loss)(model, loss);
+}
+
 static void no_loss_node(est_model *model, est_node y)
 {
     (void)y;
@@ -163,7 +172,8 @@ static const mistake_case cases[] = {
     { metric_step, EST_TRAIN, "a metric cannot be called global_step" },
     { nameless_metric, EST_EVAL, "a metric needs a name" },
     { label_in_predict, EST_PREDICT, "the label y in predict mode" },
-    { wide_loss, EST_TRAIN, "the loss has shape [2]; it must be one number" },
+    { wide_loss, EST_TRAIN, "est_model_loss: the loss has shape [2]; reduce it, as with est_mean" },
+    { batch_loss, EST_TRAIN, "mine.c:31: est_model_loss: the loss has shape [?,1]; reduce it, as with est_mean" },
     { no_loss_node, EST_EVAL, "the loss is a node that does not exist" },
     { no_train_node, EST_TRAIN, "the training operation is a node that does not exist" },
     { no_prediction_node, EST_PREDICT, "the prediction z is a node that does not exist" },
