@@ -15,7 +15,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/signals.h"
-#include "estoc/saver.h"
+#include "train/saver.h"
+
+#define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
 
 /* --- making one -------------------------------------------------------------------------------------------------------- */
 
@@ -285,9 +287,15 @@ est_status est_estimator_make_dir(const est_estimator *estimator)
 
 est_status est_estimator_blame_checkpoint(est_status status)
 {
+    static const char advice[] = "this is another model's; name another model_dir, or warm-start from it";
+    const char       *end, *text = est_error_message();
+    int               size;
+
     if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
-    return est_fail_context(status,
-                            "the checkpoint is of another model; name another model_dir, or warm-start from it");
+    end  = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
+    size = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
+    if (size > BLAME_MAX) size = BLAME_MAX;
+    return est_fail(status, "%.*s; %s", size, text, advice);
 }
 
 est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
@@ -316,7 +324,7 @@ void est_estimator_say_untrained(const est_estimator *estimator, const char *che
     char path[EST_CHECKPOINT_PATH_MAX];
 
     if (checkpoint_path != NULL || est_checkpoint_latest(estimator->model_dir, path) != EST_NOT_FOUND) return;
-    est_log_info("Could not find trained model in model_dir: %s, running initialization to %s.", estimator->model_dir,
+    est_log_warn("Could not find trained model in model_dir: %s, running initialization to %s.", estimator->model_dir,
                  verb);
 }
 

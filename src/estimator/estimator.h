@@ -61,7 +61,7 @@ EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode
 /* Makes the model directory, unless it is there; whether anything can be made in it is known then. */
 EST_MUST_CHECK est_status est_estimator_make_dir(const est_estimator *estimator);
 
-/* What restoring gave; when the checkpoint does not fit the model, with what to do in front of the saver's words. */
+/* What restoring gave; when the checkpoint does not fit the model, with what to do after the saver's words. */
 est_status est_estimator_blame_checkpoint(est_status status);
 
 /* The global step of the latest checkpoint; -1: there is none. */

@@ -165,6 +165,17 @@ static const char *stored_name(const selection *s, const char *variable)
     return variable;
 }
 
+static est_status write_whole(est_session *session, const char *variable, const est_tensor *old)
+{
+    est_status status = est_session_write(session, variable, old);
+
+    if (status != EST_INVALID_ARGUMENT) return status;
+    return est_fail(status,
+                    "%s in the checkpoint; name it in .vocabs if it has the rows of a vocabulary that changed, or give "
+                    ".variables a regex that leaves it out",
+                    est_error_message());
+}
+
 static est_status start_variable(const selection *s, const est_checkpoint *from, est_session *session,
                                  const char *variable)
 {
@@ -173,7 +184,7 @@ static est_status start_variable(const selection *s, const est_checkpoint *from,
     est_status            status;
 
     status = est_checkpoint_read(from, stored_name(s, variable), &old);
-    if (status == EST_OK && vocab == NULL) status = est_session_write(session, variable, old);
+    if (status == EST_OK && vocab == NULL) status = write_whole(session, variable, old);
     if (status == EST_OK && vocab != NULL) {
         status = est_session_read(session, variable, &value);
         if (status == EST_OK) status = remap(vocab, old, value);

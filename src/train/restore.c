@@ -25,7 +25,7 @@
 #include "runtime/session.h"
 #include "train/saver.h"
 
-#define NAMED_MAX 10 /* variables of a kind that an error names */
+#define NAMED_MAX 3 /* variables of a kind that an error names */
 
 /* A variable to restore. */
 typedef struct target {
@@ -155,54 +155,91 @@ static bool only_rows_differ(const est_view *value, const est_checkpoint_variabl
     return est_shape_equal(&rows, &value->shape);
 }
 
-/* Variables that the checkpoint has with another dtype or shape, as text. */
-static void list_misfits(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
+/* Whether a variable belongs to another one, as an optimizer's slots do: they go where that one goes. */
+static bool is_slot(const restoring *r, const target *t)
 {
-    char have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
-    int  n    = 0;
-    bool rows = false;
+    for (int i = 0; i < r->n; i++) {
+        const char *owner = r->targets[i].var->name;
+        size_t      size  = strlen(owner);
 
-    for (int i = 0; i < r->n && n < r->n_misfit; i++) {
-        const target                  *t      = &r->targets[i];
-        const est_view                *value  = &t->var->value;
-        const est_checkpoint_variable *stored = t->stored_as;
+        if (strncmp(t->var->name, owner, size) == 0 && t->var->name[size] == '/') return true;
+    }
+    return false;
+}
 
-        if (t->key == NULL || fits(r, t, stored)) continue;
-        if (n++ == NAMED_MAX) {
-            est_strbuf_append(out, "; ...");
-            return;
+static bool is_missing(const restoring *r, const target *t)
+{
+    (void)r;
+    return t->key == NULL;
+}
+
+static bool is_misfit(const restoring *r, const target *t)
+{
+    return t->stored_as != NULL && !fits(r, t, t->stored_as);
+}
+
+/* Picks up to NAMED_MAX of the targets that an error is about; slots only where there is nothing else. */
+static int choose_named(const restoring *r, bool (*is)(const restoring *r, const target *t),
+                        const target    *named[NAMED_MAX])
+{
+    int n = 0;
+
+    for (int slots = 0; slots < 2 && n == 0; slots++) {
+        for (int i = 0; i < r->n && n < NAMED_MAX; i++) {
+            if (is(r, &r->targets[i]) && is_slot(r, &r->targets[i]) == (slots != 0)) named[n++] = &r->targets[i];
         }
-        est_strbuf_printf(out, "%svariable '%s' is %s %s, but \"%s\" in the checkpoint %s is %s %s", n > 1 ? "; " : "",
-                          t->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want), stored->name,
-                          est_checkpoint_path(checkpoint), est_dtype_name(stored->dtype),
-                          est_shape_text(&stored->shape, have));
+    }
+    return n;
+}
+
+static void put_more(est_strbuf *out, int n)
+{
+    if (n > 0) est_strbuf_printf(out, " and %d more", n);
+}
+
+/* Variables that the checkpoint has with another dtype or shape, as text. */
+static void list_misfits(const restoring *r, est_strbuf *out)
+{
+    const target *named[NAMED_MAX];
+    int           n    = choose_named(r, is_misfit, named);
+    bool          rows = false;
+    char          have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+
+    for (int i = 0; i < n; i++) {
+        const est_view                *value  = &named[i]->var->value;
+        const est_checkpoint_variable *stored = named[i]->stored_as;
+
+        est_strbuf_printf(out, "%svariable '%s' is %s %s, but \"%s\" there is %s %s", i > 0 ? "; " : "",
+                          named[i]->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want),
+                          stored->name, est_dtype_name(stored->dtype), est_shape_text(&stored->shape, have));
         if (rows || !only_rows_differ(value, stored)) continue;
-        rows = true; /* said once, and early: long texts are cut */
+        rows = true; /* once is enough */
         est_strbuf_append(out,
-                          t->var->rows != NULL
+                          named[i]->var->rows != NULL
                               ? " (has max_rows been lowered? There must be room for all keys)"
                               : " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
                                 "vocabulary into a new model directory)");
     }
+    put_more(out, r->n_misfit - n);
 }
 
 /* Variables that it does not have. */
 static void list_missing(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
-    int n = 0;
+    const target *named[NAMED_MAX];
+    int           n = choose_named(r, is_missing, named);
 
-    est_strbuf_printf(out, "the checkpoint %s lacks %d of %d variables: ", est_checkpoint_path(checkpoint),
-                      r->n_missing, r->n);
-    for (int i = 0; i < r->n && n < NAMED_MAX; i++) {
-        const target *t = &r->targets[i];
-        const char   *similar;
+    est_strbuf_printf(out, "it lacks %d of %d variables: ", r->n_missing, r->n);
+    for (int i = 0; i < n; i++) {
+        const est_view *value = &named[i]->var->value;
+        const char     *similar;
 
-        if (t->key != NULL) continue;
-        similar = est_checkpoint_similar(checkpoint, t->stored, t->var->value.dtype, &t->var->value.shape);
-        est_strbuf_printf(out, "%s\"%s\"", n++ > 0 ? ", " : "", t->stored);
+        similar = est_checkpoint_similar(checkpoint, named[i]->stored, value->dtype, &value->shape);
+        est_strbuf_printf(out, "%s\"%s\"", i > 0 ? ", " : "", named[i]->stored);
         if (similar != NULL) est_strbuf_printf(out, " (it has \"%s\")", similar);
     }
-    est_strbuf_printf(out, "%s. Give .renames, or .partial to leave them as they are", n < r->n_missing ? ", ..." : "");
+    put_more(out, r->n_missing - n);
+    est_strbuf_append(out, EST_RESTORE_ADVICE);
 }
 
 /* Not EST_NOT_FOUND: that would mean that there is no checkpoint, and a training would begin anew over this one. */
@@ -211,9 +248,10 @@ static est_status fail_match(const restoring *r, const est_checkpoint *checkpoin
     est_strbuf text = { 0 };
     est_status status;
 
-    list_misfits(r, checkpoint, &text);
+    est_strbuf_printf(&text, "the checkpoint %s does not fit: ", est_checkpoint_path(checkpoint));
+    list_misfits(r, &text);
     if (missing) {
-        if (text.size > 0) est_strbuf_append(&text, "; ");
+        if (r->n_misfit > 0) est_strbuf_append(&text, "; ");
         list_missing(r, checkpoint, &text);
     }
     status = est_fail(r->n_misfit > 0 ? EST_INVALID_ARGUMENT : EST_FAILED_PRECONDITION, "%s", est_strbuf_text(&text));

@@ -7,6 +7,9 @@
 #include "estoc/saver.h"
 #include "graph/variable.h"
 
+/* How the error ends when variables are missing. */
+#define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
+
 /* The variables of a session that checkpoints hold, by name: all but the local ones. The list is to be freed with
  * est_free, the variables are borrowed until the session goes. */
 EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);

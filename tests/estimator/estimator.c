@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "support/estimator_test.h"
 
 #define LINES_MAX 400
@@ -187,6 +188,37 @@ static est_status stop_now(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+static est_status no_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    (void)user;
+    (void)out;
+    return est_fail(EST_NOT_FOUND, "no rows today");
+}
+
+/* A directory is made when there is something to write into it. */
+static void test_evaluation_makes_no_directory(void **state)
+{
+    char           dir[64], path[96];
+    est_estimator *e;
+    est_metrics   *metrics = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/mistyped", dir);
+    e = make(path, NULL);
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = no_input), &metrics), EST_NOT_FOUND);
+    assert_false(est_dir_exists(path));
+    n_lines = 0;
+    predict(e, est_test_input);
+    assert_false(est_dir_exists(path));
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &metrics), EST_OK);
+    est_metrics_free(metrics);
+    assert_true(est_dir_exists(path));
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* From 20 steps on only every tenth part is told. */
 static void test_evaluation_lines(void **state)
 {
@@ -203,7 +235,7 @@ static void test_evaluation_lines(void **state)
     est_metrics_free(metrics);
     assert_false(was_said("Evaluation [1/25]"));
     assert_false(was_said("for ever"));
-    EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to evaluate.",
+    EXPECT_LINES(dir, "warn Could not find trained model in model_dir: DIR, running initialization to evaluate.",
                  "info Calling model_fn.", "info Evaluation [2/25]", "info Evaluation [4/25]",
                  "info Evaluation [24/25]", "info Evaluation [25/25]",
                  "info Saving dict for global step 0: global_step = 0, loss = #, mae = #, rmse = #");
@@ -216,7 +248,7 @@ static void test_evaluation_lines(void **state)
         "end it: leave out the repeat in mode EST_EVAL, or set steps",
         "info Calling model_fn.", "info Finished evaluation at #");
     predict(e, est_test_input);
-    EXPECT_LINES(dir, "info Could not find trained model in model_dir: DIR, running initialization to predict.",
+    EXPECT_LINES(dir, "warn Could not find trained model in model_dir: DIR, running initialization to predict.",
                  "info Calling model_fn.");
     est_estimator_free(e);
     est_test_dir_remove(dir);
@@ -269,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_train_evaluate_predict),
         cmocka_unit_test(test_evaluation_lines),
+        cmocka_unit_test(test_evaluation_makes_no_directory),
         cmocka_unit_test(test_warm_start_lines),
         cmocka_unit_test(test_refused),
     };

@@ -350,7 +350,10 @@ static void test_refused(void **state)
     refused(same, EST_WARM_START(.path = old_dir, .renames = gone, .n_renames = 1), EST_NOT_FOUND, "no/kernel");
     refused(same, EST_WARM_START(.path = old_dir, .renames = half, .n_renames = 1), EST_INVALID_ARGUMENT,
             "renames[0] lacks a name");
-    refused((sizes){ 5, 3 }, EST_WARM_START(.path = old_dir), EST_INVALID_ARGUMENT, "variable table");
+    refused(
+        (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir), EST_INVALID_ARGUMENT,
+        "variable 'table' is float32 [5,2], the value is float32 [4,2] in the checkpoint; name it in .vocabs if it has "
+        "the rows of a vocabulary that changed, or give .variables a regex that leaves it out");
     est_test_dir(dir);
     assert_int_equal(start(dir, same, EST_WARM_START(.path = old_dir, .variables = "xyz")), EST_OK); /* none */
     est_test_dir_remove(dir);
