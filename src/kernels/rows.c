@@ -46,8 +46,12 @@ est_status est_rows_check(const est_var *variable, const est_view *indices)
         int64_t row = est_row_at(indices->data, wide, i);
         if (row >= 0 && row < rows) continue;
         return est_fail(EST_INVALID_ARGUMENT,
-                        "indices[%" PRId64 "] = %" PRId64 " is not a row of variable '%s' %s: rows are 0 to %" PRId64,
-                        i, row, variable->name, est_shape_text(&variable->value.shape, shape), rows - 1);
+                        "indices[%" PRId64 "] = %" PRId64 " is not a row of variable '%s' %s: rows are 0 to %" PRId64
+                        "%s",
+                        i, row, variable->name, est_shape_text(&variable->value.shape, shape), rows - 1,
+                        row != -1 ? ""
+                                  : "; -1 is what est_lookup gives for an unknown key: set its num_oov_buckets or "
+                                    "default_id");
     }
     return EST_OK;
 }

@@ -13,6 +13,10 @@ est_node est_embedding(est_node ids, int64_t n_ids, int64_t width, const est_emb
     if (ids.graph == NULL || !EST_OPTIONS(ids.graph, "EST_EMBEDDING", options, o)) {
         return ids.graph == NULL ? ids : est_graph_poison(ids.graph, EST_INVALID_ARGUMENT);
     }
+    if (est_node_dtype(ids) != EST_I32 && est_node_dtype(ids) != EST_I64) {
+        return est_nn_fail(ids.graph, "embedding: ids are %s; they are int32 or int64, see est_lookup for keys",
+                           est_dtype_name(est_node_dtype(ids)));
+    }
     if (n_ids <= 0 || width <= 0) {
         return est_nn_fail(ids.graph, "embedding: a table of [%lld, %lld]", (long long)n_ids, (long long)width);
     }

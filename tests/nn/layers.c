@@ -181,6 +181,19 @@ static void test_embedding(void **state)
     nn_end(&t);
 }
 
+static void test_embedding_of_strings(void **state)
+{
+    nn_test  t     = nn_begin(1);
+    est_node words = est_placeholder(t.graph, "words", EST_STRING, EST_SHAPE(-1));
+
+    (void)state;
+    (void)est_embedding(words, 5, 2, NULL);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(est_error_message(), "embedding: ids are string; they are int32 or int64, see est_lookup for keys"));
+    nn_end(&t);
+}
+
 static void test_ragged_embedding(void **state)
 {
     static const struct {
@@ -308,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_embedding_of_strings),
         cmocka_unit_test(test_ragged_embedding),
         cmocka_unit_test(test_regularizers),
         cmocka_unit_test(test_frozen_and_scopes),
