@@ -257,7 +257,14 @@ static void append_jobs(est_strbuf *out, const est_cluster *cluster)
     }
 }
 
-/* Some strategies allow a cluster without a chief, so both rules are tried. */
+/* What is well described may still be more than this build can run. */
+static bool is_for_several(const est_task *task)
+{
+    if (strcmp(task->type, "evaluator") == 0) return false;
+    return est_cluster_jobs(task->cluster) > 1 || est_cluster_tasks(task->cluster, task->type) > 1;
+}
+
+/* Some strategies allow a cluster without a chief, so both rules are tried; the second time without the same log lines. */
 static void check_tf_config(report *r)
 {
     const char     *text     = getenv("TF_CONFIG");
@@ -267,14 +274,18 @@ static void check_tf_config(report *r)
     est_status      status;
     const est_task *task;
 
-    if (text == NULL || *text == '\0') {
+    if (text == NULL || text[strspn(text, " \t\r\n")] == '\0') {
         add(r, "TF_CONFIG", FINE, "not set: a program on its own");
         return;
     }
     status = est_resolve_tf_config(text, NULL, &resolver);
     if (status != EST_OK) {
+        est_log_level level = est_log_get_level();
+
         est_error_take(status, &error);
+        est_log_set_level(EST_LOG_OFF);
         status = est_resolve_tf_config(text, EST_TASK_RULES(.no_chief_ok = true), &resolver);
+        est_log_set_level(level);
     }
     if (status != EST_OK) {
         add(r, "TF_CONFIG", BAD, "%s", error.message);
@@ -282,9 +293,10 @@ static void check_tf_config(report *r)
     }
     task = est_resolver_task(resolver);
     append_jobs(&jobs, task->cluster);
-    add(r, "TF_CONFIG", FINE, "this is %s %d%s%s%s%s", task->type, task->index, task->is_chief ? ", the chief" : "",
-        jobs.size > 0 ? ", in a cluster of " : "", est_strbuf_text(&jobs),
-        error.status != EST_OK ? "; it has no chief: only for strategies that need none" : "");
+    add(r, "TF_CONFIG", is_for_several(task) ? NOTE : FINE, "this is %s %d%s%s%s%s%s", task->type, task->index,
+        task->is_chief ? ", the chief" : "", jobs.size > 0 ? ", in a cluster of " : "", est_strbuf_text(&jobs),
+        error.status != EST_OK ? "; it has no chief: only for strategies that need none" : "",
+        is_for_several(task) ? "; this build trains on one machine only and refuses it" : "");
     est_strbuf_clear(&jobs);
     est_resolver_free(resolver);
 }

@@ -73,7 +73,7 @@ typedef struct est_task_rules {
 /* A description that holds a task and all it points at. */
 typedef struct est_resolver est_resolver;
 
-/* From TF_CONFIG (json NULL: the environment variable; not set: a program on its own). Every violation of its rules is
+/* From TF_CONFIG (json NULL: the environment variable; not set or empty: a program on its own). Every violation of its rules is
  * an error that names the field, shows its value and says what to write. `rules` may be NULL. */
 EST_API EST_MUST_CHECK est_status est_resolve_tf_config(const char *json, const est_task_rules *rules,
                                                         est_resolver **out);

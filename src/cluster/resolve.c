@@ -135,12 +135,12 @@ static est_status check_type(const decision *d)
 /* The index must be below n; n 0: any. */
 static est_status check_index(const decision *d, int n)
 {
-    const est_task_given *given     = d->given;
-    char                  range[64] = "0";
-    bool                  good      = given->index_text != NULL && given->index >= 0;
+    const est_task_given *given      = d->given;
+    char                  range[128] = "0";
+    bool                  good       = given->index_text != NULL && given->index >= 0;
 
     if (good && given->index < (n > 0 ? n : INT32_MAX)) return EST_OK;
-    if (n > 1) snprintf(range, sizeof range, "a number from 0 to %d", n - 1);
+    if (n > 1) snprintf(range, sizeof range, "a number from 0 to %d: there are %d of %.64s", n - 1, n, given->type);
     return est_fail(EST_INVALID_ARGUMENT, "%s: %sindex is %s; write %s", what(d), given->prefix,
                     given->index_text != NULL ? given->index_text : "missing", range);
 }

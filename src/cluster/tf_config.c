@@ -237,14 +237,19 @@ static void log_description(const char *what, const est_json *root)
     est_strbuf_clear(&text);
 }
 
+static bool is_blank(const char *text)
+{
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
+
 est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules, est_resolver **out)
 {
     const char *text = json != NULL ? json : getenv("TF_CONFIG");
     est_json   *root;
     est_status  status;
 
-    if (text == NULL) text = "{}";
-    if (text[strspn(text, " \t\r\n")] == '\0') {
+    if (text == NULL || (json == NULL && is_blank(text))) text = "{}"; /* an empty variable is as good as none */
+    if (is_blank(text)) {
         return est_fail(EST_INVALID_ARGUMENT, "%s is empty; write {} for a program on its own", what);
     }
     EST_TRY(est_json_parse(text, strlen(text), what, &root));
@@ -260,5 +265,5 @@ est_status est_resolve_text(const char *json, const char *what, const est_task_r
 
 est_status est_resolve_tf_config(const char *json, const est_task_rules *rules, est_resolver **out)
 {
-    return est_resolve_text(json, "TF_CONFIG", rules, out);
+    return est_resolve_text(json != NULL && is_blank(json) ? "{}" : json, "TF_CONFIG", rules, out);
 }

@@ -82,10 +82,14 @@ static void test_environment(void **state)
 static void test_tf_config(void **state)
 {
     (void)state;
-    expect_line(0, "TF_CONFIG",
-                "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"ps\": [\"d:1\"]},"
-                " \"task\": {\"type\": \"worker\", \"index\": 1}}",
-                "TF_CONFIG", "ok     this is worker 1, in a cluster of 1 chief, 1 ps, 2 worker");
+    expect_line(
+        0, "TF_CONFIG",
+        "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"ps\": [\"d:1\"]},"
+        " \"task\": {\"type\": \"worker\", \"index\": 1}}",
+        "TF_CONFIG",
+        "note   this is worker 1, in a cluster of 1 chief, 1 ps, 2 worker; this build trains on one machine only");
+    expect_line(0, "TF_CONFIG", "", "TF_CONFIG", "ok     not set: a program on its own");
+    expect_line(0, "TF_CONFIG", " \n", "TF_CONFIG", "ok     not set: a program on its own");
     expect_line(0, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
                 "TF_CONFIG", "this is chief 0, the chief, in a cluster of 1 chief");
     expect_line(0, "TF_CONFIG",
@@ -94,6 +98,26 @@ static void test_tf_config(void **state)
     expect_line(1, "TF_CONFIG", "{\"cluster\": ", "TF_CONFIG", "BAD    TF_CONFIG");
     expect_line(1, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 7}}",
                 "TF_CONFIG", "worker");
+}
+
+/* A misspelling is told once, although the description is tried with two sets of rules. */
+static void test_misspelt_once(void **state)
+{
+    tool_run    run;
+    const char *first;
+
+    (void)state;
+    assert_int_equal(setenv("TF_CONFIG",
+                            "{\"clutser\": {}, \"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": "
+                            "\"worker\", \"index\": 0}}",
+                            1),
+                     0);
+    run   = TOOL(0, "doctor");
+    first = strstr(run.err, "clutser is not known");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "clutser is not known"));
+    tool_run_free(&run);
+    clear_environment(NULL);
 }
 
 static void test_as_json(void **state)
@@ -140,6 +164,7 @@ int main(void)
         cmocka_unit_test_setup(test_all_is_fine, clear_environment),
         cmocka_unit_test_setup(test_environment, clear_environment),
         cmocka_unit_test_setup(test_tf_config, clear_environment),
+        cmocka_unit_test_setup(test_misspelt_once, clear_environment),
         cmocka_unit_test_setup(test_as_json, clear_environment),
         cmocka_unit_test(test_wrong_usage),
     };

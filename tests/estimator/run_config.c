@@ -462,6 +462,10 @@ static void test_cluster(void **state)
     assert_true(est_resolver_task(r.resolver)->is_chief);
     assert_string_equal(r.c.cluster_json, "{}");
     resolved_clear(&r);
+    setenv("TF_CONFIG", "", 1); /* as good as not set */
+    resolve_ok(NULL, &r);
+    assert_true(est_resolver_task(r.resolver)->is_chief);
+    resolved_clear(&r);
     unsetenv("TF_CONFIG");
     expect_error(EST_RUN_CONFIG(.cluster_json = two_workers), "d",
                  "RunConfig.cluster_json: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
