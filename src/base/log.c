@@ -128,8 +128,8 @@ bool est_log_status_shown(void)
     pthread_mutex_lock(&sink_lock);
     own_sink = sink != NULL;
     pthread_mutex_unlock(&sink_lock);
-    return !own_sink && !json_from_environment() && est_log_get_level() >= EST_LOG_INFO && isatty(STDERR_FILENO) &&
-           terminal != NULL && strcmp(terminal, "dumb") != 0;
+    return !own_sink && !json_from_environment() && isatty(STDERR_FILENO) && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
 }
 
 /* A line that fills the last column would wrap, and then could not be erased. */

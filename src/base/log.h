@@ -24,7 +24,7 @@ void est_log_write(est_log_level level, const char *fmt, ...) EST_PRINTF(2, 3);
 
 /* The status line: one line that stays below all others on the terminal, in one colour, dim, unless NO_COLOR is set. It
  * is cut at the width of the terminal and replaced by the next one; NULL or "" takes it away. Only when it is shown:
- * lines go to standard error, down to info, and that is a terminal. */
+ * lines go to standard error, and that is a terminal. It is no line of the log: levels do not matter. */
 bool est_log_status_shown(void);
 void est_log_status(const char *line);
 

@@ -188,7 +188,7 @@ static int train_dumb(void)
     return train_slowly();
 }
 
-static int train_quiet(void)
+static int train_at_warn(void)
 {
     est_log_set_level(EST_LOG_WARN);
     return train_slowly();
@@ -207,13 +207,19 @@ static int train_into_file(void)
     return fd >= 0 && dup2(fd, STDERR_FILENO) >= 0 ? train_slowly() : 2;
 }
 
+/* It is no line of the log. */
+static void test_level(void **state)
+{
+    (void)state;
+    on_terminal(80, train_at_warn);
+    assert_true(screen_has("step") && !screen_has("an ordinary line"));
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
     on_terminal(80, train_dumb);
     assert_true(screen_has("an ordinary line") && !screen_has("step") && !screen_has("\033"));
-    on_terminal(80, train_quiet);
-    assert_string_equal(screen, "");
     on_terminal(80, train_with_sink);
     assert_string_equal(screen, "");
     on_terminal(80, train_into_file);
@@ -362,10 +368,10 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),    cmocka_unit_test(test_fast),     cmocka_unit_test(test_no_color),
-        cmocka_unit_test(test_narrow),  cmocka_unit_test(test_nothing),  cmocka_unit_test(test_input),
-        cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_line),    cmocka_unit_test(test_fast),    cmocka_unit_test(test_no_color),
+        cmocka_unit_test(test_narrow),  cmocka_unit_test(test_level),   cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_input),   cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_rates),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
