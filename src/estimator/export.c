@@ -146,7 +146,7 @@ static est_status choose_directory(job *x, const char *base)
             return est_fail(EST_ALREADY_EXISTS, "%s: found no name for an export in %d seconds, the last was %s", base,
                             attempt, x->final);
         }
-        est_log_warn("Directory %s already exists; retrying (attempt %d/%d)", x->final, attempt, ATTEMPTS_MAX);
+        est_log_info("Directory %s already exists; retrying (attempt %d/%d)", x->final, attempt, ATTEMPTS_MAX);
         est_sleep_ns(EST_NS_PER_SEC);
     }
 }
@@ -327,7 +327,9 @@ static est_status restore_models(job *x)
         est_export_model *e = &x->graphs[i];
         est_status        status;
 
-        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads), &e->session));
+        /* A seed, though nothing is drawn: without one the session would draw one and log it. */
+        EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads, .seed = 1),
+                                   &e->session));
         status = i == 0 ? restore_first(x, e) : copy_variables(x->graphs[0].session, e->session);
         if (status == EST_OK) status = est_session_init(e->session); /* what no checkpoint has: the state of metrics */
         if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(e->model->mode));

@@ -188,7 +188,7 @@ static est_status load(check *c, const char *dir)
     EST_TRY(est_graph_import(&c->meta->graph, est_op_find, c->graph));
     EST_TRY(collect_locals(c));
     c->init = main_op(c) != NULL ? est_graph_find(c->graph, main_op(c)) : EST_NO_NODE;
-    EST_TRY(est_session_create(c->graph, EST_SESSION(.threads = c->e->model->config->threads), &c->session));
+    EST_TRY(est_session_create(c->graph, EST_SESSION(.threads = c->e->model->config->threads, .seed = 1), &c->session));
     if (est_session_variables(c->session) == 0) return EST_OK;
     return est_saver_restore(NULL, c->session, EST_RESTORE(.path = dir), NULL);
 }
