@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,8 +24,11 @@
 #define LOCK_NAME "trainer.lock"
 #define TEXT_MAX  (HOST_NAME_MAX + 32)
 
+#define ATTEMPTS_MAX 100 /* after so many a file is not gone again and again: its file system numbers files oddly */
+
 struct est_dir_lock {
-    int fd;
+    char *path;
+    int   fd;
 };
 
 static est_status lock_path(const char *dir, char **out)
@@ -93,40 +97,55 @@ static est_status lock_file(int fd, const char *dir)
     return EST_OK;
 }
 
+/* Whether the file that was locked is still the one of that name: its holder may have removed it after it was opened here. */
+static bool is_current(const est_dir_lock *lock)
+{
+    struct stat ours, there;
+
+    if (fstat(lock->fd, &ours) != 0 || stat(lock->path, &there) != 0) return false;
+    return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+static est_status open_locked(est_dir_lock *lock, const char *dir)
+{
+    for (int attempt = 1;; attempt++) {
+        est_status status;
+
+        lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (lock->fd < 0) {
+            return est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", lock->path, strerror(errno));
+        }
+        status = lock_file(lock->fd, dir);
+        if (status == EST_OK && (is_current(lock) || attempt == ATTEMPTS_MAX)) return EST_OK;
+        close(lock->fd);
+        EST_TRY(status);
+    }
+}
+
 est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
 {
     est_dir_lock *lock = est_zalloc(sizeof *lock);
-    char         *path = NULL;
     est_status    status;
 
     if (lock == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a lock", dir);
-    status = lock_path(dir, &path);
-    if (status != EST_OK) goto free_lock;
-    lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock->fd < 0) {
-        status = est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
-        goto free_lock;
+    status = lock_path(dir, &lock->path);
+    if (status == EST_OK) status = open_locked(lock, dir);
+    if (status != EST_OK) {
+        est_free(lock->path);
+        est_free(lock);
+        return status;
     }
-    status = lock_file(lock->fd, dir);
-    if (status != EST_OK) goto close_file;
-    est_free(path);
     *out = lock;
     return EST_OK;
-
-close_file:
-    close(lock->fd);
-free_lock:
-    est_free(path);
-    est_free(lock);
-    return status;
 }
 
-/* The file stays: removing it could take away one that another trainer has just opened. */
+/* Removed while it is still locked: who has opened it before finds out with is_current. */
 void est_dir_lock_release(est_dir_lock *lock)
 {
     if (lock == NULL) return;
-    if (ftruncate(lock->fd, 0) != 0) est_log_debug("the lock keeps its text: %s", strerror(errno));
+    if (unlink(lock->path) != 0) est_log_debug("%s stays: %s", lock->path, strerror(errno));
     close(lock->fd);
+    est_free(lock->path);
     est_free(lock);
 }
 

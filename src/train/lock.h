@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One trainer at a time in a model directory: the file `trainer.lock` in it is locked for as long as the trainer lives,
- * however it dies, and says who it is.
+ * however it dies, and says who it is. One that ends in good order removes it.
  *
  * Threading: one thread at a time for each lock. */
 #ifndef EST_TRAIN_LOCK_H

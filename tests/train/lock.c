@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The lock of a model directory: one process has it, another is refused and told who, and a killed one leaves nothing. */
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -50,7 +51,7 @@ static void test_one_process(void **state)
         est_dir_lock_release(lock);
         expect_holder(dir, "");
     }
-    assert_int_equal(stat(at("one/trainer.lock"), &info), 0);
+    assert_int_not_equal(stat(at("one/trainer.lock"), &info), 0); /* nothing is left */
     est_dir_lock_release(NULL);
     expect_error(est_dir_lock_take(at("nowhere"), &lock), EST_NOT_FOUND, "nowhere/trainer.lock");
     expect_holder(at("nowhere"), "");
@@ -98,6 +99,47 @@ static void test_two_processes(void **state)
     est_dir_lock_release(lock);
 }
 
+/* Takes and releases over and over; whoever has the lock is the only one to make a file. */
+static int take_turns(const char *dir, const char *mark)
+{
+    for (int done = 0; done < 200;) {
+        est_dir_lock *lock;
+        est_status    status = est_dir_lock_take(dir, &lock);
+        int           fd;
+
+        if (status == EST_FAILED_PRECONDITION) continue;
+        if (status != EST_OK) return 1;
+        fd = open(mark, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        if (fd < 0 || close(fd) != 0 || unlink(mark) != 0) return 2;
+        est_dir_lock_release(lock);
+        done++;
+    }
+    return 0;
+}
+
+/* The file goes with every release, and two who find different files of that name never both have the lock. */
+static void test_turns(void **state)
+{
+    char  dir[PATH_MAX], mark[PATH_MAX];
+    pid_t children[3];
+
+    (void)state;
+    snprintf(dir, sizeof dir, "%s", make_dir("turns"));
+    snprintf(mark, sizeof mark, "%s", at("turns/mark"));
+    for (int i = 0; i < 3; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) _exit(take_turns(dir, mark));
+    }
+    for (int i = 0; i < 3; i++) {
+        int status;
+
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
 /* Text that no trainer wrote. */
 static void test_strange_text(void **state)
 {
@@ -138,10 +180,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_process),
-        cmocka_unit_test(test_two_processes),
-        cmocka_unit_test(test_strange_text),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_one_process),  cmocka_unit_test(test_two_processes), cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_strange_text), cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
