@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -42,8 +43,12 @@ static int on_error(const char *path, int error)
 
 static est_status fail_no_match(const char *pattern)
 {
-    char directory[512];
+    char        directory[512];
+    struct stat info;
 
+    if (stat(pattern, &info) == 0 && S_ISDIR(info.st_mode)) {
+        return est_fail(EST_NOT_FOUND, "%s is a directory; write which of its files, as in %s/*", pattern, pattern);
+    }
     if (pattern[0] == '/' || getcwd(directory, sizeof directory) == NULL) {
         return est_fail(EST_NOT_FOUND, "no file matches %s", pattern);
     }

@@ -80,9 +80,10 @@ EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const 
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train; *out_step (may be NULL): the global step at the end. */
+/* est_train. `spec` is what the caller knows its options as, for errors of the input ("": nothing of his); *out_step (may
+ * be NULL): the global step at the end. */
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              int64_t *out_step);
+                                              const char *spec, int64_t *out_step);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
  * est_evaluate. */

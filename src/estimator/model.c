@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 
-static const char *const mode_names[] = { "train", "eval", "infer" };
+static const char *const mode_names[] = { "train", "eval", "predict" };
 
 /* --- making and freeing ---------------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "data/stage.h"
 #include "estimator/estimator.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
@@ -29,6 +30,7 @@
 typedef struct training {
     est_estimator           *estimator;
     const est_train_options *options;
+    const char              *spec; /* what the caller knows them as; "": nothing */
     uint64_t                 seed;
     est_dir_lock            *lock;
     est_saver               *saver;
@@ -300,6 +302,17 @@ static est_status add_loss_summary(training *t)
     return est_model_status(t->model);
 }
 
+/* What is wrong with the input is found before the model is built. */
+static est_status make_input(training *t)
+{
+    est_status status = est_estimator_input(t->estimator, EST_TRAIN, t->options->input_fn, t->options->input_user,
+                                            t->seed, &t->input);
+
+    if (status == EST_OK) status = est_dataset_check(t->input);
+    if (status == EST_OK || t->spec[0] == '\0') return status;
+    return est_fail_context(status, "%s", t->spec);
+}
+
 static est_status prepare(training *t)
 {
     est_estimator        *e      = t->estimator;
@@ -310,7 +323,7 @@ static est_status prepare(training *t)
         EST_SAVER(.keep_max = config->keep_checkpoint_max, .keep_every_n_hours = config->keep_checkpoint_every_n_hours),
         &t->saver));
     EST_TRY(choose_seed(t));
-    EST_TRY(est_estimator_input(e, EST_TRAIN, t->options->input_fn, t->options->input_user, t->seed, &t->input));
+    EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
@@ -436,9 +449,10 @@ static est_status train(training *t, int64_t *out_step)
     return mark_done(t, *out_step);
 }
 
-est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, int64_t *out_step)
+est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
+                               int64_t *out_step)
 {
-    training   t    = { .estimator = estimator, .options = options };
+    training   t    = { .estimator = estimator, .options = options, .spec = spec };
     int64_t    step = 0;
     est_error  error;
     est_status status;
@@ -463,5 +477,5 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)
 {
-    return est_estimator_train(estimator, options, NULL);
+    return est_estimator_train(estimator, options, "", NULL);
 }

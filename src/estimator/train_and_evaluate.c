@@ -7,7 +7,7 @@
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
  * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
  * evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only when the
- * start delay is over. */
+ * start delay is over, unless all steps that this one could make are made. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -221,7 +221,7 @@ static est_status train_with(evaluator *e, est_saving_listeners listeners)
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
                                                  .max_steps = e->train->max_steps, .hooks = e->train->hooks,
                                                  .saving_listeners = listeners),
-                               NULL);
+                               "train spec", NULL);
 }
 
 /* Finds before hours of training what would end the first evaluation after them. Nothing is read or iterated, so that
@@ -303,10 +303,15 @@ static bool reached_max_steps(const evaluator *e)
 
 static est_status evaluator_loop(evaluator *e)
 {
-    double delay = e->eval->start_delay_secs == EST_OFF ? 0 : e->eval->start_delay_secs;
-    double each  = throttle_secs(e->eval);
+    double  delay = e->eval->start_delay_secs == EST_OFF ? 0 : e->eval->start_delay_secs;
+    double  each  = throttle_secs(e->eval);
+    int64_t saved;
 
     if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
+    if (e->train->max_steps > 0 && is_done(e->estimator)) {
+        EST_TRY(est_estimator_saved_step(e->estimator, &saved));
+        if (saved >= e->train->max_steps) delay = 0;
+    }
     if (delay > 0) est_log_info("Waiting %f secs before starting eval.", delay);
     EST_TRY(wait_secs(e, delay, !is_done(e->estimator)));
     for (;;) {

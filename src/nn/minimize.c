@@ -4,6 +4,7 @@
  *
  * Order within a step: everything that reads a variable sees it as it was before (the planner keeps reads before
  * writes that do not depend on them), the updates run, and the counter moves after all of them. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "nn/optimizer.h"
@@ -238,6 +239,11 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
     if (!EST_OPTIONS(graph, "EST_MINIMIZE", options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     if (optimizer.rule == NULL)
         return est_nn_fail(graph, "an optimizer that was never made: use est_adam(...) or another");
+    if (optimizer.learning_node.graph == NULL && optimizer.schedule.rate == NULL &&
+        !(optimizer.learning_rate >= 0 && optimizer.learning_rate < INFINITY)) {
+        return est_nn_fail(graph, "%s: the learning rate is %g; give a number above 0", optimizer.rule->name,
+                           optimizer.learning_rate);
+    }
     return apply_gradients(&optimizer, graph, variables, gradients, &o);
 }
 

@@ -63,6 +63,8 @@ static void test_no_match(void **state)
     (void)state;
     source_fails(est_dataset_files(source_path("d-*")), "", EST_NOT_FOUND, source_path("d-*"));
     source_fails(est_dataset_files(source_path("a-d*")), "", EST_NOT_FOUND, "no file matches");
+    source_fails(est_dataset_files("/usr"), "", EST_NOT_FOUND,
+                 "/usr is a directory; write which of its files, as in /usr/*");
     source_fails(est_dataset_files("/no-such-directory/x"), "", EST_NOT_FOUND, "no file matches /no-such-directory/x");
     assert_non_null(getcwd(here, sizeof here));
     source_fails(est_dataset_files("no-such-*.file"), "", EST_NOT_FOUND, here);

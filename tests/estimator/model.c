@@ -238,7 +238,7 @@ static est_status run(est_estimator *e, est_mode mode)
 
 static void test_mistakes(void **state)
 {
-    static const char *const modes[] = { "train", "eval", "infer" };
+    static const char *const modes[] = { "train", "eval", "predict" };
     char                     dir[64], context[32];
 
     (void)state;
@@ -294,7 +294,7 @@ static void test_required(void **state)
     assert_int_equal(run(e, EST_EVAL), EST_INVALID_ARGUMENT);
     est_test_error_has("no loss in mode eval");
     assert_int_equal(run(e, EST_PREDICT), EST_INVALID_ARGUMENT);
-    est_test_error_has("no prediction in mode infer");
+    est_test_error_has("no prediction in mode predict");
     est_estimator_free(e);
     e = make(untrained_model, dir, NULL, 0);
     assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);

@@ -248,6 +248,63 @@ static void test_evaluator_old_mark(void **state)
     est_test_dir_remove(dir);
 }
 
+/* Where no step is left there is no trainer to wait for. */
+static void test_evaluator_of_finished_run(void **state)
+{
+    char             dir[64];
+    est_manual_clock clock;
+    est_estimator   *e;
+    est_metrics     *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    e = make(dir, 10, EVALUATOR);
+    est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&clock.clock);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), &m),
+                     EST_OK);
+    assert_int_equal(est_now_ns(), 0);
+    assert_int_equal(est_metrics_global_step(m), 10);
+    est_metrics_free(m);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input), /* may be trained on */
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_OK);
+    assert_int_equal(est_now_ns(), 120 * EST_NS_PER_SEC);
+    est_clock_set(NULL);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static est_status missing_files(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)user;
+    if (context->mode != EST_TRAIN) return est_test_input(context, NULL, out);
+    return est_dataset_finish(est_dataset_tfrecords(est_dataset_files("/no/such/file"), NULL), out);
+}
+
+/* Files that are not there are told with the spec that names them, and before anything is made of them. */
+static void test_missing_train_files(void **state)
+{
+    char           dir[64], lock[128];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = missing_files),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_NOT_FOUND);
+    est_test_error_has("train spec: no file matches /no/such/file");
+    snprintf(lock, sizeof lock, "%s/trainer.lock", dir);
+    assert_false(est_file_exists(lock));
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 static void test_evaluator_checkpoint_deleted(void **state)
 {
     char           dir[64];
@@ -671,6 +728,8 @@ int main(void)
         cmocka_unit_test(test_evaluator),
         cmocka_unit_test(test_evaluator_old_mark),
         cmocka_unit_test(test_evaluator_checkpoint_deleted),
+        cmocka_unit_test(test_evaluator_of_finished_run),
+        cmocka_unit_test(test_missing_train_files),
         cmocka_unit_test(test_final_export_after_the_end_of_input),
         cmocka_unit_test(test_alone_in_a_cluster),
         cmocka_unit_test(test_signal_in_evaluation),

@@ -121,6 +121,25 @@ static void test_clipping_sums_rows_first(void **state)
     nn_end(&t);
 }
 
+/* Here we refuse what TensorFlow takes: nobody means to climb, and a NaN is a mistake of the program. */
+static void test_learning_rates_that_cannot_be(void **state)
+{
+    static const double rates[] = { -0.1, NAN, INFINITY };
+    char                text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        nn_test  t = nn_begin(1);
+        est_node w = est_weight(t.graph, "w", EST_SHAPE(1), NULL);
+
+        (void)est_minimize(est_adam(rates[i], NULL), est_sum(est_read_variable(w)), NULL);
+        assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+        snprintf(text, sizeof text, "Adam: the learning rate is %g; give a number above 0", rates[i]);
+        assert_non_null(strstr(est_error_message(), text));
+        nn_end(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_a_taken_name_is_not_shared),
         cmocka_unit_test(test_schedules_decay_over_some_steps),
         cmocka_unit_test(test_clipping_sums_rows_first),
+        cmocka_unit_test(test_learning_rates_that_cannot_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
