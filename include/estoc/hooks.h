@@ -17,8 +17,9 @@
  *
  * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
  * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
- * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run. end is
- * called when the input ended or a stop was requested, not after an error.
+ * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
+ * eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
+ * after an error.
  *
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
@@ -157,8 +158,8 @@ EST_API est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
 /* Stops when that many seconds have passed. */
 EST_API est_hook *est_stop_at_secs_hook(double seconds);
 
-/* A NaN loss ends the run with an error; or, without fail_on_nan, stops it with a warning. A training makes one that
- * fails, unless it is given one. */
+/* A NaN loss ends the run with an error, which names a feature or label that is not finite; or, without fail_on_nan, stops
+ * it with a warning. A training makes one that fails, unless it is given one. */
 EST_API est_hook *est_nan_hook(bool fail_on_nan);
 
 typedef struct est_every_options {

@@ -88,11 +88,7 @@ static est_status check(const est_estimator *estimator, const est_in_memory_opti
             "task",
             estimator->task->num_ps_replicas, estimator->task->num_worker_replicas);
     }
-    for (int i = 0; i < options->hooks.n; i++) {
-        if (options->hooks.data[i] == NULL)
-            return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: hook %d is NULL", i);
-    }
-    return EST_OK;
+    return est_hooks_check("in-memory evaluation: hook", options->hooks);
 }
 
 static est_status copy_options(in_memory *own)

@@ -496,10 +496,11 @@ void est_model_image(est_model *model, const char *tag, est_node images, int max
 
 static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
 {
+    const char     *why = est_error_message(); /* of a hook that could not be made */
     est_model_hook *item;
 
     if (hook == NULL) {
-        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL: %s", est_error_message()));
+        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL%s%s", why[0] != '\0' ? ": " : "", why));
         return;
     }
     item = list_add(model, &model->hooks);

@@ -161,8 +161,9 @@ static void test_refused(void **state)
     est_test_error_has("steps is -1");
     assert_null(est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .every_n_iter = -7)));
     est_test_error_has("every_n_iter is -7");
+    nothing = est_stop_at_secs_hook(-1);
     assert_null(est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .hooks = { &nothing, 1 })));
-    est_test_error_has("hook 0 is NULL");
+    est_test_error_has("in-memory evaluation: hook 0 is NULL: a stop after -1 seconds");
     assert_null(est_in_memory_evaluator_hook(e, &(est_in_memory_options){ .input_fn = est_test_input }));
     est_test_error_has("EST_IN_MEMORY");
     hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = fail_input));
