@@ -57,8 +57,9 @@ typedef struct est_export_options {
 #define EST_EXPORT(...) (&(const est_export_options){ .struct_size = sizeof(est_export_options), __VA_ARGS__ })
 
 /* Exports into a new directory below `base`, whose path goes into `path` (NULL: not wanted). The checkpoint is the one
- * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none. A failure leaves the
- * exports that are there as they were; EST_DATA_LOSS: the check found that the export answers otherwise than the model.
+ * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none;
+ * EST_FAILED_PRECONDITION: a variable of it is NaN, or the model has one that it lacks. A failure leaves the exports that
+ * are there as they were; EST_DATA_LOSS: the check found that the export answers otherwise than the model.
  *
  * Signatures to serve: what model_fn gave by est_model_export_..., else all predictions as "serving_default". Those that
  * classify and regress need a parsing receiver (or one raw string) and are left out with any other, with a line in the log.

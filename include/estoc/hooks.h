@@ -158,8 +158,9 @@ EST_API est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step);
 /* Stops when that many seconds have passed. */
 EST_API est_hook *est_stop_at_secs_hook(double seconds);
 
-/* A NaN loss ends the run with an error, which names a feature or label that is not finite; or, without fail_on_nan, stops
- * it with a warning. A training makes one that fails, unless it is given one. */
+/* A NaN loss, or a variable that is NaN when it is to be saved, ends the run with an error, which names a feature or label
+ * that is not finite; or, without fail_on_nan, stops it with a warning. A training makes one that fails, unless it is given
+ * one. */
 EST_API est_hook *est_nan_hook(bool fail_on_nan);
 
 typedef struct est_every_options {
@@ -199,9 +200,10 @@ typedef struct est_checkpoint_saver_options {
 #define EST_CHECKPOINT_SAVER(...)                                                                                      \
     (&(const est_checkpoint_saver_options){ .struct_size = sizeof(est_checkpoint_saver_options), __VA_ARGS__ })
 /* Saves checkpoints into `dir` (copied): when the session has been made, every so often, and at the end; those of a
- * training hold what it takes to go on exactly. A loop whose loss has become NaN saves nothing more. Without a saver of
- * the caller's the latest 5 are kept. A training that is given one makes none of its own, whatever save_checkpoints_steps
- * and _secs say. It still starts from the latest checkpoint of its model directory. */
+ * training hold what it takes to go on exactly. A loop whose loss or variables have become NaN saves nothing more, and
+ * ends as its est_nan_hook has it. Without a saver of the caller's the latest 5 are kept. A training that is given one
+ * makes none of its own, whatever save_checkpoints_steps and _secs say. It still starts from the latest
+ * checkpoint of its model directory. */
 EST_API est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_options *options);
 /* Waits before the first run until the global step, as seen by others, has come this far. */
 EST_API est_hook *est_global_step_waiter_hook(int64_t wait_until_step);

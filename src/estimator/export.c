@@ -293,9 +293,16 @@ static est_status make_models(job *x)
 
 static est_status restore_first(job *x, est_export_model *e)
 {
-    char path[EST_CHECKPOINT_PATH_MAX];
+    char        path[EST_CHECKPOINT_PATH_MAX];
+    const char *name;
 
     EST_TRY(est_estimator_restore(x->estimator, e->model, e->session, x->options->checkpoint_path, path));
+    EST_TRY(est_saved_nan(e->session, &name));
+    if (name != NULL) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "the variable '%s' of %s is NaN: the model diverged; name a checkpoint from before", name,
+                        path[0] != '\0' ? path : "the warm start");
+    }
     if (path[0] != '\0' || x->estimator->warm_start != NULL) return EST_OK;
     return est_fail(EST_NOT_FOUND, "Could not find trained model at %s; train it before, or name a checkpoint",
                     x->estimator->model_dir);

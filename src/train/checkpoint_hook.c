@@ -27,6 +27,7 @@ typedef struct checkpoint_hook {
     est_saving_listeners  lent; /* told after them */
     bool                  no_graph_def;
     bool                  described; /* the graph of this loop is in `files` and has been shown */
+    bool                  spoiled;   /* a variable of this session is NaN: nothing more is saved */
     est_graph_files       files;
 } checkpoint_hook;
 
@@ -105,10 +106,26 @@ static est_status write_checkpoint(checkpoint_hook *own, est_loop *loop, int64_t
     return EST_OK;
 }
 
+/* Whether the last step has spoiled the variables: then the last good ones stay the latest. The loss tells it only of the
+ * step before: a gradient can be NaN where the loss is not. A pass over the variables is a fraction of writing them. */
+static est_status look_for_nan(checkpoint_hook *own, est_loop *loop)
+{
+    const char *name;
+    char        what[128];
+
+    EST_TRY(est_saved_nan(est_loop_session(loop), &name));
+    own->spoiled = name != NULL;
+    if (!own->spoiled) return EST_OK;
+    snprintf(what, sizeof what, "variable '%s'", name);
+    return est_loop_diverged(loop, what);
+}
+
 static est_status save(checkpoint_hook *own, est_loop *loop)
 {
     int64_t step = est_loop_global_step(loop);
 
+    EST_TRY(look_for_nan(own, loop));
+    if (own->spoiled) return EST_OK;
     est_log_info("Calling checkpoint listeners before saving checkpoint %" PRId64 "...", step);
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
@@ -165,21 +182,22 @@ static est_status hook_after_create_session(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
+    own->spoiled = false;
     if (!own->described) EST_TRY(describe_graph(own, loop));
     return save(own, loop);
 }
 
-/* Whether the last step has spoiled the variables: then the last good ones stay the latest. */
-static bool is_spoiled(est_loop *loop)
+static bool is_spoiled(const checkpoint_hook *own, est_loop *loop)
 {
-    return est_loop_get_spec(loop)->loss.graph != NULL && est_loop_runs(loop) > 0 && isnan(est_loop_loss(loop));
+    return own->spoiled ||
+           (est_loop_get_spec(loop)->loss.graph != NULL && est_loop_runs(loop) > 0 && isnan(est_loop_loss(loop)));
 }
 
 static est_status hook_after_run(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (is_spoiled(loop)) return EST_OK;
+    if (is_spoiled(own, loop)) return EST_OK;
     return est_timer_due(&own->timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
 }
 
@@ -187,7 +205,7 @@ static est_status hook_end(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (!is_spoiled(loop) && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
+    if (!is_spoiled(own, loop) && own->timer.last_step != est_loop_global_step(loop)) EST_TRY(save(own, loop));
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 

@@ -32,6 +32,10 @@ est_hook *est_loss_log_hook(int64_t every_n);
  * est_log_status in base/log.h. max_steps 0: no end is known. */
 est_hook *est_progress_hook(int64_t max_steps);
 
+/* Ends a loop whose model has diverged: `what` ("variable 'w'") is NaN. As its NaN hook has it, with an error, as without
+ * such a hook, or with a warning and a stop. */
+EST_MUST_CHECK est_status est_loop_diverged(est_loop *loop, const char *what);
+
 /* --- what kind a hook is; NULL is none ------------------------------------------------------------------------------- */
 
 bool est_is_nan_hook(const est_hook *hook);

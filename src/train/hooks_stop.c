@@ -135,28 +135,35 @@ typedef struct nan_hook {
     bool     fail;
 } nan_hook;
 
+/* The log line of a loss is the one that people look for. An input that is not finite is the likelier reason. */
+static est_status diverge(est_loop *loop, bool fail, const char *what)
+{
+    char reason[160], input[EST_LOOP_TEXT_MAX];
+
+    (void)est_loop_not_finite(loop, input);
+    if (fail) {
+        est_log_error("Model diverged with %s = NaN.", what);
+        if (input[0] != '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "NaN %s during training: at step %" PRId64 " %s; see its input_fn",
+                            what, est_loop_global_step(loop), input);
+        }
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "NaN %s during training: the model diverged at step %" PRId64
+                        "; lower the learning rate, clip gradients, or find the node with check_numerics",
+                        what, est_loop_global_step(loop));
+    }
+    est_log_warn("Model diverged with %s = NaN.", what);
+    if (input[0] != '\0') est_log_warn("%s", input);
+    snprintf(reason, sizeof reason, "the %s is NaN", what);
+    est_loop_request_stop(loop, reason);
+    return EST_OK;
+}
+
 static est_status nan_after_run(est_hook *hook, est_loop *loop)
 {
     nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
-    char      input[EST_LOOP_TEXT_MAX];
 
-    if (!isnan(est_loop_loss(loop))) return EST_OK;
-    (void)est_loop_not_finite(loop, input);
-    if (own->fail) {
-        est_log_error("Model diverged with loss = NaN."); /* the line that people look for in logs */
-        if (input[0] != '\0') {
-            return est_fail(EST_INVALID_ARGUMENT, "NaN loss during training: at step %" PRId64 " %s; see its input_fn",
-                            est_loop_global_step(loop), input);
-        }
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "NaN loss during training: the model diverged at step %" PRId64
-                        "; lower the learning rate, clip gradients, or find the node with check_numerics",
-                        est_loop_global_step(loop));
-    }
-    est_log_warn("Model diverged with loss = NaN.");
-    if (input[0] != '\0') est_log_warn("%s", input);
-    est_loop_request_stop(loop, "the loss is NaN");
-    return EST_OK;
+    return isnan(est_loop_loss(loop)) ? diverge(loop, own->fail, "loss") : EST_OK;
 }
 
 static void nan_free(est_hook *hook)
@@ -167,6 +174,17 @@ static void nan_free(est_hook *hook)
 bool est_is_nan_hook(const est_hook *hook)
 {
     return hook != NULL && hook->free == nan_free;
+}
+
+est_status est_loop_diverged(est_loop *loop, const char *what)
+{
+    est_hooks hooks = est_loop_get_spec(loop)->hooks;
+    bool      fail  = true;
+
+    for (int i = 0; i < hooks.n; i++) {
+        if (est_is_nan_hook(hooks.data[i])) fail = EST_CONTAINER_OF(hooks.data[i], nan_hook, hook)->fail;
+    }
+    return diverge(loop, fail, what);
 }
 
 est_hook *est_nan_hook(bool fail_on_nan)

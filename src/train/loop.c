@@ -662,6 +662,7 @@ static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
     for (int i = 0; i < spec->hooks.n; i++) loop->hooks[i] = spec->hooks.data[i];
     EST_TRY(copy_feeds(loop, spec));
     if (spec->targets.n > 0) memcpy(loop->targets, spec->targets.data, (size_t)spec->targets.n * sizeof *loop->targets);
+    loop->spec.hooks.data = loop->hooks; /* the caller's list may go */
     for (int i = 0; i < spec->fetches.n; i++) (void)est_loop_fetch(loop, spec->fetches.data[i]);
     return loop->failed != EST_OK ? est_error_raise(&loop->error) : EST_OK;
 }

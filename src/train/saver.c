@@ -125,6 +125,55 @@ est_status est_saved_variables(est_session *session, est_var ***out, int *n)
     return status;
 }
 
+#define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
+
+static bool has_nan_f32(const float *x, int64_t n)
+{
+    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
+        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
+        int     found = 0;
+
+        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
+        if (found != 0) return true;
+    }
+    return false;
+}
+
+static bool has_nan_f64(const double *x, int64_t n)
+{
+    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
+        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
+        int     found = 0;
+
+        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
+        if (found != 0) return true;
+    }
+    return false;
+}
+
+static bool has_nan(const est_var *var)
+{
+    int64_t n = est_shape_count(&var->value.shape);
+
+    if (!var->initialized) return false;
+    return (var->value.dtype == EST_F32 && has_nan_f32(var->value.data, n)) ||
+           (var->value.dtype == EST_F64 && has_nan_f64(var->value.data, n));
+}
+
+est_status est_saved_nan(est_session *session, const char **name)
+{
+    est_var **vars;
+    int       n;
+
+    EST_TRY(est_saved_variables(session, &vars, &n));
+    *name = NULL;
+    for (int i = 0; i < n && *name == NULL; i++) {
+        if (has_nan(vars[i])) *name = vars[i]->name;
+    }
+    est_free(vars);
+    return EST_OK;
+}
+
 /* --- the saver -------------------------------------------------------------------------------------------------- */
 
 const char *est_saver_dir(const est_saver *saver)

@@ -14,6 +14,10 @@
  * est_free, the variables are borrowed until the session goes. */
 EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
 
+/* The first of them, by name, that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
+ * no NaN: a variable may be meant to have one. */
+EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name);
+
 /* Copies options of the caller's size into a struct of `size` bytes; NULL: all zero. `macro` makes them. */
 EST_MUST_CHECK est_status est_saver_take_options(const char *macro, const void *given, void *out, size_t size);
 

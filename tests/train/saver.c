@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "format/bundle.h"
+#include "train/saver.h"
 #include "train/saver_test.h"
 
 /* --- system calls that kill ------------------------------------------------------------------------------------- */
@@ -791,10 +793,53 @@ static void test_lost_directory(void **state)
     end_model(&m);
 }
 
+/* A NaN is found wherever it is in floats of both sizes; an infinity is none. */
+static void test_nan(void **state)
+{
+    static const int64_t places[] = { 0, 1, 4095, 4096, 9999 };
+    est_graph           *graph    = NULL;
+    est_session         *session  = NULL;
+    const char          *name;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    est_weight(graph, "small", EST_SHAPE(10000), EST_WEIGHT(.initializer = est_init_constant(INFINITY)));
+    est_weight(graph, "wide", EST_SHAPE(10000),
+               EST_WEIGHT(.dtype = EST_F64, .initializer = est_init_constant(-INFINITY)));
+    est_weight(graph, "number", EST_SHAPE(4), EST_WEIGHT(.dtype = EST_I64, .initializer = est_init_constant(-1)));
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_ok(est_saved_nan(session, &name)); /* what has no value has no NaN */
+    assert_null(name);
+    assert_ok(est_session_init(session));
+    assert_ok(est_saved_nan(session, &name));
+    assert_null(name);
+    for (int i = 0; i < 10; i++) {
+        bool        wide = i >= 5;
+        est_tensor *value, *good;
+
+        assert_ok(est_session_read(session, wide ? "wide" : "small", &value));
+        assert_ok(est_session_read(session, wide ? "wide" : "small", &good));
+        if (wide) {
+            ((double *)est_tensor_data(value))[places[i % 5]] = NAN;
+        } else {
+            ((float *)est_tensor_data(value))[places[i % 5]] = NAN;
+        }
+        assert_ok(est_session_write(session, wide ? "wide" : "small", value));
+        assert_ok(est_saved_nan(session, &name));
+        assert_string_equal(name, wide ? "wide" : "small");
+        assert_ok(est_session_write(session, wide ? "wide" : "small", good));
+        est_tensor_free(value);
+        est_tensor_free(good);
+    }
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_nan),
         cmocka_unit_test(test_local_variables),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_same_step),
