@@ -9,6 +9,7 @@
 #include "estimator/model.h"
 #include "estimator/rows.h"
 #include "estoc/estimator.h"
+#include "train/lock.h"
 #include "train/loop.h"
 
 /* What is saved beside the variables, to go on exactly where a run was. */
@@ -80,10 +81,10 @@ EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const 
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train. `spec` is what the caller knows its options as, for errors of the input ("": nothing of his); *out_step (may
- * be NULL): the global step at the end. */
+/* est_train by who has taken the lock of the model directory already, and keeps it (`held` NULL: as est_train). `spec` is
+ * what the caller knows its options as, for errors of the input ("": nothing of his). */
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              const char *spec, int64_t *out_step);
+                                              const char *spec, const est_dir_lock *held);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
  * est_evaluate. */

@@ -32,7 +32,8 @@ typedef struct training {
     const est_train_options *options;
     const char              *spec; /* what the caller knows them as; "": nothing */
     uint64_t                 seed;
-    est_dir_lock            *lock;
+    const est_dir_lock      *held; /* the caller's lock of the directory; NULL: it has none */
+    est_dir_lock            *lock; /* the one taken here then */
     est_saver               *saver;
     est_summary_writer      *summaries;
     est_dataset             *input;
@@ -431,35 +432,33 @@ static est_status check_options(const est_estimator *estimator, const est_train_
     return EST_OK;
 }
 
-static est_status train(training *t, int64_t *out_step)
+static est_status train(training *t)
 {
-    int64_t saved;
+    int64_t saved, step = 0;
 
     EST_TRY(est_estimator_make_dir(t->estimator));
-    EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
+    if (t->held == NULL) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
-    *out_step = saved >= 0 ? saved : 0;
     if (t->options->max_steps > 0 && saved >= t->options->max_steps) {
         est_log_info("Skipping training since max_steps has already saved.");
         return mark_done(t, saved);
     }
     EST_TRY(prepare(t));
     EST_TRY(find_done(t));
-    EST_TRY(run_loop(t, out_step));
-    return mark_done(t, *out_step);
+    EST_TRY(run_loop(t, &step));
+    return mark_done(t, step);
 }
 
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
-                               int64_t *out_step)
+                               const est_dir_lock *held)
 {
-    training   t    = { .estimator = estimator, .options = options, .spec = spec };
-    int64_t    step = 0;
+    training   t = { .estimator = estimator, .options = options, .spec = spec, .held = held };
     est_error  error;
     est_status status;
 
     EST_TRY(check_options(estimator, options));
     if (!estimator->config.no_signals) est_signals_catch();
-    status = train(&t, &step);
+    status = train(&t);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
@@ -470,9 +469,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_dir_lock_release(t.lock);
     if (status != EST_OK) (void)est_error_raise(&error);
     if (!estimator->config.no_signals) est_signals_release(status);
-    if (status != EST_OK) return status;
-    if (out_step != NULL) *out_step = step;
-    return EST_OK;
+    return status;
 }
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)

@@ -53,17 +53,23 @@ static void warn_rarely(evaluator *e, const char *text)
     e->warned_ns = now;
 }
 
+static bool has_mark(const est_estimator *estimator)
+{
+    est_strbuf path = { 0 };
+    bool       has;
+
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
+    has = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    return has;
+}
+
 /* Whether the trainer has ended. */
 static bool is_done(const est_estimator *estimator)
 {
-    est_strbuf path = { 0 };
-    char       holder[300];
-    bool       done;
+    char holder[300];
 
-    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
-    done = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
-    est_strbuf_clear(&path);
-    if (!done) return false;
+    if (!has_mark(estimator)) return false;
     return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
 }
 
@@ -212,16 +218,16 @@ static est_status evaluate_rest(evaluator *e)
 {
     bool evaluated;
 
-    return is_done(e->estimator) ? EST_OK : evaluate_and_export(e, true, &evaluated);
+    return has_mark(e->estimator) ? EST_OK : evaluate_and_export(e, true, &evaluated);
 }
 
-static est_status train_with(evaluator *e, est_saving_listeners listeners)
+static est_status train_with(evaluator *e, est_saving_listeners listeners, const est_dir_lock *held)
 {
     return est_estimator_train(e->estimator,
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
                                                  .max_steps = e->train->max_steps, .hooks = e->train->hooks,
                                                  .saving_listeners = listeners),
-                               "train spec", NULL);
+                               "train spec", held);
 }
 
 /* Finds before hours of training what would end the first evaluation after them. Nothing is read or iterated, so that
@@ -250,7 +256,7 @@ static void log_frequency(const est_run_config *config)
                  steps, secs);
 }
 
-static est_status run_local(evaluator *e)
+static est_status run_locked(evaluator *e, const est_dir_lock *lock)
 {
     local_listener        local = { .listener  = { .after_save = local_after_save, .end = local_end },
                                     .evaluator = e,
@@ -261,9 +267,6 @@ static est_status run_local(evaluator *e)
     int64_t               saved;
     est_status            status;
 
-    est_log_info("Running training and evaluation locally (non-distributed).");
-    log_frequency(&e->estimator->config);
-    EST_TRY(est_estimator_make_dir(e->estimator));
     EST_TRY(est_estimator_saved_step(e->estimator, &saved));
     if (e->train->max_steps > 0 && saved >= e->train->max_steps) { /* no step is left */
         EST_TRY(evaluate_rest(e));
@@ -274,8 +277,23 @@ static est_status run_local(evaluator *e)
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = train_with(e, (est_saving_listeners){ listeners, n + 1 });
+    status       = train_with(e, (est_saving_listeners){ listeners, n + 1 }, lock);
     est_free(listeners);
+    return status;
+}
+
+/* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
+static est_status run_local(evaluator *e)
+{
+    est_dir_lock *lock = NULL;
+    est_status    status;
+
+    est_log_info("Running training and evaluation locally (non-distributed).");
+    log_frequency(&e->estimator->config);
+    EST_TRY(est_estimator_make_dir(e->estimator));
+    EST_TRY(est_dir_lock_take(e->estimator->model_dir, &lock));
+    status = run_locked(e, lock);
+    est_dir_lock_release(lock);
     return status;
 }
 
@@ -454,7 +472,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (evaluates_itself(estimator->task)) {
         status = run_local(&e);
     } else {
-        status = train_with(&e, train->saving_listeners); /* the evaluator is a task of its own */
+        status = train_with(&e, train->saving_listeners, NULL); /* the evaluator is a task of its own */
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

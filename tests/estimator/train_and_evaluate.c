@@ -410,6 +410,40 @@ static void test_alone_in_a_cluster(void **state)
     }
 }
 
+/* A second trainer is refused before it publishes anything, also when only an evaluation was left to be made. */
+static void test_second_trainer(void **state)
+{
+    char                dir[64], eval[128];
+    const est_component raw[]  = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
+    est_exporter       *latest = est_latest_exporter("latest",
+                                                     EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_dir_lock       *lock   = NULL;
+    est_estimator      *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(eval, sizeof eval, "%s/eval", dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    remove_mark(dir); /* as if stopped in the last evaluation */
+    for (int i = 0; i < 2; i++) {
+        est_status status;
+
+        if (i == 0) assert_int_equal(est_dir_lock_take(dir, &lock), EST_OK);
+        status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                        EST_EVAL_SPEC(.input_fn = est_test_input, .exporters = EST_EXPORTERS(latest)),
+                                        NULL);
+        assert_int_equal(status, i == 0 ? EST_FAILED_PRECONDITION : EST_OK);
+        assert_int_equal(est_file_exists(eval), i == 1);
+        assert_int_equal(exports(dir, "latest"), i);
+        est_dir_lock_release(lock);
+        lock = NULL;
+    }
+    est_exporter_free(latest);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* A signal during an evaluation: the hooks are told of the end, and the status says that the step is saved. */
 typedef struct end_counter {
     est_hook hook;
@@ -600,12 +634,13 @@ static est_status looking_input(const est_input_context *context, void *user, es
 static void test_eval_input_is_looked_at_first(void **state)
 {
     pulls          p = { 0 };
-    char           dir[64], missing[100];
+    char           dir[64], missing[100], lock[100];
     est_estimator *e;
 
     (void)state;
     est_test_dir(dir);
     e = make(dir, 10, "{}");
+    snprintf(lock, sizeof lock, "%s/trainer.lock", dir);
     snprintf(missing, sizeof missing, "%s/test-*.txt", dir);
     assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
                                             EST_EVAL_SPEC(.input_fn = missing_file_input, .input_user = missing), NULL),
@@ -616,7 +651,8 @@ static void test_eval_input_is_looked_at_first(void **state)
                                             EST_EVAL_SPEC(.input_fn = broken_input), NULL),
                      EST_NOT_FOUND);
     est_test_error_has("eval spec: input_fn: the moon is not there");
-    assert_int_equal(rmdir(dir), 0); /* nothing was done */
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(rmdir(dir), 0); /* nothing else was done */
     assert_int_equal(
         est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = looking_input, .input_user = &p, .max_steps = 10),
                                EST_EVAL_SPEC(.input_fn = generated_input, .input_user = &p), NULL),
@@ -732,6 +768,7 @@ int main(void)
         cmocka_unit_test(test_missing_train_files),
         cmocka_unit_test(test_final_export_after_the_end_of_input),
         cmocka_unit_test(test_alone_in_a_cluster),
+        cmocka_unit_test(test_second_trainer),
         cmocka_unit_test(test_signal_in_evaluation),
         cmocka_unit_test(test_evaluator_stopped),
         cmocka_unit_test(test_export_paths),
