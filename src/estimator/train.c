@@ -6,7 +6,7 @@
  * count of runs (which random operations draw from) and the seed are saved together, in one checkpoint.
  *
  * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last step,
- * on disk after the last checkpoint; the next that trains removes it. Both happen under the directory's lock. An input
+ * on disk after the last checkpoint; the next removes it when it has a batch to train with. Both happen under the directory's lock. An input
  * that ended before is begun anew by the next call; but a run that was stopped or killed before it could leave the mark
  * has still to end, and goes on at the end of its input. */
 #include <inttypes.h>
@@ -40,7 +40,8 @@ typedef struct training {
     est_model               *model;
     est_node                 step_after;     /* the global step as it is after a run */
     bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
-    bool                     was_done;       /* the last training here had come to its end */
+    bool                     was_done;       /* the last training here had come to its end, and its mark is there */
+    est_hook                 unmark;         /* which takes it away */
     est_hook               **hooks;          /* [n_hooks] */
     int                      n_hooks, given; /* how many, and the first that the caller gave */
     est_hook                *own[8];         /* [n_own]: hooks made here */
@@ -96,15 +97,19 @@ static est_status find_done(training *t)
     return status;
 }
 
-static est_status clear_done(const training *t)
+/* Before the first run, when it is sure that there is something to train. */
+static est_status clear_done(est_hook *hook, est_loop *loop)
 {
+    training  *t    = EST_CONTAINER_OF(hook, training, unmark);
     est_strbuf path = { 0 };
     est_status status;
 
-    if (!t->estimator->task->is_chief) return EST_OK;
+    (void)loop;
+    if (!t->was_done || !t->estimator->task->is_chief) return EST_OK;
     status = done_path(t, &path);
     if (status == EST_OK) status = est_file_remove(est_strbuf_text(&path));
     est_strbuf_clear(&path);
+    t->was_done = status != EST_OK;
     return status;
 }
 
@@ -171,7 +176,6 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     est_tensor_free(position);
     est_tensor_free(runs);
     EST_TRY(status);
-    EST_TRY(clear_done(t)); /* not before it is sure that there is something to train */
     return read_step(loop, global_step);
 }
 
@@ -264,10 +268,12 @@ static est_status add_saver(training *t)
 static est_status collect_hooks(training *t)
 {
     const est_run_config *config = &t->estimator->config;
-    int                   max    = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]);
+    int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 1;
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
     if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    t->unmark              = (est_hook){ .before_run = clear_done };
+    t->hooks[t->n_hooks++] = &t->unmark;
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);
@@ -332,7 +338,8 @@ static est_status prepare(training *t)
     return collect_hooks(t);
 }
 
-/* Runs to the end; an input that an earlier call has used up is begun anew. */
+/* Runs to the end; an input that an earlier call has used up is begun anew. One without a batch is an error, and known
+ * before hooks are told of an end: then the model would be evaluated and exported as if it were trained. */
 static est_status run_to_end(training *t, est_loop *loop)
 {
     est_status status = est_loop_step(loop);
@@ -340,8 +347,12 @@ static est_status run_to_end(training *t, est_loop *loop)
     if (status == EST_OUT_OF_RANGE && est_loop_input_ended(loop) && t->input_resumed && t->was_done) {
         t->input_resumed = false;
         EST_TRY(est_loop_reset_input(loop));
-    } else if (status != EST_OUT_OF_RANGE) {
+        status = est_loop_step(loop);
+    }
+    if (status != EST_OUT_OF_RANGE) {
         EST_TRY(status);
+    } else if (est_loop_runs(loop) == 0 && est_loop_input_ended(loop) && !t->input_resumed) {
+        return est_fail(EST_INVALID_ARGUMENT, "input_fn: its dataset has no batch to train with");
     }
     return est_loop_run(loop);
 }
@@ -380,8 +391,6 @@ static est_status run_loop(training *t, int64_t *out_step)
         status    = est_rows_record(&t->estimator->rows, t->model, loop);
         if (est_loop_runs(loop) > 0) {
             est_log_info("Loss for final step: %g.", est_loop_loss(loop));
-        } else if (status == EST_OK && est_loop_input_ended(loop) && !t->input_resumed) {
-            status = est_fail(EST_INVALID_ARGUMENT, "input_fn: its dataset has no batch to train with");
         } else {
             est_log_warn("No step was made: %s.",
                          est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));

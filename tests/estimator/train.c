@@ -115,6 +115,14 @@ static est_status refuse_to_begin(est_hook *hook, est_loop *loop)
     return est_fail(EST_FAILED_PRECONDITION, "not today");
 }
 
+static est_status empty_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(est_dataset_take(d, 0), out);
+}
+
 static void test_end_mark(void **state)
 {
     char           dir[64], path[96];
@@ -138,6 +146,9 @@ static void test_end_mark(void **state)
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3,
                                                     .hooks = EST_HOOKS(&(est_hook){ .begin = refuse_to_begin }))),
                      EST_FAILED_PRECONDITION); /* nor here */
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = empty_input, .steps = 3)),
+                     EST_INVALID_ARGUMENT); /* nor without a batch */
+    est_test_error_has("no batch to train with");
     assert_int_equal(est_file_read(path, &text, &size), EST_OK);
     assert_int_equal(size, 2);
     assert_memory_equal(text, "6\n", 2);
@@ -368,14 +379,6 @@ static est_status nan_model(est_model *model, est_mode mode, const void *params)
     est_model_loss(model, loss);
     est_model_minimize(model, est_sgd(0.1), loss);
     return est_model_status(model);
-}
-
-static est_status empty_input(const est_input_context *context, void *user, est_dataset **out)
-{
-    est_dataset *d = NULL;
-
-    EST_TRY(est_test_input(context, user, &d));
-    return est_dataset_finish(est_dataset_take(d, 0), out);
 }
 
 static void test_refused(void **state)

@@ -410,6 +410,32 @@ static void test_alone_in_a_cluster(void **state)
     }
 }
 
+/* A training without a batch is an error, and its model is not published as if it were trained. */
+static void test_no_batch(void **state)
+{
+    char                dir[64], eval[128];
+    int64_t             none  = 0;
+    const est_component raw[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } };
+    est_exporter       *final = est_final_exporter("final",
+                                                   EST_EXPORTER(.saved_model = { .input = { .raw = raw, .n_raw = 1 } }));
+    est_estimator      *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(eval, sizeof eval, "%s/eval", dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(
+        est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &none, .max_steps = 10),
+                               EST_EVAL_SPEC(.input_fn = est_test_input, .exporters = EST_EXPORTERS(final)), NULL),
+        EST_INVALID_ARGUMENT);
+    est_test_error_has("no batch to train with");
+    assert_false(est_file_exists(eval));
+    assert_int_equal(exports(dir, "final"), 0);
+    est_exporter_free(final);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* A second trainer is refused before it publishes anything, also when only an evaluation was left to be made. */
 static void test_second_trainer(void **state)
 {
@@ -768,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_missing_train_files),
         cmocka_unit_test(test_final_export_after_the_end_of_input),
         cmocka_unit_test(test_alone_in_a_cluster),
+        cmocka_unit_test(test_no_batch),
         cmocka_unit_test(test_second_trainer),
         cmocka_unit_test(test_signal_in_evaluation),
         cmocka_unit_test(test_evaluator_stopped),
