@@ -19,7 +19,9 @@
  * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
  * its session anew (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
  * eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
- * after an error.
+ * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it (a
+ * prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen enough calls
+ * est_loop_request_stop.
  *
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.
@@ -212,8 +214,8 @@ EST_API est_hook *est_global_step_waiter_hook(int64_t wait_until_step);
 EST_API est_hook         *est_final_ops_hook(est_nodes nodes);
 EST_API const est_tensor *est_final_value(const est_hook *final_ops, int i);
 
-/* Feeds the nodes (copied list) before every run with what fn puts into values[n]: one new tensor each, which is taken.
- * `user` is borrowed until the hook is freed. */
+/* Feeds the nodes (copied list) before every run with what fn puts into values[n]: one new tensor each, which is taken;
+ * EST_OUT_OF_RANGE from it ends the loop as the end of the input does. `user` is borrowed until the hook is freed. */
 typedef est_status (*est_feed_fn)(void *user, est_tensor **values);
 EST_API est_hook *est_feed_fn_hook(est_nodes nodes, est_feed_fn fn, void *user);
 

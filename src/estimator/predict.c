@@ -227,15 +227,27 @@ static est_status take_row(est_predictions *p, int i)
     return est_tensor_rows(p->batch[i], splits[0], splits[1] - splits[0], &p->rows[i]);
 }
 
+/* What failed with the code that tells the caller of the end fails with another. */
+static est_status not_the_end(est_status status)
+{
+    est_error error;
+
+    if (status != EST_OUT_OF_RANGE) return status;
+    est_error_take(EST_INVALID_ARGUMENT, &error);
+    return est_error_raise(&error);
+}
+
 static est_status next_batch(est_predictions *p)
 {
-    est_status status = p->loop == NULL ? begin(p) : EST_OK;
+    est_status status;
 
-    if (status == EST_OK) status = est_loop_step(p->loop);
+    if (p->loop == NULL) EST_TRY(not_the_end(begin(p)));
+    status = est_loop_step(p->loop);
+    if (!est_loop_at_end(p->loop)) status = not_the_end(status);
     if (status == EST_OK) status = take_batch(p);
     if (status == EST_OUT_OF_RANGE || (status == EST_OK && est_stop_signal() != 0)) {
         p->ended = true;
-        EST_TRY(est_loop_end(p->loop));
+        EST_TRY(not_the_end(est_loop_end(p->loop)));
         EST_TRY(est_signals_check("prediction"));
     }
     return status;

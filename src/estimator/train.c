@@ -344,12 +344,12 @@ static est_status run_to_end(training *t, est_loop *loop)
 {
     est_status status = est_loop_step(loop);
 
-    if (status == EST_OUT_OF_RANGE && est_loop_input_ended(loop) && t->input_resumed && t->was_done) {
+    if (est_loop_at_end(loop) && est_loop_input_ended(loop) && t->input_resumed && t->was_done) {
         t->input_resumed = false;
         EST_TRY(est_loop_reset_input(loop));
         status = est_loop_step(loop);
     }
-    if (status != EST_OUT_OF_RANGE) {
+    if (!est_loop_at_end(loop)) {
         EST_TRY(status);
     } else if (est_loop_runs(loop) == 0 && est_loop_input_ended(loop) && !t->input_resumed) {
         return est_fail(EST_INVALID_ARGUMENT, "input_fn: its dataset has no batch to train with");

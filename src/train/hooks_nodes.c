@@ -112,9 +112,14 @@ static est_status feed_begin(est_hook *hook, est_loop *loop)
 
 static est_status feed_before_run(est_hook *hook, est_loop *loop)
 {
-    feed_fn_hook *own = EST_CONTAINER_OF(hook, feed_fn_hook, hook);
+    feed_fn_hook *own    = EST_CONTAINER_OF(hook, feed_fn_hook, hook);
+    est_status    status = EST_CALLBACK(own->fn(own->user, own->values), "the function of a feeding hook");
 
-    EST_TRY(EST_CALLBACK(own->fn(own->user, own->values), "the function of a feeding hook"));
+    if (status == EST_OUT_OF_RANGE) {
+        est_loop_end_input(loop);
+        return EST_OK;
+    }
+    EST_TRY(status);
     for (int i = 0; i < own->n; i++) {
         est_loop_set_feed(loop, own->feeds[i], own->values[i]);
         est_tensor_free(own->values[i]);

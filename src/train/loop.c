@@ -54,6 +54,7 @@ struct est_loop {
     est_field         *batch, *next; /* [components]: of the last run, or to be run; room for the one after it */
     bool               has_batch;    /* the batch has still to be run */
     bool               input_ended;
+    bool               at_end; /* the last step was none: there is nothing more to run */
     node_list          fed;    /* of the spec, then of hooks */
     const est_tensor **values; /* [fed.n]: NULL while there is none */
 
@@ -94,6 +95,22 @@ est_iterator *est_loop_input(est_loop *loop)
 bool est_loop_input_ended(const est_loop *loop)
 {
     return loop->input_ended;
+}
+
+void est_loop_end_input(est_loop *loop)
+{
+    loop->input_ended = true;
+}
+
+bool est_loop_at_end(const est_loop *loop)
+{
+    return loop->at_end;
+}
+
+static est_status end_here(est_loop *loop)
+{
+    loop->at_end = true;
+    return EST_OUT_OF_RANGE;
 }
 
 int64_t est_loop_batch_rows(const est_loop *loop)
@@ -512,9 +529,10 @@ static est_status run_once(est_loop *loop)
     loop->traced = false;
     for (int i = 0; i < loop->fetches.n; i++) loop->wanted[i] = i < loop->spec.fetches.n;
     EST_TRY(CALL_HOOKS(loop, before_run));
+    if (loop->input_ended) return end_here(loop);
     /* A signal that came while a hook waited. With a batch at hand the step is made all the same: the position of the input
      * is already behind it, and a run that goes on from there would never see it. */
-    if (!loop->has_batch && stop_signalled(loop)) return EST_OUT_OF_RANGE;
+    if (!loop->has_batch && stop_signalled(loop)) return end_here(loop);
     EST_TRY(check_values(loop));
     EST_TRY(find_variant(loop, &v));
     step = loop->variants[v].step;
@@ -609,9 +627,10 @@ est_status est_loop_step(est_loop *loop)
         bool       has_one;
         est_status status;
 
-        if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return EST_OUT_OF_RANGE;
+        loop->at_end = false;
+        if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
-        if (!has_one) return EST_OUT_OF_RANGE;
+        if (!has_one) return end_here(loop);
         status = run_once(loop);
         if (status == EST_OK) note_progress(loop);
         if (!is_recoverable(status)) return status;
@@ -715,7 +734,7 @@ est_status est_loop_run(est_loop *loop)
 
     do status = est_loop_step(loop);
     while (status == EST_OK);
-    return status == EST_OUT_OF_RANGE ? est_loop_end(loop) : status;
+    return est_loop_at_end(loop) ? est_loop_end(loop) : status;
 }
 
 void est_loop_free(est_loop *loop)

@@ -71,8 +71,10 @@ typedef struct est_loop_spec {
 /* Everything up to the first run. On failure nothing is left. */
 EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);
 
-/* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. */
+/* One run with the next batch. EST_OUT_OF_RANGE, without a message: the input ended, or a stop was requested. Since a hook
+ * or a file may fail with that code, too, est_loop_at_end says whether it was the end. */
 EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
+bool                      est_loop_at_end(const est_loop *loop);
 
 /* Runs until the end or a stop, then lets the hooks end. */
 EST_MUST_CHECK est_status est_loop_run(est_loop *loop);
@@ -87,6 +89,9 @@ est_iterator *est_loop_input(est_loop *loop); /* NULL: none */
 /* In initialize: begins the input anew and forgets the batch that was under way, for a run that goes back to a
  * checkpoint. The iterator is new, so it can be put at a saved position. */
 EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
+
+/* In before_run: the input ends here, without this run; for a hook that is an input, too. */
+void est_loop_end_input(est_loop *loop);
 
 const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */
 bool        est_loop_input_ended(const est_loop *loop);

@@ -295,10 +295,13 @@ static void test_hook_failures(void **state)
     expect_error(run_hooks(&t, EST_HOOKS(&a.hook, &b.hook)), EST_DATA_LOSS, "a fails in end");
     happened[0] = '\0';
 
-    /* The end of the input, said by a hook, ends the loop in good order. */
+    /* The end of the input is the loop's to say: of a hook it is an error, whatever it has read. */
     a = make_recorder("a"), a.failure = EST_OUT_OF_RANGE, a.fail_before = 2;
-    assert_ok(run_hooks(&t, EST_HOOKS(&a.hook)));
-    expect_happened("a.begin init a.session a.before a.after a.before a.end ");
+    expect_error(run_hooks(&t, EST_HOOKS(&a.hook)), EST_OUT_OF_RANGE, "a fails in before");
+    expect_happened("a.begin init a.session a.before a.after a.before ");
+    a = make_recorder("a"), a.failure = EST_OUT_OF_RANGE, a.fail_after = 1;
+    expect_error(run_hooks(&t, EST_HOOKS(&a.hook)), EST_OUT_OF_RANGE, "a fails in after");
+    happened[0] = '\0';
 
     expect_error(run_hooks(&t, EST_HOOKS(&a.hook, est_stop_at_secs_hook(-1))), EST_INVALID_ARGUMENT,
                  "hook 1 is NULL: a stop after -1 seconds");
