@@ -321,9 +321,11 @@ est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)
 
 void est_estimator_say_untrained(const est_estimator *estimator, const char *checkpoint_path, const char *verb)
 {
-    char path[EST_CHECKPOINT_PATH_MAX];
+    est_checkpoint *latest = NULL;
+    est_status      status = checkpoint_path == NULL ? est_checkpoint_open(estimator->model_dir, &latest) : EST_OK;
 
-    if (checkpoint_path != NULL || est_checkpoint_latest(estimator->model_dir, path) != EST_NOT_FOUND) return;
+    est_checkpoint_close(latest);
+    if (status != EST_NOT_FOUND) return;
     est_log_warn("Could not find trained model in model_dir: %s, running initialization to %s.", estimator->model_dir,
                  verb);
 }

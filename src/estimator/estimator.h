@@ -87,9 +87,10 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
                                               const char *spec, const est_dir_lock *held);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. */
+ * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
-                                                 est_session *from, est_metrics **out);
+                                                 est_session *from, char path[EST_CHECKPOINT_PATH_MAX],
+                                                 est_metrics **out);
 
 /* Builds the list of metrics of an evaluation. */
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);

@@ -260,11 +260,11 @@ static est_status run(evaluation *e, est_metrics **out)
 
 est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
 {
-    return est_estimator_evaluate(estimator, options, NULL, out);
+    return est_estimator_evaluate(estimator, options, NULL, NULL, out);
 }
 
 est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                                  est_metrics **out)
+                                  char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
 {
     evaluation   e       = { .estimator = estimator, .options = options, .from = from };
     est_metrics *metrics = NULL;
@@ -301,6 +301,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
         est_metrics_free(metrics);
         return est_fail_context(status, "evaluate");
     }
+    if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", e.path);
     *out = metrics;
     return EST_OK;
 }

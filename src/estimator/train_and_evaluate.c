@@ -37,10 +37,11 @@ typedef struct evaluator {
     est_estimator        *estimator;
     const est_train_spec *train;
     const est_eval_spec  *eval;
-    char                  last[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was evaluated last */
+    char                  seen[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was the latest when it was evaluated */
+    char                  last[EST_CHECKPOINT_PATH_MAX]; /* and what was evaluated: an older one when it is damaged */
     est_metrics          *metrics;                       /* of it; NULL: none yet */
     bool                  exported_final;                /* exporters were told that it is the last */
-    bool                  gone;                          /* the last pass found its checkpoint deleted */
+    bool                  gone;                          /* the last pass found all checkpoints deleted */
     int64_t               warned_ns;                     /* 0: never */
 } evaluator;
 
@@ -100,26 +101,37 @@ static est_status export_all(evaluator *e, bool final)
     return status;
 }
 
-/* Whether a checkpoint was deleted, as those beyond keep_checkpoint_max are. The error at hand stays. */
-static bool is_gone(const char *path)
+/* The prefix of the checkpoint that trainings go on from and evaluations restore. EST_NOT_FOUND: there is none. */
+static est_status find_latest(const est_estimator *estimator, char out[EST_CHECKPOINT_PATH_MAX])
 {
     est_checkpoint *checkpoint = NULL;
-    est_error       error;
-    est_status      status;
+
+    EST_TRY(est_checkpoint_open(estimator->model_dir, &checkpoint));
+    snprintf(out, EST_CHECKPOINT_PATH_MAX, "%s", est_checkpoint_path(checkpoint));
+    est_checkpoint_close(checkpoint);
+    return EST_OK;
+}
+
+/* Whether there is no checkpoint any more. The error at hand stays. */
+static bool is_gone(const est_estimator *estimator)
+{
+    char       path[EST_CHECKPOINT_PATH_MAX];
+    est_error  error;
+    est_status status;
 
     est_error_take(EST_NOT_FOUND, &error);
-    status = est_checkpoint_open(path, &checkpoint);
-    est_checkpoint_close(checkpoint);
+    status = find_latest(estimator, path);
     (void)est_error_raise(&error);
     return status == EST_NOT_FOUND;
 }
 
-/* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over. */
+/* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
+ * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
 static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
 {
-    char         path[EST_CHECKPOINT_PATH_MAX];
+    char         path[EST_CHECKPOINT_PATH_MAX], used[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
-    est_status   status  = est_checkpoint_latest(e->estimator->model_dir, path);
+    est_status   status  = find_latest(e->estimator, path);
     int64_t      steps   = e->eval->steps;
 
     *evaluated = false;
@@ -129,19 +141,21 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         return EST_OK;
     }
     EST_TRY(status);
-    if (strcmp(path, e->last) == 0) {
+    if (strcmp(path, e->seen) == 0 || strcmp(path, e->last) == 0) {
         if (final && !e->exported_final) return export_all(e, true); /* it was not known to be the last */
         warn_rarely(e, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    status = est_evaluate(e->estimator,
-                          EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
-                                               .steps = steps == EST_FOREVER ? 0
-                                                        : steps == 0         ? STEPS_DEFAULT
-                                                                             : steps,
-                                               .name = e->eval->name, .hooks = e->eval->hooks, .checkpoint_path = path),
-                          &metrics);
-    if (status == EST_NOT_FOUND && is_gone(path)) {
+    status = est_estimator_evaluate(e->estimator,
+                                    EST_EVALUATE_OPTIONS(.input_fn   = e->eval->input_fn,
+                                                         .input_user = e->eval->input_user,
+                                                         .steps      = steps == EST_FOREVER ? 0
+                                                                       : steps == 0         ? STEPS_DEFAULT
+                                                                                            : steps,
+                                                         .name = e->eval->name, .hooks = e->eval->hooks,
+                                                         .checkpoint_path = e->estimator->model_dir),
+                                    NULL, used, &metrics);
+    if (status == EST_NOT_FOUND && is_gone(e->estimator)) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
         e->gone = true;
         return EST_OK;
@@ -150,7 +164,8 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     est_metrics_free(e->metrics);
     e->metrics   = metrics;
     e->warned_ns = 0;
-    snprintf(e->last, sizeof e->last, "%s", path);
+    snprintf(e->seen, sizeof e->seen, "%s", path);
+    snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
     final      = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "support/estimator_test.h"
@@ -333,6 +334,105 @@ static void test_evaluator_checkpoint_deleted(void **state)
     est_estimator_free(e);
     est_estimator_free(o.trainer);
     est_test_dir_remove(dir);
+}
+
+/* A hook of the evaluation that deletes all checkpoints before they are restored. */
+typedef struct wiper {
+    est_hook    hook;
+    const char *dir;
+} wiper;
+
+static est_status wipe(est_hook *hook, est_loop *loop)
+{
+    const char *dir = EST_CONTAINER_OF(hook, wiper, hook)->dir;
+
+    (void)loop;
+    for (int step = 0; step <= 10; step += 10) {
+        char path[128];
+
+        snprintf(path, sizeof path, "%s/model.ckpt-%d.index", dir, step);
+        EST_TRY(est_file_remove(path));
+        snprintf(path, sizeof path, "%s/checkpoint", dir);
+        EST_TRY(est_file_remove(path));
+    }
+    return EST_OK;
+}
+
+static void test_evaluator_all_deleted(void **state)
+{
+    char           dir[64];
+    wiper          w = { .hook = { .begin = wipe }, .dir = dir };
+    est_estimator *e;
+    est_metrics   *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                          .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&w.hook)),
+                                            &m),
+                     EST_OK);
+    assert_null(m);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* The evaluator takes the checkpoint that training and est_evaluate take, whatever has become of the newest. */
+static void test_evaluator_damaged_directory(void **state)
+{
+    static const struct {
+        const char *file;
+        long        keep; /* bytes of it; -1: none of it, it is removed; -2: all, every one changed */
+        int64_t     step;
+    } cases[] = {
+        { "checkpoint", -1, 20 },
+        { "checkpoint", 0, 20 },
+        { "model.ckpt-20.data-00000-of-00001", 8, 10 },
+        { "model.ckpt-20.data-00000-of-00001", -2, 10 },
+        { "model.ckpt-20.index", 8, 10 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char           dir[64], path[128];
+        est_estimator *e;
+        est_metrics   *m    = NULL;
+        char          *data = NULL;
+        size_t         size;
+
+        est_test_dir(dir);
+        e = make(dir, 10, "{}");
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20)), EST_OK);
+        est_estimator_free(e);
+        snprintf(path, sizeof path, "%s/%s", dir, cases[i].file);
+        assert_int_equal(est_file_read(path, &data, &size), EST_OK);
+        if (cases[i].keep == -1) {
+            assert_int_equal(est_file_remove(path), EST_OK);
+        } else {
+            for (size_t k = 0; k < size; k++) data[k] ^= 1;
+            assert_int_equal(est_file_replace(path, data, cases[i].keep == -2 ? size : (size_t)cases[i].keep), EST_OK);
+        }
+        est_free(data);
+        e = make(dir, 10, EVALUATOR);
+        assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "other"), &m),
+                         EST_OK);
+        assert_int_equal(est_metrics_global_step(m), cases[i].step);
+        est_metrics_free(m);
+        assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                                EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                              .throttle_secs = EST_OFF),
+                                                &m),
+                         EST_OK);
+        assert_int_equal(est_metrics_global_step(m), cases[i].step);
+        est_metrics_free(m);
+        assert_steps(dir, &cases[i].step, 1);
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
 }
 
 /* The directories of an exporter. */
@@ -792,6 +892,8 @@ int main(void)
         cmocka_unit_test(test_evaluator_checkpoint_deleted),
         cmocka_unit_test(test_evaluator_of_finished_run),
         cmocka_unit_test(test_missing_train_files),
+        cmocka_unit_test(test_evaluator_all_deleted),
+        cmocka_unit_test(test_evaluator_damaged_directory),
         cmocka_unit_test(test_final_export_after_the_end_of_input),
         cmocka_unit_test(test_alone_in_a_cluster),
         cmocka_unit_test(test_no_batch),
