@@ -191,7 +191,8 @@ static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
     return EST_OK;
 }
 
-/* The log line, and one event in the evaluation's directory. */
+/* The log line, and one event in the evaluation's directory, which is what an evaluation is for: unlike other summaries it
+ * must be there. */
 static est_status publish(const evaluation *e, const est_metrics *metrics)
 {
     int64_t             step = est_metrics_global_step(metrics);
@@ -217,6 +218,9 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
             est_summary_add_text(writer, "checkpoint_path", (est_str){ e->path, strlen(e->path) });
         }
         est_summary_end(writer);
+        est_summary_flush(writer);
+        status = est_summary_writer_status(writer);
+        if (status != EST_OK) status = est_fail_context(status, "the result of step %" PRId64 " is not saved", step);
         est_summary_writer_free(writer);
     }
     est_strbuf_clear(&line);

@@ -65,12 +65,15 @@ est_status est_summary_writer_status(const est_summary_writer *writer)
 static void check(est_summary_writer *writer, est_status status)
 {
     est_event_writer *file = writer->file;
+    est_error         error;
 
     if (status == EST_OK || writer->status != EST_OK) return;
     writer->status = status;
-    est_log_warn("%s: no summaries are written any more: %s", writer->dir, est_error_message());
+    est_error_take(status, &error);
+    est_log_warn("%s: no summaries are written any more: %s", writer->dir, error.message);
     writer->file = NULL;
     if (est_event_writer_close(file) != EST_OK) est_log_debug("%s", est_error_message());
+    (void)est_error_raise(&error); /* for who asks for the status */
 }
 
 static double wall_secs(void)

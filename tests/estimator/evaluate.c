@@ -2,8 +2,10 @@
  *
  * Evaluation and prediction: metrics, where they are written, checkpoints chosen, added metrics, single examples. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/file.h"
 #include "support/estimator_test.h"
@@ -374,12 +376,45 @@ static void test_wrong_shapes(void **state)
     est_test_dir_remove(dir);
 }
 
+/* An evaluation whose result could not be written has failed: by a file in the way, or when the disk is full. */
+static void test_result_not_written(void **state)
+{
+    struct rlimit  limit, none;
+    est_metrics   *m = NULL;
+    est_estimator *e;
+    char           dir[64], path[96];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_OK);
+    snprintf(path, sizeof path, "%s/eval_file", dir);
+    assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+    assert_int_not_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "file"), &m), EST_OK);
+    est_test_error_has("evaluate: the result of step 3 is not saved: ");
+    est_test_error_has(path);
+    assert_null(m);
+
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none          = limit;
+    none.rlim_cur = 0; /* no file may grow */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    assert_int_not_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "full"), &m), EST_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    est_test_error_has("evaluate: the result of step 3 is not saved: ");
+    est_test_error_has("eval_full/events");
+    assert_null(m);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics),         cmocka_unit_test(test_steps_name_checkpoint_added),
         cmocka_unit_test(test_predict_batches), cmocka_unit_test(test_predict_words),
-        cmocka_unit_test(test_wrong_shapes),
+        cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_result_not_written),
     };
 
     est_log_set_level(EST_LOG_ERROR);
