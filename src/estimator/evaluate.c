@@ -228,13 +228,14 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
     return status;
 }
 
+/* In local time, as TensorFlow has it. */
 static void log_time(const char *format)
 {
     time_t    now = (time_t)(est_wall_ns() / EST_NS_PER_SEC);
     char      text[80];
     struct tm parts;
 
-    gmtime_r(&now, &parts);
+    localtime_r(&now, &parts);
     if (strftime(text, sizeof text, format, &parts) > 0) est_log_info("%s", text);
 }
 

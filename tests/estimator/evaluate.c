@@ -4,9 +4,12 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "support/estimator_test.h"
 
@@ -376,6 +379,51 @@ static void test_wrong_shapes(void **state)
     est_test_dir_remove(dir);
 }
 
+static char started[128], finished[128];
+
+static void keep_times(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)level;
+    (void)wall_ns;
+    if (strncmp(line, "Starting evaluation", 19) == 0) snprintf(started, sizeof started, "%s", line);
+    if (strncmp(line, "Finished evaluation", 19) == 0) snprintf(finished, sizeof finished, "%s", line);
+}
+
+/* The lines around an evaluation say when it was where the user is. */
+static void test_local_times(void **state)
+{
+    static est_manual_clock clock;
+    est_metrics            *m = NULL;
+    est_estimator          *e;
+    const char             *zone   = getenv("TZ");
+    char                   *before = zone != NULL ? strdup(zone) : NULL;
+    char                    dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir);
+    setenv("TZ", "XST-05:30", 1);
+    tzset();
+    est_manual_clock_init(&clock, 0, 1700000000 * EST_NS_PER_SEC); /* 2023-11-14 22:13:20 in UTC */
+    est_clock_set(&clock.clock);
+    est_log_set_level(EST_LOG_INFO);
+    est_log_set_sink(keep_times, NULL);
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_OK);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    est_clock_set(NULL);
+    if (before != NULL) setenv("TZ", before, 1);
+    if (before == NULL) unsetenv("TZ");
+    tzset();
+    assert_string_equal(started, "Starting evaluation at 2023-11-15T03:43:20");
+    assert_string_equal(finished, "Finished evaluation at 2023-11-15-03:43:20");
+    free(before);
+    est_metrics_free(m);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* An evaluation whose result could not be written has failed: by a file in the way, or when the disk is full. */
 static void test_result_not_written(void **state)
 {
@@ -415,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_metrics),         cmocka_unit_test(test_steps_name_checkpoint_added),
         cmocka_unit_test(test_predict_batches), cmocka_unit_test(test_predict_words),
         cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_result_not_written),
+        cmocka_unit_test(test_local_times),
     };
 
     est_log_set_level(EST_LOG_ERROR);
