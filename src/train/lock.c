@@ -139,11 +139,15 @@ est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
     return EST_OK;
 }
 
-/* Removed while it is still locked: who has opened it before finds out with is_current. */
+/* Removed while it is still locked: who has opened it before finds out with is_current. Where it stays, closing is not
+ * enough: a process that was forked meanwhile has the same open file, and would hold the lock for as long as it lives. */
 void est_dir_lock_release(est_dir_lock *lock)
 {
+    struct flock whole = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
     if (lock == NULL) return;
     if (unlink(lock->path) != 0) est_log_debug("%s stays: %s", lock->path, strerror(errno));
+    if (fcntl(lock->fd, F_OFD_SETLK, &whole) != 0) est_log_debug("the lock was none: %s", strerror(errno));
     close(lock->fd);
     est_free(lock->path);
     est_free(lock);

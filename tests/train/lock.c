@@ -140,6 +140,28 @@ static void test_turns(void **state)
     }
 }
 
+/* What the trainer has forked outlives it and has its files open, but does not keep the lock. */
+static void test_forked(void **state)
+{
+    const char   *dir = make_dir("forked");
+    est_dir_lock *lock, *next;
+    pid_t         child;
+
+    (void)state;
+    assert_ok(est_dir_lock_take(dir, &lock));
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (;;) pause();
+    }
+    est_dir_lock_release(lock);
+    expect_holder(dir, "");
+    assert_ok(est_dir_lock_take(dir, &next));
+    est_dir_lock_release(next);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* Text that no trainer wrote. */
 static void test_strange_text(void **state)
 {
@@ -181,7 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_process),  cmocka_unit_test(test_two_processes), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_strange_text), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_strange_text), cmocka_unit_test(test_forked),        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
