@@ -404,10 +404,22 @@ static est_status run_loop(training *t, int64_t *out_step)
     return status;
 }
 
+/* Whether others train, too. The evaluator, which some list in the cluster, does not. */
+static bool trains_with_others(const est_task *task)
+{
+    const est_cluster *cluster = task->cluster;
+
+    for (int i = 0; i < est_cluster_jobs(cluster); i++) {
+        const char *job = est_cluster_job(cluster, i);
+
+        if (strcmp(job, "evaluator") == 0) continue;
+        if (strcmp(job, task->type) != 0 || est_cluster_tasks(cluster, job) > 1) return true;
+    }
+    return false;
+}
+
 static est_status check_options(const est_estimator *estimator, const est_train_options *options)
 {
-    const est_cluster *cluster = estimator->task->cluster;
-
     if (options == NULL || options->struct_size != sizeof *options) {
         return est_fail(EST_INVALID_ARGUMENT, "est_train_options: make it with EST_TRAIN_OPTIONS(...)");
     }
@@ -431,8 +443,7 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
     }
-    if (est_cluster_jobs(cluster) > 1 ||
-        (est_cluster_jobs(cluster) == 1 && est_cluster_tasks(cluster, estimator->task->type) > 1)) {
+    if (trains_with_others(estimator->task)) {
         return est_fail(
             EST_UNIMPLEMENTED,
             "task %s %d of a cluster of several: this build trains on one machine only; leave the others out",

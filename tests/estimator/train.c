@@ -165,6 +165,7 @@ static void test_clusters(void **state)
     static const char *const alone[] = {
         "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
         "{\"cluster\": {\"master\": [\"a:1\"]}, \"task\": {\"type\": \"master\", \"index\": 0}}",
+        "{\"cluster\": {\"chief\": [\"a:1\"], \"evaluator\": [\"b:1\"]}, \"task\": {\"type\": \"chief\", \"index\":0}}",
     };
     static const char *const several[] = {
         "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, "
