@@ -147,7 +147,7 @@ static est_status choose_directory(job *x, const char *base)
                             attempt, x->final);
         }
         est_log_info("Directory %s already exists; retrying (attempt %d/%d)", x->final, attempt, ATTEMPTS_MAX);
-        est_sleep_ns(EST_NS_PER_SEC);
+        if (est_signals_wait(1)) return est_signals_check("export");
     }
 }
 

@@ -3,6 +3,7 @@
  * Exports: what is in the directory, which signatures there are, that the check sees what is wrong, and that failures
  * leave the exports that were there. Whether TensorFlow takes them is asked by tests/interop/export.c. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -649,6 +650,35 @@ static void a_second_that_is_taken(void **state)
     est_test_dir_remove(dir);
 }
 
+static void sleep_and_signal(void *user, int64_t ns)
+{
+    est_manual_clock_advance(user, ns);
+    raise(SIGTERM);
+}
+
+/* A signal ends the wait for a name. */
+static void a_signal_while_waiting_for_a_name(void **state)
+{
+    char           dir[64], list[1024], base[128];
+    est_clock      clock;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(base, sizeof base, "%s/out", dir);
+    e = shop_trained(dir, NULL);
+    est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
+    ok(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL));
+    clock          = standing.clock;
+    clock.sleep_ns = sleep_and_signal;
+    est_clock_set(&clock);
+    assert_int_equal(est_export_saved_model(e, base, EST_EXPORT(.input = SHOP_PARSING), NULL), EST_CANCELLED);
+    est_clock_set(&standing.clock);
+    assert_string_equal(shop_list(base, list), "1700000000 ");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* Whatever fails: the export of before is untouched, nothing half-made is left, and the next one works. */
 static void every_fault_keeps_the_export_before(void **state)
 {
@@ -746,6 +776,7 @@ int main(void)
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(a_checkpoint_of_another_model),
         cmocka_unit_test(a_second_that_is_taken),
+        cmocka_unit_test(a_signal_while_waiting_for_a_name),
         cmocka_unit_test(every_fault_keeps_the_export_before),
         cmocka_unit_test(every_allocation_may_fail),
     };
