@@ -14,7 +14,9 @@
  *
  * SIGINT and SIGTERM end a run in good order: the step is finished, the checkpoint saved, and the call returns
  * EST_CANCELLED; est_exit_code makes 75 of it, "start me again". So do evaluations, exports and predictions, at the end of
- * a batch. A signal that comes too late for that is raised again when the call returns. Between two predictions signals
+ * a batch. Where the log goes to standard error a line there says that the signal was heard, since a step that waits for
+ * its input waits on: a second signal, of either kind, ends the process at once, and the run goes on from its last
+ * checkpoint. A signal that comes too late is raised again when the call returns. Between two predictions signals
  * are the program's, as they always are with no_signals.
  *
  * Threading: one thread at a time for each estimator. */

@@ -120,16 +120,26 @@ void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const c
     est_strbuf_clear(&text);
 }
 
-bool est_log_status_shown(void)
+static bool is_text_on_stderr(void)
 {
-    const char *terminal = getenv("TERM");
-    bool        own_sink;
+    bool own_sink;
 
     pthread_mutex_lock(&sink_lock);
     own_sink = sink != NULL;
     pthread_mutex_unlock(&sink_lock);
-    return !own_sink && !json_from_environment() && isatty(STDERR_FILENO) && terminal != NULL &&
-           strcmp(terminal, "dumb") != 0;
+    return !own_sink && !json_from_environment();
+}
+
+bool est_log_plain(void)
+{
+    return is_text_on_stderr() && est_log_get_level() >= EST_LOG_INFO;
+}
+
+bool est_log_status_shown(void)
+{
+    const char *terminal = getenv("TERM");
+
+    return is_text_on_stderr() && isatty(STDERR_FILENO) && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
 /* A line that fills the last column would wrap, and then could not be erased. */

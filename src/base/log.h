@@ -22,6 +22,9 @@ static inline bool est_log_on(est_log_level level)
 
 void est_log_write(est_log_level level, const char *fmt, ...) EST_PRINTF(2, 3);
 
+/* Whether lines down to info go to standard error as plain text. */
+bool est_log_plain(void);
+
 /* The status line: one line that stays below all others on the terminal, in one colour, dim, unless NO_COLOR is set. It
  * is cut at the width of the terminal and replaced by the next one; NULL or "" takes it away. Only when it is shown:
  * lines go to standard error, and that is a terminal. It is no line of the log: levels do not matter. */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Caught signals. The handler only stores the number, in an atomic that any thread may read. */
+ * Caught signals. The handler stores the number, in an atomic that any thread may read, gives the signals back, and
+ * answers: all of it with what is allowed in a handler. */
 #include "base/signals.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,29 +21,67 @@ static int              depth;
 static struct sigaction before[2];
 static atomic_int       caught;
 static atomic_bool      told;
+static atomic_int       answers; /* an answer_kind */
+
+typedef enum answer_kind {
+    ANSWER_NONE,
+    ANSWER_PLAIN,
+    ANSWER_OVER_STATUS /* a status line may be on the terminal: first it is erased */
+} answer_kind;
+
+#define ERASE_LINE "\r\033[K"
 
 static const int numbers[2] = { SIGINT, SIGTERM };
 
-/* SA_RESETHAND has put the default back, so that a second signal ends the process. SA_RESTART: a read that waits for input
- * goes on; what waits for time looks at est_stop_signal. */
-static void remember(int number)
+/* Makes both signals that are not ignored do this. */
+static void set_both(void (*handler)(int number), int flags)
 {
-    atomic_store(&caught, number);
+    struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
+
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < 2; i++) sigaddset(&action.sa_mask, numbers[i]);
+    for (int i = 0; i < 2; i++) {
+        if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+    }
 }
 
+static void answer(int number)
+{
+    static const char term[] = "estoc: SIGTERM: stopping after this step; once more to stop at once\n";
+    static const char intr[] = "estoc: SIGINT: stopping after this step; once more to stop at once\n";
+    int               way    = atomic_load(&answers);
+    ssize_t           ignored;
+
+    if (way == ANSWER_NONE) return;
+    if (way == ANSWER_OVER_STATUS) ignored = write(STDERR_FILENO, ERASE_LINE, strlen(ERASE_LINE));
+    ignored = number == SIGTERM ? write(STDERR_FILENO, term, sizeof term - 1)
+                                : write(STDERR_FILENO, intr, sizeof intr - 1);
+    (void)ignored;
+}
+
+/* The defaults come back, so that a second signal ends the process. */
+static void remember(int number)
+{
+    int error = errno;
+
+    set_both(SIG_DFL, 0);
+    atomic_store(&caught, number);
+    answer(number);
+    errno = error;
+}
+
+/* SA_RESTART: a read that waits for input goes on; what waits for time looks at est_stop_signal. */
 void est_signals_catch(void)
 {
-    struct sigaction action = { .sa_handler = remember, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-
     pthread_mutex_lock(&lock);
     if (depth++ == 0) {
         atomic_store(&caught, 0);
         atomic_store(&told, false);
-        sigemptyset(&action.sa_mask);
-        for (int i = 0; i < 2; i++) {
-            sigaction(numbers[i], NULL, &before[i]);
-            if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
-        }
+        atomic_store(&answers, !est_log_plain()         ? ANSWER_NONE
+                               : est_log_status_shown() ? ANSWER_OVER_STATUS
+                                                        : ANSWER_PLAIN);
+        for (int i = 0; i < 2; i++) sigaction(numbers[i], NULL, &before[i]);
+        set_both(remember, SA_RESTART);
     }
     pthread_mutex_unlock(&lock);
 }

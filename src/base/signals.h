@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SIGINT and SIGTERM as a request to stop in good order: the first one is remembered, and loops look at it between two
- * runs; a second one of the same kind ends the process as if nothing had caught it.
+ * runs; a second one, of either kind, ends the process as if nothing had caught it. As what runs may take its time, the
+ * first one is answered at once with a line on standard error, where the log goes there as plain text.
  *
  * Any thread. */
 #ifndef EST_BASE_SIGNALS_H

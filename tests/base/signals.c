@@ -127,26 +127,83 @@ static void test_ignored_stays_ignored(void **state)
     est_signals_catch();
     raise(SIGINT);
     assert_int_equal(est_stop_signal(), 0);
+    raise(SIGTERM);
+    raise(SIGINT); /* still, when the other has been caught */
+    assert_int_equal(est_stop_signal(), SIGTERM);
     est_signals_release(EST_CANCELLED);
     signal(SIGINT, SIG_DFL);
 }
 
+/* A second one, of either kind. */
 static void test_second_ends(void **state)
 {
-    int   status;
-    pid_t child = fork();
+    static const int kinds[] = { SIGTERM, SIGINT };
 
     (void)state;
-    assert_true(child >= 0);
-    if (child == 0) {
-        est_signals_catch();
-        raise(SIGTERM);
-        if (est_stop_signal() != SIGTERM) _exit(3);
-        raise(SIGTERM);
-        _exit(4);
+    for (int i = 0; i < 4; i++) {
+        int   status, first = kinds[i / 2], second = kinds[i % 2];
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            est_signals_catch();
+            raise(first);
+            if (est_stop_signal() != first) _exit(3);
+            raise(second);
+            _exit(4);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == second);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* What standard error gets when a signal comes while the log is as `set_log` has it. */
+static void expect_answer(void (*set_log)(void), int number, const char *want)
+{
+    int     ends[2], kept = dup(STDERR_FILENO);
+    char    got[256];
+    ssize_t n;
+
+    set_log();
+    assert_int_equal(pipe(ends), 0);
+    assert_true(kept >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+    est_signals_catch();
+    raise(number);
+    est_signals_release(EST_CANCELLED);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    close(kept);
+    close(ends[1]);
+    n = read(ends[0], got, sizeof got - 1);
+    assert_true(n >= 0);
+    got[n] = '\0';
+    close(ends[0]);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_INFO);
+    assert_string_equal(got, want);
+}
+
+static void log_plainly(void)
+{
+    est_log_set_level(EST_LOG_INFO);
+}
+
+static void log_errors(void)
+{
+    est_log_set_level(EST_LOG_ERROR);
+}
+
+static void log_elsewhere(void)
+{
+    est_log_set_sink(keep_line, NULL);
+}
+
+static void test_answer(void **state)
+{
+    (void)state;
+    expect_answer(log_plainly, SIGTERM, "estoc: SIGTERM: stopping after this step; once more to stop at once\n");
+    expect_answer(log_plainly, SIGINT, "estoc: SIGINT: stopping after this step; once more to stop at once\n");
+    expect_answer(log_errors, SIGTERM, "");
+    expect_answer(log_elsewhere, SIGTERM, "");
 }
 
 /* A clock whose third sleep brings the signal. */
@@ -215,7 +272,7 @@ int main(void)
         cmocka_unit_test(test_caught),      cmocka_unit_test(test_untold_is_raised_again),
         cmocka_unit_test(test_check),       cmocka_unit_test(test_ignored_stays_ignored),
         cmocka_unit_test(test_second_ends), cmocka_unit_test(test_wait),
-        cmocka_unit_test(test_told),
+        cmocka_unit_test(test_told),        cmocka_unit_test(test_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
