@@ -55,6 +55,7 @@ typedef struct evaluation {
     est_hook                  **hooks;
     int                         n_hooks;
     eval_counter                counter;
+    est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
 } evaluation;
 
@@ -131,7 +132,7 @@ static est_status open_loop(evaluation *e, est_loop **out)
 static est_status collect_hooks(evaluation *e)
 {
     const est_model_hook *own = e->model->hooks.data;
-    int                   max = e->options->hooks.n + e->model->hooks.n + 1;
+    int                   max = e->options->hooks.n + e->model->hooks.n + 2;
 
     e->hooks = est_arena_alloc(e->model->arena, (size_t)max * sizeof *e->hooks);
     if (e->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an evaluation");
@@ -141,6 +142,10 @@ static est_status collect_hooks(evaluation *e)
     for (int i = 0; i < e->model->hooks.n; i++) {
         if (own[i].kind == EST_HOOK_EVALUATION) e->hooks[e->n_hooks++] = own[i].hook;
     }
+    if (e->estimator->config.quiet) return EST_OK;
+    e->progress = est_eval_progress_hook(e->options->steps);
+    if (e->progress == NULL) return est_fail_context(EST_RESOURCE_EXHAUSTED, "a standard hook");
+    e->hooks[e->n_hooks++] = e->progress;
     return EST_OK;
 }
 
@@ -299,6 +304,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
     if (status == EST_OK) status = run(&e, &metrics);
     if (status == EST_OK) status = publish(&e, metrics);
+    est_hook_free(e.progress);
     est_model_free(e.model);
     est_dataset_free(e.input);
     if (!estimator->config.no_signals) est_signals_release(status);

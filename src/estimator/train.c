@@ -292,7 +292,7 @@ static est_status collect_hooks(training *t)
     if (find_given(t, est_is_nan_hook) == NULL) EST_TRY(add_own(t, est_nan_hook(true)));
     if (config->log_step_count_steps > 0) EST_TRY(add_own(t, est_loss_log_hook(config->log_step_count_steps)));
     add_models(t, EST_HOOK_TRAINING);
-    if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(t->options->max_steps)));
+    if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(t->options->steps, t->options->max_steps)));
     return EST_OK;
 }
 

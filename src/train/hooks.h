@@ -29,8 +29,11 @@ EST_MUST_CHECK est_status est_every_take(const char *hook, int64_t steps, double
 est_hook *est_loss_log_hook(int64_t every_n);
 
 /* One live line on the terminal: step, examples a second, loss, time left. Nothing when stderr is not a terminal, see
- * est_log_status in base/log.h. max_steps 0: no end is known. */
-est_hook *est_progress_hook(int64_t max_steps);
+ * est_log_status in base/log.h. The end is num_steps from the start, or max_steps; both 0: none is known. */
+est_hook *est_progress_hook(int64_t num_steps, int64_t max_steps);
+
+/* The same for the batches of an evaluation; steps 0: no end is known. */
+est_hook *est_eval_progress_hook(int64_t steps);
 
 /* Ends a loop whose model has diverged: `what` ("variable 'w'") is NaN. As its NaN hook has it, with an error, as without
  * such a hook, or with a warning and a stop. */

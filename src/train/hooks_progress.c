@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The progress line: "step 1200/10000  45.1k examples/s  loss 0.3124  2:13 left  waiting for input". Drawn ten times a
- * second at most, so that it costs a fast step nothing. */
+ * The progress line: "step 1200/10000  45.1k examples/s  loss 0.3124  2:13 left  waiting for input"; of an evaluation,
+ * "evaluation 12/100  ...". Drawn ten times a second at most, so that it costs a fast step nothing. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,14 +19,21 @@
 
 typedef struct progress_hook {
     est_hook hook;
-    int64_t  max_steps;
+    bool     evaluates; /* its runs are counted, not global steps */
+    int64_t  num_steps; /* to be made from the first session on; 0: max_steps was given */
+    int64_t  max_steps; /* 0: no end is known */
     bool     shown, has_speed;
     int64_t  rows;       /* since the line was drawn */
     int64_t  drawn_ns;   /* when that was */
-    int64_t  drawn_step; /* the step then */
+    int64_t  drawn_at;   /* how far it was then */
     double   drawn_wait; /* seconds spent waiting for input until then */
     double   rows_per_sec, steps_per_sec;
 } progress_hook;
+
+static int64_t position(const progress_hook *own, est_loop *loop)
+{
+    return own->evaluates ? est_loop_runs(loop) : est_loop_global_step(loop);
+}
 
 static double input_wait(est_loop *loop)
 {
@@ -37,7 +44,7 @@ static void mark(progress_hook *own, est_loop *loop)
 {
     own->rows       = 0;
     own->drawn_ns   = est_now_ns();
-    own->drawn_step = est_loop_global_step(loop);
+    own->drawn_at   = position(own, loop);
     own->drawn_wait = input_wait(loop);
 }
 
@@ -69,9 +76,9 @@ static void put_time_left(est_strbuf *line, double secs)
 static void draw(const progress_hook *own, est_loop *loop, const char *waits_for)
 {
     est_strbuf line = { 0 };
-    int64_t    step = est_loop_global_step(loop);
+    int64_t    step = position(own, loop);
 
-    est_strbuf_printf(&line, "step %" PRId64, step);
+    est_strbuf_printf(&line, "%s %" PRId64, own->evaluates ? "evaluation" : "step", step);
     if (own->max_steps > 0) est_strbuf_printf(&line, "/%" PRId64, own->max_steps);
     if (own->rows_per_sec > 0) put_rate(&line, own->rows_per_sec);
     if (est_loop_runs(loop) > 0) est_strbuf_printf(&line, "  loss %.4g", est_loop_loss(loop));
@@ -93,6 +100,7 @@ static est_status progress_session(est_hook *hook, est_loop *loop)
     progress_hook *own = EST_CONTAINER_OF(hook, progress_hook, hook);
 
     own->shown = est_log_status_shown();
+    if (own->num_steps > 0 && own->max_steps == 0) own->max_steps = position(own, loop) + own->num_steps;
     if (!own->shown) return EST_OK;
     mark(own, loop);
     draw(own, loop, "waiting for the first step");
@@ -111,7 +119,7 @@ static est_status progress_after_run(est_hook *hook, est_loop *loop)
     waited = input_wait(loop) - own->drawn_wait;
     if (est_loop_runs(loop) > 1 && secs > 0) { /* the first run also prepares the step */
         mix(&own->rows_per_sec, (double)own->rows / secs, !own->has_speed);
-        mix(&own->steps_per_sec, (double)(est_loop_global_step(loop) - own->drawn_step) / secs, !own->has_speed);
+        mix(&own->steps_per_sec, (double)(position(own, loop) - own->drawn_at) / secs, !own->has_speed);
         own->has_speed = true;
     }
     mark(own, loop);
@@ -140,15 +148,27 @@ static void progress_free(est_hook *hook)
     est_free(own);
 }
 
-est_hook *est_progress_hook(int64_t max_steps)
+static est_hook *make(bool evaluates, int64_t num_steps, int64_t max_steps)
 {
     progress_hook *own = est_hook_alloc(sizeof *own);
 
     if (own == NULL) return NULL;
+    own->evaluates = evaluates;
+    own->num_steps = num_steps;
     own->max_steps = max_steps;
     own->hook      = (est_hook){ .after_create_session = progress_session,
                                  .after_run            = progress_after_run,
                                  .end                  = progress_end,
                                  .free                 = progress_free };
     return &own->hook;
+}
+
+est_hook *est_progress_hook(int64_t num_steps, int64_t max_steps)
+{
+    return make(false, num_steps, max_steps);
+}
+
+est_hook *est_eval_progress_hook(int64_t steps)
+{
+    return make(true, 0, steps);
 }

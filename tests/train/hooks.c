@@ -574,7 +574,7 @@ static void make_all(trainer *t, est_node z, int *n, est_hook **hooks)
     hooks[8]  = est_final_ops_hook(EST_NODES(t->prediction));
     hooks[9]  = est_feed_fn_hook(EST_NODES(z), next_number, n);
     hooks[10] = est_summary_saver_hook(EST_EVERY(.steps = 2, .output_dir = at("memory/summaries")));
-    hooks[11] = est_progress_hook(4);
+    hooks[11] = est_progress_hook(0, 4);
 }
 
 static est_status run_all(void)

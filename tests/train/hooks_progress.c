@@ -77,7 +77,7 @@ static est_hook talking = { .after_run = log_third };
 static int train(int64_t max_steps)
 {
     trainer    t;
-    est_hook  *progress = est_progress_hook(max_steps);
+    est_hook  *progress = est_progress_hook(0, max_steps);
     est_status status;
 
     est_manual_clock_init(&clock_at, 0, 0);
@@ -111,6 +111,42 @@ static void test_line(void **state)
     expect_on_screen("info an ordinary line\r\n\033[2mstep 3/100  1 examples/s  loss 61.93  3:14 left\033[0m");
     assert_memory_equal(strstr(screen, "info an ordinary line") - sizeof "1970-01-01 00:00:06.000" - 4, "\r\033[K", 4);
     assert_string_equal(screen + strlen(screen) - 4, "\r\033[K"); /* gone in the end */
+}
+
+static int train_some_steps(void)
+{
+    trainer    t;
+    est_hook  *progress[] = { est_progress_hook(5, 0), est_progress_hook(5, 0), est_eval_progress_hook(5),
+                              est_eval_progress_hook(0) };
+    est_hook  *saver;
+    est_status status;
+
+    step_secs = 2;
+    est_manual_clock_init(&clock_at, 0, 0);
+    est_clock_set(&clock_at.clock);
+    make_trainer(&t, 10, passes);
+    status = est_saver_create(at("steps"), NULL, &t.saver);
+    saver  = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = 100, .saver = t.saver));
+    for (int i = 0; i < 4 && status == EST_OK; i++) status = run_hooks(&t, EST_HOOKS(&slow, saver, progress[i]));
+    for (int i = 0; i < 4; i++) est_hook_free(progress[i]);
+    est_hook_free(saver);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+    return status == EST_OK ? 0 : 1;
+}
+
+/* The end of a number of steps, and the batches of an evaluation. */
+static void test_ends(void **state)
+{
+    (void)state;
+    on_terminal(120, train_some_steps);
+    expect_on_screen(DRAWN("step 0/5  waiting for the first step"));
+    expect_on_screen(DRAWN("step 2/5  1 examples/s  loss 45.12  0:06 left"));
+    expect_on_screen(DRAWN("step 5/10  waiting for the first step")); /* five more, from where the first loop ended */
+    expect_on_screen("\033[2mstep 7/10  1 examples/s  loss ");
+    expect_on_screen(DRAWN("evaluation 0/5  waiting for the first step"));
+    expect_on_screen("\033[2mevaluation 2/5  1 examples/s  loss ");
+    expect_on_screen("\033[2mevaluation 2  1 examples/s  loss ");
 }
 
 static int train_fast(void)
@@ -239,7 +275,7 @@ static est_status slow_row(void *user, const est_field *in, est_field *out)
 static int train_hungry(void)
 {
     trainer    t;
-    est_hook  *progress = est_progress_hook(4000);
+    est_hook  *progress = est_progress_hook(0, 4000);
     est_status status;
 
     step_secs = 0.25;
@@ -265,7 +301,7 @@ static int train_and_fail(void)
 {
     trainer   t;
     recorder  r        = make_recorder("r");
-    est_hook *progress = est_progress_hook(10);
+    est_hook *progress = est_progress_hook(0, 10);
 
     make_trainer(&t, 10, 1);
     r.failure = EST_INTERNAL, r.fail_after = 2;
@@ -297,7 +333,7 @@ static int train_and_stop(void)
 {
     trainer    t;
     est_hook   stopping = { .after_run = raise_third };
-    est_hook  *progress = est_progress_hook(10);
+    est_hook  *progress = est_progress_hook(0, 10);
     est_status status;
 
     step_secs = 1;
@@ -368,10 +404,10 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line),    cmocka_unit_test(test_fast),    cmocka_unit_test(test_no_color),
-        cmocka_unit_test(test_narrow),  cmocka_unit_test(test_level),   cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_input),   cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_line),     cmocka_unit_test(test_fast),    cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_no_color), cmocka_unit_test(test_narrow),  cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_input),    cmocka_unit_test(test_failure), cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_rates),   cmocka_unit_test(test_level),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
