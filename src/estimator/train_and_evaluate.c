@@ -42,16 +42,17 @@ typedef struct evaluator {
     est_metrics          *metrics;                       /* of it; NULL: none yet */
     bool                  exported_final;                /* exporters were told that it is the last */
     bool                  gone;                          /* the last pass found all checkpoints deleted */
-    int64_t               warned_ns;                     /* 0: never */
+    int64_t               warned_ns, abandoned_ns;       /* when it was last said that there is nothing; 0: never */
 } evaluator;
 
-static void warn_rarely(evaluator *e, const char *text)
+/* *last_ns: when this was last said. */
+static void warn_rarely(int64_t *last_ns, const char *text)
 {
     int64_t now = est_now_ns();
 
-    if (e->warned_ns != 0 && now - e->warned_ns < WARN_AGAIN_SECS * EST_NS_PER_SEC) return;
+    if (*last_ns != 0 && now - *last_ns < WARN_AGAIN_SECS * EST_NS_PER_SEC) return;
     est_log_warn("%s", text);
-    e->warned_ns = now;
+    *last_ns = now;
 }
 
 static bool has_mark(const est_estimator *estimator)
@@ -65,13 +66,18 @@ static bool has_mark(const est_estimator *estimator)
     return has;
 }
 
-/* Whether the trainer has ended. */
-static bool is_done(const est_estimator *estimator)
+/* Whether no trainer is at work; also where that cannot be found out. */
+static bool is_free(const est_estimator *estimator)
 {
     char holder[300];
 
-    if (!has_mark(estimator)) return false;
     return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
+}
+
+/* Whether the trainer has ended. */
+static bool is_done(const est_estimator *estimator)
+{
+    return has_mark(estimator) && is_free(estimator);
 }
 
 static est_status export_all(evaluator *e, bool final)
@@ -137,13 +143,14 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     *evaluated = false;
     e->gone    = false;
     if (status == EST_NOT_FOUND) {
-        warn_rarely(e, "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
+        warn_rarely(&e->warned_ns,
+                    "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
         return EST_OK;
     }
     EST_TRY(status);
     if (strcmp(path, e->seen) == 0 || strcmp(path, e->last) == 0) {
         if (final && !e->exported_final) return export_all(e, true); /* it was not known to be the last */
-        warn_rarely(e, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
+        warn_rarely(&e->warned_ns, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
     status = est_estimator_evaluate(e->estimator,
@@ -163,7 +170,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     EST_TRY(status);
     est_metrics_free(e->metrics);
     e->metrics   = metrics;
-    e->warned_ns = 0;
+    e->warned_ns = e->abandoned_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
@@ -314,8 +321,17 @@ static est_status run_local(evaluator *e)
 
 /* --- the evaluator task ---------------------------------------------------------------------------------------------------------- */
 
-/* Waits, but not past the end of the training or a signal. */
-static est_status wait_secs(const evaluator *e, double secs, bool until_done)
+/* A trainer that ends well leaves its mark before it lets go of the directory. One that died may be started again, so that
+ * waiting is right; but someone has to do it. */
+static void warn_abandoned(evaluator *e)
+{
+    if (e->metrics == NULL || !is_free(e->estimator) || has_mark(e->estimator)) return;
+    warn_rarely(&e->abandoned_ns,
+                "The last training ended without a mark, by an error or a signal, and nobody trains: start the "
+                "trainer again, or stop this evaluator.");
+}
+
+static est_status wait_until(const evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
 
@@ -327,6 +343,17 @@ static est_status wait_secs(const evaluator *e, double secs, bool until_done)
             return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
         }
     }
+}
+
+/* Waits, but not past the end of the training or a signal. */
+static est_status wait_secs(const evaluator *e, double secs, bool until_done)
+{
+    est_status status;
+
+    if (!e->estimator->config.quiet) est_log_status("waiting for a checkpoint");
+    status = wait_until(e, secs, until_done);
+    est_log_status(NULL);
+    return status;
 }
 
 static bool reached_max_steps(const evaluator *e)
@@ -363,6 +390,7 @@ static est_status evaluator_loop(evaluator *e)
             est_log_info("Exiting evaluation, training has ended.");
             return EST_OK;
         }
+        if (!evaluated) warn_abandoned(e);
         left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
         if (left > 0) est_log_info("Waiting %f secs before starting next eval run.", left);
         EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : LOOK_AGAIN_SECS), true));

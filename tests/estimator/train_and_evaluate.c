@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -630,6 +631,127 @@ static void test_evaluator_stopped(void **state)
     est_test_dir_remove(dir);
 }
 
+/* A clock that moves only when someone sleeps, and brings a signal in the end. */
+static est_manual_clock waiting;
+static int64_t          until_ns;
+
+static void sleep_until_signal(void *user, int64_t ns)
+{
+    est_manual_clock_advance(user, ns);
+    if (est_now_ns() >= until_ns) raise(SIGTERM);
+}
+
+static int abandoned_lines;
+
+static void count_abandoned(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)wall_ns;
+    abandoned_lines += level == EST_LOG_WARN && strstr(line, "start the trainer again, or stop") != NULL;
+}
+
+/* How often the evaluator says in 25 minutes that it is alone. */
+static int said_in_25_minutes(const char *dir)
+{
+    est_estimator *e = make(dir, 10, EVALUATOR);
+    est_clock      clock;
+    est_status     status;
+
+    est_manual_clock_init(&waiting, EST_NS_PER_SEC, 1700000000 * EST_NS_PER_SEC);
+    clock          = waiting.clock;
+    clock.sleep_ns = sleep_until_signal;
+    until_ns       = (1 + 25 * 60) * EST_NS_PER_SEC;
+    est_clock_set(&clock);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(count_abandoned, NULL);
+    abandoned_lines = 0;
+    status          = est_train_and_evaluate(
+                 e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                 EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    est_clock_set(NULL);
+    assert_int_equal(status, EST_CANCELLED);
+    est_estimator_free(e);
+    return abandoned_lines;
+}
+
+/* A trainer that died leaves its evaluator waiting, which says so; not while one trains, or none has yet. */
+static void test_evaluator_abandoned(void **state)
+{
+    char           dir[64];
+    est_dir_lock  *lock = NULL;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_int_equal(said_in_25_minutes(dir), 0);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    remove_mark(dir);
+    assert_int_equal(said_in_25_minutes(dir), 3);
+    assert_int_equal(est_dir_lock_take(dir, &lock), EST_OK);
+    assert_int_equal(said_in_25_minutes(dir), 0);
+    est_dir_lock_release(lock);
+    est_test_dir_remove(dir);
+}
+
+/* The evaluator of a directory with a checkpoint, on a terminal, until a signal comes while it waits for the next. */
+static int evaluate_on_terminal(const char *dir)
+{
+    est_estimator *e = NULL;
+    est_clock      clock;
+    est_status     status;
+
+    est_log_set_level(EST_LOG_INFO);
+    setenv("TERM", "xterm", 1);
+    est_manual_clock_init(&waiting, EST_NS_PER_SEC, 1700000000 * EST_NS_PER_SEC);
+    clock          = waiting.clock;
+    clock.sleep_ns = sleep_until_signal;
+    until_ns       = 10 * EST_NS_PER_SEC;
+    est_clock_set(&clock);
+    status = est_estimator_create(
+        est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = EVALUATOR)), &e);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+    }
+    est_estimator_free(e);
+    return est_exit_code(status);
+}
+
+/* What it draws: how far the evaluation is, and what it waits for after it. */
+static void test_evaluator_on_terminal(void **state)
+{
+    static char    screen[1 << 16];
+    char           dir[64];
+    est_estimator *e;
+    size_t         n = 0;
+    int            terminal;
+    ssize_t        got;
+    const char    *evaluation;
+    pid_t          child;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    remove_mark(dir);
+    child = forkpty(&terminal, NULL, NULL, &(struct winsize){ .ws_row = 25, .ws_col = 120 });
+    assert_true(child >= 0);
+    if (child == 0) _exit(evaluate_on_terminal(dir));
+    while ((got = read(terminal, screen + n, sizeof screen - 1 - n)) > 0) n += (size_t)got;
+    close(terminal);
+    assert_int_equal(await_exit(child), 75);
+    evaluation = strstr(screen, "evaluation 1/100  loss ");
+    assert_non_null(evaluation);
+    assert_non_null(strstr(evaluation, "waiting for a checkpoint"));
+    est_test_dir_remove(dir);
+}
+
 /* --- what comes out ----------------------------------------------------------------------------------------------- */
 
 static void test_export_paths(void **state)
@@ -900,6 +1022,8 @@ int main(void)
         cmocka_unit_test(test_second_trainer),
         cmocka_unit_test(test_signal_in_evaluation),
         cmocka_unit_test(test_evaluator_stopped),
+        cmocka_unit_test(test_evaluator_abandoned),
+        cmocka_unit_test(test_evaluator_on_terminal),
         cmocka_unit_test(test_export_paths),
         cmocka_unit_test(test_no_export_path),
         cmocka_unit_test(test_eval_input_is_looked_at_first),
