@@ -250,6 +250,82 @@ static void test_resume_is_exact(void **state)
     est_test_dir_remove(pieces);
 }
 
+typedef struct stalled {
+    int asks, rows; /* ends of pipes: a byte for every row that is asked for, and one that brings it */
+} stalled;
+
+static est_status next_stalled(void *state, est_field *element)
+{
+    const stalled *s       = state;
+    const float    zero[2] = { 0 };
+    char           byte    = 'x';
+
+    if (write(s->asks, &byte, 1) != 1 || read(s->rows, &byte, 1) != 1) return est_fail(EST_INTERNAL, "a broken pipe");
+    EST_TRY(est_tensor_f32(EST_SHAPE(1, 2), zero, &element[0].values));
+    return est_tensor_f32(EST_SHAPE(1, 1), zero, &element[1].values);
+}
+
+static est_status stalled_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const est_component row[] = { { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(1, 2) },
+                                  { .name = "y", .dtype = EST_F32, .shape = EST_SHAPE(1, 1) } };
+
+    (void)context;
+    return est_dataset_finish(est_dataset_generator(row, 2, &(est_generator){ .next = next_stalled, .user = user }),
+                              out);
+}
+
+/* Reads what was said until `text` is in it; the test's own time limit ends an endless wait. */
+static void await_text(int from, const char *text)
+{
+    static char said[1 << 16];
+    size_t      n = 0;
+
+    do {
+        ssize_t got = read(from, said + n, sizeof said - 1 - n);
+
+        assert_true(got > 0);
+        n += (size_t)got;
+        said[n] = '\0';
+    } while (strstr(said, text) == NULL);
+}
+
+/* The signal is answered while the input stalls; the run ends in good order when the row is there. */
+static void test_signal_while_input_stalls(void **state)
+{
+    int     asks[2], rows[2], errors[2], status;
+    char    dir[64], byte = 'x';
+    pid_t   pid;
+    stalled s;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_true(pipe(asks) == 0 && pipe(rows) == 0 && pipe(errors) == 0);
+    s   = (stalled){ .asks = asks[1], .rows = rows[0] };
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        est_estimator *e;
+
+        if (dup2(errors[1], STDERR_FILENO) < 0) _exit(1);
+        est_log_set_level(EST_LOG_INFO);
+        e = make(dir, 1000);
+        _exit(est_exit_code(est_train(e, EST_TRAIN_OPTIONS(.input_fn = stalled_input, .input_user = &s))));
+    }
+    close(errors[1]);
+    assert_int_equal(read(asks[0], &byte, 1), 1);
+    assert_int_equal(write(rows[1], &byte, 1), 1);
+    assert_int_equal(read(asks[0], &byte, 1), 1); /* the first step is made, and the second row is awaited */
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    await_text(errors[0], "estoc: SIGTERM: stopping after this step; once more to stop at once\n");
+    assert_int_equal(write(rows[1], &byte, 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 75);
+    assert_int_equal(saved_step(dir), 2);
+    close(asks[0]), close(asks[1]), close(rows[0]), close(rows[1]), close(errors[0]);
+    est_test_dir_remove(dir);
+}
+
 /* A hook that kills the process at a step, as nobody can catch. */
 typedef struct killer {
     est_hook hook;
@@ -431,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_pipeline),
         cmocka_unit_test(test_resume_is_exact),
         cmocka_unit_test(test_killed_and_resumed_is_exact),
+        cmocka_unit_test(test_signal_while_input_stalls),
         cmocka_unit_test(test_sigterm),
         cmocka_unit_test(test_refused),
     };
