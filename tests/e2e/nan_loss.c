@@ -210,6 +210,7 @@ static void test_nan_checkpoint(void **state)
     est_component  raw[]   = { { "x", EST_F32, EST_SHAPE(2), false } };
     est_metrics   *metrics = NULL;
     int64_t        none    = -1;
+    est_hook      *stops   = est_nan_hook(false);
     spoiler        s       = { .hook = { .after_run = spoil } };
     est_estimator *e;
     char           dir[64], other[64];
@@ -233,11 +234,16 @@ static void test_nan_checkpoint(void **state)
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = root_input, .input_user = &none, .steps = 1)),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("NaN variable 'w' during training: the model diverged at step 1");
+    assert_int_equal(est_train_and_evaluate(
+                         e, EST_TRAIN_SPEC(.input_fn = root_input, .input_user = &none, .hooks = EST_HOOKS(stops)),
+                         EST_EVAL_SPEC(.input_fn = root_input, .input_user = &none), NULL),
+                     EST_OK);
     assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.input = { .raw = raw, .n_raw = 1 }), NULL),
                      EST_FAILED_PRECONDITION);
     est_test_error_has("the variable 'w' of ");
     est_estimator_free(e);
     est_test_dir_remove(dir);
+    est_hook_free(stops);
     est_test_dir_remove(other);
 }
 

@@ -899,7 +899,7 @@ static void test_eval_input_is_looked_at_first(void **state)
                                             EST_EVAL_SPEC(.input_fn = broken_input), NULL),
                      EST_NOT_FOUND);
     est_test_error_has("eval spec: input_fn: the moon is not there");
-    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(est_file_remove(lock), EST_OK);
     assert_int_equal(rmdir(dir), 0); /* nothing else was done */
     assert_int_equal(
         est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = looking_input, .input_user = &p, .max_steps = 10),
