@@ -379,6 +379,46 @@ static void test_wrong_shapes(void **state)
     est_test_dir_remove(dir);
 }
 
+static est_status out_of_range(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    (void)loop;
+    return est_fail(EST_OUT_OF_RANGE, "too far");
+}
+
+/* A hook that fails with the code of the end does not end the predictions as if all were there. */
+static void test_hook_is_not_the_end(void **state)
+{
+    est_hook hooks[] = { { .begin = out_of_range },
+                         { .after_create_session = out_of_range },
+                         { .before_run = out_of_range },
+                         { .after_run = out_of_range },
+                         { .end = out_of_range } };
+    char     dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    for (int i = 0; i < 5; i++) {
+        est_estimator   *e = make(dir);
+        est_metrics     *m = NULL;
+        est_predictions *p = NULL;
+        est_status       status;
+
+        assert_int_equal(
+            est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&hooks[i])), &m),
+            EST_OUT_OF_RANGE);
+        assert_int_equal(
+            est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .hooks = EST_HOOKS(&hooks[i])), &p), EST_OK);
+        do status = est_predictions_next(p);
+        while (status == EST_OK);
+        assert_int_equal(status, EST_INVALID_ARGUMENT);
+        est_test_error_has("too far");
+        est_predictions_free(p);
+        est_estimator_free(e);
+    }
+    est_test_dir_remove(dir);
+}
+
 static char started[128], finished[128];
 
 static void keep_times(void *user, est_log_level level, int64_t wall_ns, const char *line)
@@ -463,7 +503,7 @@ int main(void)
         cmocka_unit_test(test_metrics),         cmocka_unit_test(test_steps_name_checkpoint_added),
         cmocka_unit_test(test_predict_batches), cmocka_unit_test(test_predict_words),
         cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_result_not_written),
-        cmocka_unit_test(test_local_times),
+        cmocka_unit_test(test_local_times),     cmocka_unit_test(test_hook_is_not_the_end),
     };
 
     est_log_set_level(EST_LOG_ERROR);
