@@ -24,7 +24,9 @@
  *
  * Position: est_iterator_save gives the position as a tensor, to be kept in a checkpoint; a new iterator of the same
  * dataset put there by est_iterator_restore goes on with the very next element. Buffered rows (shuffle, prefetch) are in
- * it, so a large shuffle of large rows makes a large position.
+ * it, so a large shuffle of large rows makes a large position. A file that is being read is known again by its size and the
+ * last 256 bytes before the position, of the uncompressed contents: one that was only appended to, or copied, is read on;
+ * one that was rewritten, or is shorter than it was, is EST_FAILED_PRECONDITION.
  *
  * Bad rows: a row that cannot be decoded is an error that names its file and line (or record). With `bad_rows_max` such
  * rows are left out, warned about and counted, until there are more than that.
@@ -96,7 +98,8 @@ EST_API void est_element_clear(est_field *element, int n);
  * to it: a position behind it would keep what may be mended by then. */
 EST_API EST_MUST_CHECK est_status est_iterator_save(est_iterator *iterator, est_tensor **out);
 
-/* Puts a new iterator at a saved position. The dataset must have the same stages; the error says which differs. After a
+/* Puts a new iterator at a saved position. The dataset must have the same stages, and its files the bytes that were
+ * read; the error says what differs. A position that another version of the library saved may be refused. After a
  * failure the iterator is good only for freeing. */
 EST_API EST_MUST_CHECK est_status est_iterator_restore(est_iterator *iterator, const est_tensor *position);
 

@@ -750,12 +750,6 @@ est_status est_interleave_path(est_interleaved *it, const est_element *element, 
     return EST_OK;
 }
 
-est_status est_interleave_changed(const char *path, int64_t byte)
-{
-    return est_fail(EST_FAILED_PRECONDITION,
-                    "%s ends before byte %" PRId64 ", where reading was to go on: has the file changed?", path, byte);
-}
-
 typedef struct interleave {
     est_interleave    base;
     est_interleave_fn fn;

@@ -81,7 +81,4 @@ est_dataset *est_interleave_files(est_interleave *own, const char *component);
 /* The path in an element of such a stage's input, kept as long as the pass. */
 EST_MUST_CHECK est_status est_interleave_path(est_interleaved *it, const est_element *element, const char **out);
 
-/* The failure of restoring such a file that ends before the byte where reading was to go on. */
-EST_MUST_CHECK est_status est_interleave_changed(const char *path, int64_t byte);
-
 #endif

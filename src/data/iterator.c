@@ -15,7 +15,7 @@
 #include "base/thread.h"
 #include "data/state.h"
 
-#define POSITION_VERSION 1
+#define POSITION_VERSION 2 /* 1 did not know a file again that was rewritten */
 
 enum { STAGE_NAME = 1, STAGE_STATE, STAGE_INPUT, STAGE_ENDED };
 enum { INPUT_NUMBER = 1, INPUT_POSITION };

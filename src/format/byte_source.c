@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/crc32c.h"
 #include "base/fault.h"
 #include "base/file.h"
 
@@ -34,6 +35,9 @@ struct est_byte_source {
     uint8_t *buffer; /* [start, end) is in view */
     size_t   start, end, capacity;
     uint64_t offset; /* of buffer[start] */
+
+    uint8_t before[EST_BYTE_SOURCE_PIECE]; /* what was dropped last of the contents before buffer[0] */
+    size_t  n_before;
 
     uint8_t *packed;      /* compressed bytes; NULL for a plain file */
     z_stream inflater;    /* its next_in, avail_in are the rest of `packed` */
@@ -131,6 +135,17 @@ static est_status fill(est_byte_source *s, uint8_t *to, size_t n, size_t *got)
 
 /* --- the view --------------------------------------------------------------------------------------------------- */
 
+/* Takes the last bytes in front of the view over into before[], which is how a mark still has them when they are gone. */
+static void keep_before(est_byte_source *s)
+{
+    size_t fresh = s->start < EST_BYTE_SOURCE_PIECE ? s->start : EST_BYTE_SOURCE_PIECE;
+    size_t old   = EST_BYTE_SOURCE_PIECE - fresh < s->n_before ? EST_BYTE_SOURCE_PIECE - fresh : s->n_before;
+
+    memmove(s->before, s->before + s->n_before - old, old);
+    memcpy(s->before + old, s->buffer + s->start - fresh, fresh);
+    s->n_before = old + fresh;
+}
+
 /* Makes room at the end of the buffer: drops what was used, then doubles, but not beyond what `need` asks for. */
 static est_status make_room(est_byte_source *s, size_t need)
 {
@@ -138,6 +153,7 @@ static est_status make_room(est_byte_source *s, size_t need)
     uint8_t *buffer;
 
     if (s->start > 0) {
+        keep_before(s);
         memmove(s->buffer, s->buffer + s->start, s->end - s->start);
         s->end -= s->start;
         s->start = 0;
@@ -184,7 +200,7 @@ est_status est_byte_source_read(est_byte_source *source, void *to, size_t n, siz
     if (done > n) done = n;
     if (done > 0) memcpy(to, s->buffer + s->start, done);
     est_byte_source_skip(s, done);
-    if (done < n) s->start = s->end = 0; /* the view is empty; the rest goes past the buffer */
+    if (done < n) s->start = s->end = s->n_before = 0; /* the view is empty; the rest goes past the buffer */
     while (done < n) {
         size_t more;
 
@@ -217,8 +233,8 @@ static est_status restart_at(est_byte_source *s, uint64_t offset)
         return est_fail(EST_FAILED_PRECONDITION, "%s: cannot go to byte %" PRIu64 ": %s", s->path, offset,
                         strerror(errno));
     }
-    s->start = s->end = 0;
-    s->offset         = offset;
+    s->start = s->end = s->n_before = 0;
+    s->offset                       = offset;
     if (s->packed == NULL) return EST_OK;
     s->inflater.avail_in = 0;
     return inflater_start(s);
@@ -251,6 +267,48 @@ est_status est_byte_source_seek(est_byte_source *source, uint64_t offset)
     if (s->packed == NULL) return restart_at(s, offset);
     if (offset < s->offset) EST_TRY(restart_at(s, 0));
     return skip_to(s, offset);
+}
+
+/* --- marks ------------------------------------------------------------------------------------------------------ */
+
+est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source)
+{
+    const est_byte_source *s    = source;
+    uint64_t               size = est_byte_source_file_bytes(s);
+    uint32_t               piece;
+
+    if (s->start >= EST_BYTE_SOURCE_PIECE) {
+        piece = est_crc32c(s->buffer + s->start - EST_BYTE_SOURCE_PIECE, EST_BYTE_SOURCE_PIECE);
+    } else {
+        size_t n = EST_BYTE_SOURCE_PIECE - s->start < s->n_before ? EST_BYTE_SOURCE_PIECE - s->start : s->n_before;
+
+        piece = est_crc32c_extend(est_crc32c(s->before + s->n_before - n, n), s->buffer, s->start);
+    }
+    return (est_byte_source_mark){ .offset = s->offset, .file_bytes = size != UINT64_MAX ? size : 0, .piece = piece };
+}
+
+est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_source_mark *mark)
+{
+    size_t     n    = mark->offset < EST_BYTE_SOURCE_PIECE ? (size_t)mark->offset : EST_BYTE_SOURCE_PIECE;
+    uint64_t   size = est_byte_source_file_bytes(source);
+    est_str    view = { "", 0 };
+    est_status status;
+
+    if (size < mark->file_bytes) {
+        return est_fail(EST_FAILED_PRECONDITION, "%s has changed since: it has %" PRIu64 " bytes, and had %" PRIu64,
+                        source->path, size, mark->file_bytes);
+    }
+    status = est_byte_source_seek(source, mark->offset - n);
+    if (status == EST_OK) status = est_byte_source_need(source, n, &view);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
+    if (status == EST_OUT_OF_RANGE || view.size < n || est_crc32c(view.data, n) != mark->piece) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "%s has changed since: the bytes before byte %" PRIu64 ", where reading was to go on, are "
+                        "others",
+                        source->path, mark->offset);
+    }
+    est_byte_source_skip(source, n);
+    return EST_OK;
 }
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,9 @@
  * asks for more of it, and says how much it has used; it does not know whether the file is plain, zlib or gzip (one
  * member or several one after the other).
  *
+ * A mark is a place that is known again: it has the bytes just before it, so that a file that was rewritten in between is
+ * told from one that was only appended to, and from a copy. Times are not looked at: a copy has others.
+ *
  * Memory grows with what has arrived and with what the reader asks for, not with what the file promises. One thread at a
  * time. */
 #ifndef EST_FORMAT_BYTE_SOURCE_H
@@ -58,6 +61,22 @@ uint64_t est_byte_source_tell(const est_byte_source *source);
 /* Goes to an offset of the uncompressed contents, at most one past the last byte. In a compressed file this reads what
  * lies before it, from the start when the way is back. */
 EST_MUST_CHECK est_status est_byte_source_seek(est_byte_source *source, uint64_t offset);
+
+#define EST_BYTE_SOURCE_PIECE 256 /* bytes before a place that its mark knows */
+
+typedef struct est_byte_source_mark {
+    uint64_t offset;     /* of the uncompressed contents */
+    uint64_t file_bytes; /* of the file on disk; 0: it is not a regular file */
+    uint32_t piece;      /* checksum of the last EST_BYTE_SOURCE_PIECE bytes before the offset, or of all there are */
+} est_byte_source_mark;
+
+/* The mark of where the source is. Only for a source that _need, _skip and _seek_mark alone have moved: the others do not
+ * keep what lies before. */
+est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source);
+
+/* Goes to a mark of this file, of an earlier life of it, or of a copy. EST_FAILED_PRECONDITION when it is another file by
+ * now: shorter than it was, or with other bytes before the mark. */
+EST_MUST_CHECK est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_source_mark *mark);
 
 /* Bytes of the file on disk; UINT64_MAX when it is not a regular file. */
 uint64_t est_byte_source_file_bytes(const est_byte_source *source);

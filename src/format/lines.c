@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "format/byte_source.h"
 
 #define BUFFER_BYTES   ((size_t)1 << 20)  /* what 0 means for buffer_bytes */
 #define LINE_BYTES_MAX ((size_t)64 << 20) /* what 0 means for line_bytes_max */
@@ -261,6 +260,11 @@ est_status est_lines_seek(est_lines *lines, est_lines_position position)
     lines->open_until = position.open;
     lines->no_quotes  = 0;
     return EST_OK;
+}
+
+est_byte_source *est_lines_source(est_lines *lines)
+{
+    return lines->source;
 }
 
 const char *est_lines_path(const est_lines *lines)

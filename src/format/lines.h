@@ -20,6 +20,7 @@
 #include "estoc/status.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
+#include "format/byte_source.h"
 
 /* A zeroed struct is a valid one. */
 typedef struct est_lines_read_options {
@@ -64,6 +65,9 @@ est_lines_position est_lines_tell(const est_lines *lines);
 
 /* Goes to a place that est_lines_tell gave, of this file. In a compressed file this reads what lies before it. */
 EST_MUST_CHECK est_status est_lines_seek(est_lines *lines, est_lines_position position);
+
+/* What it reads from: for marks. It is moved by this reader alone. */
+est_byte_source *est_lines_source(est_lines *lines);
 
 const char *est_lines_path(const est_lines *lines); /* borrowed until it is closed */
 

@@ -165,3 +165,8 @@ est_status est_tfrecord_seek(est_tfrecord_reader *reader, est_tfrecord_position 
     reader->record = position.record;
     return EST_OK;
 }
+
+est_byte_source *est_tfrecord_source(est_tfrecord_reader *reader)
+{
+    return reader->source;
+}

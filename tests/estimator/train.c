@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "estimator/estimator.h"
 #include "support/estimator_test.h"
 
@@ -87,6 +88,83 @@ static void test_input_ends(void **state)
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .input_user = &passes)), EST_OK);
     assert_int_equal(saved_step(dir), 64);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* New rows under the old name every day: they are read from the first one on, and the log says why. */
+static est_status csv_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = est_dataset_lines(est_dataset_files(user), NULL);
+
+    (void)context;
+    d = est_dataset_repeat(d, EST_FOREVER);
+    d = est_dataset_decode_csv(d, EST_CSV_COLUMNS({ .name = "x", .dtype = EST_F32 }, { .name = "y", .dtype = EST_F32 }),
+                               NULL, 2, NULL);
+    return est_dataset_finish(d, out);
+}
+
+static est_status line_model(est_model *m, est_mode mode, const void *params)
+{
+    est_node y    = est_dense(est_expand_dims(est_model_feature(m, "x"), -1), 1, NULL);
+    est_node loss = est_mean(est_square(est_sub(y, est_expand_dims(est_model_label(m, "y"), -1))));
+
+    (void)mode;
+    (void)params;
+    est_model_loss(m, loss);
+    est_model_minimize(m, est_adam(0.001, NULL), loss);
+    return est_model_status(m);
+}
+
+static void keep_warning(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)wall_ns;
+    if (level == EST_LOG_WARN) snprintf(user, 256, "%s", line);
+}
+
+/* More rows than are read ahead. */
+static void write_rows(const char *path, int n, const char *row)
+{
+    est_strbuf text = { 0 };
+
+    for (int i = 0; i < n; i++) est_strbuf_append(&text, row);
+    assert_int_equal(est_file_replace(path, est_strbuf_text(&text), text.size), EST_OK);
+    est_strbuf_clear(&text);
+}
+
+static void train_rows(est_estimator *e, char *path, int64_t max_steps)
+{
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = csv_input, .input_user = path, .max_steps = max_steps)),
+                     EST_OK);
+}
+
+static void test_new_data(void **state)
+{
+    char           dir[64], path[96], warning[256] = "";
+    est_estimator *e = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/rows.csv", dir);
+    assert_int_equal(est_estimator_create(line_model,
+                                          EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5,
+                                                                                 .quiet = true, .cluster_json = "{}")),
+                                          &e),
+                     EST_OK);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(keep_warning, warning);
+    write_rows(path, 1000, "1,2\n");
+    train_rows(e, path, 4);
+    write_rows(path, 1001, "1,2\n");
+    train_rows(e, path, 5);
+    assert_string_equal(warning, "");
+    write_rows(path, 1002, "111,222\n");
+    train_rows(e, path, 6);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    assert_non_null(strstr(warning, "the input starts anew: "));
+    assert_non_null(strstr(warning, path));
+    assert_non_null(strstr(warning, "has changed since"));
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }
@@ -502,6 +580,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_and_max_steps),
         cmocka_unit_test(test_input_ends),
+        cmocka_unit_test(test_new_data),
         cmocka_unit_test(test_end_mark),
         cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_pipeline),

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/crc32c.h"
 #include "base/fault.h"
 #include "format/byte_source.h"
 
@@ -175,6 +176,44 @@ static void test_places(void **state)
         assert_int_equal(est_byte_source_need(s, 1, &view), EST_OK);
         assert_int_equal(view.size, 0);
         est_byte_source_close(s);
+    }
+}
+
+/* Has a mark of every place that steps of 97 bytes lead to; each is found again by a new source, and has the bytes before
+ * it, however small the buffer is. */
+static void test_marks(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        for (int small = 0; small <= 1; small++) {
+            est_byte_source *s, *again;
+            est_str          view;
+
+            write_file(kinds[k], 5000, 1);
+            s     = open_file(small ? 64 : 0);
+            again = open_file(small ? 64 : 0);
+            for (size_t at = 0; at <= 5000; at += 97) {
+                size_t               n    = at < EST_BYTE_SOURCE_PIECE ? at : EST_BYTE_SOURCE_PIECE;
+                est_byte_source_mark mark = est_byte_source_get_mark(s), other;
+
+                assert_int_equal(mark.offset, at);
+                assert_int_equal(mark.file_bytes, est_byte_source_file_bytes(s));
+                assert_int_equal(mark.piece, est_crc32c(contents + at - n, n));
+                assert_int_equal(est_byte_source_seek_mark(again, &mark), EST_OK);
+                other = est_byte_source_get_mark(again); /* without reading on */
+                assert_int_equal(other.offset, at);
+                assert_int_equal(other.piece, mark.piece);
+                assert_int_equal(est_byte_source_need(again, 97, &view), EST_OK);
+                assert_memory_equal(view.data, contents + at, view.size);
+                mark.piece ^= 1;
+                assert_int_equal(est_byte_source_seek_mark(again, &mark), EST_FAILED_PRECONDITION);
+                expect_error("has changed since: the bytes before byte");
+                assert_int_equal(est_byte_source_need(s, 97, &view), EST_OK);
+                if (view.size >= 97) est_byte_source_skip(s, 97);
+            }
+            est_byte_source_close(again);
+            est_byte_source_close(s);
+        }
     }
 }
 
@@ -461,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_failed_seek),
         cmocka_unit_test(test_growing_file),
         cmocka_unit_test(test_empty_and_small),

@@ -11,7 +11,7 @@
 #include "estoc/dataset.h"
 #include "estoc/log.h"
 
-#define KINDS      5
+#define KINDS      6
 #define FIELDS_MAX 3
 #define ELEMENTS   3
 
@@ -99,9 +99,11 @@ static est_dataset *make(int kind)
         d = est_dataset_lines(file_of("1,a\n2,\"b\nc\"\nx,d\n4,\"e\n5,f\n", 1003), EST_LINES(.quoted = true));
         return est_dataset_decode_csv(d, EST_CSV_COLUMNS({ "n", EST_I64 }, { "s", EST_STRING }), NULL, 2,
                                       EST_PARSE(.bad_rows_max = 9));
-    default:
+    case 4:
         d = est_dataset_tfrecords(file_of("no record at all", 1004), EST_INTERLEAVE(.bad_rows_max = 9));
         return est_dataset_batch(d, 2, EST_BATCH(.rows = EST_ROWS_RAGGED));
+    default: /* nothing is read ahead, so that the position is in the middle of the file */
+        return est_dataset_lines(file_of("1\n\n\"3\n4\"\n5\n6\n7\n8", 1005), EST_LINES(.quoted = true));
     }
 }
 

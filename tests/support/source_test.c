@@ -7,10 +7,12 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -243,6 +245,36 @@ void source_refused(est_dataset *dataset, const char *message)
 
     assert_int_equal(est_dataset_finish(dataset, &out), EST_INVALID_ARGUMENT);
     if (strstr(est_error_message(), message) == NULL) fail_msg("\"%s\" is not in \"%s\"", message, est_error_message());
+}
+
+void source_rewritten(est_dataset *dataset, const char *before, void (*write)(const char *name, const char *contents),
+                      const char *name, const char *contents, const char *after)
+{
+    static const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } }; /* as a copy may have it */
+
+    est_tensor   *position = NULL;
+    est_iterator *rows     = NULL;
+
+    check(est_dataset_finish(dataset, &dataset));
+    check(est_iterator_create(dataset, &rows));
+    source_next(rows, before);
+    check(est_iterator_save(rows, &position));
+    est_iterator_free(rows);
+    write(name, contents);
+    assert_int_equal(utimensat(AT_FDCWD, source_path(name), long_ago, 0), 0);
+    check(est_iterator_create(dataset, &rows));
+    if (after != NULL) {
+        check(est_iterator_restore(rows, position));
+        source_next(rows, after);
+        source_end(rows);
+    } else {
+        assert_int_equal(est_iterator_restore(rows, position), EST_FAILED_PRECONDITION);
+        assert_non_null(strstr(est_error_message(), source_path(name)));
+        assert_non_null(strstr(est_error_message(), "has changed since"));
+    }
+    est_iterator_free(rows);
+    est_tensor_free(position);
+    est_dataset_free(dataset);
 }
 
 /* A life of a dataset, with the elements counted. */
