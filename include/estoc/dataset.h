@@ -16,7 +16,8 @@
  *     (EST_OUT_OF_RANGE, without a message, is the end)
  *
  * A dataset is a chain of stages; each takes the one before it. A stage that fails hands its error down the chain, so
- * only est_dataset_finish needs a check. A dataset yields elements; an element is one value for each component, and
+ * only est_dataset_finish needs a check. A stage hands out a new chain: write `d = est_dataset_shuffle(d, ...)`; the
+ * compiler warns about one that is dropped. A dataset yields elements; an element is one value for each component, and
  * which components there are is known before the first element is.
  *
  * Order: the same dataset gives the same elements in the same order every time, however many workers it has; seeds
@@ -133,14 +134,14 @@ typedef struct est_named_tensors {
 
 /* Row i of every tensor is element i: est_dataset_slices(EST_NAMED_TENSORS({ "image", images }, { "digit", digits })).
  * The tensors are shared and have the same number of rows. */
-EST_API est_dataset *est_dataset_slices(est_named_tensors tensors);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_slices(est_named_tensors tensors);
 
 /* start, start + step, ... below stop (above it when step is negative), as the int64 component "value". */
-EST_API est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_range(int64_t start, int64_t stop, int64_t step);
 
 /* The files that match a pattern of the shell, in the order of their names, as the string component "path". Looked up
  * when an iterator is made; no match is an error. */
-EST_API est_dataset *est_dataset_files(const char *pattern);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_files(const char *pattern);
 
 /* What one's own code makes. `next` fills `element`, zeroed before, with references that pass to the dataset, and
  * returns EST_OUT_OF_RANGE at the end; what it fills must fit the components. Without `save` and `restore` a position
@@ -155,8 +156,8 @@ typedef struct est_generator {
 } est_generator;
 
 /* The elements that the generator makes; both structs are copied. */
-EST_API est_dataset *est_dataset_generator(const est_component *components, int n_components,
-                                           const est_generator *generator);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_generator(const est_component *components, int n_components,
+                                                          const est_generator *generator);
 
 /* --- from paths to rows ----------------------------------------------------------------------------------------- */
 
@@ -179,7 +180,7 @@ typedef struct est_interleave_options {
 
 /* Takes a dataset of paths and yields the records of the TFRecord files as the string component "record". Compression
  * is found out. `options` may be NULL, as everywhere below. */
-EST_API est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options);
 
 typedef struct est_lines_options {
     size_t                        struct_size; /* filled by EST_LINES */
@@ -196,13 +197,13 @@ typedef struct est_lines_options {
 /* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". With
  * `quoted`, a quote that is not closed until the file ends, or for 64 MiB, opens nothing: the line ends where it ends, and
  * est_dataset_decode_csv takes it for one bad row. */
-EST_API est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_lines(est_dataset *paths, const est_lines_options *options);
 
 /* Makes a dataset of every element and yields their elements, read as `options` say; components is required. A dataset
  * that `fn` returns is taken. */
 typedef est_dataset *(*est_interleave_fn)(void *user, const est_field *element);
-EST_API est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn,
-                                            const est_interleave_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn,
+                                                           const est_interleave_options *options);
 
 /* An IDX file (MNIST's format), compressed or not, as one tensor; for est_dataset_slices. */
 EST_API EST_MUST_CHECK est_status est_idx_read(const char *path, est_tensor **out);
@@ -223,24 +224,28 @@ typedef struct est_parse_options {
 
 /* Takes serialized Examples (component 0, a string) and yields batches of them, one component a spec: fixed ones
  * [batch, shape...], padded ones [batch, longest, shape...] with another component "<name>/lengths", ragged ones. */
-EST_API est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs, int n_specs,
-                                                int64_t batch, const est_parse_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_spec *specs,
+                                                               int n_specs, int64_t batch,
+                                                               const est_parse_options *options);
 
 /* The same for CSV: takes lines and yields batches with one component [batch] a column. Empty lines are passed over
  * where several columns are wanted. With csv->header the columns
  * are found by the names in the first line of the file the row is from, which est_dataset_lines was told to skip; that
  * file must be a regular one. */
-EST_API est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns, const est_csv_options *csv,
-                                            int64_t batch, const est_parse_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns,
+                                                           const est_csv_options *csv, int64_t batch,
+                                                           const est_parse_options *options);
 
 /* The same for libsvm: "label" float32 [batch], and the ragged "index" int64 and "value" float32. Blank lines and
  * comments are passed over. */
-EST_API est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch, const est_parse_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_decode_libsvm(est_dataset *lines, int64_t batch,
+                                                              const est_parse_options *options);
 
 /* Both steps from paths at once: est_dataset_lines, then est_dataset_decode_csv. For rows that are to be shuffled, do
  * the two steps and shuffle the lines between them. */
-EST_API est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns, const est_csv_options *csv,
-                                     int64_t batch, const est_parse_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns,
+                                                    const est_csv_options *csv, int64_t batch,
+                                                    const est_parse_options *options);
 
 typedef struct est_batch_options {
     size_t           struct_size;    /* filled by EST_BATCH */
@@ -255,10 +260,11 @@ typedef struct est_batch_options {
 #define EST_BATCH(...) (&(const est_batch_options){ .struct_size = sizeof(est_batch_options), __VA_ARGS__ })
 
 /* n elements become one, with a new first dimension. */
-EST_API est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n, const est_batch_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n,
+                                                      const est_batch_options *options);
 
 /* The rows of every element become elements. The rows of a ragged component have one dimension more than known. */
-EST_API est_dataset *est_dataset_unbatch(est_dataset *dataset);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_unbatch(est_dataset *dataset);
 
 /* --- in between --------------------------------------------------------------------------------------------------- */
 
@@ -278,43 +284,44 @@ typedef struct est_map_options {
 #define EST_MAP(...) (&(const est_map_options){ .struct_size = sizeof(est_map_options), __VA_ARGS__ })
 
 /* fn applied to every element. */
-EST_API est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn, const est_map_options *options);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn,
+                                                    const est_map_options *options);
 
 /* Leaves out the elements for which fn sets *keep to false. */
 typedef est_status (*est_filter_fn)(void *user, const est_field *element, bool *keep);
-EST_API est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
 
 /* Yields a random one of `buffer` elements held, and takes the next in its place. Every pass over it has another order,
  * made from the seed and the number of the pass; 0: a seed is drawn once. The second gives every pass the same order. */
-EST_API est_dataset *est_dataset_shuffle(est_dataset *dataset, int64_t buffer, uint64_t seed);
-EST_API est_dataset *est_dataset_shuffle_once(est_dataset *dataset, int64_t buffer, uint64_t seed);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_shuffle(est_dataset *dataset, int64_t buffer, uint64_t seed);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_shuffle_once(est_dataset *dataset, int64_t buffer, uint64_t seed);
 
 /* The elements n times over; EST_FOREVER. A pass without any ends it. */
-EST_API est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n);
 
 /* Every n_shards-th element, beginning with number `shard`. */
-EST_API est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard);
 
 /* The first n elements (EST_FOREVER: all); all but the first n. */
-EST_API est_dataset *est_dataset_take(est_dataset *dataset, int64_t n);
-EST_API est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_take(est_dataset *dataset, int64_t n);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n);
 
 /* The elements of one, then of the other, which has the same components. */
-EST_API est_dataset *est_dataset_concatenate(est_dataset *first, est_dataset *second);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_concatenate(est_dataset *first, est_dataset *second);
 
 /* Elements side by side, until the first of the two ends. No two components may have the same name. */
-EST_API est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right);
 
 /* Adds a first component "index", int64, counting from start. */
-EST_API est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start);
 
 /* Keeps the elements of the first whole pass, in memory (path NULL) or in a file that later passes and later runs read
  * instead of what is before this stage. A file appears when a pass is complete; one of other components is an error.
  * Restoring a position reads the elements before it again. */
-EST_API est_dataset *est_dataset_cache(est_dataset *dataset, const char *path);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_cache(est_dataset *dataset, const char *path);
 
 /* Makes up to n elements (at most 100000) ahead in a thread of its own. */
-EST_API est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
+EST_API EST_MUST_CHECK est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
 
 #ifdef __cplusplus
 }
