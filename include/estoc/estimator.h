@@ -132,8 +132,8 @@ EST_API const char        *est_metrics_name(const est_metrics *metrics, int i);
 EST_API double             est_metrics_value(const est_metrics *metrics, int i);
 EST_API double             est_metrics_get(const est_metrics *metrics, const char *name); /* NaN: no such metric */
 EST_API int64_t            est_metrics_global_step(const est_metrics *metrics);
-/* Of est_train_and_evaluate: where exporter i of the eval spec put its export of the evaluated checkpoint; NULL: nowhere.
- * Borrowed until the metrics are freed. */
+/* Of est_train_and_evaluate: where exporter i of the eval spec put its export of the evaluated checkpoint; NULL: nowhere,
+ * as when that evaluation was not the best (est_exporter_last_path has the best one). Borrowed until the metrics are freed. */
 EST_API const char *est_metrics_export_path(const est_metrics *metrics, int i);
 EST_API void        est_metrics_free(est_metrics *metrics); /* NULL is fine */
 

@@ -103,6 +103,10 @@ EST_API EST_MUST_CHECK est_status est_exporter_export(est_exporter *exporter, es
 
 /* Its name, borrowed until it is freed. */
 EST_API const char *est_exporter_name(const est_exporter *exporter);
+/* The directory that a latest, final or best exporter wrote last in this process, "" when there is none: of the best one
+ * the best model, also when the last evaluation was not. Borrowed until the exporter is freed, and good until its next
+ * export. One of your own has "". */
+EST_API const char *est_exporter_last_path(const est_exporter *exporter);
 EST_API void        est_exporter_free(est_exporter *exporter); /* NULL is fine */
 
 /* current is better than best. */

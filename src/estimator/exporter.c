@@ -23,7 +23,7 @@
 
 /* An exporter of the library. */
 typedef struct made {
-    est_exporter       exporter; /* what others see */
+    est_exporter       exporter; /* what others see; stands first */
     est_arena         *arena;
     est_export_options saved_model; /* lists in the arena */
     est_tensor       **defaults;    /* [n_defaults]: default values of features, owned */
@@ -36,6 +36,8 @@ typedef struct made {
     char        *model_dir; /* whose event files were read; NULL: none yet */
     est_metrics *best;      /* NULL: none is known */
     bool         exported;  /* by this object */
+
+    char last_path[EST_CHECKPOINT_PATH_MAX]; /* of its last export; "": none yet */
 } made;
 
 static est_status no_memory(void)
@@ -372,7 +374,9 @@ static est_status export_now(made *x, est_estimator *estimator, const char *base
     est_export_options options = x->saved_model;
 
     options.checkpoint_path = checkpoint_path;
-    return est_export_saved_model(estimator, base, &options, path);
+    EST_TRY(est_export_saved_model(estimator, base, &options, path));
+    snprintf(x->last_path, sizeof x->last_path, "%s", path);
+    return EST_OK;
 }
 
 static est_status export_latest(est_exporter *exporter, est_estimator *estimator, const char *base,
@@ -450,6 +454,11 @@ void est_exporter_free(est_exporter *exporter)
 const char *est_exporter_name(const est_exporter *exporter)
 {
     return exporter->name;
+}
+
+const char *est_exporter_last_path(const est_exporter *exporter)
+{
+    return exporter->free == free_made ? ((const made *)exporter)->last_path : "";
 }
 
 est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator, const char *export_path,

@@ -185,6 +185,7 @@ static void one_of_your_own(void **state)
     for (int i = 0; i < 4; i++) after(&f, &x.exporter, 1, false);
     assert_string_equal(shop_list(f.base, f.list), "1700000001 1700000003 ");
     assert_string_equal(est_exporter_name(&x.exporter), "it");
+    assert_string_equal(est_exporter_last_path(&x.exporter), "");
     tear_down(&f, &x.exporter);
     assert_int_equal(x.n_freed, 1);
 }
@@ -193,6 +194,7 @@ static void one_of_your_own(void **state)
 
 static void best_exports_what_is_better(void **state)
 {
+    char          path[256];
     est_exporter *exporter;
     fixture       f;
 
@@ -200,11 +202,16 @@ static void best_exports_what_is_better(void **state)
     set_up(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
+    assert_string_equal(est_exporter_last_path(exporter), "");
     after(&f, exporter, 2, false);
     after(&f, exporter, 2, false); /* not better */
     after(&f, exporter, 3, false);
+    snprintf(path, sizeof path, "%s/1700000000", f.base);
+    assert_string_equal(est_exporter_last_path(exporter), path); /* the best, not the last evaluated */
     after(&f, exporter, 1, false);
     after(&f, exporter, 1.5, true);
+    snprintf(path, sizeof path, "%s/1700000003", f.base);
+    assert_string_equal(est_exporter_last_path(exporter), path);
     assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000003 ");
     tear_down(&f, exporter);
 }
