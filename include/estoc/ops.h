@@ -252,6 +252,9 @@ typedef struct est_table_options {
 EST_API est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key,
                                      const est_table_options *options);
 EST_API est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options);
+/* How many keys a vocabulary file has: the rows that an embedding of its ids needs, plus num_oov_buckets. Empty lines and
+ * a file without lines are errors, as above; a key that is there twice is counted twice, and an error later. */
+EST_API EST_MUST_CHECK est_status est_vocabulary_count(const char *path, int64_t *out);
 /* The ids of keys of any shape, int64. Among strings int64 keys are looked up as printed in decimal. With num_oov_buckets
  * a key that is not there gets the size of the vocabulary + Fingerprint64 of it, an integer printed in decimal, modulo
  * num_oov_buckets. */

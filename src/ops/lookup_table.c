@@ -343,6 +343,17 @@ static est_status read_column(line_file *f, est_dtype dtype, est_lookup_column *
     return status;
 }
 
+est_status est_vocabulary_count(const char *path, int64_t *out)
+{
+    line_file  f      = { .path = path, .wanted = -1 };
+    est_status status = est_file_read(path, &f.bytes, &f.size);
+
+    if (status == EST_OK) status = count_lines(&f);
+    est_free(f.bytes);
+    if (status == EST_OK) *out = f.n;
+    return status;
+}
+
 static est_status fill_from_lines(est_lookup_table *t, bool lines_are_keys, line_file *f)
 {
     est_lookup_column column = { 0 }, numbers = { 0 };

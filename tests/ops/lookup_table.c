@@ -291,6 +291,39 @@ static void bad_files_are_refused_by_name_and_line(void **state)
     }
 }
 
+static void the_keys_of_a_file_are_counted(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t     n;
+        const char *says; /* NULL: nothing is wrong */
+    } cases[] = {
+        { "a\n", 1, NULL },
+        { "a\nb\r\nc", 3, NULL },
+        { "", 0, "words.txt is empty" },
+        { "a\n\nb\n", 0, "words.txt, line 2 is empty" },
+    };
+    const char *path;
+    int64_t     n;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        est_status status;
+
+        n      = -7;
+        status = est_vocabulary_count(file_with(cases[i].text), &n);
+        assert_int_equal(status, cases[i].says == NULL ? EST_OK : EST_INVALID_ARGUMENT);
+        assert_int_equal(n, cases[i].says == NULL ? cases[i].n : -7);
+        if (cases[i].says != NULL) says(cases[i].says);
+    }
+    assert_int_equal(est_vocabulary_count("/nowhere/words.txt", &n), EST_NOT_FOUND);
+    says("/nowhere/words.txt");
+    path = file_with("a\n");
+    est_fault_arm_alloc(1);
+    assert_int_equal(est_vocabulary_count(path, &n), EST_RESOURCE_EXHAUSTED);
+    est_fault_arm_alloc(0);
+}
+
 static void a_file_that_cannot_be_read_is_named(void **state)
 {
     est_graph *g = test_graph();
@@ -711,6 +744,7 @@ int main(void)
         cmocka_unit_test(many_keys_are_found),
         cmocka_unit_test(keys_of_one_hash_are_told_apart),
         cmocka_unit_test(bad_files_are_refused_by_name_and_line),
+        cmocka_unit_test(the_keys_of_a_file_are_counted),
         cmocka_unit_test(a_file_that_cannot_be_read_is_named),
         cmocka_unit_test(a_list_with_a_key_twice_is_refused),
         cmocka_unit_test(builders_say_what_is_wrong),
