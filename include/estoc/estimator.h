@@ -84,8 +84,8 @@ typedef struct est_estimator_options {
     const char           *model_dir;   /* NULL: that of config; not another one */
     const est_run_config *config;      /* NULL: all defaults; copied */
     const void           *params;      /* handed to model_fn; copied, params_size bytes */
-    size_t                params_size;
-    const est_warm_start *warm_start; /* NULL: none; copied */
+    size_t                params_size; /* 0: params is not copied, but borrowed until the estimator is freed */
+    const est_warm_start *warm_start;  /* NULL: none; copied */
 } est_estimator_options;
 
 #define EST_ESTIMATOR(...) (&(const est_estimator_options){ .struct_size = sizeof(est_estimator_options), __VA_ARGS__ })

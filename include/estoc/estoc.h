@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Everything: include this one. */
+ * Everything: include this one.
+ *
+ * Option and list macros (EST_RUN_CONFIG, EST_HOOKS) make compound literals: what they make lives until the end of the block
+ * that they are written in, which is enough for a call. */
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 

@@ -94,6 +94,22 @@ static void test_movie_embeddings(void **state)
     program_free(&p);
 }
 
+static void test_income(void **state)
+{
+    program p = PROGRAM(0, "income", "--model-dir", program_path("model"), program_dir);
+    char    best[256];
+
+    (void)state;
+    assert_in_range((int)(program_number(p.out, "accuracy ") * 1000), 880, 960); /* the noise hides the rest */
+    program_has(p.err, "info Loss for final step");
+    assert_in_range((int)program_number(p.out, " after "), 1000, 19999); /* it was stopped early */
+    snprintf(best, sizeof best, "best model: %s/export/best/", program_path("model"));
+    program_has(p.out, best);
+    assert_true(program_exports(program_path("model/export/best")) >= 1);
+    assert_int_equal(program_count(p.out, "earns much with probability "), 3);
+    program_free(&p);
+}
+
 static void test_resume(void **state)
 {
     program p = PROGRAM(0, "resume", program_path("runs"));
@@ -331,6 +347,7 @@ int main(void)
         IN_DIR(test_no_data),
         IN_DIR(test_custom_metric),
         IN_DIR(test_movie_embeddings),
+        IN_DIR(test_income),
         IN_DIR(test_resume),
         IN_DIR(test_dnn_classifier),
         IN_DIR(test_census),
