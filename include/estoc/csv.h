@@ -33,7 +33,9 @@ typedef struct est_csv_column {
     const char *default_text; /* what an empty field stands for, read as a field would be; NULL: 0 or "" */
 } est_csv_column;
 
-/* A list of them as one argument: EST_CSV_COLUMNS({ "age", EST_F32 }, { "income", EST_STRING }). */
+/* A list of them as one argument:
+ *
+ *     EST_CSV_COLUMNS({ .name = "age", .dtype = EST_F32 }, { .name = "income", .dtype = EST_STRING }) */
 typedef struct est_csv_columns {
     const est_csv_column *data;
     int                   n;

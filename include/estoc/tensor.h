@@ -48,7 +48,8 @@ typedef struct est_shape {
     int64_t dim[EST_RANK_MAX];
 } est_shape;
 
-/* EST_SHAPE(2, 3); EST_SHAPE_SCALAR; EST_SHAPE(-1, 28, 28, 1) has an unknown batch. */
+/* EST_SHAPE(2, 3); EST_SHAPE_SCALAR; EST_SHAPE(-1, 28, 28, 1) has an unknown batch. In a static
+ * table write { 2, { 28, 28 } }: C17 takes no compound literal there, and compilers say so with -Wpedantic. */
 #define EST_SHAPE(...)                                                                                                 \
     ((est_shape){ (int32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 #define EST_SHAPE_SCALAR  ((est_shape){ 0, { 0 } })
