@@ -73,6 +73,17 @@ static const unsigned option_kinds[OPTIONS_END - TOOL_OPTION_OWN] = {
 };
 /* clang-format on */
 
+/* The first of the options given (a bit each) that is not for this format; NULL: all are. */
+static const tool_option *misfit(unsigned given, int kind)
+{
+    for (const tool_option *option = options; option->name != NULL; option++) {
+        int bit = option->id - TOOL_OPTION_OWN;
+
+        if (bit >= 0 && (given >> bit & 1) != 0 && (option_kinds[bit] >> kind & 1) == 0) return option;
+    }
+    return NULL;
+}
+
 /* --- directories ------------------------------------------------------------------------------------------------ */
 
 static bool ends_with(const char *text, const char *end)
@@ -169,12 +180,50 @@ static bool is_checkpoint_name(const char *name)
     return strcmp(name, "checkpoint") == 0 || inspect_is_index_name(name);
 }
 
-static int kind_of_directory(const char *path)
+/* What is in a directory: of several the first that the options given are for. */
+static int kind_of_directory(const char *path, unsigned given)
 {
-    if (has_name(path, is_saved_model_name)) return INSPECT_SAVEDMODEL;
-    if (has_name(path, is_checkpoint_name)) return INSPECT_CHECKPOINT;
-    if (has_name(path, inspect_is_event_name)) return INSPECT_EVENTS;
-    return -1;
+    static const struct {
+        inspect_kind kind;
+        bool (*wanted)(const char *name);
+    } parts[] = { { INSPECT_SAVEDMODEL, is_saved_model_name },
+                  { INSPECT_CHECKPOINT, is_checkpoint_name },
+                  { INSPECT_EVENTS, inspect_is_event_name } };
+    int first = -1;
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!has_name(path, parts[i].wanted)) continue;
+        if (misfit(given, parts[i].kind) == NULL) return parts[i].kind;
+        if (first < 0) first = parts[i].kind;
+    }
+    return first;
+}
+
+static bool is_version_name(const char *name)
+{
+    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* A directory that an exporter writes has a SavedModel in each <seconds since 1970>; the path of the newest, if any. */
+static bool find_newest_export(const char *dir, est_strbuf *path)
+{
+    est_strbuf candidate = { 0 };
+    char     **names;
+    size_t     digits = 0; /* of the newest */
+
+    if (inspect_names(dir, is_version_name, &names) != EST_OK) return false;
+    for (char **name = names; *name != NULL;
+         name++) { /* in the order of text: of as many digits the last is the newest */
+        est_strbuf_reset(&candidate);
+        est_strbuf_printf(&candidate, "%s/%s", dir, *name);
+        if (strlen(*name) < digits || !has_name(est_strbuf_text(&candidate), is_saved_model_name)) continue;
+        digits = strlen(*name);
+        est_strbuf_reset(path);
+        est_strbuf_append(path, est_strbuf_text(&candidate));
+    }
+    est_strbuf_clear(&candidate);
+    inspect_names_free(names);
+    return digits > 0 && est_strbuf_status(path) == EST_OK;
 }
 
 static int kind_of_name(const char *name)
@@ -222,10 +271,11 @@ static bool is_checkpoint_prefix(const char *path)
     return is;
 }
 
-/* Sets *kind, or says why there is none. */
-static tool_exit find_kind(const char *path, int *kind)
+/* Sets *kind, or says why there is none. Of a directory of exports it is the newest that counts: it is put into `newest`,
+ * and o->path is changed to it. */
+static tool_exit find_kind(inspect_options *o, unsigned given, est_strbuf *newest, int *kind)
 {
-    const char *slash = strrchr(path, '/');
+    const char *path = o->path, *slash = strrchr(path, '/');
     struct stat info;
     tool_exit   code;
 
@@ -234,8 +284,14 @@ static tool_exit find_kind(const char *path, int *kind)
     code = tool_check_input(&tool_inspect, path);
     if (code != TOOL_OK) return code;
     if (S_ISDIR(info.st_mode)) {
-        *kind = kind_of_directory(path);
+        *kind = kind_of_directory(path, given);
         if (*kind >= 0) return TOOL_OK;
+        if (find_newest_export(path, newest)) {
+            *kind   = INSPECT_SAVEDMODEL;
+            o->path = est_strbuf_text(newest);
+            tool_note(&tool_inspect, "note: this is the newest export, %s", o->path);
+            return TOOL_OK;
+        }
         tool_note(&tool_inspect, "%s: no SavedModel, checkpoint or event file is in this directory", path);
         return TOOL_FAILED;
     }
@@ -293,11 +349,10 @@ static tool_exit read_options(int argc, char **argv, inspect_options *o, unsigne
 /* Options that do not fit the format, or one another. */
 static tool_exit check_options(const inspect_options *o, unsigned given, int kind)
 {
-    for (const tool_option *option = options; option->name != NULL; option++) {
-        int bit = option->id - TOOL_OPTION_OWN;
+    const tool_option *wrong = misfit(given, kind);
 
-        if (bit < 0 || (given >> bit & 1) == 0 || (option_kinds[bit] >> kind & 1) != 0) continue;
-        return tool_usage(&tool_inspect, "--%s is not for %s, which %s is", option->name, kind_texts[kind], o->path);
+    if (wrong != NULL) {
+        return tool_usage(&tool_inspect, "--%s is not for %s, which %s is", wrong->name, kind_texts[kind], o->path);
     }
     if (kind == INSPECT_CHECKPOINT && o->limit != INT64_MAX && o->value == NULL) {
         return tool_usage(&tool_inspect, "--limit of a checkpoint goes with --value");
@@ -315,21 +370,25 @@ static tool_exit run(int argc, char **argv)
     static est_status (*const inspectors[INSPECT_KINDS])(const inspect_options *) = {
         inspect_tfrecord, inspect_checkpoint, inspect_events, inspect_graph, inspect_meta_graph, inspect_saved_model,
     };
-    inspect_options o     = { .limit = INT64_MAX };
-    unsigned        given = 0;
-    int             kind  = -1;
-    tool_exit       code  = read_options(argc, argv, &o, &given, &kind);
-    est_status      status;
+    inspect_options o      = { .limit = INT64_MAX };
+    est_strbuf      newest = { 0 };
+    unsigned        given  = 0;
+    int             kind   = -1;
+    tool_exit       code   = read_options(argc, argv, &o, &given, &kind);
 
     if (code == TOOL_OK && kind < 0) {
-        code = find_kind(o.path, &kind);
+        code = find_kind(&o, given, &newest, &kind);
     } else if (code == TOOL_OK && !(kind == INSPECT_CHECKPOINT && is_checkpoint_prefix(o.path))) {
         code = tool_check_input(&tool_inspect, o.path);
     }
     if (code == TOOL_OK) code = check_options(&o, given, kind);
-    if (code != TOOL_OK) return code;
-    status = inspectors[kind](&o);
-    return status == EST_OK ? TOOL_OK : tool_failed(&tool_inspect, status);
+    if (code == TOOL_OK) {
+        est_status status = inspectors[kind](&o);
+
+        if (status != EST_OK) code = tool_failed(&tool_inspect, status);
+    }
+    est_strbuf_clear(&newest);
+    return code;
 }
 
 const tool_command tool_inspect = {
@@ -339,8 +398,9 @@ const tool_command tool_inspect = {
     .description =
         "PATH is a TFRecord file, a checkpoint (its prefix, a file of it, or a model directory), an event\n"
         "file or a directory of such, a GraphDef (.pb), a MetaGraphDef (.meta) or a SavedModel\n"
-        "(its directory or saved_model.pb). What it is, is found out; a directory with checkpoints and event\n"
-        "files counts as the first, and --as events shows the others.\n"
+        "(its directory, a directory of exports, whose newest is shown, or saved_model.pb). What it is, is\n"
+        "found out; a directory with checkpoints and event files counts as the first, and --tag or --as events\n"
+        "shows the others.\n"
         "\n"
         "The records of a TFRecord file are printed one JSON line each: an Example as {\"name\": [values]},\n"
         "a SequenceExample as {\"context\": ..., \"feature_lists\": ...}, anything else as its bytes. Bytes that\n"
@@ -354,8 +414,8 @@ const tool_command tool_inspect = {
                 "  estoc inspect runs/digits                    which checkpoints there are; the latest one\n"
                 "  estoc inspect runs/digits/model.ckpt-500 --stats\n"
                 "  estoc inspect runs/digits/model.ckpt-500 --value dense/kernel --limit 10\n"
-                "  estoc inspect runs/digits --as events --tag 'loss*' --json\n"
-                "  estoc inspect export/1700000000\n",
+                "  estoc inspect runs/digits --tag 'loss*' --json\n"
+                "  estoc inspect runs/digits/export/best\n",
     .takes    = TOOL_TAKES_FILES,
     .run      = run,
 };

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -326,16 +327,30 @@ static void append_resolved(est_strbuf *out, const char *dir, const char *path)
     est_strbuf_append(out, path);
 }
 
-static bool has_index(const char *dir, const char *path)
-{
-    est_strbuf index = { 0 };
-    bool       has;
+/* What is known of checkpoint i of a state file. */
+typedef struct kept {
+    bool   exists; /* its index does */
+    bool   has_time;
+    double saved; /* seconds since 1970: what the state file says, else when the index was written */
+} kept;
 
-    append_resolved(&index, dir, path);
+static kept look_up(const char *dir, const est_checkpoint_state *state, int i)
+{
+    est_strbuf  index = { 0 };
+    struct stat about;
+    kept        k = { 0 };
+
+    append_resolved(&index, dir, state->paths[i]);
     est_strbuf_append(&index, ".index");
-    has = !index.failed && est_file_exists(est_strbuf_text(&index));
+    k.exists   = !index.failed && stat(est_strbuf_text(&index), &about) == 0;
+    k.has_time = i < state->n_timestamps || k.exists;
+    if (i < state->n_timestamps) {
+        k.saved = state->timestamps[i];
+    } else if (k.exists) {
+        k.saved = (double)about.st_mtim.tv_sec + 1e-9 * (double)about.st_mtim.tv_nsec;
+    }
     est_strbuf_clear(&index);
-    return has;
+    return k;
 }
 
 static est_status table_state(const char *dir, const est_checkpoint_state *state, est_strbuf *line)
@@ -347,13 +362,14 @@ static est_status table_state(const char *dir, const est_checkpoint_state *state
     tool_table_begin(&table, names, 3);
     for (int i = 0; i < state->n_paths && status == EST_OK; i++) {
         const char *path   = state->paths[i];
+        kept        k      = look_up(dir, state, i);
         bool        latest = state->model_checkpoint_path != NULL && strcmp(path, state->model_checkpoint_path) == 0;
 
         tool_table_text(&table, (est_str){ path, strlen(path) }, 0);
-        if (i < state->n_timestamps) tool_append_time(line, state->timestamps[i]);
+        if (k.has_time) tool_append_time(line, k.saved);
         tool_table_cell(&table, "%s", est_strbuf_text(line));
         est_strbuf_reset(line);
-        tool_table_cell(&table, "%s%s", latest ? "latest" : "kept", has_index(dir, path) ? "" : ", missing");
+        tool_table_cell(&table, "%s%s", latest ? "latest" : "kept", k.exists ? "" : ", missing");
         status = tool_table_row(&table);
     }
     if (status == EST_OK) status = tool_table_end(&table);
@@ -370,13 +386,15 @@ static est_status json_state(const char *dir, const est_checkpoint_state *state,
     tool_append_json_text(line, latest != NULL ? latest : "");
     est_strbuf_append(line, ", \"checkpoints\": [");
     for (int i = 0; i < state->n_paths; i++) {
+        kept k = look_up(dir, state, i);
+
         est_strbuf_append(line, i > 0 ? ", {\"path\": " : "{\"path\": ");
         tool_append_json_text(line, state->paths[i]);
-        if (i < state->n_timestamps) {
+        if (k.has_time) {
             est_strbuf_append(line, ", \"saved\": ");
-            tool_append_json_f64(line, state->timestamps[i]);
+            tool_append_json_f64(line, k.saved);
         }
-        est_strbuf_printf(line, ", \"exists\": %s}", has_index(dir, state->paths[i]) ? "true" : "false");
+        est_strbuf_printf(line, ", \"exists\": %s}", k.exists ? "true" : "false");
     }
     est_strbuf_append(line, "], \"checkpoint\": ");
     return tool_write(line);

@@ -149,6 +149,37 @@ static void test_directory(void **state)
     TOOL_OUT(0, "# global_step int64 []\n12\n", "", "inspect", tool_path("model/checkpoint"), "--value", "global_step");
 }
 
+/* A state file without times, as training writes it: the time of the index is as good. */
+static void test_directory_without_times(void **state)
+{
+    static const struct timespec times[2] = { { .tv_sec = 1700000009 }, { 1700000009, 500000000 } };
+
+    est_json *root;
+    tool_run  run;
+    double    saved = 0;
+
+    (void)state;
+    assert_int_equal(mkdir(tool_path("plain"), 0700), 0);
+    write_checkpoint("plain/model.ckpt-12", 1);
+    assert_int_equal(utimensat(AT_FDCWD, tool_path("plain/model.ckpt-12.index"), times, 0), 0);
+    tool_write_text("plain/checkpoint", "model_checkpoint_path: \"model.ckpt-12\"\n"
+                                        "all_model_checkpoint_paths: \"model.ckpt-3\"\n"
+                                        "all_model_checkpoint_paths: \"model.ckpt-12\"\n");
+    TOOL_OUT(0,
+             "checkpoint     saved                     state\n"
+             "model.ckpt-3                             kept, missing\n"
+             "model.ckpt-12  2023-11-14T22:13:29.500Z  latest\n"
+             "\n" TABLE "total: 3 variables, 9 parameters, 42 bytes\n",
+             "", "inspect", tool_path("plain"));
+    run  = TOOL(0, "inspect", tool_path("plain"), "--json");
+    root = tool_json(run.out);
+    assert_null(est_json_get(root, "checkpoints[0].saved"));
+    tool_check(est_json_f64(root, &saved, "checkpoints[1].saved"));
+    assert_true(saved == 1700000009.5);
+    est_json_free(root);
+    tool_run_free(&run);
+}
+
 static void test_directory_as_json(void **state)
 {
     tool_run    run  = TOOL(0, "inspect", tool_path("model"), "--json");
@@ -211,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_planes),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_directory_without_times),
         cmocka_unit_test(test_directory_as_json),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_every_byte),

@@ -117,6 +117,21 @@ static void test_directory(void **state)
     tool_run_free(&run);
 }
 
+/* In a model directory --tag can only mean the events; without it, and with an option for neither, the checkpoint counts. */
+static void test_model_directory(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(tool_path("model"), 0700), 0);
+    write_events("model/events.out.tfevents.1.here");
+    tool_write_text("model/checkpoint", "model_checkpoint_path: \"model.ckpt-3\"\n");
+    TOOL_OUT(0,
+             "# events.out.tfevents.1.here\nstep  wall time                 tag  kind       value\n"
+             "   3  2023-11-14T22:13:20.250Z  h    histogram  count=4 min=1 max=4 mean_of_buckets=2.75\n",
+             "", "inspect", tool_path("model"), "--tag", "h");
+    TOOL_OUT(1, "checkpoint  saved  state\n\n", "model.ckpt-3", "inspect", tool_path("model"));
+    TOOL_OUT(2, "", "--ops is not for a checkpoint", "inspect", tool_path("model"), "--ops");
+}
+
 /* Cut anywhere after its first event, the file is one that is still being written. */
 static void test_cut(void **state)
 {
@@ -166,9 +181,9 @@ static void test_every_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_selection),  cmocka_unit_test(test_json_lines),
-        cmocka_unit_test(test_second_forms), cmocka_unit_test(test_directory),  cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_damage),       cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_selection), cmocka_unit_test(test_json_lines),
+        cmocka_unit_test(test_second_forms), cmocka_unit_test(test_directory), cmocka_unit_test(test_model_directory),
+        cmocka_unit_test(test_cut),          cmocka_unit_test(test_damage),    cmocka_unit_test(test_every_byte),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);

@@ -234,6 +234,21 @@ static void test_saved_model(void **state)
     tool_run_free(&run);
 }
 
+/* What an exporter writes: of several exports the newest is shown and named; what is no export is passed over. */
+static void test_newest_export(void **state)
+{
+    (void)state;
+    tool_check(est_dir_create(tool_path("best/1700000020"))); /* has no SavedModel */
+    TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("best"));
+    for (int i = 0; i < 2; i++) {
+        const char *dir = write_saved_model();
+
+        assert_int_equal(rename(dir, tool_path(i == 0 ? "best/999999999" : "best/1700000007")), 0);
+    }
+    TOOL_OUT(0, META OPS, "this is the newest export, ", "inspect", tool_path("best"), "--ops");
+    TOOL_OUT(0, META OPS, "/best/1700000007\n", "inspect", tool_path("best"), "--ops");
+}
+
 /* Protobuf has no checksums: many a change gives another valid message. */
 static void test_every_byte(void **state)
 {
@@ -263,7 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph),       cmocka_unit_test(test_graph_as_json), cmocka_unit_test(test_meta_graph),
-        cmocka_unit_test(test_saved_model), cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_saved_model), cmocka_unit_test(test_newest_export), cmocka_unit_test(test_every_byte),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
