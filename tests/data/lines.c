@@ -171,6 +171,27 @@ static void test_rewritten(void **state)
     }
 }
 
+/* Positions of version 1 did not know their files; there is nothing to compare. */
+static void test_older_position(void **state)
+{
+    est_iterator *rows     = source_open(lines("t-0", NULL));
+    est_tensor   *position = NULL;
+    uint8_t      *bytes;
+
+    (void)state;
+    source_next(rows, "h|");
+    assert_int_equal(est_iterator_save(rows, &position), EST_OK);
+    est_iterator_free(rows);
+    bytes = est_tensor_data(position);
+    assert_int_equal(bytes[1], 2); /* field 1, the version */
+    bytes[1] = 1;
+    rows     = source_open(lines("t-0", NULL));
+    assert_int_equal(est_iterator_restore(rows, position), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "version 1 of the format"));
+    est_iterator_free(rows);
+    est_tensor_free(position);
+}
+
 static bool memory_workers;
 
 static est_dataset *make_for_memory(void)
@@ -189,9 +210,10 @@ static void test_memory_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_quoted),    cmocka_unit_test(test_compression),
-        cmocka_unit_test(test_component), cmocka_unit_test(test_origin),    cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_rewritten), cmocka_unit_test(test_memory_out),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_quoted),    cmocka_unit_test(test_compression),
+        cmocka_unit_test(test_component),  cmocka_unit_test(test_origin),    cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_rewritten), cmocka_unit_test(test_older_position),
+        cmocka_unit_test(test_memory_out),
     };
 
     return cmocka_run_group_tests(tests, setup, source_teardown);
