@@ -153,11 +153,12 @@ static bool has_nan_f64(const double *x, int64_t n)
 
 static bool has_nan(const est_var *var)
 {
-    int64_t n = est_shape_count(&var->value.shape);
+    est_view value = est_var_stored(var);
+    int64_t  n     = est_shape_count(&value.shape);
 
     if (!var->initialized) return false;
-    return (var->value.dtype == EST_F32 && has_nan_f32(var->value.data, n)) ||
-           (var->value.dtype == EST_F64 && has_nan_f64(var->value.data, n));
+    return (value.dtype == EST_F32 && has_nan_f32(value.data, n)) ||
+           (value.dtype == EST_F64 && has_nan_f64(value.data, n));
 }
 
 est_status est_saved_nan(est_session *session, const char **name)

@@ -9,9 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
+#include "kernels/key_rows.h"
 #include "support/dynamic_test.h"
 #include "train/eval_results.h"
+#include "train/saver.h"
 
 #define STEPS 60
 
@@ -274,6 +277,55 @@ static void test_no_memory_to_restore_or_export(void **state)
     est_test_dir_remove(dir);
 }
 
+/* --- a NaN --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct spoiler {
+    est_hook hook;
+    bool     behind; /* the last row; else the first */
+} spoiler;
+
+/* Makes a row of the users' embedding NaN, as a removed key may have left it, or as a gradient does. */
+static est_status spoil(est_hook *hook, est_loop *loop)
+{
+    est_var **vars = NULL;
+    int       n;
+
+    EST_TRY(est_saved_variables(est_loop_session(loop), &vars, &n));
+    for (int i = 0; i < n; i++) {
+        int64_t width = vars[i]->value.shape.dim[1];
+
+        if (strcmp(vars[i]->name, DYNAMIC_USERS) != 0) continue;
+        assert_true(vars[i]->rows->n > 0 && vars[i]->rows->n < vars[i]->rows->max);
+        ((float *)vars[i]
+             ->value.data)[EST_CONTAINER_OF(hook, spoiler, hook)->behind ? vars[i]->rows->n * width : 0] = NAN;
+    }
+    est_free(vars);
+    return EST_OK;
+}
+
+/* Only rows that are saved count when a NaN is looked for. */
+static void test_nan(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        spoiler        s = { .hook = { .after_run = spoil }, .behind = i == 0 };
+        char           dir[64];
+        est_columns   *columns;
+        est_estimator *e;
+
+        est_test_dir(dir);
+        e = dynamic_estimator(dir, 1, EST_DYNAMIC(.max_rows = 1000), &columns);
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1)), EST_OK);
+        assert_int_equal(
+            est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1, .hooks = EST_HOOKS(&s.hook))),
+            i == 0 ? EST_OK : EST_INVALID_ARGUMENT);
+        if (i == 1) est_test_error_has("NaN variable '" DYNAMIC_USERS "' during training");
+        est_estimator_free(e);
+        est_columns_free(columns);
+        est_test_dir_remove(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_no_rows_at_all),
         cmocka_unit_test(test_no_memory_to_restore_or_export),
+        cmocka_unit_test(test_nan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
