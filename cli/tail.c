@@ -269,7 +269,7 @@ static void clear(tail_standing *s)
 
 static tool_exit print(const tail_standing *s, const char *dir, bool json)
 {
-    double     now = (double)est_wall_ns() * 1e-9;
+    double     now = est_wall_secs();
     est_status status;
 
     if (is_nothing(s)) {

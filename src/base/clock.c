@@ -31,6 +31,11 @@ int64_t est_wall_ns(void)
     return clock == NULL ? clock_read(CLOCK_REALTIME) : clock->wall_ns(clock->user);
 }
 
+double est_wall_secs(void)
+{
+    return (double)est_wall_ns() / (double)EST_NS_PER_SEC;
+}
+
 void est_sleep_ns(int64_t ns)
 {
     const est_clock *clock = atomic_load_explicit(&injected, memory_order_acquire);

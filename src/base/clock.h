@@ -16,6 +16,7 @@ int64_t est_now_ns(void);
 
 /* Nanoseconds since 1970-01-01 UTC. */
 int64_t est_wall_ns(void);
+double  est_wall_secs(void); /* the same in seconds */
 
 /* Waits that long by the monotonic clock; with an injected clock it asks that clock to wait. */
 void est_sleep_ns(int64_t ns);

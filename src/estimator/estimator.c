@@ -14,7 +14,10 @@
 #include "base/callback.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
+#include "runtime/session.h"
+#include "runtime/store.h"
 #include "train/saver.h"
 
 #define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
@@ -31,9 +34,6 @@ static est_status check_size(const est_vocab_info *vocab, const char *field, int
 
 static est_status check_warm_start(const est_warm_start *given)
 {
-    if (given->struct_size != sizeof *given) {
-        return est_fail(EST_INVALID_ARGUMENT, "warm_start: make it with EST_WARM_START(...)");
-    }
     if (given->path == NULL || given->path[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "warm_start.path: name the checkpoint to start from");
     }
@@ -59,14 +59,17 @@ static est_status check_warm_start(const est_warm_start *given)
     return EST_OK;
 }
 
-static est_status copy_warm_start(est_estimator *estimator, const est_warm_start *given)
+static est_status copy_warm_start(est_estimator *estimator, const est_warm_start *options)
 {
-    est_arena      *arena = estimator->arena;
-    est_warm_start *copy;
-    est_rename     *renames;
-    est_vocab_info *vocabs;
-    bool            failed;
+    est_arena            *arena = estimator->arena;
+    est_warm_start        known;
+    const est_warm_start *given = &known;
+    est_warm_start       *copy;
+    est_rename           *renames;
+    est_vocab_info       *vocabs;
+    bool                  failed;
 
+    EST_TRY(est_options_take("EST_WARM_START", options, &known, sizeof known));
     EST_TRY(check_warm_start(given));
     copy    = est_arena_alloc(arena, sizeof *copy);
     renames = est_arena_alloc(arena, (size_t)(given->n_renames + 1) * sizeof *renames);
@@ -122,23 +125,20 @@ static est_status fill(est_estimator *estimator, const est_estimator_options *op
 
 est_status est_estimator_create(est_model_fn model_fn, const est_estimator_options *options, est_estimator **out)
 {
-    static const est_estimator_options defaults = { .struct_size = sizeof defaults };
-    est_estimator                     *estimator;
-    est_status                         status;
+    est_estimator_options own;
+    est_estimator        *estimator;
+    est_status            status;
 
     if (model_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "an estimator needs a model_fn, NULL was given");
-    if (options == NULL) options = &defaults;
-    if (options->struct_size != sizeof *options) {
-        return est_fail(EST_INVALID_ARGUMENT, "est_estimator_options: make it with EST_ESTIMATOR(...)");
-    }
-    if (options->params == NULL && options->params_size > 0) {
+    EST_TRY(est_options_take("EST_ESTIMATOR", options, &own, sizeof own));
+    if (own.params == NULL && own.params_size > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "params_size is %zu and params is NULL; set both, or leave both out",
-                        options->params_size);
+                        own.params_size);
     }
     estimator = est_zalloc(sizeof *estimator);
     if (estimator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
     estimator->model_fn = model_fn;
-    status              = fill(estimator, options);
+    status              = fill(estimator, &own);
     if (status != EST_OK) {
         est_estimator_free(estimator);
         return status;
@@ -350,6 +350,34 @@ est_status est_estimator_restore(est_estimator *estimator, const est_model *mode
     EST_TRY(est_session_init(session));
     if (estimator->warm_start == NULL) return EST_OK;
     return est_warm_start_apply(estimator->warm_start, model->graph, session);
+}
+
+est_status est_estimator_copy_variables(est_session *from, est_session *to, bool partial)
+{
+    est_var  **vars = NULL;
+    est_store *theirs, *ours;
+    int        n = 0;
+    est_status status;
+
+    EST_TRY(est_session_store(from, &theirs));
+    EST_TRY(est_session_store(to, &ours));
+    EST_TRY(est_store_copy_rows(ours, theirs));
+    EST_TRY(est_saved_variables(to, &vars, &n));
+    status = EST_OK;
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        est_tensor *value = NULL;
+
+        if (vars[i]->rows != NULL) continue; /* copied above */
+        status = est_session_read(from, vars[i]->name, &value);
+        if (status == EST_OK) {
+            status = est_session_write(to, vars[i]->name, value);
+        } else if (status == EST_NOT_FOUND && partial) {
+            status = EST_OK;
+        }
+        est_tensor_free(value);
+    }
+    est_free(vars);
+    return status;
 }
 
 /* --- metrics ------------------------------------------------------------------------------------------------------------ */

@@ -77,6 +77,10 @@ void est_estimator_say_untrained(const est_estimator *estimator, const char *che
 EST_MUST_CHECK est_status est_estimator_restore(est_estimator *estimator, const est_model *model, est_session *session,
                                                 const char *checkpoint_path, char path[EST_CHECKPOINT_PATH_MAX]);
 
+/* Gives the variables of a session, but for local ones, the values that they have in another; `partial`: those that the
+ * other has not are left as they are. */
+EST_MUST_CHECK est_status est_estimator_copy_variables(est_session *from, est_session *to, bool partial);
+
 /* Applies the warm start to variables that have their initial values. */
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
@@ -59,31 +60,9 @@ typedef struct evaluation {
     char                        path[EST_CHECKPOINT_PATH_MAX];
 } evaluation;
 
-/* The values that the variables have in another session, where it has them. */
-static est_status copy_variables(est_session *from, const est_graph *graph, est_session *session)
-{
-    est_nodes  variables = est_global_variables(graph);
-    est_store *theirs, *ours;
-
-    EST_TRY(est_session_store(from, &theirs));
-    EST_TRY(est_session_store(session, &ours));
-    EST_TRY(est_store_copy_rows(ours, theirs));
-    for (int i = 0; i < variables.n; i++) {
-        const char *name   = est_node_name(variables.data[i]);
-        est_tensor *value  = NULL;
-        est_status  status = est_has_rows(variables.data[i]) ? EST_NOT_FOUND : est_session_read(from, name, &value);
-
-        if (status == EST_NOT_FOUND) continue;
-        if (status == EST_OK) status = est_session_write(session, name, value);
-        est_tensor_free(value);
-        EST_TRY(status);
-    }
-    return EST_OK;
-}
-
 static est_status restore(evaluation *e, est_session *session)
 {
-    if (e->from != NULL) return copy_variables(e->from, e->model->graph, session);
+    if (e->from != NULL) return est_estimator_copy_variables(e->from, session, true);
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
@@ -276,13 +255,13 @@ est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *op
 est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
                                   char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
 {
-    evaluation   e       = { .estimator = estimator, .options = options, .from = from };
-    est_metrics *metrics = NULL;
-    est_status   status;
+    est_evaluate_options own;
+    evaluation           e       = { .estimator = estimator, .options = &own, .from = from };
+    est_metrics         *metrics = NULL;
+    est_status           status;
 
-    if (options == NULL || options->struct_size != sizeof *options) {
-        return est_fail(EST_INVALID_ARGUMENT, "est_evaluate_options: make it with EST_EVALUATE_OPTIONS(...)");
-    }
+    EST_TRY(est_options_take("EST_EVALUATE_OPTIONS", options, &own, sizeof own));
+    options = &own;
     if (options->steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
                         options->steps);

@@ -308,26 +308,6 @@ static est_status restore_first(job *x, est_export_model *e)
                     x->estimator->model_dir);
 }
 
-/* Gives a graph the values of the first, whose variables are those that are written. */
-static est_status copy_variables(est_session *from, est_session *to)
-{
-    est_var  **vars = NULL;
-    int        n    = 0;
-    est_status status;
-
-    EST_TRY(est_saved_variables(to, &vars, &n));
-    status = EST_OK;
-    for (int i = 0; i < n && status == EST_OK; i++) {
-        est_tensor *value = NULL;
-
-        status = est_session_read(from, vars[i]->name, &value);
-        if (status == EST_OK) status = est_session_write(to, vars[i]->name, value);
-        est_tensor_free(value);
-    }
-    est_free(vars);
-    return status;
-}
-
 static est_status restore_models(job *x)
 {
     for (int i = 0; i < x->n_graphs; i++) {
@@ -337,7 +317,7 @@ static est_status restore_models(job *x)
         /* A seed, though nothing is drawn: without one the session would draw one and log it. */
         EST_TRY(est_session_create(e->model->graph, EST_SESSION(.threads = x->estimator->config.threads, .seed = 1),
                                    &e->session));
-        status = i == 0 ? restore_first(x, e) : copy_variables(x->graphs[0].session, e->session);
+        status = i == 0 ? restore_first(x, e) : est_estimator_copy_variables(x->graphs[0].session, e->session, false);
         if (status == EST_OK) status = est_session_init(e->session); /* what no checkpoint has: the state of metrics */
         if (status != EST_OK) return est_fail_context(status, "the graph to %s", est_export_tag(e->model->mode));
     }

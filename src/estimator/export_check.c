@@ -22,6 +22,7 @@
 #include "graph/op.h"
 #include "ops/ops.h"
 #include "runtime/store.h"
+#include "tensor/tensor.h"
 #include "train/saver.h"
 
 #define RELATIVE 1e-5 /* of the number itself */
@@ -221,19 +222,6 @@ static est_status compare_variables(check *c)
     return status;
 }
 
-static double number_at(const est_tensor *tensor, int64_t i)
-{
-    const void *data = est_tensor_data(tensor);
-
-    switch (est_tensor_dtype(tensor)) {
-    case EST_F32: return (double)((const float *)data)[i];
-    case EST_F64: return ((const double *)data)[i];
-    case EST_I32: return (double)((const int32_t *)data)[i];
-    case EST_I64: return (double)((const int64_t *)data)[i];
-    default: return (double)((const uint8_t *)data)[i];
-    }
-}
-
 static bool same_number(double a, double b, double largest)
 {
     if (a == b || (isnan(a) && isnan(b))) return true;
@@ -250,16 +238,18 @@ static est_status differ(const char *signature, const char *output, int64_t i, d
 static est_status compare_numbers(const char *signature, const char *output, const est_tensor *ours,
                                   const est_tensor *theirs)
 {
-    bool   floats  = est_tensor_dtype(ours) == EST_F32 || est_tensor_dtype(ours) == EST_F64;
-    double largest = 0;
+    est_dtype   dtype = est_tensor_dtype(ours);
+    const void *x = est_tensor_data(ours), *y = est_tensor_data(theirs);
+    bool        floats  = dtype == EST_F32 || dtype == EST_F64;
+    double      largest = 0;
 
     for (int64_t i = 0; floats && i < est_tensor_count(ours); i++) {
-        double x = fabs(number_at(ours, i));
+        double a = fabs(est_number_at(dtype, x, i));
 
-        if (isfinite(x) && x > largest) largest = x;
+        if (isfinite(a) && a > largest) largest = a;
     }
     for (int64_t i = 0; i < est_tensor_count(ours); i++) {
-        double a = number_at(ours, i), b = number_at(theirs, i);
+        double a = est_number_at(dtype, x, i), b = est_number_at(dtype, y, i);
 
         if (EST_FAULT_POINT("export.compare")) b += 1;
         if (floats ? !same_number(a, b, largest) : a != b) return differ(signature, output, i, a, b);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "estimator/estimator.h"
@@ -346,12 +347,12 @@ static est_status copy_options(est_predictions *p, const est_predict_options *op
 
 est_status est_predict(est_estimator *estimator, const est_predict_options *options, est_predictions **out)
 {
-    est_predictions *p;
-    est_status       status;
+    est_predict_options own;
+    est_predictions    *p;
+    est_status          status;
 
-    if (options == NULL || options->struct_size != sizeof *options) {
-        return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: make it with EST_PREDICT_OPTIONS(...)");
-    }
+    EST_TRY(est_options_take("EST_PREDICT_OPTIONS", options, &own, sizeof own));
+    options = &own;
     if (options->n_keys < 0 || (options->n_keys > 0 && options->keys == NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: n_keys is %d and keys is %s", options->n_keys,
                         options->keys == NULL ? "NULL" : "not NULL");

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
@@ -420,9 +421,6 @@ static bool trains_with_others(const est_task *task)
 
 static est_status check_options(const est_estimator *estimator, const est_train_options *options)
 {
-    if (options == NULL || options->struct_size != sizeof *options) {
-        return est_fail(EST_INVALID_ARGUMENT, "est_train_options: make it with EST_TRAIN_OPTIONS(...)");
-    }
     if (options->steps < 0 || options->max_steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT, "%s is %" PRId64 "; write a number above 0, or 0 for no limit",
                         options->steps < 0 ? "steps" : "max_steps",
@@ -472,11 +470,13 @@ static est_status train(training *t)
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
                                const est_dir_lock *held)
 {
-    training   t = { .estimator = estimator, .options = options, .spec = spec, .held = held };
-    est_error  error;
-    est_status status;
+    est_train_options own;
+    training          t = { .estimator = estimator, .options = &own, .spec = spec, .held = held };
+    est_error         error;
+    est_status        status;
 
-    EST_TRY(check_options(estimator, options));
+    EST_TRY(est_options_take("EST_TRAIN_OPTIONS", options, &own, sizeof own));
+    EST_TRY(check_options(estimator, &own));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */

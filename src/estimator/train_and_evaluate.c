@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
@@ -438,12 +439,6 @@ static est_status check_secs(const char *field, double usual, double value)
 
 static est_status check_specs(const est_train_spec *train, const est_eval_spec *eval)
 {
-    if (train == NULL || train->struct_size != sizeof *train) {
-        return est_fail(EST_INVALID_ARGUMENT, "train spec: make it with EST_TRAIN_SPEC(...)");
-    }
-    if (eval == NULL || eval->struct_size != sizeof *eval) {
-        return est_fail(EST_INVALID_ARGUMENT, "eval spec: make it with EST_EVAL_SPEC(...)");
-    }
     if (train->input_fn == NULL || eval->input_fn == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "%s spec: input_fn is required",
                         train->input_fn == NULL ? "train" : "eval");
@@ -504,10 +499,14 @@ static bool evaluates_itself(const est_task *task)
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
                                   est_metrics **out)
 {
-    evaluator  e = { .estimator = estimator, .train = train, .eval = eval };
-    est_status status;
+    est_train_spec own_train;
+    est_eval_spec  own_eval;
+    evaluator      e = { .estimator = estimator, .train = &own_train, .eval = &own_eval };
+    est_status     status;
 
-    EST_TRY(check_specs(train, eval));
+    EST_TRY(est_options_take("EST_TRAIN_SPEC", train, &own_train, sizeof own_train));
+    EST_TRY(est_options_take("EST_EVAL_SPEC", eval, &own_eval, sizeof own_eval));
+    EST_TRY(check_specs(&own_train, &own_eval));
     EST_TRY(check_role(estimator->task));
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
@@ -515,7 +514,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (evaluates_itself(estimator->task)) {
         status = run_local(&e);
     } else {
-        status = train_with(&e, train->saving_listeners, NULL); /* the evaluator is a task of its own */
+        status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own */
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

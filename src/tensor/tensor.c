@@ -8,6 +8,7 @@
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -254,6 +255,19 @@ est_status est_tensor_row(est_tensor *tensor, int64_t i, est_tensor **out)
     memmove(view->shape.dim, view->shape.dim + 1, (size_t)view->shape.rank * sizeof view->shape.dim[0]);
     *out = view;
     return EST_OK;
+}
+
+double est_number_at(est_dtype dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case EST_F32: return (double)((const float *)data)[i];
+    case EST_F64: return ((const double *)data)[i];
+    case EST_I32: return ((const int32_t *)data)[i];
+    case EST_I64: return (double)((const int64_t *)data)[i];
+    case EST_U8:
+    case EST_BOOL: return ((const uint8_t *)data)[i];
+    default: return NAN;
+    }
 }
 
 est_status est_tensor_f32(est_shape shape, const float *data, est_tensor **out)

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "format/checkpoint.h"
 #include "runtime/session.h"
 #include "train/saver.h"
@@ -473,7 +474,7 @@ est_status est_saver_restore(est_saver *saver, est_session *session, const est_r
     restoring           r = { .saver = saver, .session = session, .options = &own };
     est_status          status;
 
-    EST_TRY(est_saver_take_options("EST_RESTORE", options, &own, sizeof own));
+    EST_TRY(est_options_take("EST_RESTORE", options, &own, sizeof own));
     if (saver == NULL && own.path == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "nothing to restore from: neither a saver nor a path was given");
     }

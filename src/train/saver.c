@@ -33,6 +33,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/options.h"
 #include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "graph/graph.h"
@@ -64,22 +65,6 @@ struct est_saver {
 };
 
 /* --- what is saved ---------------------------------------------------------------------------------------------- */
-
-est_status est_saver_take_options(const char *macro, const void *given, void *out, size_t size)
-{
-    size_t given_size = 0;
-
-    memset(out, 0, size);
-    if (given == NULL) return EST_OK;
-    memcpy(&given_size, given, sizeof given_size); /* struct_size is the first field of every options struct */
-    if (given_size < sizeof given_size || given_size > size) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "options with struct_size %zu where at most %zu is known: make them with %s(...)", given_size,
-                        size, macro);
-    }
-    memcpy(out, given, given_size);
-    return EST_OK;
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -185,11 +170,6 @@ const char *est_saver_dir(const est_saver *saver)
 const char *est_saver_name(const est_saver *saver)
 {
     return saver->name;
-}
-
-static double wall_secs(void)
-{
-    return (double)est_wall_ns() / (double)EST_NS_PER_SEC;
 }
 
 static est_status no_memory(const est_saver *saver)
@@ -347,7 +327,7 @@ static est_status set_up(est_saver *saver, const char *dir, const est_saver_opti
     }
     saver->keep_max   = options->keep_max == 0 ? KEEP_MAX_DEFAULT : options->keep_max;
     saver->keep_secs  = hours == EST_OFF ? (double)INFINITY : (hours == 0 ? KEEP_HOURS_DEFAULT : hours) * SECS_PER_HOUR;
-    saver->keep_after = wall_secs() + saver->keep_secs;
+    saver->keep_after = est_wall_secs() + saver->keep_secs;
     EST_TRY(est_checkpoint_join(dir, STATE_FILE, &saver->state_path));
     EST_TRY(est_dir_create(dir));
     return seed(saver);
@@ -360,7 +340,7 @@ est_status est_saver_create(const char *dir, const est_saver_options *options, e
     est_status        status;
 
     if (dir == NULL) return est_fail(EST_INVALID_ARGUMENT, "a saver needs a directory, got NULL");
-    EST_TRY(est_saver_take_options("EST_SAVER", options, &own, sizeof own));
+    EST_TRY(est_options_take("EST_SAVER", options, &own, sizeof own));
     EST_TRY(check_options(&own));
     saver = est_zalloc(sizeof *saver);
     if (saver == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver of %s", dir);
@@ -705,7 +685,7 @@ static est_status save(saving *s, int64_t global_step, char path[EST_CHECKPOINT_
     if (status == EST_OK) status = make_latest(s);
     end_meta(s);
     if (s->latest && saver->keep_max != EST_OFF) {
-        enter(saver, s->prefix, wall_secs());
+        enter(saver, s->prefix, est_wall_secs());
         s->prefix = NULL; /* the list's now */
     }
     if (status == EST_OK) drop_leaving(saver);
@@ -722,7 +702,7 @@ est_status est_saver_save(est_saver *saver, est_session *session, int64_t global
 
     if (saver == NULL) return est_fail(EST_INVALID_ARGUMENT, "the saver is NULL: was it created?");
     if (global_step < 0) return est_fail(EST_INVALID_ARGUMENT, "the step to save is %" PRId64, global_step);
-    EST_TRY(est_saver_take_options("EST_SAVE", options, &own, sizeof own));
+    EST_TRY(est_options_take("EST_SAVE", options, &own, sizeof own));
     EST_TRY(est_saved_variables(session, &s.vars, &s.n_vars));
     status = save(&s, global_step, prefix);
     if (status == EST_OK && path != NULL) memcpy(path, prefix, strlen(prefix) + 1);

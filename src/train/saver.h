@@ -18,9 +18,6 @@ EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***o
  * no NaN: a variable may be meant to have one. */
 EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name);
 
-/* Copies options of the caller's size into a struct of `size` bytes; NULL: all zero. `macro` makes them. */
-EST_MUST_CHECK est_status est_saver_take_options(const char *macro, const void *given, void *out, size_t size);
-
 const char *est_saver_dir(const est_saver *saver);
 const char *est_saver_name(const est_saver *saver);
 

@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "format/png.h"
 #include "format/summary.h"
+#include "tensor/tensor.h"
 
 #define FLUSH_SECS 5 /* a flush is one write of a few hundred bytes: microseconds */
 
@@ -76,11 +77,6 @@ static void check(est_summary_writer *writer, est_status status)
     (void)est_error_raise(&error); /* for who asks for the status */
 }
 
-static double wall_secs(void)
-{
-    return (double)est_wall_ns() / (double)EST_NS_PER_SEC;
-}
-
 /* A name that is not taken: readers take files in the order of their names, so a later second it is. */
 static est_status choose_path(est_summary_writer *writer)
 {
@@ -102,7 +98,7 @@ static est_status make_file(est_summary_writer *writer)
 {
     EST_TRY(est_dir_create(writer->dir));
     EST_TRY(choose_path(writer));
-    EST_TRY(est_event_writer_create(writer->path, wall_secs(), &writer->file));
+    EST_TRY(est_event_writer_create(writer->path, est_wall_secs(), &writer->file));
     writer->flushed_ns = est_now_ns();
     return EST_OK;
 }
@@ -117,7 +113,7 @@ static bool has_file(est_summary_writer *writer)
 
 static void write_event(est_summary_writer *writer, est_event_kind kind, int64_t step, est_str bytes)
 {
-    est_event event = { .wall_time = wall_secs(), .step = step, .kind = kind, .bytes = bytes };
+    est_event event = { .wall_time = est_wall_secs(), .step = step, .kind = kind, .bytes = bytes };
 
     if (!has_file(writer)) return;
     check(writer, est_event_write(writer->file, &event));
@@ -186,27 +182,13 @@ void est_summary_add_text(est_summary_writer *writer, const char *tag, est_str t
     est_summary_put_text(&writer->values, tag, text);
 }
 
-/* Element i of an array of numbers; NaN for other elements. */
-static double number_at(est_dtype dtype, const void *data, int64_t i)
-{
-    switch (dtype) {
-    case EST_F32: return (double)((const float *)data)[i];
-    case EST_F64: return ((const double *)data)[i];
-    case EST_I32: return ((const int32_t *)data)[i];
-    case EST_I64: return (double)((const int64_t *)data)[i];
-    case EST_U8:
-    case EST_BOOL: return ((const uint8_t *)data)[i];
-    default: return NAN;
-    }
-}
-
 void est_summary_add_histogram(est_summary_writer *writer, const char *tag, est_dtype dtype, const void *data,
                                int64_t n)
 {
     if (writer->histogram == NULL) check(writer, est_histogram_create(&writer->histogram));
     if (writer->histogram == NULL) return;
     est_histogram_reset(writer->histogram);
-    for (int64_t i = 0; i < n; i++) est_histogram_add(writer->histogram, number_at(dtype, data, i));
+    for (int64_t i = 0; i < n; i++) est_histogram_add(writer->histogram, est_number_at(dtype, data, i));
     est_summary_put_histogram(&writer->values, tag, writer->histogram);
 }
 
@@ -223,7 +205,7 @@ typedef struct picture {
 static bool pixel_is_finite(const picture *p, int64_t pixel)
 {
     for (int c = 0; c < p->channels; c++) {
-        if (!isfinite(number_at(p->dtype, p->data, p->first + pixel * p->channels + c))) return false;
+        if (!isfinite(est_number_at(p->dtype, p->data, p->first + pixel * p->channels + c))) return false;
     }
     return true;
 }
@@ -237,7 +219,7 @@ static void find_scale(const picture *p, double *scale, double *offset)
     for (int64_t pixel = 0; pixel < (int64_t)p->height * p->width; pixel++) {
         if (!pixel_is_finite(p, pixel)) continue;
         for (int c = 0; c < p->channels; c++) {
-            double value = number_at(p->dtype, p->data, p->first + pixel * p->channels + c);
+            double value = est_number_at(p->dtype, p->data, p->first + pixel * p->channels + c);
 
             if (value < lowest) lowest = value;
             if (value > highest) highest = value;
@@ -261,7 +243,7 @@ static void scale_pixels(const picture *p, uint8_t *bytes)
         for (int c = 0; c < p->channels; c++) {
             int64_t at = pixel * p->channels + c;
 
-            bytes[at] = finite ? (uint8_t)((float)number_at(p->dtype, p->data, p->first + at) * (float)scale +
+            bytes[at] = finite ? (uint8_t)((float)est_number_at(p->dtype, p->data, p->first + at) * (float)scale +
                                            (float)offset)
                                : red[c];
         }

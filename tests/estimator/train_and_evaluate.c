@@ -962,9 +962,10 @@ static void test_refused(void **state)
     assert_true(one != NULL && two != NULL);
     est_test_dir(dir);
     e = make(dir, 10, "{}");
-    refused(e, NULL, EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: make it with EST_TRAIN_SPEC(...)");
-    refused(e, train, NULL, "eval spec: make it with EST_EVAL_SPEC(...)");
-    refused(e, train, &(est_eval_spec){ 0 }, "eval spec: make it with EST_EVAL_SPEC(...)");
+    refused(e, NULL, EST_EVAL_SPEC(.input_fn = est_test_input), "train spec: input_fn is required");
+    refused(e, train, NULL, "eval spec: input_fn is required");
+    assert_int_equal(est_train_and_evaluate(e, train, &(est_eval_spec){ 0 }, NULL), EST_INVALID_ARGUMENT);
+    est_test_error_has("make them with EST_EVAL_SPEC(...)");
     refused(e, EST_TRAIN_SPEC(.max_steps = 1), EST_EVAL_SPEC(.input_fn = est_test_input),
             "train spec: input_fn is required");
     refused(e, train, EST_EVAL_SPEC(.steps = 1), "eval spec: input_fn is required");
