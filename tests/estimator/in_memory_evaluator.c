@@ -104,6 +104,31 @@ static void test_steps(void **state)
     est_test_dir_remove(dir);
 }
 
+static void test_default_period(void **state)
+{
+    static const int64_t steps[] = { 0, 100, 200, 201 };
+    char                 dir[64];
+    est_eval_results     results;
+    est_estimator       *e;
+    est_hook            *hook;
+
+    (void)state;
+    est_test_dir(dir);
+    e    = make(dir, "{}");
+    hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .steps = 1));
+    assert_non_null(hook);
+    assert_int_equal(
+        est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 201, .hooks = EST_HOOKS(hook))),
+        EST_OK);
+    read_results(dir, "eval", &results);
+    assert_int_equal(results.n, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(results.data[i].step, steps[i]);
+    est_eval_results_clear(&results);
+    est_hook_free(hook);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* SIGTERM in the evaluation: training is saved and says so. */
 static est_status terminate_after_run(est_hook *hook, est_loop *loop)
 {
@@ -204,8 +229,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_when_and_what), cmocka_unit_test(test_steps),     cmocka_unit_test(test_sigterm),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_when_and_what), cmocka_unit_test(test_steps),   cmocka_unit_test(test_default_period),
+        cmocka_unit_test(test_sigterm),       cmocka_unit_test(test_refused), cmocka_unit_test(test_no_memory),
     };
 
     est_log_set_level(EST_LOG_OFF);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "support/estimator_test.h"
 
@@ -117,6 +118,60 @@ static void test_worker(void **state)
     est_test_dir_remove(own);
 }
 
+/* A clock on which the chief saves as soon as someone waits. */
+typedef struct chief_clock {
+    est_manual_clock manual;
+    est_clock        clock;
+    const char      *dir; /* NULL: saved */
+} chief_clock;
+
+static int64_t chief_now(void *user)
+{
+    est_manual_clock *manual = &((chief_clock *)user)->manual;
+
+    return manual->clock.now_ns(manual->clock.user);
+}
+
+static int64_t chief_wall(void *user)
+{
+    est_manual_clock *manual = &((chief_clock *)user)->manual;
+
+    return manual->clock.wall_ns(manual->clock.user);
+}
+
+static void chief_sleep(void *user, int64_t ns)
+{
+    chief_clock *c = user;
+
+    if (c->dir != NULL) save_step_5(c->dir);
+    c->dir = NULL;
+    c->manual.clock.sleep_ns(c->manual.clock.user, ns);
+}
+
+/* It looks, waits 30 s, looks again and finds the checkpoint. */
+static void test_default_wait(void **state)
+{
+    char           dir[64], own[64];
+    est_estimator *e, *trainer;
+    chief_clock    c = { .clock = { .now_ns = chief_now, .wall_ns = chief_wall, .sleep_ns = chief_sleep, .user = &c },
+                         .dir   = dir };
+
+    (void)state;
+    est_test_dir(dir);
+    est_test_dir(own);
+    e       = make(dir, WORKER);
+    trainer = make(own, "{}");
+    est_manual_clock_init(&c.manual, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&c.clock);
+    assert_int_equal(train(trainer, est_stop_at_checkpoint_step_hook(e, 5, 0), -1), 5);
+    assert_int_equal(est_now_ns(), 30 * EST_NS_PER_SEC);
+    est_clock_set(NULL);
+    est_estimator_free(e);
+    est_estimator_free(trainer);
+    est_test_dir_remove(dir);
+    est_test_dir_remove(own);
+}
+
 static void test_refused(void **state)
 {
     char           dir[64];
@@ -145,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chief),
         cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_default_wait),
         cmocka_unit_test(test_refused),
     };
 

@@ -188,6 +188,160 @@ static void remove_mark(const char *dir)
     assert_int_equal(est_file_remove(path), EST_OK);
 }
 
+/* --- defaults, by a clock that moves only when someone sleeps ----------------------------------------------------- */
+
+/* Notes when evaluations begin and how many batches they have; a trainer, if there is one, goes on after the first. */
+typedef struct watcher {
+    est_hook       hook;
+    est_estimator *trainer;
+    int64_t        begun_ns[4];
+    int            n;
+    int64_t        batches;
+} watcher;
+
+static est_status watch_begin(est_hook *hook, est_loop *loop)
+{
+    watcher *w = EST_CONTAINER_OF(hook, watcher, hook);
+
+    (void)loop;
+    assert_true(w->n < 4);
+    w->begun_ns[w->n++] = est_now_ns();
+    return EST_OK;
+}
+
+static est_status watch_after_run(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    EST_CONTAINER_OF(hook, watcher, hook)->batches++;
+    return EST_OK;
+}
+
+static est_status watch_end(est_hook *hook, est_loop *loop)
+{
+    watcher *w = EST_CONTAINER_OF(hook, watcher, hook);
+
+    if (w->trainer == NULL || w->n > 1) return EST_OK;
+    EST_TRY(est_train(w->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20)));
+    remove_mark(est_loop_model_dir(loop)); /* as if it were still training */
+    return EST_OK;
+}
+
+#define WATCHER(...)                                                                                                   \
+    ((watcher){ .hook = { .begin = watch_begin, .after_run = watch_after_run, .end = watch_end }, __VA_ARGS__ })
+
+/* A wait is made of pieces, each rounded to nanoseconds. */
+static void assert_secs(int64_t ns, int64_t secs)
+{
+    assert_in_range(ns, secs * EST_NS_PER_SEC, secs * EST_NS_PER_SEC + 1000);
+}
+
+static est_status long_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_dataset *d = NULL;
+
+    EST_TRY(est_test_input(context, user, &d));
+    return est_dataset_finish(est_dataset_repeat(d, 13), out); /* of 8 batches */
+}
+
+static void test_default_steps(void **state)
+{
+    char           dir[64];
+    watcher        w = WATCHER(.n = 0);
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = long_input, .hooks = EST_HOOKS(&w.hook)), NULL),
+                     EST_OK);
+    assert_int_equal(w.n, 1);
+    assert_int_equal(w.batches, 100);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static est_manual_clock standing;
+
+/* Just below 600 s pass before the save of step 20, and the rest before that of step 30. */
+static est_status pass_time(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_global_step(loop) == 15) est_manual_clock_advance(&standing, 600 * EST_NS_PER_SEC - 1);
+    if (est_loop_global_step(loop) == 25) est_manual_clock_advance(&standing, 1);
+    return EST_OK;
+}
+
+static void test_default_throttle(void **state)
+{
+    char           dir[64];
+    est_hook       pass = { .after_run = pass_time };
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    est_manual_clock_init(&standing, EST_NS_PER_SEC, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&standing.clock);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train_and_evaluate(
+                         e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 35, .hooks = EST_HOOKS(&pass)),
+                         EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_OK);
+    est_clock_set(NULL);
+    assert_steps(dir, (int64_t[]){ 10, 30, 35 }, 3);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* Runs an evaluator with the default times over a directory of 10 steps, with or without the mark of their end. */
+static void run_evaluator(const char *dir, bool marked, watcher *w)
+{
+    est_estimator *e;
+
+    w->trainer = make(dir, 10, "{}");
+    assert_int_equal(est_train(w->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    if (!marked) remove_mark(dir);
+    est_manual_clock_init(&standing, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&standing.clock);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 20),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .hooks = EST_HOOKS(&w->hook)),
+                                            NULL),
+                     EST_OK);
+    est_clock_set(NULL);
+    est_estimator_free(e);
+    est_estimator_free(w->trainer);
+}
+
+static void test_default_evaluator_times(void **state)
+{
+    char    dir[64];
+    watcher w = WATCHER(.n = 0);
+
+    (void)state;
+    est_test_dir(dir);
+    run_evaluator(dir, false, &w);
+    assert_int_equal(w.n, 2);
+    assert_secs(w.begun_ns[0], 120);
+    assert_secs(w.begun_ns[1], 120 + 600);
+    est_test_dir_remove(dir);
+}
+
+/* A mark that is there when the evaluator starts may be of an earlier training: the delay is waited for in full, and a
+ * trainer that starts meanwhile removes the mark. */
+static void test_mark_at_start(void **state)
+{
+    char    dir[64];
+    watcher w = WATCHER(.n = 2); /* the trainer makes no more steps */
+
+    (void)state;
+    est_test_dir(dir);
+    run_evaluator(dir, true, &w);
+    assert_int_equal(w.n, 3); /* one evaluation: the mark counts when the delay is over */
+    assert_secs(w.begun_ns[2], 120);
+    est_test_dir_remove(dir);
+}
+
 /* A hook of the evaluation that trains on, so that the checkpoint to evaluate is deleted. */
 typedef struct overtaker {
     est_hook       hook;
@@ -1009,6 +1163,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_after_every_checkpoint),
+        cmocka_unit_test(test_default_steps),
+        cmocka_unit_test(test_default_throttle),
+        cmocka_unit_test(test_default_evaluator_times),
+        cmocka_unit_test(test_mark_at_start),
         cmocka_unit_test(test_throttled),
         cmocka_unit_test(test_evaluator),
         cmocka_unit_test(test_evaluator_old_mark),

@@ -305,7 +305,8 @@ static void test_warm_start(void **state)
 
 /* --- defaults ----------------------------------------------------------------------------------------------------- */
 
-/* What our headers promise for a field that is 0, against the signatures of the real classes. */
+/* What our headers promise for a field that is 0, against the signatures of the real classes. That the code keeps these
+ * promises is shown by the test_default_... of tests/estimator. */
 static void test_defaults(void **state)
 {
     (void)state;
