@@ -83,8 +83,9 @@ EST_API void est_model_export_predict(est_model *model, const char *key, const e
 EST_API void est_model_export_classify(est_model *model, const char *key, est_node scores, est_node classes);
 EST_API void est_model_export_regress(est_model *model, const char *key, est_node value);
 
-/* Summaries, written every save_summary_steps. Text is a string scalar; an image is [n, height, width, 1, 3 or 4] of
- * uint8, or of floats, of which the first max_images are shown. */
+/* Summaries, written every save_summary_steps. A scalar is one number; text is one string; an image is [n, height, width,
+ * 1, 3 or 4] of uint8, or of floats, of which the first max_images are shown. What is none of these is an error; where the
+ * shape is not known before, when it is written. */
 EST_API void est_model_scalar(est_model *model, const char *tag, est_node value);
 EST_API void est_model_histogram(est_model *model, const char *tag, est_node values);
 EST_API void est_model_text(est_model *model, const char *tag, est_node text);

@@ -13,6 +13,7 @@
 #include "graph/device_name.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "train/hooks.h"
 
 static const char *const mode_names[] = { "train", "eval", "predict" };
 
@@ -469,8 +470,16 @@ void est_model_export_regress(est_model *model, const char *key, est_node value)
 static void add_summary(est_model *model, est_summary_what what, const char *tag, est_node node, int max_images)
 {
     const char        *name = keep_name(model, tag, "a summary");
-    est_model_summary *item = name != NULL ? list_add(model, &model->summaries) : NULL;
+    est_model_summary *item;
+    est_status         status;
 
+    if (name == NULL || !check_node(model, "the summary", name, node)) return;
+    status = est_model_summary_check(what, name, est_node_dtype(node), est_node_shape(node));
+    if (status != EST_OK) {
+        model_fail(model, est_graph_blame(status));
+        return;
+    }
+    item = list_add(model, &model->summaries);
     if (item != NULL) *item = (est_model_summary){ what, name, node, max_images };
 }
 
@@ -491,6 +500,12 @@ void est_model_text(est_model *model, const char *tag, est_node text)
 
 void est_model_image(est_model *model, const char *tag, est_node images, int max_images)
 {
+    if (max_images < 1) {
+        model_fail(model,
+                   est_fail(EST_INVALID_ARGUMENT, "summary %s: max_images is %d; write how many to show, above 0",
+                            tag != NULL ? tag : "", max_images));
+        return;
+    }
     add_summary(model, EST_MODEL_IMAGE, tag, images, max_images);
 }
 

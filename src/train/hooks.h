@@ -20,6 +20,10 @@ est_status est_refuse_null(const char *what, int i);
 /* Refuses a list with a NULL in it. */
 EST_MUST_CHECK est_status est_hooks_check(const char *what, est_hooks hooks);
 
+/* Refuses what cannot be such a summary: by its dtype, or by its shape as far as it is known. */
+EST_MUST_CHECK est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype,
+                                                  const est_shape *shape);
+
 /* A timer for these steps or seconds; `hook` is named in the error when they are not exactly one of them. */
 EST_MUST_CHECK est_status est_every_take(const char *hook, int64_t steps, double secs, est_timer *out);
 

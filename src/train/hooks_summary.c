@@ -48,21 +48,59 @@ static est_status saver_before_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static void add_summary(est_summary_writer *writer, const est_model_summary *summary, est_loop *loop, int fetch)
+static bool one_element(const est_shape *shape)
+{
+    return est_shape_count(shape) < 0 || est_shape_count(shape) == 1;
+}
+
+static bool pictures(const est_shape *shape)
+{
+    int64_t channels;
+
+    if (shape->rank < 0) return true;
+    if (shape->rank != 4) return false;
+    channels = shape->dim[3];
+    return channels < 0 || channels == 1 || channels == 3 || channels == 4;
+}
+
+est_status est_model_summary_check(est_summary_what what, const char *tag, est_dtype dtype, const est_shape *shape)
+{
+    static const char *const wanted[] = {
+        [EST_MODEL_SCALAR]    = "a scalar is one number: take the mean, or show a histogram",
+        [EST_MODEL_HISTOGRAM] = "a histogram is of numbers",
+        [EST_MODEL_TEXT]      = "a text is one string",
+        [EST_MODEL_IMAGE]     = "images are uint8 or floats, [n, height, width, channels] with 1, 3 or 4 channels",
+    };
+    bool numbers = dtype != EST_STRING && dtype != EST_RESOURCE;
+    bool good    = false;
+    char text[EST_SHAPE_TEXT_MAX];
+
+    switch (what) {
+    case EST_MODEL_SCALAR: good = numbers && one_element(shape); break;
+    case EST_MODEL_HISTOGRAM: good = numbers; break;
+    case EST_MODEL_TEXT: good = dtype == EST_STRING && one_element(shape); break;
+    case EST_MODEL_IMAGE: good = (dtype == EST_U8 || dtype == EST_F32 || dtype == EST_F64) && pictures(shape); break;
+    }
+    if (good) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "summary %s is %s %s; %s", tag, est_dtype_name(dtype),
+                    est_shape_text(shape, text), wanted[what]);
+}
+
+static est_status add_summary(est_summary_writer *writer, const est_model_summary *summary, est_loop *loop, int fetch)
 {
     est_dtype        dtype = est_loop_dtype(loop, fetch);
     const est_shape *shape = est_loop_shape(loop, fetch);
     const void      *data  = est_loop_data(loop, fetch);
     int64_t          n     = est_shape_count(shape);
 
+    EST_TRY(est_model_summary_check(summary->what, summary->tag, dtype, shape));
     switch (summary->what) {
     case EST_MODEL_SCALAR: est_summary_add_scalar(writer, summary->tag, est_loop_scalar(loop, fetch)); break;
     case EST_MODEL_HISTOGRAM: est_summary_add_histogram(writer, summary->tag, dtype, data, n); break;
     case EST_MODEL_IMAGE: est_summary_add_images(writer, summary->tag, dtype, shape, data, summary->max_images); break;
-    case EST_MODEL_TEXT:
-        if (dtype == EST_STRING && n > 0) est_summary_add_text(writer, summary->tag, *(const est_str *)data);
-        break;
+    case EST_MODEL_TEXT: est_summary_add_text(writer, summary->tag, *(const est_str *)data); break;
     }
+    return EST_OK;
 }
 
 static est_status saver_after_run(est_hook *hook, est_loop *loop)
@@ -71,13 +109,16 @@ static est_status saver_after_run(est_hook *hook, est_loop *loop)
     const est_loop_spec *spec   = est_loop_get_spec(loop);
     est_summary_writer  *writer = writer_of(own, loop);
     int64_t              step   = est_loop_global_step(loop);
+    est_status           status = EST_OK;
 
     if (!own->due) return EST_OK;
     (void)est_timer_mark(&own->timer, step, NULL, NULL);
     est_summary_begin(writer, step);
-    for (int i = 0; i < spec->n_shown; i++) add_summary(writer, &spec->shown[i], loop, own->fetches[i]);
+    for (int i = 0; i < spec->n_shown && status == EST_OK; i++) {
+        status = add_summary(writer, &spec->shown[i], loop, own->fetches[i]);
+    }
     est_summary_end(writer);
-    return EST_OK;
+    return status;
 }
 
 static est_status saver_end(est_hook *hook, est_loop *loop)

@@ -152,6 +152,57 @@ static void nameless_summary(est_model *model, est_node y)
     est_model_scalar(model, "", est_mean(y));
 }
 
+static void foreign_summary(est_model *model, est_node y)
+{
+    (void)y;
+    est_model_scalar(model, "s", EST_NO_NODE);
+}
+
+static void wide_scalar(est_model *model, est_node y)
+{
+    est_model_scalar(model, "s", est_pack(EST_NODES(est_mean(y), est_mean(y)), 0));
+}
+
+static void text_scalar(est_model *model, est_node y)
+{
+    est_model_scalar(model, "s", est_as_string(est_mean(y)));
+}
+
+static void text_histogram(est_model *model, est_node y)
+{
+    est_model_histogram(model, "s", est_as_string(y));
+}
+
+static void number_text(est_model *model, est_node y)
+{
+    est_model_text(model, "s", est_mean(y));
+}
+
+static void wide_text(est_model *model, est_node y)
+{
+    est_model_text(model, "s", est_as_string(est_pack(EST_NODES(est_mean(y), est_mean(y)), 0)));
+}
+
+static void flat_image(est_model *model, est_node y)
+{
+    est_model_image(model, "s", y, 1);
+}
+
+static void two_channels(est_model *model, est_node y)
+{
+    est_model_image(model, "s", est_reshape(y, EST_I64S(-1, 2, 2, 2)), 1);
+}
+
+static void integer_image(est_model *model, est_node y)
+{
+    est_model_image(model, "s", est_cast(est_reshape(y, EST_I64S(-1, 2, 2, 1)), EST_I32), 1);
+}
+
+static void no_images(est_model *model, est_node y)
+{
+    est_model_image(model, "s", est_reshape(y, EST_I64S(-1, 2, 2, 1)), 0);
+}
+
 static void bad_node(est_model *model, est_node y)
 {
     (void)model;
@@ -187,6 +238,16 @@ static const mistake_case cases[] = {
     { empty_export, EST_PREDICT, "the export output serve has no values" },
     { classify_nothing, EST_PREDICT, "the export output classes needs scores or classes" },
     { nameless_summary, EST_TRAIN, "a summary needs a name" },
+    { foreign_summary, EST_TRAIN, "the summary s is a node that does not exist" },
+    { wide_scalar, EST_EVAL, "summary s is float32 [2]; a scalar is one number: take the mean, or show a histogram" },
+    { text_scalar, EST_TRAIN, "summary s is string []; a scalar is one number" },
+    { text_histogram, EST_TRAIN, "summary s is string [?,1]; a histogram is of numbers" },
+    { number_text, EST_TRAIN, "summary s is float32 []; a text is one string" },
+    { wide_text, EST_TRAIN, "summary s is string [2]; a text is one string" },
+    { flat_image, EST_TRAIN, "summary s is float32 [?,1]; images are uint8 or floats, [n, height, width, channels]" },
+    { two_channels, EST_TRAIN, "summary s is float32 [?,2,2,2]; images are" },
+    { integer_image, EST_TRAIN, "summary s is int32 [?,2,2,1]; images are" },
+    { no_images, EST_TRAIN, "summary s: max_images is 0; write how many to show, above 0" },
     { bad_node, EST_TRAIN, "only one entry of a shape may be -1" },
     { two_mistakes, EST_TRAIN, "a metric cannot be called global_step" },
 };
@@ -254,6 +315,65 @@ static void test_mistakes(void **state)
     }
     est_graph_free(another);
     another = NULL;
+    est_test_dir_remove(dir);
+}
+
+/* What cannot be a summary is blamed on the line that gave it. */
+static int given_line;
+
+static void located_text(est_model *model, est_node y)
+{
+    est_node number = est_mean(y);
+
+    given_line = __LINE__ + 1;
+    est_model_text(model, "s", number);
+}
+
+static void test_line(void **state)
+{
+    mistake_case   which = { .make = located_text };
+    char           dir[64], where[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(wrong_model, dir, &which, sizeof which);
+    assert_int_equal(run(e, EST_TRAIN), EST_INVALID_ARGUMENT);
+    snprintf(where, sizeof where, "model.c:%d: summary s is float32 []", given_line);
+    est_test_error_has(where);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* What a model_fn may ask about its run. */
+static est_status curious_model(est_model *model, est_mode mode, const void *params)
+{
+    const est_run_config *config = est_model_config(model);
+    const est_task       *task   = est_model_task(model);
+
+    assert_string_equal(config->model_dir, params);
+    assert_int_equal(config->seed, 5);
+    assert_int_equal(config->save_summary_steps, 100); /* defaults are filled in */
+    assert_string_equal(task->type, "worker");
+    assert_int_equal(task->index, 0);
+    assert_true(task->is_chief);
+    return est_test_model(model, mode, NULL);
+}
+
+static void test_config_and_task(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(curious_model, dir, dir, sizeof dir);
+    assert_string_equal(est_estimator_task(e)->type, "worker");
+    assert_int_equal(est_estimator_task(e)->num_worker_replicas, 1);
+    assert_int_equal(run(e, EST_TRAIN), EST_OK);
+    assert_int_equal(run(e, EST_EVAL), EST_OK);
+    assert_int_equal(run(e, EST_PREDICT), EST_OK);
+    est_estimator_free(e);
     est_test_dir_remove(dir);
 }
 
@@ -485,10 +605,8 @@ static void test_device_fn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_required),
-        cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_device_fn),
+        cmocka_unit_test(test_mistakes), cmocka_unit_test(test_line),  cmocka_unit_test(test_config_and_task),
+        cmocka_unit_test(test_required), cmocka_unit_test(test_taken), cmocka_unit_test(test_device_fn),
     };
 
     est_log_set_level(EST_LOG_OFF);
