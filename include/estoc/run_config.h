@@ -75,6 +75,8 @@ typedef struct est_run_config {
                                 * .meta files; this build runs all on one device. NULL: est_graph_device decides */
     void         *device_user; /* handed to device_fn */
     const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
+    const est_resolver          *resolver; /* the task, from Slurm or from the program (estoc/cluster.h), in place of
+                                            * cluster_json and TF_CONFIG; copied. NULL: one of these */
 } est_run_config;
 
 #define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = sizeof(est_run_config), __VA_ARGS__ })

@@ -57,6 +57,9 @@ typedef struct est_task_given {
 EST_MUST_CHECK est_status est_resolver_make(est_cluster *cluster, const est_task_given *given,
                                             const est_task_rules *rules, est_resolver **out);
 
+/* A resolver of its own with the same task. */
+EST_MUST_CHECK est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out);
+
 /* est_resolve_tf_config, with `what` as the name of the text in errors. */
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
                                            est_resolver **out);

@@ -323,6 +323,38 @@ est_status est_resolve_simple(const est_cluster *cluster, const char *type, int 
     return est_resolver_make(copy, &given, rules, out);
 }
 
+static est_status copy_task(const est_task *from, est_resolver *to)
+{
+    est_task *task = &to->task;
+
+    *task = *from;
+    EST_TRY(est_cluster_copy(from->cluster, &to->cluster));
+    task->cluster = to->cluster;
+    EST_TRY(keep(to, from->type, &task->type));
+    EST_TRY(keep(to, from->master, &task->master));
+    EST_TRY(keep(to, from->evaluation_master, &task->evaluation_master));
+    EST_TRY(keep(to, from->environment, &task->environment));
+    if (from->model_dir != NULL) EST_TRY(keep(to, from->model_dir, &task->model_dir));
+    if (from->service != NULL) EST_TRY(keep(to, from->service, &task->service));
+    return EST_OK;
+}
+
+est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out)
+{
+    est_resolver *copy = est_zalloc(sizeof *copy);
+    est_status    status;
+
+    if (copy == NULL) return no_memory();
+    copy->arena = est_arena_create();
+    status      = copy->arena != NULL ? copy_task(&resolver->task, copy) : no_memory();
+    if (status != EST_OK) {
+        est_resolver_free(copy);
+        return status;
+    }
+    *out = copy;
+    return EST_OK;
+}
+
 const est_task *est_resolver_task(const est_resolver *resolver)
 {
     return &resolver->task;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "estimator/run_config.h"
 #include "runtime/session.h"
 #include "runtime/store.h"
 #include "train/saver.h"

@@ -46,11 +46,6 @@ struct est_estimator {
  * when the estimator goes. Once, for an estimator that was made without params. */
 void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(void *object));
 
-/* Checks a configuration and fills in every default; strings are copied into the arena. The directory is made out from
- * `model_dir` (of the Estimator), the configuration and the cluster's description. */
-EST_MUST_CHECK est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
-                                                 est_resolver **resolver, est_run_config *out);
-
 /* The dataset that input_fn makes for a mode. */
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
                                               void *user, uint64_t seed, est_dataset **out);

@@ -121,6 +121,27 @@ static est_status check_protocol(const char *protocol)
                     protocol);
 }
 
+/* What describes the task, for errors. */
+static const char *source(const est_run_config *c)
+{
+    return c->resolver != NULL       ? "RunConfig.resolver"
+           : c->cluster_json != NULL ? "RunConfig.cluster_json"
+                                     : "TF_CONFIG";
+}
+
+/* The task of a resolver, of a JSON text or of TF_CONFIG. */
+static est_status find_task(const est_run_config *c, est_resolver **out)
+{
+    if (c->resolver == NULL) {
+        return est_resolve_text(c->cluster_json, source(c), EST_TASK_RULES(.no_chief_ok = c->train_distribute != NULL),
+                                out);
+    }
+    if (c->cluster_json != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "RunConfig: resolver and cluster_json are both set; leave one out");
+    }
+    return est_resolver_copy(c->resolver, out);
+}
+
 /* A strategy stands beside experimental_distribute or within, not in both. */
 static est_status take_strategy(const char *field, const est_strategy *within, const est_strategy **strategy)
 {
@@ -157,7 +178,7 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: experimental_distribute.remote_cluster is set, and %s has a cluster, too; leave "
                         "one out",
-                        c->cluster_json != NULL ? "cluster_json" : "TF_CONFIG");
+                        source(c));
     }
     if (c->train_distribute == NULL && c->eval_distribute == NULL) return EST_OK;
     return est_fail(EST_UNIMPLEMENTED,
@@ -213,8 +234,9 @@ static est_status keep(est_arena *arena, const char **text)
 static est_status find_model_dir(est_run_config *c, const char *beside, const est_task *task, est_arena *arena)
 {
     const char *dir = NULL, *from = NULL;
-    const char *described = c->cluster_json != NULL ? "RunConfig.cluster_json: model_dir" : "TF_CONFIG: model_dir";
+    char        described[64];
 
+    snprintf(described, sizeof described, "%s: model_dir", source(c));
     EST_TRY(take_model_dir("RunConfig: model_dir", c->model_dir, &from, &dir));
     EST_TRY(take_model_dir(described, task->model_dir, &from, &dir));
     if (task->model_dir != NULL) est_log_info("Using model_dir in TF_CONFIG: %s", task->model_dir);
@@ -250,8 +272,7 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
     EST_TRY(take_distribute(&c, &remote));
     EST_TRY(keep(arena, &c.cluster_json));
     EST_TRY(keep(arena, &c.protocol));
-    EST_TRY(est_resolve_text(c.cluster_json, c.cluster_json != NULL ? "RunConfig.cluster_json" : "TF_CONFIG",
-                             EST_TASK_RULES(.no_chief_ok = c.train_distribute != NULL), &found));
+    EST_TRY(find_task(&c, &found));
     if (given == NULL) est_log_info("Using default config.");
     status = check_strategies(&c, remote, est_resolver_task(found));
     if (status == EST_OK) status = find_model_dir(&c, model_dir, est_resolver_task(found), arena);
@@ -259,6 +280,7 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
         est_resolver_free(found);
         return status;
     }
+    if (c.resolver != NULL) c.resolver = found;
     log_config(&c, est_resolver_task(found));
     *resolver = found;
     *out      = c;

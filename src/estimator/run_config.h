@@ -13,7 +13,8 @@
  * does. Makes a directory only when no one named one.
  *
  * In `out` every field holds the value to use, EST_OFF what is off, so resolving it again gives the same. Left as given
- * are seed and threads: a checkpoint may know the first, the session finds the second. */
+ * are seed and threads: a checkpoint may know the first, the session finds the second. A resolver that was given is now
+ * *resolver. */
 EST_MUST_CHECK est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
                                                  est_resolver **resolver, est_run_config *out);
 

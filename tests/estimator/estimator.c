@@ -3,6 +3,7 @@
  * The log of a program that trains, evaluates and predicts: TensorFlow's lines in TensorFlow's order. Lines between those
  * that are named here, of hooks and sessions, have tests of their own. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -282,6 +283,36 @@ static void test_warm_start_lines(void **state)
     est_test_dir_remove(dir);
 }
 
+/* A job of Slurm with one task: the chief of a cluster of one, which trains. */
+static void test_slurm_job(void **state)
+{
+    const est_job  chief = { .name = "chief", .n = 1 };
+    char           dir[64];
+    est_resolver  *slurm = NULL;
+    est_estimator *e     = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    setenv("SLURM_STEP_NODELIST", "n1", 1);
+    setenv("SLURM_STEP_TASKS_PER_NODE", "1", 1);
+    setenv("SLURM_PROCID", "0", 1);
+    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = &chief, .n_jobs = 1), NULL, &slurm), EST_OK);
+    assert_int_equal(
+        est_estimator_create(
+            est_test_model,
+            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true, .resolver = slurm)), &e),
+        EST_OK);
+    est_resolver_free(slurm);
+    assert_string_equal(est_estimator_task(e)->type, "chief");
+    assert_string_equal(est_cluster_address(est_estimator_task(e)->cluster, "chief", 0), "n1:8888");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 2)), EST_OK);
+    unsetenv("SLURM_STEP_NODELIST");
+    unsetenv("SLURM_STEP_TASKS_PER_NODE");
+    unsetenv("SLURM_PROCID");
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* Structs of headers that ended earlier: what lies behind them is not looked at. */
 static void test_shorter_structs(void **state)
 {
@@ -351,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_evaluation_makes_no_directory),
         cmocka_unit_test(test_warm_start_lines),
         cmocka_unit_test(test_shorter_structs),
+        cmocka_unit_test(test_slurm_job),
         cmocka_unit_test(test_refused),
     };
 

@@ -96,6 +96,7 @@ static void test_defaults(void **state)
     assert_null(r.c.protocol);
     assert_null(r.c.device_fn);
     assert_null(r.c.experimental_distribute);
+    assert_null(r.c.resolver);
     assert_string_equal(est_resolver_task(r.resolver)->type, "worker");
     assert_true(est_resolver_task(r.resolver)->is_chief);
     resolved_clear(&r);
@@ -341,7 +342,7 @@ static void test_strategies(void **state)
                        .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
                                                                         .remote_cluster   = cluster)),
         EST_INVALID_ARGUMENT,
-        "RunConfig: experimental_distribute.remote_cluster is set, and cluster_json has a cluster, too; leave one out");
+        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.cluster_json has a cluster, too; leave one out");
     assert_int_equal(resolve(EST_RUN_CONFIG(.experimental_distribute = &(est_distribute_config){ 0 }), "d", &r),
                      EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "make them with EST_DISTRIBUTE_CONFIG(...)"));
@@ -350,6 +351,113 @@ static void test_strategies(void **state)
     assert_null(r.c.experimental_distribute);
     resolved_clear(&r);
     est_cluster_free(cluster);
+}
+
+/* --- a resolver in place of TF_CONFIG ----------------------------------------------------------------------------- */
+
+/* As srun sets them for task 2 of 3 on two nodes. */
+static void resolve_in_slurm(est_resolver **out)
+{
+    static const est_job jobs[] = { { .name = "chief", .n = 1 }, { .name = "worker", .n = 2 } };
+
+    setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
+    setenv("SLURM_STEP_TASKS_PER_NODE", "2,1", 1);
+    setenv("SLURM_PROCID", "2", 1);
+    assert_int_equal(est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = 2), NULL, out), EST_OK);
+    unsetenv("SLURM_STEP_NODELIST");
+    unsetenv("SLURM_STEP_TASKS_PER_NODE");
+    unsetenv("SLURM_PROCID");
+}
+
+static void assert_slurm_task(const est_task *task)
+{
+    assert_string_equal(task->type, "worker");
+    assert_int_equal(task->index, 1);
+    assert_false(task->is_chief);
+    assert_int_equal(task->num_worker_replicas, 3);
+    assert_string_equal(est_cluster_address(task->cluster, "chief", 0), "n1:8888");
+    assert_string_equal(est_cluster_address(task->cluster, "worker", 1), "n2:8888");
+    assert_string_equal(task->master, "grpc://n2:8888");
+    assert_int_equal(task->global_id, 2);
+}
+
+static void test_slurm(void **state)
+{
+    est_resolver *slurm = NULL;
+    resolved      r, again;
+
+    (void)state;
+    setenv("TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}", 1);
+    resolve_in_slurm(&slurm);
+    resolve_ok(EST_RUN_CONFIG(.resolver = slurm), &r);
+    est_resolver_free(slurm); /* it was copied */
+    unsetenv("TF_CONFIG");
+    assert_slurm_task(est_resolver_task(r.resolver));
+    resolve_ok(&r.c, &again); /* a copied configuration means the same */
+    resolved_clear(&r);
+    assert_slurm_task(est_resolver_task(again.resolver));
+    resolved_clear(&again);
+}
+
+static void test_simple_resolver(void **state)
+{
+    const est_job job      = { .name = "chief", .addresses = (const char *const[]){ "a:1" }, .n = 1 };
+    est_cluster  *cluster  = NULL;
+    est_resolver *resolver = NULL;
+    resolved      r;
+
+    (void)state;
+    assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
+    assert_int_equal(est_resolve_simple(cluster, "chief", 0, NULL, &resolver), EST_OK);
+    resolve_ok(EST_RUN_CONFIG(.resolver = resolver), &r);
+    assert_string_equal(est_resolver_task(r.resolver)->type, "chief");
+    assert_true(est_resolver_task(r.resolver)->is_chief);
+    resolved_clear(&r);
+    expect_status(EST_RUN_CONFIG(.resolver = resolver, .cluster_json = "{}"), EST_INVALID_ARGUMENT,
+                  "RunConfig: resolver and cluster_json are both set; leave one out");
+    expect_status(
+        EST_RUN_CONFIG(.resolver                = resolver,
+                       .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = some_strategy(),
+                                                                        .remote_cluster   = cluster)),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.resolver has a cluster, too; "
+        "leave one out");
+    est_resolver_free(resolver);
+    assert_int_equal(est_resolve_tf_config("{\"model_dir\": \"there\", \"service\": {\"a\": 1}}", NULL, &resolver),
+                     EST_OK);
+    assert_int_equal(resolve(EST_RUN_CONFIG(.resolver = resolver), "here", &r), EST_INVALID_ARGUMENT);
+    assert_string_equal(est_error_message(), "Estimator: model_dir is \"here\", but RunConfig.resolver: model_dir is "
+                                             "\"there\"; write the same, or leave one out");
+    resolved_clear(&r);
+    assert_int_equal(resolve(EST_RUN_CONFIG(.resolver = resolver), NULL, &r), EST_OK);
+    est_resolver_free(resolver);
+    assert_string_equal(r.c.model_dir, "there");
+    assert_string_equal(est_resolver_task(r.resolver)->service, "{\"a\": 1}");
+    resolved_clear(&r);
+    est_cluster_free(cluster);
+}
+
+static void test_resolver_no_memory(void **state)
+{
+    est_resolver *slurm = NULL;
+    resolved      r;
+
+    (void)state;
+    resolve_in_slurm(&slurm);
+    for (int n = 1;; n++) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = resolve(EST_RUN_CONFIG(.resolver = slurm, .model_dir = "d"), NULL, &r);
+        resolved_clear(&r);
+        if (!est_fault_fired()) {
+            assert_int_equal(status, EST_OK);
+            break;
+        }
+        assert_true(status == EST_RESOURCE_EXHAUSTED || status == EST_OK); /* a log line may be lost */
+    }
+    est_fault_arm_alloc(0);
+    est_resolver_free(slurm);
 }
 
 static void test_struct_size(void **state)
@@ -543,7 +651,8 @@ int main(void)
         cmocka_unit_test(test_strategies),        cmocka_unit_test(test_struct_size),
         cmocka_unit_test(test_model_dir),         cmocka_unit_test(test_temporary_dir),
         cmocka_unit_test(test_cluster),           cmocka_unit_test(test_text),
-        cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_memory_failures),   cmocka_unit_test(test_slurm),
+        cmocka_unit_test(test_simple_resolver),   cmocka_unit_test(test_resolver_no_memory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
