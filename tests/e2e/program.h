@@ -74,6 +74,62 @@ static inline const char *program_path(const char *name)
     return path;
 }
 
+/* --- images ------------------------------------------------------------------------------------------------------- */
+
+static inline void program_put(FILE *file, const uint8_t *bytes, size_t n)
+{
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+}
+
+/* Noise with a bright square whose place is the class: one of ten, nine on three lines and one in a corner. */
+static inline void program_image(uint64_t *state, int class, uint8_t image[784])
+{
+    int top = class < 9 ? 3 + class / 3 * 8 : 0, left = class < 9 ? 3 + class % 3 * 8 : 22;
+
+    for (int i = 0; i < 784; i++) {
+        int  y = i / 28, x = i % 28;
+        bool bright = y >= top && y < top + 6 && x >= left && x < left + 6;
+
+        *state   = *state * 6364136223846793005u + 1442695040888963407u;
+        image[i] = (uint8_t)((*state >> 33) % 160 + (bright ? 80 : 0));
+    }
+}
+
+static inline void program_images_write(const char *which, int n)
+{
+    uint8_t  count[4] = { 0, 0, (uint8_t)(n >> 8), (uint8_t)n }, image[784];
+    uint64_t state    = (uint64_t)n;
+    char     name[64];
+    FILE    *images, *labels;
+
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte.gz", which); /* the reader takes them unpacked, too */
+    images = fopen(program_path(name), "wb");
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte.gz", which);
+    labels = fopen(program_path(name), "wb");
+    assert_true(images != NULL && labels != NULL);
+    program_put(images, (const uint8_t[]){ 0, 0, 8, 3 }, 4);
+    program_put(images, count, 4);
+    program_put(images, (const uint8_t[]){ 0, 0, 0, 28, 0, 0, 0, 28 }, 8);
+    program_put(labels, (const uint8_t[]){ 0, 0, 8, 1 }, 4);
+    program_put(labels, count, 4);
+    for (int i = 0; i < n; i++) {
+        int class = i * 7 % 10;
+
+        program_image(&state, class, image);
+        program_put(images, image, sizeof image);
+        program_put(labels, &(uint8_t){ (uint8_t) class }, 1);
+    }
+    assert_int_equal(fclose(images) | fclose(labels), 0);
+}
+
+/* A directory with generated images in the form of Fashion-MNIST, for what must run where there is no data set. */
+static inline const char *program_images(void)
+{
+    program_images_write("train", 6000);
+    program_images_write("t10k", 10000);
+    return program_dir;
+}
+
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
 #define PROGRAM_ARGV(...) ((const char *const[]){ __VA_ARGS__, NULL })
