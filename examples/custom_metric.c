@@ -3,7 +3,7 @@
  * A regressor with a metric of its own: predicts the weight of a baby from what is known before its birth, and adds the
  * root mean squared error to its evaluations.
  *
- *   custom_metric [--steps N] [--model-dir DIR]
+ *   custom_metric [--steps N] [--model-dir DIR] [--quiet]
  *
  * Checkpoints are made by the clock, evaluations are throttled, and every evaluation exports the model. The babies are
  * made up, with a noise of half a pound: no model can do better than an error of 0.5. */
@@ -138,17 +138,19 @@ int main(int argc, char **argv)
     int64_t     steps     = 20000;
     est_status  status;
 
-    for (int i = 1; i < argc; i += 2) {
+    for (int i = 1; i < argc; i++) {
         if (i + 1 < argc && strcmp(argv[i], "--steps") == 0) {
-            steps = strtol(argv[i + 1], NULL, 10);
+            steps = strtol(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--model-dir") == 0) {
-            model_dir = argv[i + 1];
+            model_dir = argv[++i];
+        } else if (strcmp(argv[i], "--quiet") == 0) {
+            est_log_set_level(EST_LOG_WARN); /* no progress, no news */
         } else {
             steps = 0;
         }
     }
     if (steps < 1) {
-        fprintf(stderr, "usage: custom_metric [--steps N] [--model-dir DIR]\n");
+        fprintf(stderr, "usage: custom_metric [--steps N] [--model-dir DIR] [--quiet]\n");
         return 2;
     }
     status = train_and_evaluate(model_dir, steps);

@@ -2,7 +2,7 @@
  *
  * Trains a small convolutional network on Fashion-MNIST through train_and_evaluate and exports it.
  *
- *   fashion_mnist_cnn [--epochs N] [--steps N] [--model-dir DIR] [data-directory]
+ *   fashion_mnist_cnn [--epochs N] [--steps N] [--model-dir DIR] [--quiet] [data-directory]
  *
  * Started again with the same --model-dir, it goes on where it stopped, also after a kill or Ctrl-C. */
 #include <estoc/estoc.h>
@@ -125,6 +125,8 @@ int main(int argc, char **argv)
             s.max_steps = strtol(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--model-dir") == 0) {
             model_dir = argv[++i];
+        } else if (strcmp(argv[i], "--quiet") == 0) {
+            est_log_set_level(EST_LOG_WARN); /* no progress, no news */
         } else if (argv[i][0] != '-' && i + 1 == argc) {
             s.data_dir = argv[i];
         } else {
@@ -132,7 +134,8 @@ int main(int argc, char **argv)
         }
     }
     if (s.max_steps < 1) {
-        fprintf(stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [data-directory]\n");
+        fprintf(
+            stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [--quiet] [data-directory]\n");
         return 2;
     }
     status = est_estimator_create(model_fn,

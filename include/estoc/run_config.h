@@ -64,7 +64,7 @@ typedef struct est_run_config {
     bool                check_numerics;    /* true: the node that first makes a NaN or infinity is named */
     bool                no_input_position; /* true: a resumed run starts its input anew, as TensorFlow does */
     bool                no_signals;        /* true: SIGINT and SIGTERM are left to the program */
-    bool                quiet;             /* true: no progress line on a terminal */
+    bool                quiet;             /* true: no progress line; est_log_set_level(EST_LOG_WARN) hides news, too */
     const est_strategy *train_distribute;  /* NULL: one device. This build has no strategy yet: EST_UNIMPLEMENTED */
     const est_strategy *eval_distribute;   /* likewise; both borrowed until the run ends */
     const char         *cluster_json;      /* NULL: the TF_CONFIG variable, if set; "{}": none */

@@ -51,6 +51,22 @@ static void test_fashion_mnist(void **state)
     program_free(&p);
 }
 
+/* Only what it found. */
+static void test_quiet(void **state)
+{
+    program p = PROGRAM(0, "fashion_mnist_cnn", "--steps", "2", "--model-dir", program_path("images"), "--quiet",
+                        program_images());
+
+    (void)state;
+    assert_string_equal(p.err, "");
+    program_has(p.out, "test accuracy ");
+    program_free(&p);
+    p = PROGRAM(0, "custom_metric", "--quiet", "--steps", "2", "--model-dir", program_path("babies"));
+    assert_string_equal(p.err, "");
+    program_has(p.out, "after 2 steps");
+    program_free(&p);
+}
+
 static void test_no_data(void **state)
 {
     program p = PROGRAM(1, "fashion_mnist_cnn", "--steps", "1", program_dir);
@@ -343,6 +359,7 @@ int main(void)
         IN_DIR(test_xor),
         IN_DIR(test_clicks),
         IN_DIR(test_fashion_mnist),
+        IN_DIR(test_quiet),
         IN_DIR(test_no_data),
         IN_DIR(test_custom_metric),
         IN_DIR(test_movie_embeddings),
