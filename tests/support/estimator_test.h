@@ -28,6 +28,10 @@ est_status est_test_model(est_model *model, est_mode mode, const void *params);
 /* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
 void est_test_same_checkpoint(const char *a, const char *b);
 
+/* From one failing allocation to the next: `usual`, or EST_FAULT_STRIDE; 7 times as many under a sanitizer, which is as
+ * much slower. A prime, so that what repeats with every step is met at different places. */
+int64_t est_test_stride(int64_t usual);
+
 /* Asserts that the thread's error text has this in it. */
 void est_test_error_has(const char *text);
 
