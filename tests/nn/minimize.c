@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The halves of est_minimize: gradients that the program looks at or changes before they are applied. */
+#include "support/nn_test.h"
+
+/* loss = 3 a + 4 b; no gradient reaches c. */
+typedef struct line {
+    nn_test      t;
+    est_node     variables[3];
+    est_nodes    list;
+    est_gradient gradients[3];
+} line;
+
+static void make_line(line *l, const est_minimize_options *options)
+{
+    static const char *const names[] = { "a", "b", "c" };
+    est_graph               *g;
+    est_node                 loss;
+
+    l->t = nn_begin(1);
+    g    = l->t.graph;
+    for (int i = 0; i < 3; i++) {
+        l->variables[i] = est_weight(g, names[i], EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_ones()));
+    }
+    l->list = (est_nodes){ l->variables, 3 };
+    loss = est_add(est_scale(est_read_variable(l->variables[0]), 3), est_scale(est_read_variable(l->variables[1]), 4));
+    est_compute_gradients(loss, l->list, l->gradients, options);
+}
+
+static void assert_variables(line *l, double a, double b)
+{
+    double value;
+
+    (void)nn_read(&l->t, "a", &value, 1);
+    assert_near(value, a, 1e-6);
+    (void)nn_read(&l->t, "b", &value, 1);
+    assert_near(value, b, 1e-6);
+    (void)nn_read(&l->t, "c", &value, 1);
+    assert_near(value, 1, 0); /* left alone */
+}
+
+static void apply(line *l, est_optimizer optimizer)
+{
+    est_node op = est_apply_gradients(optimizer, l->list, l->gradients, NULL);
+
+    nn_ready(&l->t);
+    nn_run(&l->t, op);
+}
+
+static void test_halves(void **state)
+{
+    line l;
+
+    (void)state;
+    make_line(&l, NULL);
+    assert_null(l.gradients[2].values.graph);
+    apply(&l, est_sgd(0.1));
+    assert_variables(&l, 0.7, 0.6);
+    nn_end(&l.t);
+}
+
+static void test_clipped(void **state)
+{
+    line l;
+
+    (void)state;
+    make_line(&l, EST_MINIMIZE(.clip_global_norm = 1)); /* of (3, 4): the norm is 5 */
+    apply(&l, est_sgd(1));
+    assert_variables(&l, 1 - 0.6, 1 - 0.8);
+    nn_end(&l.t);
+
+    make_line(&l, NULL);
+    est_clip_gradients_by_value(l.gradients, 3, 3.5);
+    apply(&l, est_sgd(1));
+    assert_variables(&l, 1 - 3, 1 - 3.5);
+    nn_end(&l.t);
+
+    make_line(&l, NULL);
+    est_clip_gradients_by_norm(l.gradients, 3, 2); /* each by itself */
+    apply(&l, est_sgd(1));
+    assert_variables(&l, 1 - 2, 1 - 2);
+    nn_end(&l.t);
+}
+
+static void test_global_norm(void **state)
+{
+    line     l;
+    est_node norm;
+
+    (void)state;
+    make_line(&l, NULL);
+    norm = est_global_norm(l.gradients, 2);
+    nn_ready(&l.t);
+    assert_near(nn_scalar(&l.t, norm), 5, 1e-6);
+    nn_end(&l.t);
+}
+
+static void test_learning_node(void **state)
+{
+    line     l;
+    est_node rate;
+
+    (void)state;
+    make_line(&l, NULL);
+    rate = est_scale(est_scalar(l.t.graph, EST_F32, 0.5), 0.5);
+    apply(&l, est_with_learning_node(est_sgd(7), rate));
+    assert_variables(&l, 1 - 0.75, 1 - 1);
+    nn_end(&l.t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_clipped),
+        cmocka_unit_test(test_global_norm),
+        cmocka_unit_test(test_learning_node),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
