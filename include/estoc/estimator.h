@@ -106,7 +106,8 @@ EST_API const est_task       *est_estimator_task(const est_estimator *estimator)
 typedef est_status (*est_metric_fn)(est_model *model, void *user);
 EST_API EST_MUST_CHECK est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user);
 
-/* Names of the variables in the latest checkpoint are listed by est_checkpoint_open(model_dir). */
+/* In place of latest_checkpoint, get_variable_names and get_variable_value: est_checkpoint_latest(model_dir, path),
+ * est_checkpoint_at and est_checkpoint_read after est_checkpoint_open(model_dir, &checkpoint). */
 
 /* --- train, evaluate, predict ------------------------------------------------------------------------------------- */
 
