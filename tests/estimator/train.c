@@ -3,6 +3,7 @@
  * Training: limits, resuming bit for bit, the log and the files of a run, what is refused. */
 #include <inttypes.h>
 #include <math.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -575,9 +576,58 @@ static void test_refused(void **state)
     est_test_dir_remove(dir);
 }
 
+/* --- on a terminal ------------------------------------------------------------------------------------------------- */
+
+/* Whether a training shows the progress line, and news, on a terminal. */
+static void train_on_terminal(bool quiet, est_log_level level, bool progress, bool news)
+{
+    static char screen[1 << 16];
+    char        dir[64];
+    size_t      n = 0;
+    ssize_t     got;
+    int         terminal, status;
+    pid_t       child;
+
+    est_test_dir(dir);
+    child = forkpty(&terminal, NULL, NULL, &(struct winsize){ .ws_row = 25, .ws_col = 100 });
+    assert_true(child >= 0);
+    if (child == 0) {
+        est_estimator *e = NULL;
+
+        setenv("TERM", "xterm", 1);
+        est_log_set_level(level);
+        if (est_estimator_create(
+                est_test_model,
+                EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .quiet = quiet, .cluster_json = "{}")),
+                &e) != EST_OK) {
+            _exit(1);
+        }
+        _exit(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 3)) == EST_OK ? 0 : 2);
+    }
+    while ((got = read(terminal, screen + n, sizeof screen - 1 - n)) > 0) n += (size_t)got;
+    screen[n] = '\0';
+    assert_int_equal(close(terminal), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    if ((strstr(screen, "step 0/3  ") != NULL) != progress ||
+        (strstr(screen, "Done calling model_fn.") != NULL) != news) {
+        fail_msg("quiet %d, level %d: %s", quiet, (int)level, screen);
+    }
+    est_test_dir_remove(dir);
+}
+
+static void test_quiet(void **state)
+{
+    (void)state;
+    train_on_terminal(false, EST_LOG_INFO, true, true);
+    train_on_terminal(true, EST_LOG_INFO, false, true);
+    train_on_terminal(false, EST_LOG_WARN, false, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quiet),
         cmocka_unit_test(test_steps_and_max_steps),
         cmocka_unit_test(test_input_ends),
         cmocka_unit_test(test_new_data),
