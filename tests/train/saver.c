@@ -315,6 +315,32 @@ static void test_keep_max(void **state)
 
 /* One that leaves the list stays if it was made more than an hour after the last moment; that moment then moves on by
  * one hour. Saves at 0, 25, 50, ... minutes with one kept: 75 is past 60, 125 past 120, 200 past 180, 250 past 240. */
+/* Saved every 4000 hours: that of hour 12000 is the first after the 10000 that are the default. */
+static void test_default_keep_hours(void **state)
+{
+    est_manual_clock clock;
+    model            m = make_model();
+    est_saver       *saver;
+
+    (void)state;
+    est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&clock.clock);
+    saver = make_saver(at("long"), EST_SAVER(.keep_max = 1));
+    for (int hour = 0; hour <= 16000; hour += 4000) {
+        assert_ok(save_step(saver, &m, hour));
+        est_manual_clock_advance(&clock, INT64_C(4000) * 3600 * EST_NS_PER_SEC);
+    }
+    for (int hour = 0; hour <= 16000; hour += 4000) {
+        char name[64];
+
+        snprintf(name, sizeof name, "long/model.ckpt-%d.index", hour);
+        assert_int_equal(est_file_exists(at(name)), hour >= 12000);
+    }
+    est_saver_free(saver);
+    est_clock_set(NULL);
+    end_model(&m);
+}
+
 static void test_keep_every_n_hours(void **state)
 {
     est_manual_clock clock;
@@ -845,6 +871,7 @@ int main(void)
         cmocka_unit_test(test_same_step),
         cmocka_unit_test(test_keep_max),
         cmocka_unit_test(test_keep_every_n_hours),
+        cmocka_unit_test(test_default_keep_hours),
         cmocka_unit_test(test_seed_times),
         cmocka_unit_test(test_seed_paths),
         cmocka_unit_test(test_meta_of_same_step),
