@@ -157,6 +157,15 @@ est_status est_columns_sorted(est_column_list columns, const char *what, const e
     if (sorted == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the columns of %s", what);
     memcpy(sorted, columns.data, (size_t)columns.n * sizeof(const est_column *));
     qsort(sorted, (size_t)columns.n, sizeof(const est_column *), by_name);
+    *out = sorted;
+    return EST_OK;
+}
+
+est_status est_columns_distinct(est_column_list columns, const char *what, const est_column ***out)
+{
+    const est_column **sorted = NULL;
+
+    EST_TRY(est_columns_sorted(columns, what, &sorted));
     for (int i = 1; i < columns.n; i++) {
         const char *name = sorted[i]->name;
 

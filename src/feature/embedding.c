@@ -245,7 +245,7 @@ static est_status collection_name(est_column_list columns, const char **out)
     const est_column **sorted = NULL;
     est_strbuf         name   = { 0 };
 
-    EST_TRY(est_columns_sorted(columns, "a shared embedding", &sorted));
+    EST_TRY(est_columns_distinct(columns, "a shared embedding", &sorted));
     for (int i = 0; i < columns.n; i++) est_strbuf_printf(&name, "%s_", sorted[i]->name);
     est_strbuf_append(&name, "shared_embedding");
     est_free(sorted);

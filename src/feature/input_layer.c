@@ -43,7 +43,7 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
     if (!EST_OPTIONS(features.graph, "EST_INPUT_LAYER", options, o)) {
         return est_graph_poison(features.graph, EST_INVALID_ARGUMENT);
     }
-    status = est_columns_sorted(columns, "an input layer", &sorted);
+    status = est_columns_distinct(columns, "an input layer", &sorted);
     for (int i = 0; i < columns.n && status == EST_OK; i++) status = check_dense(sorted[i]);
     parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
     if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
@@ -87,7 +87,7 @@ est_node est_sequence_input_layer(est_features features, est_column_list columns
 {
     const est_column **sorted = NULL;
     est_node          *parts, layer;
-    est_status         status = est_columns_sorted(columns, "a sequence input layer", &sorted);
+    est_status         status = est_columns_distinct(columns, "a sequence input layer", &sorted);
 
     for (int i = 0; i < columns.n && status == EST_OK; i++) {
         if (sorted[i]->kind->steps != NULL) continue;

@@ -59,7 +59,7 @@ est_node est_linear_model(est_features features, est_column_list columns, const 
     }
     if (o.units == 0) o.units = 1;
     if (o.combiner == EST_COMBINE_DEFAULT) o.combiner = EST_COMBINE_SUM;
-    status = est_columns_sorted(columns, "a linear model", &sorted);
+    status = est_columns_distinct(columns, "a linear model", &sorted);
     for (int i = 0; i < columns.n && status == EST_OK; i++) status = check_linear(sorted[i]);
     if (status == EST_OK && o.units < 1) {
         status = est_fail(EST_INVALID_ARGUMENT, "a linear model of %lld units", (long long)o.units);

@@ -12,7 +12,6 @@
 #include "base/options.h"
 #include "estimator/estimator.h"
 #include "estoc/ops.h"
-#include "feature/column.h"
 
 /* --- classes ------------------------------------------------------------------------------------------------------------ */
 
@@ -314,25 +313,17 @@ est_status est_canned_finish(const est_canned *canned, est_model *model, est_mod
 static est_status parse_columns(const est_canned_options *o, est_parse_spec **out)
 {
     const est_column_list lists[] = { o->columns, o->dnn_columns, o->linear_columns };
-    est_parse_spec       *spec    = NULL;
-    est_status            status  = EST_OK;
+    size_t                n       = (size_t)(o->columns.n + o->dnn_columns.n + o->linear_columns.n);
+    const est_column    **all = est_alloc((n + 1) * sizeof(const est_column *)), **end = all;
+    est_status            status;
 
-    for (int i = 0; i < 3 && status == EST_OK; i++) {
-        if (lists[i].n > 0 && spec == NULL) {
-            status = est_parse_spec_create(lists[i], &spec);
-        } else {
-            for (int k = 0; k < lists[i].n && status == EST_OK; k++) {
-                status = lists[i].data[k]->kind->parse(lists[i].data[k], spec);
-            }
-        }
+    if (all == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parse spec");
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < lists[i].n; k++) *end++ = lists[i].data[k];
     }
-    if (status == EST_OK && spec == NULL) status = est_fail(EST_INVALID_ARGUMENT, "a parse spec needs columns");
-    if (status != EST_OK) {
-        est_parse_spec_free(spec);
-        return status;
-    }
-    *out = spec;
-    return EST_OK;
+    status = est_parse_spec_create((est_column_list){ all, (int)n }, out);
+    est_free(all);
+    return status;
 }
 
 static est_status parse_spec(const char *name, unsigned takes, const est_canned_options *options, est_parse_spec **out)

@@ -93,6 +93,23 @@ static void test_what_columns_ask_for(void **state)
     feature_end(&t);
 }
 
+/* A column may stand in the list twice, as it does where those of a deep and of a wide model are put together. */
+static void test_the_same_column_twice(void **state)
+{
+    feature_test      t    = feature_begin();
+    const est_column *x    = est_numeric_column(t.columns, "x", NULL);
+    const est_column *k    = est_hash_bucket_column(t.columns, "k", 5, NULL);
+    est_parse_spec   *spec = NULL;
+    int               n    = 0;
+
+    (void)state;
+    assert_ok(est_parse_spec_create(EST_COLUMNS(x, k, x, est_numeric_column(t.columns, "x", NULL)), &spec));
+    (void)est_parse_spec_features(spec, &n);
+    assert_int_equal(n, 2);
+    est_parse_spec_free(spec);
+    feature_end(&t);
+}
+
 static void test_refusals(void **state)
 {
     feature_test      t     = feature_begin();
@@ -310,8 +327,11 @@ static void test_every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_columns_ask_for), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_census_rows),          cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_what_columns_ask_for),
+        cmocka_unit_test(test_the_same_column_twice),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_census_rows),
+        cmocka_unit_test(test_examples),
         cmocka_unit_test(test_every_allocation),
     };
 

@@ -654,9 +654,10 @@ static void test_arguments(void **state)
 
 static void test_parse_specs(void **state)
 {
-    est_parse_spec         *spec = NULL;
-    const est_feature_spec *features;
-    int                     n;
+    static const est_column *const none = NULL;
+    est_parse_spec                *spec = NULL;
+    const est_feature_spec        *features;
+    int                            n;
 
     (void)state;
     assert_ok(est_classifier_parse_spec(
@@ -681,7 +682,10 @@ static void test_parse_specs(void **state)
     spec = NULL;
 
     assert_refused(est_classifier_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label = "age"), &spec), "age");
-    assert_refused(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec), "needs columns");
+    assert_refused(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec), "at least one column");
+    assert_refused(
+        est_classifier_parse_spec(EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { &none, 1 }), &spec),
+        "column 2 of 3 is NULL");
     assert_refused(est_regressor_parse_spec(EST_CANNED(.columns = { wide, 3 }, .n_classes = 3), &spec),
                    "no argument n_classes");
     assert_null(spec);
