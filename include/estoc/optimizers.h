@@ -129,7 +129,8 @@ typedef struct est_minimize_options {
     double      clip_value;       /* 0: off; each element of a gradient to [-clip_value, clip_value] */
     double      clip_norm;        /* 0: off; each gradient to that norm */
     double      clip_global_norm; /* 0: off; all gradients together */
-    const char *slot_scope;       /* between the names of a variable and of its slot, not of .keras; NULL: nothing */
+    const char *slot_scope;       /* between the names of a variable and of its slot; NULL: nothing. Of .keras: before
+                                   * the names of all its variables; NULL: "training" */
 } est_minimize_options;
 #define EST_MINIMIZE(...) (&(const est_minimize_options){ .struct_size = sizeof(est_minimize_options), __VA_ARGS__ })
 

@@ -302,7 +302,9 @@ static est_node train_op(est_node loss, void *user)
 est_status est_canned_finish(const est_canned *canned, est_model *model, est_mode mode, est_node logits,
                              const char *slot_scope)
 {
-    training t = { canned, canned->o.v1 ? slot_scope : NULL };
+    training t = { canned, canned->dnn_optimizer.keras ? canned->o.head->training_scope
+                           : canned->o.v1              ? slot_scope
+                                                       : NULL };
 
     return est_head_finish(canned->o.head, model, mode, logits, EST_HEAD_FINISH(.train_op_fn = train_op, .user = &t));
 }

@@ -12,24 +12,27 @@ typedef struct parts {
     int               n_dnn, n_linear;
 } parts;
 
-static est_node apply(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients, bool counts)
+static est_node apply(const est_head *head, est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,
+                      bool counts)
 {
     return est_apply_gradients(optimizer, variables, gradients,
-                               EST_MINIMIZE(.no_global_step = !counts, .no_update_ops = !counts));
+                               EST_MINIMIZE(.no_global_step = !counts, .no_update_ops = !counts,
+                                            .slot_scope = optimizer.keras ? head->training_scope : NULL));
 }
 
 static est_node step(const parts *p, est_node loss, est_node *variables, est_gradient *gradients)
 {
-    est_nodes list = est_trainable_variables(loss.graph);
-    est_nodes dnn = { variables, p->n_dnn }, linear = { variables + p->n_dnn, p->n_linear };
-    est_node  deep, wide;
+    const est_canned *c    = p->canned;
+    est_nodes         list = est_trainable_variables(loss.graph);
+    est_nodes         dnn = { variables, p->n_dnn }, linear = { variables + p->n_dnn, p->n_linear };
+    est_node          deep, wide;
 
     for (int i = 0; i < list.n; i++) variables[i] = list.data[i]; /* the list moves when slots join the graph */
     est_compute_gradients(loss, (est_nodes){ variables, list.n }, gradients, NULL);
-    if (dnn.n == 0) return apply(p->canned->linear_optimizer, linear, gradients, true);
-    deep = apply(p->canned->dnn_optimizer, dnn, gradients, true);
+    if (dnn.n == 0) return apply(c->o.head, c->linear_optimizer, linear, gradients, true);
+    deep = apply(c->o.head, c->dnn_optimizer, dnn, gradients, true);
     if (linear.n == 0) return deep;
-    wide = apply(p->canned->linear_optimizer, linear, gradients + p->n_dnn, false);
+    wide = apply(c->o.head, c->linear_optimizer, linear, gradients + p->n_dnn, false);
     return est_group(loss.graph, EST_NODES(deep, wide));
 }
 

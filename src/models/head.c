@@ -575,7 +575,7 @@ static est_node total_loss(const est_head *head, finish *f)
     return est_add(total, f->regularization);
 }
 
-static est_status train(est_model *model, est_node loss, const est_head_finish_options *o)
+static est_status train(const est_head *head, est_model *model, est_node loss, const est_head_finish_options *o)
 {
     if ((o->optimizer.rule != NULL) == (o->train_op_fn != NULL)) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -585,7 +585,9 @@ static est_status train(est_model *model, est_node loss, const est_head_finish_o
     if (o->train_op_fn != NULL) {
         est_model_train_op(model, o->train_op_fn(loss, o->user));
     } else {
-        est_model_minimize(model, o->optimizer, loss);
+        const char *scope = o->optimizer.keras ? head->training_scope : NULL;
+
+        est_model_train_op(model, est_minimize(o->optimizer, loss, EST_MINIMIZE(.slot_scope = scope)));
     }
     return EST_OK;
 }
@@ -601,7 +603,7 @@ static est_status finish_model(const est_head *head, est_model *model, est_mode 
     }
     est_model_loss(model, f->loss);
     if (mode == EST_TRAIN) {
-        EST_TRY(train(model, f->loss, o));
+        EST_TRY(train(head, model, f->loss, o));
         summarize(head, f);
     } else if (f->regularization.graph != NULL) {
         est_head_use whole = { .head = head, .model = model, .graph = model->graph };

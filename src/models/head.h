@@ -29,6 +29,10 @@ struct est_head {
     est_head **heads;   /* [n_heads] of a multi-head, shared */
     double    *weights; /* [n_heads] */
     int        n_heads;
+
+    /* Where Keras optimizers keep their variables: NULL, as usual, or of a multi-head of n "training_<n>", since in
+     * TensorFlow each of its heads opens the scope "training" before it does. */
+    const char *training_scope;
 };
 
 /* One head at work in one model. */

@@ -52,7 +52,9 @@ static est_status fill(est_head *multi, est_head *const *heads, int n, const dou
         multi->weights[i] = weights != NULL ? weights[i] : 1;
         multi->n += heads[i]->n;
     }
-    multi->n_heads = n;
+    multi->n_heads        = n;
+    multi->training_scope = est_arena_printf(multi->arena, "training_%d", n);
+    if (multi->training_scope == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
     return EST_OK;
 }
 

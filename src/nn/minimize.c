@@ -114,7 +114,8 @@ static est_node keras_number(est_update *u, const char *name, est_dtype dtype, d
 static void begin_keras(est_update *u, bool own_counter)
 {
     const est_optimizer_rule *rule = u->optimizer->rule;
-    const char               *name = est_arena_printf(est_graph_arena(u->graph), "training/%s", rule->name);
+    const char               *name = est_arena_printf(est_graph_arena(u->graph), "%s/%s",
+                                        u->slot_scope != NULL ? u->slot_scope : "training", rule->name);
 
     u->prefix = name != NULL ? est_graph_unique_name(u->graph, name) : NULL;
     if (u->prefix == NULL) {

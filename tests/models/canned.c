@@ -555,6 +555,49 @@ static void test_baseline_without_features(void **state)
     est_test_dir_remove(dir);
 }
 
+static void expect_variable(est_estimator *e, const char *dir, const char *name)
+{
+    problem         p          = { .labels = REAL, .batch = 4, .passes = 1 };
+    est_checkpoint *checkpoint = NULL;
+
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .steps = 1)));
+    est_estimator_free(e);
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    assert_non_null(est_checkpoint_find(checkpoint, name));
+    est_checkpoint_close(checkpoint);
+}
+
+/* TensorFlow's name for what an optimizer keeps counts the heads before it. */
+static void test_slots_of_a_multi_head(void **state)
+{
+    const est_canned_optimizer adagrad  = { .value = est_adagrad(0.1, NULL) };
+    est_head                  *heads[2] = { NULL }, *multi = NULL;
+    est_estimator             *e = NULL;
+    char                       base[64], dir[128];
+
+    (void)state;
+    est_test_dir(base);
+    assert_ok(est_regression_head(1, EST_HEAD(.name = "a", .label = "label"), &heads[0]));
+    assert_ok(est_regression_head(1, EST_HEAD(.name = "b", .label = "label"), &heads[1]));
+    assert_ok(est_multi_head(heads, 2, NULL, &multi));
+    (void)snprintf(dir, sizeof dir, "%s/one", base);
+    assert_ok(est_baseline_estimator(EST_CANNED(.model_dir = dir, .head = multi), &e));
+    expect_variable(e, dir, "training_2/Ftrl/baseline/bias/linear");
+    (void)snprintf(dir, sizeof dir, "%s/two", base);
+    assert_ok(est_dnn_linear_combined_estimator(EST_CANNED(.model_dir = dir, .head = multi, .linear_columns = WIDE,
+                                                           .dnn_columns = DEEP, .hidden_units = EST_I64S(2),
+                                                           .dnn_optimizer = adagrad),
+                                                &e));
+    expect_variable(e, dir, "training_2/Ftrl/linear/linear_model/bias_weights/linear");
+    (void)snprintf(dir, sizeof dir, "%s/old", base);
+    assert_ok(est_baseline_estimator(EST_CANNED(.model_dir = dir, .head = multi, .optimizer = adagrad), &e));
+    expect_variable(e, dir, "baseline/bias/Adagrad");
+    est_head_free(multi);
+    est_head_free(heads[0]);
+    est_head_free(heads[1]);
+    est_test_dir_remove(base);
+}
+
 /* --- parts of a model_fn ------------------------------------------------------------------------------------------------- */
 
 static est_status parts_fn(est_model *model, est_mode mode, const void *params)
@@ -756,6 +799,7 @@ int main(void)
         cmocka_unit_test(test_against_tensorflow),
         cmocka_unit_test(test_learning),
         cmocka_unit_test(test_baseline_without_features),
+        cmocka_unit_test(test_slots_of_a_multi_head),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_parse_specs),

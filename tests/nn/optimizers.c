@@ -485,6 +485,18 @@ static void test_slot_scope(void **state)
     nn_read(&t, "w/part_0/Adagrad", &got, 1);
     assert_near(got, 1.1, 1e-6);
     nn_end(&t);
+
+    t     = nn_begin(1);
+    w     = est_weight(t.graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    train = est_minimize(est_adagrad(1, EST_ADAGRAD(.keras = true)), est_read_variable(w),
+                         EST_MINIMIZE(.slot_scope = "training_2"));
+    nn_ready(&t);
+    nn_run(&t, train);
+    nn_read(&t, "training_2/Adagrad/w/accumulator", &got, 1);
+    assert_near(got, 1.1, 1e-6);
+    nn_read(&t, "training_2/Adagrad/learning_rate", &got, 1);
+    assert_near(got, 1, 0);
+    nn_end(&t);
 }
 
 static void test_refusals(void **state)
