@@ -85,7 +85,7 @@ foreach(source IN LISTS est_test_sources)
     set_tests_properties(${test} PROPERTIES
         LABELS "${labels}" TIMEOUT ${est_test_seconds} ENVIRONMENT "${est_test_environment}")
     if(folder STREQUAL "interop")
-        set_tests_properties(${test} PROPERTIES TIMEOUT 300) # a cold start of TensorFlow may take a minute
+        set_tests_properties(${test} PROPERTIES TIMEOUT 600) # a cold start of TensorFlow, and 40 estimators of it, take minutes
     endif()
     if(folder STREQUAL "cli")
         target_compile_definitions(${test} PRIVATE

@@ -162,7 +162,8 @@ EST_API const est_column *est_embedding_column(const est_column *categorical, in
                                                const est_embedding_column_options *options);
 
 /* The same with one table for several columns (of one kind and number of buckets), one new column for each into out. All
- * layers of a graph that use one of them use the same table, which is named within the first. */
+ * layers of a graph that use one of them use the same table, which is named within the first. These are the columns of
+ * tf.compat.v1; the deep estimators of TensorFlow 2 name the table otherwise and, unlike ours, never train it. */
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
 
