@@ -25,9 +25,9 @@
  *
  * Position: est_iterator_save gives the position as a tensor, to be kept in a checkpoint; a new iterator of the same
  * dataset put there by est_iterator_restore goes on with the very next element. Buffered rows (shuffle, prefetch) are in
- * it, so a large shuffle of large rows makes a large position. A file that is being read is known again by its size and the
- * last 256 bytes before the position, of the uncompressed contents: one that was only appended to, or copied, is read on;
- * one that was rewritten, or is shorter than it was, is EST_FAILED_PRECONDITION.
+ * it, so a large shuffle of large rows makes a large position. A file that is being read is known again by the last
+ * 256 bytes before the position, of the uncompressed contents: one that was appended to, copied, or mended behind it, is
+ * read on; one that was rewritten is EST_FAILED_PRECONDITION.
  *
  * Bad rows: a row that cannot be decoded is an error that names its file and line (or record). With `bad_rows_max` such
  * rows are left out, warned about and counted, until there are more than that.

@@ -64,21 +64,19 @@ static est_status file_save(est_iter *it, est_wire_writer *w)
     est_byte_source_mark mark     = est_byte_source_get_mark(est_lines_source(reader));
     est_lines_position   position = est_lines_tell(reader);
 
-    est_state_put(w,
-                  (const int64_t[]){ (int64_t)mark.offset, (int64_t)position.line, (int64_t)position.open,
-                                     (int64_t)mark.file_bytes, mark.piece },
-                  5);
+    est_state_put(
+        w, (const int64_t[]){ (int64_t)mark.offset, (int64_t)position.line, (int64_t)position.open, mark.piece }, 4);
     return EST_OK;
 }
 
 static est_status file_restore(est_iter *it, est_str state)
 {
     est_lines           *reader = ((file_iter *)it)->reader;
-    int64_t              counts[5]; /* three of est_lines_position, then bytes and piece of est_byte_source_mark */
+    int64_t              counts[4]; /* three of est_lines_position, then the piece of est_byte_source_mark */
     est_byte_source_mark mark;
 
-    EST_TRY(est_state_parse(it, state, counts, 5));
-    mark = (est_byte_source_mark){ (uint64_t)counts[0], (uint64_t)counts[3], (uint32_t)counts[4] };
+    EST_TRY(est_state_parse(it, state, counts, 4));
+    mark = (est_byte_source_mark){ (uint64_t)counts[0], (uint32_t)counts[3] };
     EST_TRY(est_byte_source_seek_mark(est_lines_source(reader), &mark));
     return est_lines_seek(reader, (est_lines_position){ mark.offset, (uint64_t)counts[1], (uint64_t)counts[2] });
 }

@@ -60,21 +60,18 @@ static est_status file_save(est_iter *it, est_wire_writer *w)
     est_byte_source_mark  mark     = est_byte_source_get_mark(est_tfrecord_source(own->reader));
     est_tfrecord_position position = est_tfrecord_tell(own->reader);
 
-    est_state_put(w,
-                  (const int64_t[]){ (int64_t)mark.offset, (int64_t)position.record, own->lost,
-                                     (int64_t)mark.file_bytes, mark.piece },
-                  5);
+    est_state_put(w, (const int64_t[]){ (int64_t)mark.offset, (int64_t)position.record, own->lost, mark.piece }, 4);
     return EST_OK;
 }
 
 static est_status file_restore(est_iter *it, est_str state)
 {
     file_iter           *own = (file_iter *)it;
-    int64_t              counts[5]; /* byte, record, whether the rest is left out; bytes and piece of the mark */
+    int64_t              counts[4]; /* byte, record, whether the rest is left out; the piece of the mark */
     est_byte_source_mark mark;
 
-    EST_TRY(est_state_parse(it, state, counts, 5));
-    mark      = (est_byte_source_mark){ (uint64_t)counts[0], (uint64_t)counts[3], (uint32_t)counts[4] };
+    EST_TRY(est_state_parse(it, state, counts, 4));
+    mark      = (est_byte_source_mark){ (uint64_t)counts[0], (uint32_t)counts[3] };
     own->lost = counts[2] != 0;
     EST_TRY(est_byte_source_seek_mark(est_tfrecord_source(own->reader), &mark));
     return est_tfrecord_seek(own->reader, (est_tfrecord_position){ mark.offset, (uint64_t)counts[1] });

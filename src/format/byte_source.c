@@ -273,8 +273,7 @@ est_status est_byte_source_seek(est_byte_source *source, uint64_t offset)
 
 est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source)
 {
-    const est_byte_source *s    = source;
-    uint64_t               size = est_byte_source_file_bytes(s);
+    const est_byte_source *s = source;
     uint32_t               piece;
 
     if (s->start >= EST_BYTE_SOURCE_PIECE) {
@@ -284,20 +283,15 @@ est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source)
 
         piece = est_crc32c_extend(est_crc32c(s->before + s->n_before - n, n), s->buffer, s->start);
     }
-    return (est_byte_source_mark){ .offset = s->offset, .file_bytes = size != UINT64_MAX ? size : 0, .piece = piece };
+    return (est_byte_source_mark){ .offset = s->offset, .piece = piece };
 }
 
 est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_source_mark *mark)
 {
     size_t     n    = mark->offset < EST_BYTE_SOURCE_PIECE ? (size_t)mark->offset : EST_BYTE_SOURCE_PIECE;
-    uint64_t   size = est_byte_source_file_bytes(source);
     est_str    view = { "", 0 };
     est_status status;
 
-    if (size < mark->file_bytes) {
-        return est_fail(EST_FAILED_PRECONDITION, "%s has changed since: it has %" PRIu64 " bytes, and had %" PRIu64,
-                        source->path, size, mark->file_bytes);
-    }
     status = est_byte_source_seek(source, mark->offset - n);
     if (status == EST_OK) status = est_byte_source_need(source, n, &view);
     if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;

@@ -65,9 +65,8 @@ EST_MUST_CHECK est_status est_byte_source_seek(est_byte_source *source, uint64_t
 #define EST_BYTE_SOURCE_PIECE 256 /* bytes before a place that its mark knows */
 
 typedef struct est_byte_source_mark {
-    uint64_t offset;     /* of the uncompressed contents */
-    uint64_t file_bytes; /* of the file on disk; 0: it is not a regular file */
-    uint32_t piece;      /* checksum of the last EST_BYTE_SOURCE_PIECE bytes before the offset, or of all there are */
+    uint64_t offset; /* of the uncompressed contents */
+    uint32_t piece;  /* checksum of the last EST_BYTE_SOURCE_PIECE bytes before the offset, or of all there are */
 } est_byte_source_mark;
 
 /* The mark of where the source is. Only for a source that _need, _skip and _seek_mark alone have moved: the others do not
@@ -75,7 +74,7 @@ typedef struct est_byte_source_mark {
 est_byte_source_mark est_byte_source_get_mark(const est_byte_source *source);
 
 /* Goes to a mark of this file, of an earlier life of it, or of a copy. EST_FAILED_PRECONDITION when it is another file by
- * now: shorter than it was, or with other bytes before the mark. */
+ * now: one with other bytes before the mark. What comes behind it may have changed: a row that was mended. */
 EST_MUST_CHECK est_status est_byte_source_seek_mark(est_byte_source *source, const est_byte_source_mark *mark);
 
 /* Bytes of the file on disk; UINT64_MAX when it is not a regular file. */

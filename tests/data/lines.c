@@ -155,8 +155,9 @@ static void test_rewritten(void **state)
         { "one\ntwo\nthree\nfour\n", "three|four|" },
         { "one\nTWO\nthree\n", NULL },
         { "1\n2\n3\n4\n5\n6\n7\n8\n", NULL },
-        { "one\n", NULL },      /* the position is beyond its end */
-        { "one\ntwo\n", NULL }, /* the position is its end: what came there is gone */
+        { "one\n", NULL },         /* the position is beyond its end */
+        { "one\ntwo\n", "" },      /* the position is its end by now */
+        { "one\ntwo\n3\n", "3|" }, /* a row that was mended */
         { "", NULL },
     };
 

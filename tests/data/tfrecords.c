@@ -458,8 +458,9 @@ static void test_rewritten(void **state)
         { "one|two|three|four|", "three|four|" },
         { "one|TWO|three|", NULL },
         { "1|2|3|4|5|6|7|8|", NULL },
-        { "one|", NULL },     /* the position is beyond its end */
-        { "one|two|", NULL }, /* the position is its end: what came there is gone */
+        { "one|", NULL },   /* the position is beyond its end */
+        { "one|two|", "" }, /* the position is its end by now */
+        { "one|two|3|", "3|" },
         { "", NULL },
     };
 
