@@ -60,6 +60,7 @@ static est_node normalize(est_node values, const void *user)
 {
     const job_feature *f = user;
 
+    if (f->mean != 0 || f->stddev != 1) values = est_cast(values, EST_F32);
     if (f->mean != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, f->mean));
     if (f->stddev != 1) values = est_div(values, est_scalar(values.graph, EST_F32, f->stddev));
     return values;

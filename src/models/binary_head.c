@@ -50,7 +50,12 @@ static void metrics(est_head_use *u)
     est_metric mean     = est_metric_mean(u->labels, EST_METRIC(.name = "label_mean", .weights = u->weights));
     est_metric baseline = mean; /* of its state, so its update and reset too */
 
-    baseline.value = est_maximum(mean.value, est_shift(est_neg(mean.value), 1));
+    if (u->head->o.v1) {
+        baseline.value = est_maximum(mean.value, est_shift(est_neg(mean.value), 1));
+    } else { /* the mean of ones is 0 where all weights are, as TensorFlow's v2 has it */
+        baseline       = est_metric_mean(est_ones_like(u->labels), EST_METRIC(.name = "any", .weights = u->weights));
+        baseline.value = est_maximum(mean.value, est_sub(baseline.value, mean.value));
+    }
     est_head_metric(u, est_metric_accuracy(u->labels, ids, EST_METRIC(.weights = u->weights)), "accuracy");
     est_head_metric(u, est_metric_precision(positive, ids, EST_METRIC(.weights = u->weights)), "precision");
     est_head_metric(u, est_metric_recall(positive, ids, EST_METRIC(.weights = u->weights)), "recall");

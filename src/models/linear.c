@@ -7,6 +7,7 @@
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "models/canned.h"
+#include "ops/ops.h"
 
 #define BIAS "bias_weights"
 
@@ -23,7 +24,7 @@ static est_node zeros_in(est_node x)
     return est_sum(est_cast(est_equal(x, est_zeros_like(x)), EST_F32));
 }
 
-/* The bias, and how much of all other weights is 0. `first`: the first variable that belongs to the linear model. */
+/* The bias, and how much of all other weights is 0, but for dynamic embeddings, which are never read as a whole. `first`: the first variable that belongs to the linear model. */
 static void summarize(est_model *model, const est_canned_options *o, int64_t units, int first)
 {
     est_nodes variables = est_trainable_variables(est_model_graph(model));
@@ -32,8 +33,10 @@ static void summarize(est_model *model, const est_canned_options *o, int64_t uni
 
     for (int i = first; i < variables.n; i++) {
         est_node variable = est_trainable_variables(est_model_graph(model)).data[i]; /* the list may move */
-        est_node value    = est_read_variable(variable);
+        est_node value;
 
+        if (est_has_rows(variable)) continue;
+        value = est_read_variable(variable);
         if (is_bias(variable)) {
             if (units == 1) {
                 est_model_scalar(model, o->v1 ? "linear/bias" : "bias", est_reshape(value, (est_i64s){ 0 }));

@@ -193,7 +193,7 @@ static est_status cross_cpu(est_call *c)
 
         x.splits[i] = c->in[SPLITS(i)]->data;
         x.value[i]  = values->data;
-        if (values->dtype != EST_STRING) continue;
+        if (values->dtype != EST_STRING || values->count == 0) continue; /* without strings there is no scratch */
         x.value[i] = prints + strings;
         strings += values->count;
     }

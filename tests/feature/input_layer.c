@@ -640,9 +640,32 @@ static void test_empty_batch(void **state)
     feature_end(&t);
 }
 
+/* Rows, but not one value in them, of every kind of category. */
+static void test_rows_without_values(void **state)
+{
+    static const char *const vocabulary[] = { "a", "b" };
+    feature_test             t            = feature_begin();
+    const est_column        *word         = est_hash_bucket_column(t.columns, "word", 3, NULL);
+    const est_column        *known        = est_vocabulary_strings_column(t.columns, "known", vocabulary, 2, NULL);
+    const est_column        *cross        = est_crossed_column(
+                      EST_COLUMNS(est_key_column(t.columns, "word"), est_key_column(t.columns, "known")), 4, 0);
+    est_node y;
+
+    (void)state;
+    feature_strings(&t, "word", EST_SHAPE(0), NULL);
+    feature_rows(&t, "word", 2, (const int64_t[]){ 0, 0, 0 });
+    feature_strings(&t, "known", EST_SHAPE(0), NULL);
+    feature_rows(&t, "known", 2, (const int64_t[]){ 0, 0, 0 });
+    y = layer(&t, EST_COLUMNS(est_indicator_column(word), est_indicator_column(known), est_indicator_column(cross)));
+    feature_ready(&t);
+    feature_expect_values(&t, y, (const double[18]){ 0 }, 18);
+    feature_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_without_values),
         cmocka_unit_test(test_numeric),
         cmocka_unit_test(test_numeric_refuses),
         cmocka_unit_test(test_bucketized),

@@ -524,6 +524,26 @@ static void test_learning(void **state)
     est_test_dir_remove(base);
 }
 
+/* Rows that come and go in both parts: no summary reads them as a whole. */
+static void test_dynamic_columns(void **state)
+{
+    const est_column    *kind = est_dynamic_embedding_column(set, "kind", EST_STRING, 2, EST_DYNAMIC(.max_rows = 100));
+    est_canned_optimizer fast = { .value = est_adagrad(0.3, NULL) };
+    est_estimator       *e    = NULL;
+    char                 base[64], dir[160];
+
+    (void)state;
+    est_test_dir(base);
+    (void)snprintf(dir, sizeof dir, "%s/linear", base);
+    MAKE(est_linear_classifier, e, .columns = EST_COLUMNS(kind, wide[2]));
+    expect_learning("linear", e, BINARY, 0.5);
+    (void)snprintf(dir, sizeof dir, "%s/combined", base);
+    MAKE(est_dnn_linear_combined_classifier, e, .dnn_columns = EST_COLUMNS(kind, deep[0]),
+         .linear_columns = EST_COLUMNS(kind), .hidden_units = units, .dnn_optimizer = fast, .linear_optimizer = fast);
+    expect_learning("combined", e, BINARY, 0.2);
+    est_test_dir_remove(base);
+}
+
 /* Labels and weights, 1 to 3, and nothing else. */
 static est_status bare_input(const est_input_context *context, void *user, est_dataset **out)
 {
@@ -798,6 +818,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_tensorflow),
         cmocka_unit_test(test_learning),
+        cmocka_unit_test(test_dynamic_columns),
         cmocka_unit_test(test_baseline_without_features),
         cmocka_unit_test(test_slots_of_a_multi_head),
         cmocka_unit_test(test_parts),

@@ -417,6 +417,22 @@ static void test_labels_out_of_range(void **state)
     est_head_free(three);
 }
 
+/* As TensorFlow 2 has it, where v1 would say 1. */
+static void test_no_weight_at_all(void **state)
+{
+    data         d       = { .x = (const float[]){ 0, 0, 0, 0 }, .ids = (const int64_t[]){ 0, 1, 1, 0 } };
+    est_head    *head    = NULL;
+    est_metrics *metrics = NULL;
+
+    (void)state;
+    assert_ok(est_binary_head(EST_HEAD(.weight_column = "x"), &head));
+    assert_ok(evaluate(&(plan){ head }, &d, &metrics));
+    assert_true(est_metrics_get(metrics, "accuracy_baseline") == 0);
+    assert_true(est_metrics_get(metrics, "label/mean") == 0);
+    est_metrics_free(metrics);
+    est_head_free(head);
+}
+
 static void test_regularization(void **state)
 {
     data         d       = { .x = ramp, .ids = (const int64_t[]){ 1, 2, 3, 4 } }; /* the layer is the identity */
@@ -581,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_exports_of_several),
         cmocka_unit_test(test_labels_out_of_range),
+        cmocka_unit_test(test_no_weight_at_all),
         cmocka_unit_test(test_regularization),
         cmocka_unit_test(test_loss_fn),
         cmocka_unit_test(test_weight_column),
