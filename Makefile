@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench bench-input install format size clean
+.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench bench-input bench-canned install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -75,6 +75,12 @@ bench-input: build/dist/build.ninja
 	@cmake --build build/dist
 	@scripts/bench-env
 	@bench/compare-input $(if $(CENSUS),--census $(CENSUS))
+
+bench-canned: ## compare the canned wide & deep model with TensorFlow's, from files to updated variables
+bench-canned: build/dist/build.ninja
+	@cmake --build build/dist
+	@scripts/bench-env
+	@bench/compare-canned
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

@@ -6,12 +6,15 @@
 #ifndef EST_BENCH_TURNS_H
 #define EST_BENCH_TURNS_H
 
+#include <stdbool.h>
+
 #include "estoc/status.h"
 
 typedef struct bench_turn {
     double amount; /* of whatever is counted: bytes, rows, steps */
     double secs;
     double waited_secs; /* of secs, for input; 0 where that is not the question */
+    double cpu_secs;    /* processor time of all threads meanwhile; 0 likewise */
 } bench_turn;
 
 typedef bench_turn (*bench_turn_fn)(void *arg);
@@ -20,7 +23,13 @@ typedef bench_turn (*bench_turn_fn)(void *arg);
  * memory. */
 void bench_take_turns(bench_turn_fn fn, void *arg, int turns);
 
-/* Highest resident memory of this process so far. */
+/* The same in pieces, for a program that is called instead of calling: whether another turn is wanted after `taken` of
+ * them, which waits for a line where turns are 0; and what a turn did. */
+bool bench_turn_wanted(int turns, int taken);
+void bench_turn_print(bench_turn turn);
+
+/* Processor time of this process so far, and its highest resident memory. */
+double bench_cpu_secs(void);
 double bench_max_rss_mb(void);
 
 /* Ends the program with the error's message unless status is EST_OK. */

@@ -261,6 +261,11 @@ est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_t
     return est_step_write_timeline(loop->variants[loop->ran].step, path, options);
 }
 
+est_step *est_loop_ran(est_loop *loop)
+{
+    return loop->ran >= 0 ? loop->variants[loop->ran].step : NULL;
+}
+
 /* Where fetch i is among the results of the last run; -1: it is not. */
 static int place_of(const est_loop *loop, int i)
 {
