@@ -54,6 +54,18 @@ void *est_alloc_aligned(size_t bytes)
     return p;
 }
 
+/* Pages that are given back read as zeros when they are looked at again. */
+void *est_zalloc_aligned(size_t bytes)
+{
+    char  *p     = est_alloc_aligned(bytes);
+    size_t pages = bytes >= HUGE_BLOCK_BYTES ? bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES : 0;
+
+    if (p == NULL) return NULL;
+    if (pages > 0 && madvise(p, pages, MADV_DONTNEED) != 0) pages = 0;
+    memset(p + pages, 0, bytes - pages);
+    return p;
+}
+
 void est_free(void *p)
 {
     free(p);

@@ -20,7 +20,9 @@ void *est_alloc(size_t bytes);
 void *est_zalloc(size_t bytes);
 void *est_realloc(void *p, size_t bytes);
 void *est_alloc_aligned(size_t bytes); /* EST_ALIGNMENT; large blocks ask for huge pages; freed with est_free_aligned */
-void  est_free(void *p);               /* NULL is fine */
+/* The same, all zeros. Of a large block no page is touched: what is never used takes no memory. */
+void *est_zalloc_aligned(size_t bytes);
+void  est_free(void *p); /* NULL is fine */
 void  est_free_aligned(void *p);
 char *est_strdup(const char *s);
 

@@ -15,6 +15,7 @@ const est_device est_device_cpu = {
     .name        = "CPU",
     .description = "the cores of this machine, through one pool of threads",
     .alloc       = est_alloc_aligned,
+    .zalloc      = est_zalloc_aligned,
     .free        = est_free_aligned,
     .reserve     = est_reserve,
     .release     = est_unreserve,

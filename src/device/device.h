@@ -14,8 +14,10 @@ typedef struct est_device {
     const char *name;        /* as in device strings: "CPU" */
     const char *description; /* one line, for listings */
 
-    /* Aligned for the widest vector; NULL when memory is out. free accepts NULL. */
+    /* Aligned for the widest vector; NULL when memory is out. zalloc: all zeros, and what of a large block is never used
+     * takes no memory. free accepts NULL. */
     void *(*alloc)(size_t bytes);
+    void *(*zalloc)(size_t bytes);
     void (*free)(void *p);
 
     /* The same for memory that is zero and costs only where it is touched; release is told its size. */

@@ -25,6 +25,7 @@ struct est_var {
     const char *name;
     est_view    value; /* memory that never moves */
     bool        initialized;
+    bool        blank; /* while it is not initialized: all zeros, as it was made */
     est_key_rows
         *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
     est_row_draw draw;

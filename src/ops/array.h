@@ -28,6 +28,9 @@ est_status est_infer_axis(const est_infer *c, int input, int rank, int *axis);
 /* The same for an axis that is an attribute. */
 est_status est_infer_axis_attr(int64_t given, int rank, int *axis);
 
+/* Writes one value of to's type into all of it. */
+void est_fill_elements(est_pool *pool, const est_view *to, const void *value);
+
 /* A shape of that rank with no dimension known. */
 est_shape est_shape_of_rank(int rank);
 

@@ -27,13 +27,18 @@ FILL_LOOP(uint8_t)
 FILL_LOOP(uint32_t)
 FILL_LOOP(uint64_t)
 
-static void fill(est_call *c, const void *value)
+void est_fill_elements(est_pool *pool, const est_view *to, const void *value)
 {
-    fill_job     job  = { c->out[0].data, value };
-    size_t       size = est_dtype_size(c->out[0].dtype);
+    fill_job     job  = { to->data, value };
+    size_t       size = est_dtype_size(to->dtype);
     est_range_fn fn   = size == 1 ? fill_uint8_t : size == 4 ? fill_uint32_t : fill_uint64_t;
 
-    est_parallel_for(c->pool, c->out[0].count, 64, 0.04 * (double)size, fn, &job);
+    est_parallel_for(pool, to->count, 64, 0.04 * (double)size, fn, &job);
+}
+
+static void fill(est_call *c, const void *value)
+{
+    est_fill_elements(c->pool, &c->out[0], value);
 }
 
 /* --- Fill -------------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
-#include "ops/ops.h"
+#include "ops/array.h"
 #include "tensor/shape.h"
 
 /* --- shape functions and gradient ------------------------------------------------------------------------------ */
@@ -18,6 +18,11 @@ static est_status handle_infer(est_infer *c)
 {
     c->out[0] = est_node_attr(c->node, "shape")->shape;
     return EST_OK;
+}
+
+static est_status assign_fill_infer(est_infer *c)
+{
+    return est_infer_rank(c, 1, 0);
 }
 
 static est_status assign_infer(est_infer *c)
@@ -59,6 +64,24 @@ static est_status assign_cpu(est_call *c)
     }
     if (v->value.data != c->in[1]->data) { /* a variable assigned to itself stays as it is */
         est_parallel_for(c->pool, v->value.count, 64, 0.05 * (double)est_dtype_size(v->value.dtype), copy_range, views);
+    }
+    v->initialized = true;
+    return EST_OK;
+}
+
+/* Zeros are not written where there are only zeros: the pages of a large table are first touched by who uses its rows. */
+static est_status assign_fill_cpu(est_call *c)
+{
+    static const uint64_t zero; /* all bits 0 is zero in every dtype */
+    est_var              *v    = est_call_variable(c, 0);
+    size_t                size = est_dtype_size(v->value.dtype);
+
+    if (v->value.dtype != c->in[1]->dtype) {
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
+                        est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
+    }
+    if (v->initialized || !v->blank || memcmp(c->in[1]->data, &zero, size) != 0) {
+        est_fill_elements(c->pool, &v->value, c->in[1]->data);
     }
     v->initialized = true;
     return EST_OK;
@@ -144,6 +167,26 @@ const est_op est_op_assign_variable = {
     .signature = "resource: resource, value: dtype -> (); dtype: type; validate_shape: bool = false",
     .infer     = assign_infer,
     .cpu       = EST_KERNELS({ .run = assign_cpu }),
+    .stateful  = true,
+    .writes    = 1u << 0,
+    .fills_var = true,
+};
+
+static void assign_fill_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    const est_shape *shape = est_node_shape(in[0]);
+
+    (void)node;
+    out[0] = est_assign(in[0], est_fill(est_const_ints(graph, EST_I64, (est_i64s){ shape->dim, shape->rank }), in[1]));
+}
+
+/* AssignVariableOp of a Fill: the planner makes it. */
+const est_op est_op_assign_fill = {
+    .name      = "EstAssignFill",
+    .signature = "resource: resource, value: dtype -> (); dtype: {float32, float64, int32, uint8, int64, bool}",
+    .infer     = assign_fill_infer,
+    .cpu       = EST_KERNELS({ .run = assign_fill_cpu }),
+    .lower     = assign_fill_lower,
     .stateful  = true,
     .writes    = 1u << 0,
     .fills_var = true,

@@ -4,6 +4,7 @@
  *
  *   MatMul, BiasAdd, [Relu]                    -> EstMatMulBias        one pass over the product less, or two
  *   MatMul, ReluGrad                           -> EstMatMulReluGrad    one pass less
+ *   Fill, AssignVariableOp                     -> EstAssignFill        no pass but that over the variable, for 0 none
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
  *
@@ -110,6 +111,20 @@ static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
     return stand_in(f, fresh, 0, grad);
 }
 
+/* --- constants into variables --------------------------------------------------------------------------------------- */
+
+/* Others may look at the Fill, too: it costs them nothing. */
+static bool fuse_assign_fill(fuser *f, const est_node_def *assign)
+{
+    const est_node_def *fill = made_by(f, assign, 1, &est_op_fill);
+    est_node            fresh;
+
+    if (fill == NULL || !est_shape_equal(&fill->shape[0], &node(f, assign->in[0].node)->shape[0])) return true;
+    fresh = est_build(f->g, &est_op_assign_fill, EST_NODES(edge_node(f, assign->in[0]), edge_node(f, fill->in[1])),
+                      EST_NO_ATTRS);
+    return stand_in(f, fresh, 0, assign);
+}
+
 /* --- convolution with pooling ----------------------------------------------------------------------------------------- */
 
 /* The chain forward, and back when the step trains. */
@@ -185,7 +200,8 @@ static const struct rule {
     bool (*fuse)(fuser *f, const est_node_def *n);
 } rules[] = { { &est_op_max_pool, fuse_conv_pool },
               { &est_op_bias_add, fuse_bias },
-              { &est_op_relu_grad, fuse_relu_grad } };
+              { &est_op_relu_grad, fuse_relu_grad },
+              { &est_op_assign_variable, fuse_assign_fill } };
 
 est_status est_pass_fuse(est_graph *graph, est_io *io)
 {

@@ -115,8 +115,9 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->value.shape = *shape;
     var->rows        = rows;
     var->initialized = rows != NULL;
+    var->blank       = rows == NULL;
     var->value.data  = rows != NULL ? store->device->reserve(value_bytes(&var->value))
-                                    : store->device->alloc(value_bytes(&var->value));
+                                    : store->device->zalloc(value_bytes(&var->value));
     if (var->name == NULL || var->value.data == NULL) {
         free_var(store, var);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",

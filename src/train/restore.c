@@ -370,7 +370,9 @@ static est_status read_variables(restoring *r, const est_bundle *bundle)
     for (int i = 0; i < r->n; i++) {
         target *t = &r->targets[i];
 
-        if (t->key != NULL && t->var->rows == NULL) t->var->initialized = status == EST_OK;
+        if (t->key == NULL || t->var->rows != NULL) continue;
+        t->var->initialized = status == EST_OK;
+        t->var->blank       = false;
     }
     return status;
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -61,6 +63,42 @@ static void test_aligned(void **state)
     }
 }
 
+/* Blocks that were written to and freed come back as zeros. */
+static void test_zeroed_blocks(void **state)
+{
+    const size_t sizes[] = { 0, 1, 65, 4096, (size_t)4 << 20, ((size_t)9 << 20) + 5 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *p = est_alloc_aligned(sizes[i]);
+
+        assert_non_null(p);
+        memset(p, 0x5a, sizes[i]);
+        est_free_aligned(p);
+        p = est_zalloc_aligned(sizes[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % EST_ALIGNMENT, 0);
+        for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(p[k], 0);
+        est_free_aligned(p);
+    }
+}
+
+static void test_large_zeroed_blocks_take_no_memory(void **state)
+{
+    enum { BYTES = 64 << 20 };
+    size_t               page = (size_t)sysconf(_SC_PAGESIZE);
+    char                *p    = est_zalloc_aligned(BYTES);
+    static unsigned char resident[BYTES / 4096];
+    int                  n = 0;
+
+    (void)state;
+    assert_non_null(p);
+    assert_int_equal(mincore(p, BYTES, resident), 0);
+    for (size_t i = 0; i < BYTES / page; i++) n += resident[i] & 1;
+    assert_int_equal(n, 0);
+    est_free_aligned(p);
+}
+
 static void test_absurd_sizes_fail(void **state)
 {
     void *p = est_alloc(8);
@@ -106,6 +144,8 @@ static void test_nth_allocation_fails(void **state)
     assert_null(est_strdup("x"));
     est_fault_arm_alloc(1);
     assert_null(est_alloc_aligned(64));
+    est_fault_arm_alloc(1);
+    assert_null(est_zalloc_aligned(64));
     est_fault_arm_alloc(0);
     assert_false(est_fault_fired());
     p[0] = est_zalloc(1);
@@ -139,9 +179,10 @@ static void test_reserved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),    cmocka_unit_test(test_zero_bytes_is_a_block),
-        cmocka_unit_test(test_aligned),  cmocka_unit_test(test_absurd_sizes_fail),
-        cmocka_unit_test(test_count),    cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_plain),         cmocka_unit_test(test_zero_bytes_is_a_block),
+        cmocka_unit_test(test_aligned),       cmocka_unit_test(test_absurd_sizes_fail),
+        cmocka_unit_test(test_count),         cmocka_unit_test(test_nth_allocation_fails),
+        cmocka_unit_test(test_zeroed_blocks), cmocka_unit_test(test_large_zeroed_blocks_take_no_memory),
         cmocka_unit_test(test_reserved),
     };
 

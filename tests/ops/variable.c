@@ -27,6 +27,11 @@ static void sub_ref(est_ref *r)
     for (int64_t i = 0; i < est_shape_count(&r->in_shape[0]); i++) r->out[0][i] = r->in[0][i] - r->in[1][i];
 }
 
+static void assign_fill_ref(est_ref *r)
+{
+    for (int64_t i = 0; i < est_shape_count(&r->in_shape[0]); i++) r->out[0][i] = r->in[1][0];
+}
+
 static void is_initialized_ref(est_ref *r)
 {
     r->out[0][0] = 1;
@@ -119,6 +124,12 @@ int main(int argc, char **argv)
         { .op = "AssignVariableOp", { INT_VAR(EST_I64, 4), INT_IN(EST_I64, 4) }, .ref = assign_ref },
         { .op = "AssignVariableOp", { VAR(3), IN(4) }, .fails = EST_INVALID_ARGUMENT, .says = "[4]" },
         { .op = "AssignVariableOp", { VAR(3), INT_IN(EST_I64, 3) }, .fails = EST_INVALID_ARGUMENT, .says = "int64" },
+        { .op = "EstAssignFill", { VAR(3, 5), SCALAR }, .ref = assign_fill_ref },
+        { .op = "EstAssignFill", { VAR(0), SCALAR }, .ref = assign_fill_ref },
+        { .op = "EstAssignFill", { VAR(999, 1001), SCALAR }, .ref = assign_fill_ref },
+        { .op = "EstAssignFill", { INT_VAR(EST_I64, 4), { .dtype = EST_I64 } }, .ref = assign_fill_ref }, /* by 0 */
+        { .op = "EstAssignFill", { VAR(3), IN(3) }, .fails = EST_INVALID_ARGUMENT, .says = "[3]" },
+        { .op = "EstAssignFill", { VAR(3), { .dtype = EST_I64 } }, .fails = EST_INVALID_ARGUMENT, .says = "int64" },
         { .op = "AssignAddVariableOp", { VAR(3, 5), IN(3, 5) }, .tol = 1e-6, .ref = add_ref },
         { .op = "AssignAddVariableOp", { VAR(200001), IN(200001) }, .tol = 1e-6, .ref = add_ref },
         { .op = "AssignAddVariableOp", { INT_VAR(EST_I64, 4), INT_IN(EST_I64, 4) }, .ref = add_ref },

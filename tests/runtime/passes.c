@@ -481,6 +481,47 @@ static void ties_in_a_window_go_the_same_way(void **state)
     nn_end(&t);
 }
 
+static void assert_all(nn_test *t, const char *name, float want)
+{
+    est_tensor *value = NULL;
+
+    assert_ok(est_session_read(t->session, name, &value));
+    for (int64_t i = 0; i < est_tensor_count(value); i++) assert_true(((float *)est_tensor_data(value))[i] == want);
+    est_tensor_free(value);
+}
+
+/* Zeros are not written into a new variable, but over any other value; that others look at the Fill changes nothing. It is
+ * too large to be folded. */
+static void constants_go_straight_into_variables(void **state)
+{
+    nn_test   t    = nn_begin(1);
+    est_node  dims = est_const_i32(t.graph, EST_SHAPE(2), (const int32_t[]){ 200, 300 });
+    est_node  zero = est_fill(dims, est_scalar(t.graph, EST_F32, 0));
+    est_node  two  = est_fill(dims, est_scalar(t.graph, EST_F32, 2));
+    est_node  v    = est_variable(t.graph, "v", EST_F32, EST_SHAPE(200, 300));
+    est_node  w    = est_variable(t.graph, "w", EST_F32, EST_SHAPE(200, 300));
+    est_step *step;
+
+    (void)state;
+    est_variable_initializer(v, zero);
+    est_variable_initializer(w, two);
+    est_node add   = est_assign_add(v, two);
+    est_node reset = est_assign(v, zero);
+    est_node seen  = est_neg(zero);
+    nn_ready(&t);
+    for (int round = 0; round < 2; round++) {
+        assert_all(&t, "v", 0);
+        nn_run(&t, add);
+        assert_all(&t, "v", 2);
+        assert_ok(est_session_prepare(t.session, EST_NO_NODES, EST_NODES(seen), EST_NODES(reset), &step));
+        assert_ok(est_step_run(step, NULL));
+        assert_int_equal(count_ops(step, "EstAssignFill"), 1);
+        assert_int_equal(count_ops(step, "AssignVariableOp"), 0);
+    }
+    assert_all(&t, "w", 2);
+    nn_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +533,7 @@ int main(void)
         cmocka_unit_test(random_operations_and_placeholders_stay_apart),
         cmocka_unit_test(reads_on_two_sides_of_a_write_stay_apart),
         cmocka_unit_test(an_update_may_read_the_variable_it_changes),
+        cmocka_unit_test(constants_go_straight_into_variables),
         cmocka_unit_test(products_with_bias_and_relu),
         cmocka_unit_test(gradients_through_relu),
         cmocka_unit_test(what_is_fetched_is_not_fused_away),
