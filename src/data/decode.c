@@ -10,10 +10,11 @@
 #include "base/options.h"
 
 #define ROWS_FIRST 256 /* room made at first */
+#define ROWS_AHEAD 8
 
 typedef struct decode_job {
     est_ahead_job   base;
-    est_str        *text; /* [n] */
+    est_str        *text; /* [n], read when the rows are to be decoded */
     est_decode_row *row;  /* [n] */
     size_t          n;
     size_t          capacity;
@@ -46,8 +47,9 @@ static est_status row_next(est_decode_iter *it, const est_decode *own)
         const est_str *text;
 
         EST_TRY(est_iter_next(it->base.base.input[0], it->row));
+        if (own->format->is_blank == NULL) return EST_OK;
         text = est_tensor_data(it->row->field[0].values);
-        if (own->format->is_blank == NULL || !own->format->is_blank(own, *text)) return EST_OK;
+        if (!own->format->is_blank(own, *text)) return EST_OK;
         est_element_clear(it->row->field, own->base.input[0]->n_components);
     }
 }
@@ -64,7 +66,7 @@ static est_status row_pull(est_decode_iter *it, decode_job *job)
     *row                     = (est_decode_row){ .tensor = it->row->field[0].values, .origin = it->row->origin };
     it->row->field[0].values = NULL;
     est_element_clear(it->row->field, own->base.input[0]->n_components);
-    job->text[job->n++] = *(const est_str *)est_tensor_data(row->tensor);
+    job->n++;
     return own->format->look != NULL ? own->format->look(it, row) : EST_OK;
 }
 
@@ -103,6 +105,21 @@ static void decode_clear(est_ahead *it, est_ahead_job *to)
 }
 
 /* --- decoding them --------------------------------------------------------------------------------------------------- */
+
+/* Rows out of a shuffle are in no cache, and which they are is known only now: the first lines of those to come are asked
+ * for ahead. */
+static void rows_read(decode_job *job)
+{
+    for (size_t i = 0; i < job->n; i++) {
+        if (i + ROWS_AHEAD < job->n) {
+            const char *soon = (const char *)job->row[i + ROWS_AHEAD].tensor;
+
+            __builtin_prefetch(soon);
+            __builtin_prefetch(soon + 64);
+        }
+        job->text[i] = *(const est_str *)est_tensor_data(job->row[i].tensor);
+    }
+}
 
 static est_status rows_decode(est_decode_iter *it, int worker, const decode_job *job, est_field *out)
 {
@@ -159,11 +176,13 @@ static est_status bad_rows_drop(est_decode_iter *it, int worker, decode_job *job
 
 static est_status decode_work(est_ahead *ahead, int worker, est_ahead_job *to)
 {
-    est_decode_iter *it     = (est_decode_iter *)ahead;
-    decode_job      *job    = (decode_job *)to;
-    size_t           n      = job->n;
-    est_status       status = rows_decode(it, worker, job, to->out->field);
+    est_decode_iter *it  = (est_decode_iter *)ahead;
+    decode_job      *job = (decode_job *)to;
+    size_t           n   = job->n;
+    est_status       status;
 
+    rows_read(job);
+    status = rows_decode(it, worker, job, to->out->field);
     if (status == EST_INVALID_ARGUMENT || status == EST_DATA_LOSS) {
         est_error error;
 

@@ -50,7 +50,7 @@ est_status est_feature_group_row(est_feature_group *g, size_t row, const void *o
     for (size_t i = 0; i < g->n; i++) {
         const est_str *value = est_feature_table_value(&g->table, i);
 
-        if (est_feature_output_one(&g->outputs[i], value)) continue;
+        if (est_feature_output_one(&g->outputs[i], row, value)) continue;
         EST_TRY(est_feature_output_row(&g->outputs[i], row, value, outermost));
     }
     return EST_OK;

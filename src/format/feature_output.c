@@ -92,6 +92,7 @@ est_status est_feature_output_init(est_feature_output *o, const est_feature_spec
     o->count  = (size_t)est_shape_count(&o->shape);
     o->size   = est_dtype_size(o->dtype);
     o->is_one = is_fixed(o) && o->count == 1;
+    o->is_any = o->rows == EST_ROWS_RAGGED && !is_list;
     o->name   = est_strdup(spec->name);
     if (o->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", spec->name);
     if (!is_list && spec->rows == EST_ROWS_FIXED && spec->default_value == NULL) o->required = true;
@@ -148,7 +149,9 @@ est_status est_feature_output_begin(est_feature_output *o, size_t n)
     EST_TRY(reserve(&o->step_splits, sizeof(int64_t)));
     *(int64_t *)o->step_splits.data = 0;
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE((int64_t)n + 1), &o->splits));
-    *(int64_t *)est_tensor_data(o->splits) = 0;
+    o->ends  = est_tensor_data(o->splits);
+    *o->ends = 0;
+    o->ends++;
     return EST_OK;
 }
 
@@ -268,16 +271,13 @@ static est_status list_row(est_feature_output *o, size_t row, const est_str *val
 
 est_status est_feature_output_row(est_feature_output *o, size_t row, const est_str *value, const void *outermost)
 {
-    int64_t *splits;
-
     if (is_fixed(o)) return fixed_row(o, row, value, outermost);
-    splits = est_tensor_data(o->splits);
     if (o->is_list) {
         EST_TRY(list_row(o, row, value, outermost));
-        splits[row + 1] = (int64_t)o->n_steps;
+        o->ends[row] = (int64_t)o->n_steps;
     } else {
         EST_TRY(ragged_row(o, row, value, outermost));
-        splits[row + 1] = (int64_t)(o->count == 1 ? o->n_values : o->n_values / o->count); /* divisions are slow */
+        o->ends[row] = (int64_t)(o->count == 1 ? o->n_values : o->n_values / o->count); /* divisions are slow */
     }
     return EST_OK;
 }
@@ -294,6 +294,21 @@ static est_status own_long_strings(est_tensor *tensor)
     return EST_OK;
 }
 
+/* memcpy where a call would cost more than the bytes: words are seldom longer. */
+static inline void copy_word(char *to, const char *from, size_t size)
+{
+    if (size >= 8 && size <= 16) {
+        uint64_t first, last;
+
+        memcpy(&first, from, 8);
+        memcpy(&last, from + size - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + size - 8, &last, 8);
+    } else {
+        memcpy(to, from, size);
+    }
+}
+
 /* Makes the tensor own the bytes that its elements point to. Many short strings are put together and given to the first
  * element as one; the others then point into that, which the tensor keeps as long as it lives. */
 static est_status own_strings(est_tensor *tensor, est_feature_buffer *scratch)
@@ -307,7 +322,7 @@ static est_status own_strings(est_tensor *tensor, est_feature_buffer *scratch)
     EST_TRY(reserve(scratch, total));
     to = scratch->data;
     for (size_t i = 0; i < n; i++) {
-        memcpy(to, strings[i].data, strings[i].size);
+        copy_word(to, strings[i].data, strings[i].size);
         to += strings[i].size;
     }
     first_size = strings[0].size;

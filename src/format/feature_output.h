@@ -19,10 +19,12 @@ typedef struct est_feature_output {
     est_feature_rows rows;
     bool             is_list; /* of steps, in a SequenceExample */
     bool             is_one;  /* every row has exactly one value */
+    bool             is_any;  /* a row has any number of single values */
     bool             required;
     size_t           count; /* elements of `shape` */
     size_t           size;  /* bytes of an element */
     char            *next;  /* the row of `fixed` to fill next */
+    int64_t         *ends;  /* where the rows end among the values: the data of `splits` from 1 on */
     size_t           n_values, n_steps;
 
     char       *name;
@@ -50,10 +52,17 @@ EST_MUST_CHECK est_status est_feature_output_row(est_feature_output *o, size_t r
                                                  const void *outermost);
 
 /* est_feature_output_row where it is easiest: one value in its usual form. False: not done, call the other. */
-static inline bool est_feature_output_one(est_feature_output *o, const est_str *value)
+static inline bool est_feature_output_one(est_feature_output *o, size_t row, const est_str *value)
 {
-    if (!o->is_one || value == NULL || !est_feature_decode_one(*value, o->kind, o->next)) return false;
-    o->next += o->size;
+    if (value == NULL) return false;
+    if (o->is_one) {
+        if (!est_feature_decode_one(*value, o->kind, o->next)) return false;
+        o->next += o->size;
+        return true;
+    }
+    if (!o->is_any || (o->n_values + 1) * o->size > o->values.capacity) return false;
+    if (!est_feature_decode_one(*value, o->kind, (char *)o->values.data + o->n_values * o->size)) return false;
+    o->ends[row] = (int64_t)++o->n_values;
     return true;
 }
 

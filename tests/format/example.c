@@ -331,6 +331,49 @@ static void test_padding(void **state)
     est_feature_batch_clear(batch, 2);
 }
 
+/* Rows of no, one and two words, every length up to 200: the short way and the long one take turns, and the room for the
+ * values grows in between. Every record is a copy of exactly its size, as a sanitizer wants it. */
+static void test_words_of_all_lengths(void **state)
+{
+    enum { ROWS = 600 };
+    const est_feature_spec specs[] = { { .name = "w", .dtype = EST_STRING, .rows = EST_ROWS_RAGGED } };
+    est_example           *ex;
+    est_feature_batch      batch[1];
+    est_str                bytes[ROWS], one;
+    const est_str         *found;
+    const int64_t         *splits;
+    char                   text[400];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof text; k++) text[k] = (char)('a' + k * 7 % 23);
+    assert_int_equal(est_example_create(&ex), EST_OK);
+    for (size_t i = 0; i < ROWS; i++) {
+        est_str words[2] = { { text + i % 100, i / 3 }, { text + i % 50, i % 20 } };
+        char   *copy;
+
+        est_example_reset(ex);
+        if (i % 3 > 0) est_example_set_bytes(ex, "w", words, i % 3);
+        assert_int_equal(est_example_serialize(ex, &one), EST_OK);
+        copy = malloc(one.size + (one.size == 0));
+        memcpy(copy, one.data, one.size);
+        bytes[i] = (est_str){ copy, one.size };
+    }
+    est_example_free(ex);
+    assert_int_equal(parse(specs, 1, bytes, ROWS, batch), EST_OK);
+    free_records(bytes, ROWS);
+    check_shape(batch[0].values, EST_SHAPE(ROWS));
+    found  = est_tensor_data(batch[0].values);
+    splits = est_tensor_data(batch[0].splits);
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_int_equal(splits[i + 1] - splits[i], i % 3);
+        for (size_t k = 0; k < i % 3; k++, found++) {
+            assert_int_equal(found->size, k == 0 ? i / 3 : i % 20);
+            assert_memory_equal(found->data, text + (k == 0 ? i % 100 : i % 50), found->size);
+        }
+    }
+    est_feature_batch_clear(batch, 1);
+}
+
 static void test_no_examples(void **state)
 {
     est_feature_batch batch[3];
@@ -518,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_unusual_forms),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_words_of_all_lengths),
         cmocka_unit_test(test_no_examples),
         cmocka_unit_test(test_errors_name_feature_and_example),
         cmocka_unit_test(test_same_name_twice),
