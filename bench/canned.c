@@ -50,7 +50,7 @@ typedef struct job {
 
     phase         phase;
     int           taken; /* turns */
-    double        created_secs, first_step_secs, start, waited, used;
+    double        rss_mb, created_secs, first_step_secs, start, waited, used;
     bench_turn    turn;
     bench_machine machine;
     bench_stages  traced;
@@ -161,6 +161,7 @@ static void trace_run(job *j, est_loop *loop)
         if (j->traced.runs == 0) {
             est_pool *pool = NULL;
 
+            j->rss_mb = bench_max_rss_mb(); /* measuring the machine takes memory */
             bench_check(est_pool_create(j->threads, &pool));
             j->machine = bench_machine_measure(pool);
             est_pool_free(pool);
@@ -168,6 +169,7 @@ static void trace_run(job *j, est_loop *loop)
         bench_stages_add(&j->traced, est_step_plan(est_loop_ran(loop)), j->machine);
     }
     if (j->traced.runs >= j->stages) {
+        if (j->stages == 0) j->rss_mb = bench_max_rss_mb();
         if (j->report) est_step_report(est_loop_ran(loop), stderr);
         est_loop_request_stop(loop, "measured");
     }
@@ -252,7 +254,7 @@ static double record_bytes(const job *j)
     return bytes;
 }
 
-static void print_stages(const job *j)
+static void print_stages(job *j)
 {
     double bytes    = record_bytes(j);
     double read     = input_secs(est_dataset_repeat(records(j), EST_FOREVER), 1, j->batch);
@@ -264,13 +266,12 @@ static void print_stages(const job *j)
     print_input("shuffle", shuffled - read, 0, j);
     print_input("parse", batches - read, 2 * bytes, j);
     for (int s = 0; s < BENCH_N_STAGES; s++) {
-        double per_run = 1e6 / (double)j->traced.runs;
-
         (void)printf("{\"stage\":\"%s\",\"us\":%.1f,\"floor_us\":%.1f,\"kernels\":%d}\n", bench_stage_names[s],
-                     per_run * j->traced.secs[s], per_run * j->traced.floor_secs[s], j->traced.kernels[s]);
+                     1e6 * bench_summary(j->traced.secs[s], j->traced.runs).median, 1e6 * j->traced.floor_secs[s],
+                     j->traced.kernels[s]);
     }
     (void)printf("{\"stage\":\"step\",\"us\":%.1f,\"gb_per_sec\":%.1f,\"gflops\":%.1f}\n",
-                 1e6 * j->traced.whole_secs / (double)j->traced.runs, j->machine.bytes_per_sec / 1e9,
+                 1e6 * bench_summary(j->traced.whole_secs, j->traced.runs).median, j->machine.bytes_per_sec / 1e9,
                  j->machine.flops / 1e9);
 }
 
@@ -306,6 +307,7 @@ static void take_options(job *j, int argc, char **argv)
             j->seconds = strtod(value, NULL);
         } else if (strcmp(argv[i], "--stages") == 0) {
             j->stages = (int)strtol(value, NULL, 10);
+            if (j->stages > BENCH_RUNS_MAX) j->stages = BENCH_RUNS_MAX;
         } else if (strcmp(argv[i], "--report") == 0) {
             j->report = strtol(value, NULL, 10) != 0;
         } else {
@@ -339,7 +341,7 @@ int main(int argc, char **argv)
     bench_check(est_classifier_parse_spec(options, &j.parse));
     bench_check(est_dnn_linear_combined_classifier(options, &model));
     bench_check(est_train(model, EST_TRAIN_OPTIONS(.input_fn = input, .input_user = &j, .hooks = EST_HOOKS(&j.hook))));
-    (void)printf("{\"max_rss_mb\":%.1f,\"start_secs\":%.3f,\"first_step_secs\":%.4f}\n", bench_max_rss_mb(),
+    (void)printf("{\"max_rss_mb\":%.1f,\"start_secs\":%.3f,\"first_step_secs\":%.4f}\n", j.rss_mb,
                  j.created_secs - start, j.first_step_secs);
     if (j.stages > 0) print_stages(&j);
     est_estimator_free(model);

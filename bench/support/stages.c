@@ -18,7 +18,7 @@ typedef struct op_stage {
 
 static const op_stage op_stages[] = {
     { "StringToHashBucket", BENCH_HASH },
-    { "EstRaggedCross", BENCH_HASH },
+    { "RaggedCross", BENCH_HASH },
     { "EstEmbeddingBagGrad", BENCH_SPARSE },
     { "EstEmbeddingBag", BENCH_LOOKUP },
     { "ResourceSparseApply", BENCH_SPARSE },
@@ -27,6 +27,7 @@ static const op_stage op_stages[] = {
     { "EstMatMul", BENCH_DENSE },
     { "BiasAdd", BENCH_DENSE },
     { "Concat", BENCH_DENSE },
+    { "EstConcat", BENCH_DENSE },
     { "Split", BENCH_DENSE },
     { "Slice", BENCH_DENSE },
     { "Relu", BENCH_DENSE },
@@ -95,24 +96,19 @@ static double item_flops(const est_call *c)
 
 void bench_stages_add(bench_stages *stages, const est_plan *plan, bench_machine machine)
 {
-    const est_trace *t = plan->trace;
+    const est_trace *t     = plan->trace;
+    const est_span  *spans = t->spans + (int64_t)(t->runs - 1) * t->n_steps, *whole = &t->whole[t->runs - 1];
+    int              run = stages->runs++;
 
     memset(stages->kernels, 0, sizeof stages->kernels);
+    memset(stages->floor_secs, 0, sizeof stages->floor_secs);
     for (int32_t i = 0; i < plan->n_steps; i++) {
         const est_call *c     = &plan->items[plan->steps[i]].call;
         bench_stage     stage = stage_of(c->node->op->name);
-        double          floor = fmax(item_bytes(c) / machine.bytes_per_sec, item_flops(c) / machine.flops);
 
         stages->kernels[stage]++;
-        for (int r = 0; r < t->runs; r++) {
-            const est_span *span = &t->spans[(int64_t)r * t->n_steps + i];
-
-            stages->secs[stage] += 1e-9 * (double)(span->end_ns - span->start_ns);
-            stages->floor_secs[stage] += floor;
-        }
+        stages->secs[stage][run] += 1e-9 * (double)(spans[i].end_ns - spans[i].start_ns);
+        stages->floor_secs[stage] += fmax(item_bytes(c) / machine.bytes_per_sec, item_flops(c) / machine.flops);
     }
-    for (int r = 0; r < t->runs; r++) {
-        stages->whole_secs += 1e-9 * (double)(t->whole[r].end_ns - t->whole[r].start_ns);
-    }
-    stages->runs += t->runs;
+    stages->whole_secs[run] = 1e-9 * (double)(whole->end_ns - whole->start_ns);
 }

@@ -18,16 +18,19 @@ typedef enum bench_stage {
     BENCH_N_STAGES
 } bench_stage;
 
+#define BENCH_RUNS_MAX 256
+
 typedef struct bench_stages {
-    int64_t runs;
-    double  secs[BENCH_N_STAGES], floor_secs[BENCH_N_STAGES]; /* sums over runs */
-    int     kernels[BENCH_N_STAGES];                          /* of one run */
-    double  whole_secs;                                       /* from begin to end: threads work side by side */
+    int    runs;
+    double secs[BENCH_N_STAGES][BENCH_RUNS_MAX];
+    double whole_secs[BENCH_RUNS_MAX]; /* from begin to end: threads work side by side */
+    double floor_secs[BENCH_N_STAGES]; /* of the last run, as all below */
+    int    kernels[BENCH_N_STAGES];
 } bench_stages;
 
 extern const char *const bench_stage_names[BENCH_N_STAGES];
 
-/* Adds what the plan's trace recorded; the data of its last run must still be there. */
+/* Adds the run that the plan's trace recorded last; its data must still be there. No more than BENCH_RUNS_MAX. */
 void bench_stages_add(bench_stages *stages, const est_plan *plan, bench_machine machine);
 
 #endif
