@@ -499,6 +499,38 @@ static void test_all_damaged(void **state)
     est_log_set_sink(NULL, NULL);
 }
 
+/* A new variable is all zeros, and its first value, if that is zero, is not written again: unless a restore that failed has
+ * left something in it. */
+static void test_zeros_after_damage(void **state)
+{
+    model      m[2];
+    est_saver *saver;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        est_node v;
+
+        assert_ok(est_graph_create(1, &m[i].graph));
+        v = est_variable(m[i].graph, "v", EST_F32, EST_SHAPE(200, 300));
+        est_variable_initializer(v, est_fill(est_const_i32(m[i].graph, EST_SHAPE(2), (const int32_t[]){ 200, 300 }),
+                                             est_scalar(m[i].graph, EST_F32, 0)));
+        assert_ok(est_session_create(m[i].graph, EST_SESSION(.threads = 1), &m[i].session));
+    }
+    write_tag(m[0].session, "v", EST_F32, EST_SHAPE(200, 300), 7);
+    assert_ok(est_saver_create(at("zeros"), NULL, &saver));
+    assert_ok(est_saver_save(saver, m[0].session, 1, NULL, NULL));
+    flip_last_byte(at("zeros/model.ckpt-1.data-00000-of-00001"));
+    watch_log();
+    expect_error(est_saver_restore(saver, m[1].session, NULL, NULL), EST_DATA_LOSS, "\"v\"");
+    assert_int_equal(variable_tag(m[1].session, "v"), -1);
+    assert_ok(est_session_init(m[1].session));
+    assert_int_equal(variable_tag(m[1].session, "v"), 0);
+    est_log_set_sink(NULL, NULL);
+    est_saver_free(saver);
+    end_model(&m[0]);
+    end_model(&m[1]);
+}
+
 /* A damaged extra spoils its checkpoint too: all is from one. */
 static void test_damaged_extra(void **state)
 {
@@ -775,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_every_damage),
         cmocka_unit_test(test_warning_text),
         cmocka_unit_test(test_all_damaged),
+        cmocka_unit_test(test_zeros_after_damage),
         cmocka_unit_test(test_damaged_extra),
         cmocka_unit_test(test_no_state_file),
         cmocka_unit_test(test_passing_errors),
