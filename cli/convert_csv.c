@@ -71,7 +71,7 @@ static est_status split(csv *c, est_str row, size_t *n)
     for (;;) {
         est_str *more;
 
-        EST_TRY(est_csv_split(row, c->delimiter, c->job->trim, &c->scratch, c->fields, c->fields_room, n));
+        EST_TRY(est_csv_split(row, c->delimiter, true, c->job->trim, &c->scratch, c->fields, c->fields_room, n));
         if (*n <= c->fields_room) return EST_OK;
         more = est_realloc(c->fields, *n * sizeof *more);
         if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", *n);

@@ -277,6 +277,9 @@ void job_check(job_spec *job, job_errors *errors);
 /* The feature of that name; NULL: there is none. */
 job_feature *job_find_feature(const job_spec *job, const char *name);
 
+/* A baseline looks at labels only. */
+bool job_is_baseline(const job_model *model);
+
 /* The type of that feature as the file calls it. */
 const char *job_feature_type_text(const job_feature *feature);
 

@@ -39,6 +39,11 @@ job_feature *job_find_feature(const job_spec *job, const char *name)
     return NULL;
 }
 
+bool job_is_baseline(const job_model *model)
+{
+    return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR;
+}
+
 const char *job_feature_type_text(const job_feature *feature)
 {
     static const char *const texts[] = { "numeric", "bucketized", "identity",  "hash",      "vocabulary",
@@ -352,6 +357,9 @@ static void check_data(checker *c)
     }
     if (d->csv.header && d->csv.fields.data != NULL) {
         job_error(c->errors, at_key(d->csv.node, "header"), "either the files have a header, or \"fields\" names them");
+    }
+    if (!d->csv.header && d->csv.fields.data == NULL) {
+        job_error(c->errors, at_key(d->csv.node, "header"), "header: false needs csv.fields, the names of all fields");
     }
     if (strlen(d->csv.delimiter) != 1) {
         job_error(c->errors, at_key(d->csv.node, "delimiter"), "the delimiter is one character of ASCII, not \"%s\"",

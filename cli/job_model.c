@@ -443,11 +443,10 @@ static est_status make_components(job_runner *r)
 
 static est_status make_specs(job_runner *r)
 {
-    bool classifier = r->job->model.n_classes != JOB_NO_INT;
-    bool baseline   = r->job->model.type == JOB_BASELINE_CLASSIFIER || r->job->model.type == JOB_BASELINE_REGRESSOR;
+    bool            classifier = r->job->model.n_classes != JOB_NO_INT;
     est_column_list columns;
 
-    if (baseline) {
+    if (job_is_baseline(&r->job->model)) {
         EST_TRY(make_baseline_specs(r));
         return make_components(r);
     }

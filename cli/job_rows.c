@@ -9,11 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "command.h"
 #include "format/csv.h"
 #include "format/number.h"
 
-#define INPUT     "/dev/stdin"
-#define SHOWN_MAX 40 /* characters of a bad value in a message */
+#define INPUT            "/dev/stdin"
+#define SHOWN_MAX        40  /* characters of a bad value in a message */
+#define HEADER_SHOWN_MAX 300 /* and of a header */
 
 static est_status no_memory(void)
 {
@@ -53,7 +55,7 @@ static est_status split(job_rows *r, est_str line, size_t *n)
     for (;;) {
         est_str *more;
 
-        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->trim, &r->scratch, r->fields, r->n_fields, n));
+        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->quotes, csv->trim, &r->scratch, r->fields, r->n_fields, n));
         if (*n <= r->n_fields) return EST_OK;
         more = est_realloc(r->fields, *n * sizeof *more);
         if (more == NULL) return no_memory();
@@ -67,6 +69,33 @@ static bool is_text(est_str a, const char *b)
     return b != NULL && a.size == strlen(b) && memcmp(a.data, b, a.size) == 0;
 }
 
+/* Finds the features among the fields; what is read for no feature is passed over. */
+static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
+{
+    for (int i = 0; i < r->n; i++) {
+        const est_feature_spec *spec = &r->specs[i];
+
+        r->field_of[i] = -1;
+        for (size_t k = 0; k < n; k++) {
+            if (!is_text(names[k], spec->name)) continue;
+            if (r->field_of[i] >= 0) {
+                return est_fail(EST_INVALID_ARGUMENT, "two fields are called \"%s\"", spec->name);
+            }
+            r->field_of[i] = (int)k;
+        }
+        if (r->field_of[i] < 0 && !r->baseline) {
+            return est_fail(EST_INVALID_ARGUMENT, "no field \"%s\"", spec->name);
+        }
+        if (spec->rows == EST_ROWS_FIXED && count_of(spec) != 1) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "\"%s\" has %" PRId64 " values a row, which CSV cannot hold; use --format jsonl",
+                            spec->name, count_of(spec));
+        }
+    }
+    r->n_fields = n; /* rows must have as many */
+    return EST_OK;
+}
+
 static est_status read_header(job_rows *r)
 {
     est_str    line;
@@ -77,22 +106,21 @@ static est_status read_header(job_rows *r)
         return est_fail(EST_INVALID_ARGUMENT, "there is no header with the names of the fields");
     EST_TRY(status);
     EST_TRY(split(r, line, &n));
-    r->n_fields = n; /* rows must have as many */
-    for (int i = 0; i < r->n; i++) {
-        r->field_of[i] = -1;
-        for (size_t k = 0; k < n; k++) {
-            if (!is_text(r->fields[k], r->specs[i].name)) continue;
-            if (r->field_of[i] >= 0)
-                return est_fail(EST_INVALID_ARGUMENT, "two fields are called \"%s\"", r->specs[i].name);
-            r->field_of[i] = (int)k;
-        }
-        if (r->field_of[i] >= 0 && r->specs[i].rows == EST_ROWS_FIXED && count_of(&r->specs[i]) != 1) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "\"%s\" has %" PRId64 " values a row, which CSV cannot hold; use --format jsonl",
-                            r->specs[i].name, count_of(&r->specs[i]));
-        }
-    }
-    return EST_OK;
+    status = bind_fields(r, r->fields, n);
+    if (status != EST_INVALID_ARGUMENT) return status;
+    return est_fail(status, "%s; the header is: %.*s", est_error_message(),
+                    (int)(line.size < HEADER_SHOWN_MAX ? line.size : HEADER_SHOWN_MAX), line.data);
+}
+
+/* Rows as those of the files, which the job has named the fields of: there is no header. */
+static est_status name_fields(job_rows *r)
+{
+    job_texts names = r->job->data.csv.fields;
+
+    r->fields = est_alloc((size_t)names.n * sizeof *r->fields);
+    if (r->fields == NULL) return no_memory();
+    for (int i = 0; i < names.n; i++) r->fields[i] = (est_str){ names.data[i], strlen(names.data[i]) };
+    return bind_fields(r, r->fields, (size_t)names.n);
 }
 
 static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str field)
@@ -122,7 +150,10 @@ static est_status read_csv(job_rows *r, est_str line)
     size_t n, want = r->n_fields;
 
     EST_TRY(split(r, line, &n));
-    if (n != want) return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and the header has %zu", n, want);
+    if (n != want) {
+        return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and %s has %zu", n,
+                        r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", want);
+    }
     for (int i = 0; i < r->n; i++) {
         EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));
     }
@@ -194,7 +225,10 @@ static est_status read_json(job_rows *r, est_str line)
     EST_TRY(est_json_parse(line.data, line.size, "the row", &object));
     if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
-        status = set_values(r, &r->specs[i], json_object_get(object, r->specs[i].name));
+        const est_json *value = json_object_get(object, r->specs[i].name);
+
+        r->seen[i] = r->seen[i] || value != NULL;
+        status     = set_values(r, &r->specs[i], value);
     }
     est_json_free(object);
     return status;
@@ -220,6 +254,17 @@ static bool is_blank(est_str line)
     return true;
 }
 
+/* A feature that no row of the first batch has is allowed, but more likely misspelt. */
+static void warn_of_missing(job_rows *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->seen[i]) continue;
+        tool_note(&tool_predict, "no row of the first %" PRId64 " has \"%s\": it counts as missing", r->n_rows,
+                  r->specs[i].name);
+        r->seen[i] = true; /* once is enough */
+    }
+}
+
 /* A failure is kept, and ends the rows: those before it are answered first. */
 static est_status next_row(void *state, est_field *element)
 {
@@ -230,14 +275,20 @@ static est_status next_row(void *state, est_field *element)
     if (r->failed.status != EST_OK) return EST_OUT_OF_RANGE;
     do {
         status = est_lines_next(r->lines, &line);
-        if (status == EST_OUT_OF_RANGE) return status;
+        if (status == EST_OUT_OF_RANGE) {
+            if (r->n_rows > 0) warn_of_missing(r);
+            return status;
+        }
         if (status == EST_OK) r->line = est_lines_number(r->lines, line);
     } while (status == EST_OK && is_blank(line));
     if (status == EST_OK) {
         status = read_row(r, line, &element[0].values);
         if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, r->line);
     }
-    if (status == EST_OK) return EST_OK;
+    if (status == EST_OK) {
+        if (++r->n_rows == r->batch) warn_of_missing(r);
+        return EST_OK;
+    }
     est_error_take(status, &r->failed);
     return EST_OUT_OF_RANGE;
 }
@@ -251,13 +302,20 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
     est_status             status;
 
     *rows          = (job_rows){ .job = runner->job, .json = json, .batch = batch };
+    rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
-    status         = rows->field_of != NULL ? est_example_create(&rows->example) : no_memory();
+    rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
+    status         = rows->field_of != NULL && rows->seen != NULL ? est_example_create(&rows->example) : no_memory();
+    for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
-        status = read_header(rows);
-        if (status != EST_OK) status = est_fail_context(status, "standard input, line 1");
+        bool named = csv->fields.data != NULL;
+
+        status = named ? name_fields(rows) : read_header(rows);
+        if (status != EST_OK) {
+            status = est_fail_context(status, "%s", named ? "data.csv.fields" : "standard input, line 1");
+        }
     }
     if (status != EST_OK) job_rows_close(rows);
     return status;
@@ -269,6 +327,7 @@ void job_rows_close(job_rows *rows)
     est_example_free(rows->example);
     est_free(rows->fields);
     est_free(rows->field_of);
+    est_free(rows->seen);
     if (rows->scratch != NULL) est_arena_free(rows->scratch);
     est_strbuf_clear(&rows->values);
     *rows = (job_rows){ 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of text from standard input as Examples: CSV with a header, or a JSON object a line. What is wrong with a row is said
+ * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. What is wrong with a row is said
  * with its line; the rows before it are still handed out.
  *
  * Threading: one thread at a time. */
@@ -17,13 +17,16 @@ typedef struct job_rows {
     const est_feature_spec *specs; /* [n] */
     int                     n;
     bool                    json;
+    bool                    baseline; /* its feature is in no row */
     int64_t                 batch;
 
     est_lines   *lines;
     est_example *example;
     est_str     *fields; /* [n_fields]: of the row; CSV */
     size_t       n_fields;
-    int         *field_of; /* [n]: of each feature; -1: the file has none */
+    int         *field_of; /* [n]: of each feature; -1: there is none, of a baseline */
+    bool        *seen;     /* [n]: whether a row had the feature; what nobody is warned of */
+    int64_t      n_rows;   /* that were read */
     est_arena   *scratch;  /* of doubled quotes */
     est_strbuf   values;   /* of a feature of several */
     uint64_t     line;     /* of the row at hand */

@@ -17,8 +17,7 @@ static const char *const formats[] = { "csv", "jsonl", NULL };
 
 static const tool_option options[] = {
     { "format", OPTION_FORMAT, "FORMAT",
-      "of the rows: csv (with a header, the default) or jsonl; the\noutput is of the same, or jsonl with --json",
-      formats },
+      "of the rows: csv (the default) or jsonl; the output is of\nthe same, or jsonl with --json", formats },
     { "batch", 'b', "N", "rows that are computed and written at a time; default: 1024" },
     { "keys", OPTION_KEYS, "KEY,...", "the predictions to write, as probabilities; default: all" },
     JOB_OPTIONS,
@@ -195,8 +194,9 @@ const tool_command tool_predict = {
     .arguments = "[options] JOB.yaml",
     .description =
         "Reads rows from standard input and writes what the latest checkpoint of run.model_dir says of each to\n"
-        "standard output, in the same order. CSV has a header with the names of its fields; data.csv says the\n"
-        "delimiter, na and trim. JSON lines are objects, a feature of several values a list. Fields that the\n"
+        "standard output, in the same order. CSV is as data.csv says of the files: with a header, which must name\n"
+        "every field of the features, or without one and with all of data.csv.fields (that of the label is not\n"
+        "read and may be empty). JSON lines are objects, a feature of several values a list. Fields that the\n"
         "model does not know are passed over; what is missing is as the feature's default says.\n"
         "\n"
         "A batch is written as soon as it is full. A row that cannot be read ends the work with its line in\n"

@@ -548,10 +548,10 @@ static est_status split(field_reader *r, const char *what, est_str *fields, size
     return EST_OK;
 }
 
-est_status est_csv_split(est_str row, char delimiter, bool trim, est_arena **scratch, est_str *fields, size_t max,
-                         size_t *n)
+est_status est_csv_split(est_str row, char delimiter, bool quotes, bool trim, est_arena **scratch, est_str *fields,
+                         size_t max, size_t *n)
 {
-    field_reader r = { .delimiter = delimiter, .quotes = true, .trim = trim, .scratch = scratch };
+    field_reader r = { .delimiter = delimiter, .quotes = quotes, .trim = trim, .scratch = scratch };
 
     field_reader_start(&r, row);
     return split(&r, "", fields, max, n);

@@ -94,6 +94,7 @@ static const wrong wrongs[] = {
     { "{name: Adagrad, learning_rate: 0.1}", "Momentum", ":7:18: this optimizer needs a \"learning_rate\"" },
     { "  hidden_units: [8, 4]\n", "", ":4:16: \"dnn_columns\" and \"hidden_units\" go together\n" },
     { "csv: {na: none}", "csv: {header: true, fields: [a, b]}", ":23:17: either the files have a header, or \"fields\" names them\n" },
+    { "csv: {na: none}", "csv: {header: false}", ":23:17: header: false needs csv.fields, the names of all fields\n" },
     { "csv: {na: none}", "csv: {fields: [age, trade, city, hour, rich]}",
       ":11:10: \"hours\" is none of the fields in data.csv; did you mean \"hour\"?\n" },
     { "csv: {na: none}", "csv: {delimiter: '::'}", ":23:20: the delimiter is one character of ASCII, not \"::\"\n" },

@@ -237,19 +237,26 @@ static void test_predict_bad_rows(void **state)
     (void)state;
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
-    run = ASK("age,trade\n50,smith\n\nx,cook\n50,smith\n", "--batch", "10");
+    run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
     tool_expect_text(run.out, "class_ids\n1\n", "standard output");
     tool_expect_text(run.err, "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK("trade\nsmith\n", "-q");
+    tool_expect_text(run.err, "estoc predict: standard input, line 1: no field \"age\"; the header is: trade\n",
+                     "standard error");
+    tool_run_free(&run);
+    run = ASK("age,trade,hour\n50,smith,40\n", "-q"); /* although it has a default */
+    tool_expect_part(run.err, "line 1: no field \"hours\"; the header is: age,trade,hour\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("age,trade,hours\n,smith,40\n", "-q");
     tool_expect_part(run.err, "line 2: there is no \"age\", which has no default\n", "standard error");
     tool_run_free(&run);
-    run = ASK("age,trade\n50\n", "-q");
-    tool_expect_part(run.err, "line 2: 1 fields, and the header has 2\n", "standard error");
+    run = ASK("age,trade,hours\n50\n", "-q");
+    tool_expect_part(run.err, "line 2: 1 fields, and the header has 3\n", "standard error");
     tool_run_free(&run);
     run = ASK("age,trade,age\n", "-q");
-    tool_expect_part(run.err, "line 1: two fields are called \"age\"\n", "standard error");
+    tool_expect_part(run.err, "line 1: two fields are called \"age\"; the header is: ", "standard error");
     tool_run_free(&run);
     run = ASK("", "-q");
     tool_expect_part(run.err, "line 1: there is no header", "standard error");
@@ -269,6 +276,68 @@ static void test_predict_bad_rows(void **state)
     tool_run_free(&run);
     run = ASK("{\"age\"\n", "--format", "jsonl");
     tool_expect_part(run.err, "standard input, line 1: ", "standard error");
+    tool_run_free(&run);
+#undef ASK
+}
+
+/* Rows are as the files are: with csv.fields there is no header, and the other keys of data.csv hold, too. */
+static void test_predict_as_csv_says(void **state)
+{
+    const char *path = changed("csv: {na: none}",
+                               "csv: {fields: [age, trade, city, hours, rich], delimiter: ';', na: '?', trim: true}");
+    tool_run    run, same;
+
+    (void)state;
+#define ASK(code, rows) ask(code, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "probabilities"))
+    run = ASK(0, "50; smith ;Bern;?;\n30;smith;;44;no\n");
+    tool_expect_text(run.err, "", "standard error");
+    path = changed("seed: 3", "seed: 3");
+    same = ASK(0, "trade,age,hours\nsmith,50,\nsmith,30,44\n");
+    tool_expect_text(run.out, same.out, "the answers to rows without a header");
+    tool_run_free(&run);
+    tool_run_free(&same);
+
+    path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich]}");
+    run  = ASK(1, "50,smith,40\n");
+    tool_expect_text(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
+                     "standard error");
+    tool_run_free(&run);
+    path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich, age]}");
+    run  = ASK(1, "");
+    tool_expect_text(run.err, "estoc predict: data.csv.fields: two fields are called \"age\"\n", "standard error");
+    tool_run_free(&run);
+
+    path = changed("csv: {na: none}", "csv: {quotes: false}"); /* a quote is a character of an unknown word */
+    run  = ASK(0, "age,trade,hours\n50,\"smith,40\n");
+    tool_run_free(&run);
+#undef ASK
+}
+
+/* A key that no row has is most likely misspelt; one that some rows leave out is not. */
+static void test_predict_warns(void **state)
+{
+    static const char rows[]    = "{\"age\": 50, \"hour\": 44}\n{\"age\": 50, \"trade\": \"cook\"}\n{\"age\": 30}\n";
+    static const char warning[] = "estoc predict: no row of the first %d has \"%s\": it counts as missing\n";
+    const char       *path      = changed("seed: 3", "seed: 3");
+    char              hours[128], both[256];
+    tool_run          run;
+
+    (void)state;
+#define ASK(batch) ask(0, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--batch", batch))
+    snprintf(hours, sizeof hours, warning, 3, "hours");
+    run = ASK("1024"); /* the input ends before the batch is full */
+    tool_expect_text(run.err, hours, "standard error");
+    tool_run_free(&run);
+    snprintf(hours, sizeof hours, warning, 2, "hours");
+    run = ASK("2");
+    tool_expect_text(run.err, hours, "standard error");
+    tool_run_free(&run);
+    snprintf(hours, sizeof hours, warning, 1, "hours");
+    snprintf(both, sizeof both, warning, 1, "trade");
+    run = ASK("1");
+    tool_expect_part(run.err, hours, "standard error");
+    tool_expect_part(run.err, both, "standard error");
+    assert_int_equal(strlen(run.err), strlen(hours) + strlen(both));
     tool_run_free(&run);
 #undef ASK
 }
@@ -295,7 +364,7 @@ static void test_predict_streams(void **state)
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     child = start(TOOL_ARGV("predict", path, DIR("trained"), "-q", "--batch", "2", "--keys", "class_ids"), pipes[0]);
     close(pipes[0]);
-    tool_check(est_file_write_all(pipes[1], "pipe", "age,trade\n50,smith\n50,cook\n30,cook\n", 35));
+    tool_check(est_file_write_all(pipes[1], "pipe", "age,trade,hours\n50,smith,\n50,cook,\n30,cook,\n", 44));
     for (int i = 0; i < TOOL_DEADLINE_SECS * 1000 && n < 3; i++) {
         n = count_lines("out");
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -422,7 +491,7 @@ static void test_models(void **state)
                    i < 5 ? "data.batch=64" : "features.age.key=hours", "--set", "features.age.default=30");
         tool_expect_part(run.out, "average_loss ", "the metrics");
         tool_run_free(&run);
-        run = ask(0, "age,trade\n50,smith\n30,cook\n",
+        run = ask(0, "age,trade,hours,city\n50,smith,,Bern\n30,cook,40,\n",
                   TOOL_ARGV("predict", path, "-q", "--set", set, "--set", dir, "--keys",
                             i < 5 ? "class_ids" : "predictions", "--set", i < 5 ? "data.batch=64" : "data.label=age",
                             "--set", i < 5 ? "data.batch=64" : "features.age.key=hours", "--set",
@@ -536,6 +605,8 @@ int main(void)
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_as_evaluated),
         cmocka_unit_test(test_predict_bad_rows),
+        cmocka_unit_test(test_predict_as_csv_says),
+        cmocka_unit_test(test_predict_warns),
         cmocka_unit_test(test_predict_streams),
         cmocka_unit_test(test_export),
         cmocka_unit_test(test_killed_and_resumed),

@@ -215,25 +215,29 @@ static void test_split(void **state)
     size_t     n;
 
     (void)state;
-    assert_int_equal(est_csv_split(str("a;\"b\"\"\n;\";; c"), ';', false, &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(est_csv_split(str("a;\"b\"\"\n;\";; c"), ';', true, false, &scratch, fields, 3, &n), EST_OK);
     assert_int_equal(n, 4); /* of which the first three are given */
     assert_int_equal(fields[0].size, 1);
     assert_int_equal(fields[1].size, 4);
     assert_memory_equal(fields[1].data, "b\"\n;", 4);
     assert_int_equal(fields[2].size, 0);
-    assert_int_equal(est_csv_split(str(""), ',', false, &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(est_csv_split(str(""), ',', true, false, &scratch, fields, 3, &n), EST_OK);
     assert_int_equal(n, 1);
-    assert_int_equal(est_csv_split(str("a,b\"c"), ',', false, &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_csv_split(str("a,b\"c"), ',', true, false, &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
     expect_error("field 2: \"b\"c\" has a quote inside");
-    assert_int_equal(est_csv_split(str("\"a"), ',', false, &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_csv_split(str("\"a"), ',', true, false, &scratch, fields, 3, &n), EST_INVALID_ARGUMENT);
     expect_error("field 1: \"\"a\" has no closing quote");
-    assert_int_equal(est_csv_split(str(" a b ,\t\" c \" ,  "), ',', true, &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(est_csv_split(str(" a b ,\t\" c \" ,  "), ',', true, true, &scratch, fields, 3, &n), EST_OK);
     assert_int_equal(n, 3);
     assert_int_equal(fields[0].size, 3);
     assert_memory_equal(fields[0].data, "a b", 3);
     assert_int_equal(fields[1].size, 3);
     assert_memory_equal(fields[1].data, " c ", 3);
     assert_int_equal(fields[2].size, 0);
+    assert_int_equal(est_csv_split(str("\"a,b\"c"), ',', false, false, &scratch, fields, 3, &n), EST_OK);
+    assert_int_equal(n, 2);
+    assert_memory_equal(fields[0].data, "\"a", 2);
+    assert_memory_equal(fields[1].data, "b\"c", 3);
     est_arena_free(scratch);
 }
 
