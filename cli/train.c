@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. In a cluster it does
- * the part of its task, which TF_CONFIG names. */
+ * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. Where TF_CONFIG
+ * names an evaluator, it is one. */
 #include <stdio.h>
 
+#include "base/file.h"
+#include "estimator/estimator.h"
 #include "job_command.h"
 #include "output.h"
 
@@ -73,14 +75,30 @@ static est_status evaluate_again(job_call *call, est_metrics **metrics)
                         metrics);
 }
 
+/* Without a limit of steps: when does it end? */
+static void note_end(const job_call *call)
+{
+    const char *dir  = est_estimator_model_dir(call->runner.estimator);
+    est_strbuf  path = { 0 };
+
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
+    if (call->job.data.epochs == EST_FOREVER) {
+        tool_note(&tool_train,
+                  "neither data.epochs nor train.max_steps is given: training goes on until it is stopped");
+    } else if (est_file_exists(est_strbuf_text(&path))) {
+        tool_note(&tool_train,
+                  "training in %s has ended before: where its input was read to the end, it goes over all epochs "
+                  "again; train.max_steps bounds it",
+                  dir);
+    }
+    est_strbuf_clear(&path);
+}
+
 static est_status train(job_call *call, est_metrics **metrics)
 {
     int64_t max_steps = call->job.train.max_steps != JOB_NO_INT ? call->job.train.max_steps : 0;
 
-    if (max_steps == 0 && call->job.data.epochs == EST_FOREVER && !call->quiet) {
-        tool_note(&tool_train,
-                  "neither data.epochs nor train.max_steps is given: training goes on until it is stopped");
-    }
+    if (max_steps == 0 && !call->quiet) note_end(call);
     if (call->job.data.eval.data != NULL) {
         EST_TRY(train_and_evaluate(call, metrics));
         return evaluate_again(call, metrics);
@@ -152,8 +170,7 @@ const tool_command tool_train = {
         "evaluated after checkpoints, and the last metrics are printed at the end.\n"
         "\n"
         "All state is in run.model_dir: a run that is interrupted (exit code 75) or killed goes on where its last\n"
-        "checkpoint was made. In a cluster every task is started with the same file, and TF_CONFIG says which\n"
-        "it is.\n",
+        "checkpoint was made. One whose epochs are all done goes through them again, unless train.max_steps is set.\n",
     .options  = options,
     .examples = "  estoc train census.yaml\n"
                 "  estoc train census.yaml --set run.model_dir=/tmp/x --set train.max_steps=100 --json\n"

@@ -24,6 +24,8 @@
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
+#include "graph/graph.h"
+#include "graph/op.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/summary_writer.h"
@@ -153,6 +155,51 @@ static est_status read_step(est_loop *loop, int64_t *out)
     return EST_OK;
 }
 
+static bool is_learning_rate(const char *name)
+{
+    static const char end[] = "/learning_rate";
+    size_t            size  = strlen(name);
+
+    return strncmp(name, "training/", 9) == 0 && size >= sizeof end - 1 &&
+           strcmp(name + size - (sizeof end - 1), end) == 0;
+}
+
+/* The constant that a number begins with; NULL: it is none. */
+static const float *first_value(const est_graph *graph, const est_node_def *variable)
+{
+    const est_node_def *assign = est_def(est_graph_initializer(graph, variable->id));
+    const est_node_def *value  = assign != NULL ? est_graph_node(graph, assign->in[1].node) : NULL;
+
+    if (value == NULL || strcmp(value->op->name, "Const") != 0 || value->dtype[0] != EST_F32) return NULL;
+    return est_tensor_data(est_node_attr(value, "value")->tensor);
+}
+
+/* A Keras optimizer keeps its learning rate in a variable, as in TensorFlow: that of the checkpoint counts, whatever the
+ * program says. */
+static est_status compare_rates(const est_graph *graph, est_session *session, const char *path)
+{
+    est_nodes variables = est_global_variables(graph);
+
+    for (int i = 0; i < variables.n; i++) {
+        const est_node_def *variable = est_def(variables.data[i]);
+        const float        *wanted;
+        est_tensor         *saved = NULL;
+        float               found;
+
+        if (!is_learning_rate(variable->name)) continue;
+        wanted = first_value(graph, variable);
+        if (wanted == NULL) continue;
+        EST_TRY(est_session_read(session, variable->name, &saved));
+        found = *(const float *)est_tensor_data(saved);
+        est_tensor_free(saved);
+        if (found == *wanted) continue;
+        est_log_warn(
+            "learning rate %g is not used: %s has %g in %s; start a new model_dir with warm_start to change it",
+            (double)*wanted, path, (double)found, variable->name);
+    }
+    return EST_OK;
+}
+
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     training    *t        = user;
@@ -167,7 +214,8 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     status = est_estimator_blame_checkpoint(status);
     if (status == EST_OK) {
         est_log_info("Restoring parameters from %s", restored.path);
-        status = set_position(t, loop, position, runs);
+        status = compare_rates(t->model->graph, session, restored.path);
+        if (status == EST_OK) status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
         status = est_session_init(session);
         if (status == EST_OK && t->estimator->warm_start != NULL) {

@@ -161,6 +161,14 @@ static void test_train_alone(void **state)
     tool_expect_text(run.out, "{\"model_dir\": \"alone\", \"metrics\": null}\n", "standard output");
     tool_run_free(&run);
     assert_int_equal(access("alone/model.ckpt-32.index", R_OK), 0); /* 2000 rows by 64 */
+    /* Once more, and there is no end to say so. */
+    run = TOOL(0, "train", path, "--set", "export=[]", DIR("alone"), "--set", "data.epochs=1", "--set", "train=null");
+    tool_expect_part(run.err, "training in alone has ended before: ", "standard error");
+    tool_run_free(&run);
+    assert_int_equal(access("alone/model.ckpt-64.index", R_OK), 0);
+    run = TOOL(0, "train", path, "--set", "export=[]", DIR("fresh"), "--set", "data.epochs=1", "--set", "train=null");
+    assert_null(strstr(run.err, "has ended before"));
+    tool_run_free(&run);
     TOOL_OUT(1, "", "no-such-file.csv", "train", path, "-q", "--set", "export=[]", DIR("x"), "--set",
              "data.train=no-such-file.csv");
 }

@@ -111,9 +111,9 @@ static est_status line_model(est_model *m, est_mode mode, const void *params)
     est_node loss = est_mean(est_square(est_sub(y, est_expand_dims(est_model_label(m, "y"), -1))));
 
     (void)mode;
-    (void)params;
     est_model_loss(m, loss);
-    est_model_minimize(m, est_adam(0.001, NULL), loss);
+    est_model_minimize(
+        m, params != NULL ? est_adam(*(const double *)params, EST_ADAM(.keras = true)) : est_adam(0.001, NULL), loss);
     return est_model_status(m);
 }
 
@@ -167,6 +167,39 @@ static void test_new_data(void **state)
     assert_non_null(strstr(warning, path));
     assert_non_null(strstr(warning, "has changed since"));
     est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* The learning rate of a Keras optimizer is a variable; another one in the program changes nothing, and the log says so. */
+static void test_new_learning_rate(void **state)
+{
+    static const double rates[] = { 0.125, 0.125, 100 };
+    char                dir[64], path[96], warning[256] = "", wanted[256];
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(path, sizeof path, "%s/rows.csv", dir);
+    write_rows(path, 1000, "1,2\n");
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(keep_warning, warning);
+    for (int i = 0; i < 3; i++) {
+        est_estimator *e = NULL;
+
+        assert_string_equal(warning, "");
+        assert_int_equal(
+            est_estimator_create(line_model,
+                                 EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                        .cluster_json = "{}"),
+                                               .params = &rates[i], .params_size = sizeof rates[i]),
+                                 &e),
+            EST_OK);
+        train_rows(e, path, i + 1);
+        est_estimator_free(e);
+    }
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    snprintf(wanted, sizeof wanted, "learning rate 100 is not used: %s/model.ckpt-2 has 0.125 in training/Adam/", dir);
+    assert_non_null(strstr(warning, wanted));
     est_test_dir_remove(dir);
 }
 
@@ -631,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_steps_and_max_steps),
         cmocka_unit_test(test_input_ends),
         cmocka_unit_test(test_new_data),
+        cmocka_unit_test(test_new_learning_rate),
         cmocka_unit_test(test_end_mark),
         cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_pipeline),
