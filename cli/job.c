@@ -11,8 +11,9 @@
 #include "command.h"
 #include "format/number.h"
 
-#define KEYS_MAX 64 /* of a record; more of a mapping of names are not compared for suggestions */
-#define WIDTH    92 /* of the help */
+#define KEYS_MAX  64     /* of a record; more of a mapping of names are not compared for suggestions */
+#define WIDTH     92     /* of the help */
+#define WHOLE_MAX 0x1p53 /* up to here every whole number is a double */
 
 typedef struct reader {
     est_arena  *arena;
@@ -56,11 +57,24 @@ static const void *const_member(const void *record, const job_field *field)
     return (const char *)record + field->offset;
 }
 
+/* The one of n names that TensorFlow has another word for; NULL: none. */
+static const char *translate(const char *word, const char *const *names, size_t n)
+{
+    for (const job_alias *a = job_aliases; a->theirs != NULL; a++) {
+        if (strcmp(a->theirs, word) != 0) continue;
+        for (size_t i = 0; i < n; i++) {
+            if (strcmp(a->ours, names[i]) == 0) return names[i];
+        }
+    }
+    return NULL;
+}
+
 const char *job_suggestion(const char *word, const char *const *names, size_t n)
 {
     static char text[128];
-    const char *nearest = tool_nearest(word, names, n);
+    const char *nearest = translate(word, names, n);
 
+    if (nearest == NULL) nearest = tool_nearest(word, names, n);
     text[0] = '\0';
     if (nearest != NULL) snprintf(text, sizeof text, "; did you mean \"%s\"?", nearest);
     return text;
@@ -149,6 +163,18 @@ static void refuse_number(reader *r, const job_field *field, const job_node *nod
     est_strbuf_clear(&range);
 }
 
+/* Also "1e3" and "1000.0". */
+static bool parse_whole(const char *text, int64_t *out)
+{
+    double number;
+
+    if (est_number_i64(text, strlen(text), out) == EST_NUMBER_OK) return true;
+    if (est_number_f64(text, strlen(text), &number) != EST_NUMBER_OK) return false;
+    if (!(fabs(number) <= WHOLE_MAX) || number != floor(number)) return false;
+    *out = (int64_t)number;
+    return true;
+}
+
 static void read_int(reader *r, const job_field *field, const job_node *node, int64_t *out)
 {
     int word = node->kind == JOB_SCALAR ? find_word(field->words, node->text) : -1;
@@ -157,8 +183,8 @@ static void read_int(reader *r, const job_field *field, const job_node *node, in
         *out = field->words[word].value;
         return;
     }
-    if (node->kind != JOB_SCALAR || node->quoted ||
-        est_number_i64(node->text, strlen(node->text), out) != EST_NUMBER_OK || !is_in_range(field, (double)*out)) {
+    if (node->kind != JOB_SCALAR || node->quoted || !parse_whole(node->text, out) ||
+        !is_in_range(field, (double)*out)) {
         refuse_number(r, field, node);
     }
 }

@@ -257,6 +257,13 @@ struct job_record {
 
 extern const job_record job_schema;
 
+/* What TensorFlow calls a key or a word; who writes that is told ours. Ends with NULL. */
+typedef struct job_alias {
+    const char *theirs, *ours;
+} job_alias;
+
+extern const job_alias job_aliases[];
+
 /* --- reading and printing ---------------------------------------------------------------------------------------------- */
 
 /* Puts "key.key=value" into a tree; the value is YAML. The text is borrowed as long as the tree is used. */
@@ -283,7 +290,7 @@ bool job_is_baseline(const job_model *model);
 /* The type of that feature as the file calls it. */
 const char *job_feature_type_text(const job_feature *feature);
 
-/* "; did you mean \"x\"?" for the nearest of n names, or ""; good until the next call. */
+/* "; did you mean \"x\"?" for the one of n names that TensorFlow calls so, or the nearest, or ""; good until the next call. */
 const char *job_suggestion(const char *word, const char *const *names, size_t n);
 
 /* --- using it ---------------------------------------------------------------------------------------------------------- */

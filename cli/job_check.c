@@ -61,7 +61,9 @@ static const job_feature *find(checker *c, const job_node *at, const char *name)
     int                n = c->job->features.n < NAMES_MAX ? c->job->features.n : NAMES_MAX;
 
     for (int i = 0; i < n; i++) names[i] = c->job->features.data[i].name;
-    if (found == NULL) {
+    if (found == NULL && strchr(name, ',') != NULL) {
+        job_error(c->errors, at, "there is no feature \"%s\"; a list is written [%s]", name, name);
+    } else if (found == NULL) {
         job_error(c->errors, at, "there is no feature \"%s\"%s", name, job_suggestion(name, names, (size_t)n));
     }
     return found;

@@ -222,6 +222,9 @@ static est_status make_feature(job_runner *r, const job_feature *f)
     if (made == NULL) return no_memory();
     status = make_columns(r, f, made);
     if (status == EST_OK) status = est_columns_status(r->columns);
+    if (status != EST_OK && f->node->line == 0) {
+        return est_fail_context(status, "%s: the feature \"%s\"", f->node->source, f->name);
+    }
     if (status != EST_OK) {
         return est_fail_context(status, "%s:%d:%d: the feature \"%s\"", f->node->source, f->node->line, f->node->column,
                                 f->name);

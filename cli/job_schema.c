@@ -305,4 +305,34 @@ static const job_field job_fields[] = {
 
 const job_record job_schema = { "a job", sizeof(job_spec), job_fields };
 
+/* --- TensorFlow's names --------------------------------------------------------------------------------------------- */
+
+const job_alias job_aliases[] = {
+    { "feature_columns", "columns" }, { "dnn_feature_columns", "dnn_columns" }, { "linear_feature_columns", "linear_columns" },
+    { "dnn_hidden_units", "hidden_units" }, { "activation_fn", "activation" }, { "dnn_activation_fn", "activation" },
+    { "dnn_dropout", "dropout" }, { "linear_sparse_combiner", "sparse_combiner" }, { "initial_accumulator_value", "initial_accumulator" },
+    { "l1_regularization_strength", "l1" }, { "l2_regularization_strength", "l2" },
+    { "l2_shrinkage_regularization_strength", "l2_shrinkage" }, { "rho", "decay" },
+
+    { "DNNClassifier", "dnn_classifier" }, { "DNNRegressor", "dnn_regressor" }, { "LinearClassifier", "linear_classifier" },
+    { "LinearRegressor", "linear_regressor" }, { "DNNLinearCombinedClassifier", "dnn_linear_combined_classifier" },
+    { "DNNLinearCombinedRegressor", "dnn_linear_combined_regressor" }, { "wide_and_deep", "dnn_linear_combined_classifier" },
+    { "BaselineClassifier", "baseline_classifier" }, { "BaselineRegressor", "baseline_regressor" },
+
+    { "numeric_column", "numeric" }, { "bucketized_column", "bucketized" }, { "categorical_column_with_identity", "identity" },
+    { "categorical_column_with_hash_bucket", "hash" }, { "categorical_column_with_vocabulary_list", "vocabulary" },
+    { "categorical_column_with_vocabulary_file", "vocabulary" }, { "crossed_column", "cross" },
+    { "weighted_categorical_column", "weighted" }, { "indicator_column", "indicator" }, { "embedding_column", "embedding" },
+    { "shared_embeddings", "shared" },
+
+    { "hash_bucket_size", "buckets" }, { "num_buckets", "buckets" }, { "vocabulary_list", "values" }, { "vocabulary_file", "file" },
+    { "vocabulary_size", "size" }, { "num_oov_buckets", "oov_buckets" }, { "default_value", "default" },
+    { "default_value", "default_id" }, { "source_column", "source" }, { "categorical_column", "source" },
+    { "categorical_columns", "sources" }, { "keys", "sources" }, { "weight_feature_key", "weight" },
+
+    { "batch_size", "batch" }, { "num_epochs", "epochs" }, { "shuffle_buffer_size", "shuffle" }, { "field_delim", "delimiter" },
+    { "na_value", "na" }, { "column_names", "fields" }, { "tf_random_seed", "seed" }, { "exports_to_keep", "keep" },
+    { "ckpt_to_initialize_from", "path" }, { "vars_to_warm_start", "variables" }, { NULL }
+};
+
 /* clang-format on */

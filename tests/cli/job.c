@@ -42,10 +42,23 @@ static const wrong wrongs[] = {
     { "{type: numeric}", "{type: numeric, buckets: 3}", ":10:33: \"buckets\" is not for a feature of the type \"numeric\"\n" },
     { "learning_rate: 0.1}", "learning_rate: 0.1, l1: 1}", ":7:58: \"l1\" is not for an optimizer of the type \"Adagrad\"\n" },
 
+    /* TensorFlow's names */
+    { "dnn_columns:", "dnn_feature_columns:", ":4:3: a model has no key \"dnn_feature_columns\"; did you mean \"dnn_columns\"?\n" },
+    { "type: dnn_linear_combined_classifier", "type: wide_and_deep", "; did you mean \"dnn_linear_combined_classifier\"?\n" },
+    { "type: dnn_linear_combined_classifier", "type: DNNRegressor", "; did you mean \"dnn_regressor\"?\n" },
+    { "type: hash", "type: categorical_column_with_hash_bucket", "; did you mean \"hash\"?\n" },
+    { "type: vocabulary", "type: categorical_column_with_vocabulary_list", "; did you mean \"vocabulary\"?\n" },
+    { "type: cross", "type: crossed_column", "; did you mean \"cross\"?\n" },
+    { "buckets: 50}", "hash_bucket_size: 50}", "; did you mean \"buckets\"?\n" },
+    { "default: 40", "default_value: 40", "; did you mean \"default\"?\n" },
+    { "oov_buckets: 2", "default_value: 1", "; did you mean \"default_id\"?\n" },
+
     /* types and ranges */
     { "batch: 64", "batch: many", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"many\"\n" },
     { "batch: 64", "batch: 0", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"0\"\n" },
     { "batch: 64", "batch: 6.5", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"6.5\"\n" },
+    { "batch: 64", "batch: 6.5e0", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"6.5e0\"\n" },
+    { "batch: 64", "batch: 1e10", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not \"1e10\"\n" },
     { "batch: 64", "batch: '64'", ":21:10: \"batch\" takes a whole number" },
     { "batch: 64", "batch: [64]", ":21:10: \"batch\" takes a whole number from 1 to 1e+09, not a list\n" },
     { "batch: 64", "batch: 99999999999999999999", ":21:10: \"batch\" takes a whole number" },
@@ -70,6 +83,7 @@ static const wrong wrongs[] = {
 
     /* references */
     { "[ages, trade, ages_x_trade]", "[ages, trades]", ":3:26: there is no feature \"trades\"; did you mean \"trade\"?\n" },
+    { "[ages, trade, ages_x_trade]", "ages, trade", ":3:19: there is no feature \"ages, trade\"; a list is written [ages, trade]\n" },
     { "[ages, trade, ages_x_trade]", "[ages, trade, ages]", ":3:33: \"ages\" is in linear_columns twice\n" },
     { "[hours, trade_vector]", "[hours, trade]", ":4:24: \"trade\" is of the type vocabulary, which a dnn cannot take" },
     { "source: age,", "source: agee,", ":12:36: there is no feature \"agee\"; did you mean \"age\"?\n" },
@@ -214,11 +228,16 @@ static void test_set(void **state)
                      "the configuration");
     tool_expect_part(run.out, "\nwarm_start:\n  path: /x\n", "the configuration");
     tool_run_free(&run);
+    run = TOOL(0, "train", path, "--print-config", "--set", "data.batch=1e3");
+    tool_expect_part(run.out, "\n  batch: 1000\n", "the configuration");
+    tool_run_free(&run);
     TOOL_OUT(2, "", "--set data.batch=x: \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
     TOOL_OUT(2, "", "--set data.bacth=3: data has no key \"bacth\"; did you mean \"batch\"?", "train", path, "--set",
              "data.bacth=3");
     TOOL_OUT(2, "", "--set data.batch: it takes key=value", "train", path, "--set", "data.batch");
     TOOL_OUT(2, "", "--set data..batch=3: a key is empty", "train", path, "--set", "data..batch=3");
+    TOOL_OUT(1, "", "--set features.trade={type: vocabulary, file: no.txt}: the feature \"trade\": ", "train", path,
+             "--set", "features.trade={type: vocabulary, file: no.txt}");
     TOOL_OUT(2, "", "--set data.batch=[: ", "train", path, "--set", "data.batch=[");
 }
 
