@@ -3,10 +3,13 @@
  * The files of a job as datasets. Whatever the format, a model sees what parsed Examples would be: a CSV field that may be
  * missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when it is asked
  * by `estoc predict` or served, crosses and missing values included. */
+#include <glob.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "estoc/dataset.h"
+#include "estoc/tfrecord.h"
 #include "job.h"
 
 /* All files of several patterns. */
@@ -16,6 +19,27 @@ static est_dataset *open_files(job_texts patterns)
 
     for (int i = 1; i < patterns.n; i++) d = est_dataset_concatenate(d, est_dataset_files(patterns.data[i]));
     return d;
+}
+
+/* Lines of a file of records would fail somewhere in the middle of its bytes; the first file tells. Only a plain file can be
+ * read twice. */
+static est_status refuse_records(const char *pattern)
+{
+    est_tfrecord_reader *reader  = NULL;
+    glob_t               matches = { 0 };
+    struct stat          info;
+    est_str              record;
+    est_status           status = EST_OK;
+
+    if (glob(pattern, GLOB_BRACE, NULL, &matches) == 0 && stat(matches.gl_pathv[0], &info) == 0 &&
+        S_ISREG(info.st_mode) && est_tfrecord_open(matches.gl_pathv[0], NULL, &reader) == EST_OK &&
+        est_tfrecord_next(reader, &record) == EST_OK) {
+        status = est_fail(EST_INVALID_ARGUMENT, "%s looks like a TFRecord; data.format: tfrecord?",
+                          matches.gl_pathv[0]);
+    }
+    est_tfrecord_close(reader);
+    globfree(&matches);
+    return status;
 }
 
 static est_dataset *open_rows(const job_runner *r, job_texts patterns)
@@ -220,8 +244,11 @@ est_status job_input(const est_input_context *context, void *user, est_dataset *
     job_runner       *r     = user;
     const job_data   *data  = &r->job->data;
     est_parse_options parse = { .struct_size = sizeof parse, .workers = EST_AUTO, .bad_rows_max = data->bad_rows };
-    est_dataset      *d     = open_rows(r, context->mode == EST_TRAIN ? data->train : data->eval);
+    job_texts         files = context->mode == EST_TRAIN ? data->train : data->eval;
+    est_dataset      *d;
 
+    if (data->format != JOB_FORMAT_TFRECORD) EST_TRY(refuse_records(files.data[0]));
+    d = open_rows(r, files);
     if (context->n_pipelines > 1) d = est_dataset_shard(d, context->n_pipelines, context->pipeline);
     if (context->mode == EST_TRAIN) {
         if (data->shuffle > 1) d = est_dataset_shuffle(d, data->shuffle, context->seed);

@@ -116,7 +116,10 @@ static est_status put_fill(const call *c, size_t row, size_t field, est_str text
     const target *t    = &c->targets[field];
     size_t        size = est_dtype_size(t->column->dtype);
 
-    if (t->column->required) return fail_field(c, row, field, text, "stands for no value, but one is required");
+    if (t->column->required) {
+        return fail_field(c, row, field, text,
+                          "stands for no value, but one is required; a feature may have a default");
+    }
     memcpy((char *)t->data + row * size, &t->column->fill, size);
     return EST_OK;
 }

@@ -94,7 +94,8 @@ static est_status read_header(est_tfrecord_reader *r, est_str *view, size_t *siz
     }
     header = (const uint8_t *)view->data;
     if (!est_tfrecord_header_good(header)) {
-        return fail_record(r, EST_DATA_LOSS, "%s", ": damaged: the checksum of its length is wrong");
+        return fail_record(r, EST_DATA_LOSS, ": damaged: the checksum of its length is wrong%s",
+                           r->record == 0 ? "; is this a TFRecord file?" : "");
     }
     length = est_wire_load64(header);
     if (length > r->record_max) {

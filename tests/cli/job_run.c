@@ -169,6 +169,9 @@ static void test_train_alone(void **state)
     run = TOOL(0, "train", path, "--set", "export=[]", DIR("fresh"), "--set", "data.epochs=1", "--set", "train=null");
     assert_null(strstr(run.err, "has ended before"));
     tool_run_free(&run);
+    put("gap.csv", "age,trade,city,hours,rich\n,cook,Bern,40,no\n");
+    TOOL_OUT(1, "", "column \"age\": \"\" stands for no value, but one is required; a feature may have a default\n",
+             "train", path, "-q", "--set", "export=[]", DIR("x"), "--set", "data.train=gap.csv");
     TOOL_OUT(1, "", "no-such-file.csv", "train", path, "-q", "--set", "export=[]", DIR("x"), "--set",
              "data.train=no-such-file.csv");
 }
@@ -536,6 +539,11 @@ static void test_tfrecords(void **state)
     tool_expect_text(examples.out, csv.out, "the metrics of Examples");
     tool_run_free(&csv);
     tool_run_free(&examples);
+    TOOL_OUT(1, "", "train.tfrecord looks like a TFRecord; data.format: tfrecord?", "train", path, "-q", DIR("wrong"),
+             "--set", "data.train=train.tf*");
+    TOOL_OUT(1, "",
+             "train.csv: record 0 at byte 0: damaged: the checksum of its length is wrong; is this a TFRecord file?",
+             "train", path, "-q", DIR("wrong"), "--set", "data.format=tfrecord");
 }
 
 static void test_libsvm(void **state)

@@ -348,6 +348,13 @@ static void test_errors_say_where(void **state)
     assert_int_equal(est_tfrecord_tell(r).offset, 19);
     est_tfrecord_close(r);
 
+    /* A length that is wrong from the start is most likely none. */
+    put_file("age,trade,hours\n", 16);
+    assert_int_equal(est_tfrecord_open(file, NULL, &r), EST_OK);
+    assert_int_equal(est_tfrecord_next(r, &record), EST_DATA_LOSS);
+    expect_error("record 0 at byte 0: damaged: the checksum of its length is wrong; is this a TFRecord file?");
+    est_tfrecord_close(r);
+
     put_file(bytes, 25);
     assert_int_equal(est_tfrecord_open(file, NULL, &r), EST_OK);
     assert_int_equal(est_tfrecord_next(r, &record), EST_OK);
