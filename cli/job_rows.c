@@ -145,6 +145,17 @@ static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str f
     }
 }
 
+/* Whether a row is the names of the fields. */
+static bool is_header(const job_rows *r)
+{
+    job_texts names = r->job->data.csv.fields;
+
+    for (int i = 0; i < names.n; i++) {
+        if (!is_text(r->fields[i], names.data[i])) return false;
+    }
+    return names.n > 0;
+}
+
 static est_status read_csv(job_rows *r, est_str line)
 {
     size_t n, want = r->n_fields;
@@ -153,6 +164,10 @@ static est_status read_csv(job_rows *r, est_str line)
     if (n != want) {
         return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and %s has %zu", n,
                         r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", want);
+    }
+    if (r->n_rows == 0 && is_header(r)) {
+        return est_fail(EST_INVALID_ARGUMENT, "a header, and data.csv.fields says that there is none; take it off, or "
+                                              "--set data.csv.fields=null");
     }
     for (int i = 0; i < r->n; i++) {
         EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));

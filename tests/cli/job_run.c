@@ -313,6 +313,12 @@ static void test_predict_as_csv_says(void **state)
     tool_expect_text(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
                      "standard error");
     tool_run_free(&run);
+    run = ASK(1, "age,trade,city,hours,rich\n50,smith,,40,\n");
+    tool_expect_part(run.err, "line 1: a header, and data.csv.fields says that there is none; ", "standard error");
+    tool_run_free(&run);
+    run = ask(0, "age,trade,city,hours,rich\n50,smith,,40,\n",
+              TOOL_ARGV("predict", path, DIR("trained"), "-q", "--set", "data.csv.fields=null"));
+    tool_run_free(&run);
     path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich, age]}");
     run  = ASK(1, "");
     tool_expect_text(run.err, "estoc predict: data.csv.fields: two fields are called \"age\"\n", "standard error");
