@@ -38,7 +38,7 @@ def config(cluster=None, kind=None, index=None, **more):
 def same_tasks():
     """Descriptions that both take the same way, or both refuse."""
     yield None
-    yield from ("", " ", "{}", "[]", "null", "5", "{", "{'a': 1}", '{"task"')
+    yield from ("{}", "[]", "null", "5", "{", "{'a': 1}", '{"task"')
     yield from ('{"cluster": null}', '{"cluster": 5}', '{"cluster": []}', '{"cluster": {}}', '{"task": null}',
                 '{"task": []}', '{"task": {}}', '{"task": {"type": null}}', '{"task": {"index": null}}',
                 '{"service": 5}', '{"service": []}', '{"service": {"a": 1}}', '{"service": null}', '{"odd": 1}',
@@ -88,6 +88,8 @@ REFUSED = {
 
 # What we take and TensorFlow does not, or takes otherwise, and what we make of it.
 OTHER = {
+    "an empty variable is one that is not set; TensorFlow's executor has it so, too, but not RunConfig": [
+        ("", {"task_type": "worker"}), (" ", {"task_type": "worker"})],
     "null is the same as not there": [(config(session_master=None), {"master": ""}),
                                       (config(eval_session_master=None), {"evaluation_master": ""})],
     "an empty job before one's own: TensorFlow looks for the largest of no indices": [
