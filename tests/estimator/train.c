@@ -438,25 +438,11 @@ static void test_signal_while_input_stalls(void **state)
     est_test_dir_remove(dir);
 }
 
-/* A hook that kills the process at a step, as nobody can catch. */
-typedef struct killer {
-    est_hook hook;
-    int64_t  step;
-} killer;
-
-static est_status killer_after_run(est_hook *hook, est_loop *loop)
-{
-    killer *k = EST_CONTAINER_OF(hook, killer, hook);
-
-    if (est_loop_global_step(loop) == k->step) kill(getpid(), SIGKILL);
-    return EST_OK;
-}
-
 static void train_and_die(const char *dir, int64_t step)
 {
-    killer k   = { .hook = { .after_run = killer_after_run }, .step = step };
-    pid_t  pid = fork();
-    int    status;
+    est_test_killer k   = EST_TEST_KILLER(step);
+    pid_t           pid = fork();
+    int             status;
 
     assert_true(pid >= 0);
     if (pid == 0) {

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROWS 64
 
@@ -29,6 +31,14 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 void est_test_dir_remove(const char *dir)
 {
     if (nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) assert_int_equal(errno, ENOENT); /* it was not there */
+}
+
+est_status est_test_kill(est_hook *hook, est_loop *loop)
+{
+    est_test_killer *k = EST_CONTAINER_OF(hook, est_test_killer, hook);
+
+    if (est_loop_global_step(loop) == k->step) kill(getpid(), SIGKILL);
+    return EST_OK;
 }
 
 void est_test_error_has(const char *text)

@@ -25,6 +25,14 @@ est_status est_test_input(const est_input_context *context, void *user, est_data
 /* Dense 4 tanh, dropout, dense 1; mean squared error; Adam; predictions "y", metrics "mae" and "rmse". */
 est_status est_test_model(est_model *model, est_mode mode, const void *params);
 
+/* A hook that kills the process at a step, as nobody can catch. */
+typedef struct est_test_killer {
+    est_hook hook;
+    int64_t  step;
+} est_test_killer;
+est_status est_test_kill(est_hook *hook, est_loop *loop);
+#define EST_TEST_KILLER(at) ((est_test_killer){ .hook = { .after_run = est_test_kill }, .step = (at) })
+
 /* Asserts that two model directories have the same latest checkpoint, bit for bit but for rows read ahead. */
 void est_test_same_checkpoint(const char *a, const char *b);
 
