@@ -27,6 +27,9 @@ typedef struct est_session_options {
     uint64_t seed;           /* of random ops without a seed, if the graph has none; 0: drawn once */
     bool     check_numerics; /* true: a NaN or infinity in any result ends the run, naming the node that made it */
     bool     no_passes;      /* true: run the graph exactly as built (no folding, merging, fusing) */
+
+    struct est_remote *remote; /* the tasks of a cluster that hold variables and run parts of steps (estoc/server.h);
+                                  borrowed until the session is freed. NULL: all is done here */
 } est_session_options;
 
 #define EST_SESSION(...) (&(const est_session_options){ .struct_size = sizeof(est_session_options), __VA_ARGS__ })

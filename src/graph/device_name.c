@@ -4,6 +4,7 @@
 #include "graph/device_name.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -80,4 +81,20 @@ est_status est_device_name_check(const char *device)
         at = part.at + part.n;
     }
     return EST_OK;
+}
+
+est_device_task est_device_name_task(const char *device)
+{
+    est_device_task out = { .task = -1 };
+
+    for (const char *at = device; *at != '\0';) {
+        text part = { at + 1, strcspn(at + 1, "/") }, value = part;
+        int  kind = part_kind(part);
+
+        (void)cut(&value);
+        if (kind == JOB && value.at[0] != '*' && value.n < sizeof out.job) memcpy(out.job, value.at, value.n);
+        if (kind == TASK && value.at[0] != '*') out.task = atoi(value.at);
+        at = part.at + part.n;
+    }
+    return out;
 }

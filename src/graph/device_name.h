@@ -7,6 +7,16 @@
 
 #include "estoc/status.h"
 
+#define EST_DEVICE_JOB_MAX 64
+
+/* The job and the task of a device that was checked: "" and -1 where it says neither. */
+typedef struct est_device_task {
+    char job[EST_DEVICE_JOB_MAX];
+    int  task;
+} est_device_task;
+
+est_device_task est_device_name_task(const char *device);
+
 /* Fails with what is wrong and what to write; "" is any device. */
 EST_MUST_CHECK est_status est_device_name_check(const char *device);
 

@@ -29,6 +29,8 @@ struct est_var {
     est_key_rows
         *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
     est_row_draw draw;
+    bool         elsewhere; /* another task has its memory: value has only dtype and shape */
+    int          task;      /* which, as the session's remote counts them */
 };
 
 static inline est_var *est_call_variable(const est_call *c, int input)

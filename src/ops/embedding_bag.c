@@ -5,7 +5,8 @@
  * weight that is not above 0, but for sum. With max_norm > 0 each e_i is first scaled down to that l2 norm.
  *
  * The rows of the table are read where they lie and added into the row of the result: nothing of [n, width] is made in
- * between. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
+ * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that are
+ * needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
  * ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom trained:
  * their gradient is made of other ops. */
 #include <inttypes.h>
@@ -107,28 +108,30 @@ FIRST_TOO_LARGE(int64_t, i64)
 
 static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *out)
 {
-    const est_var  *v   = est_call_variable(c, first + TABLE);
+    bool            is_var = c->in[first + TABLE]->dtype == EST_RESOURCE;
+    const est_view *table  = is_var ? &est_call_variable(c, first + TABLE)->value : c->in[first + TABLE];
     const est_view *ids = c->in[first + IDS], *splits = c->in[first + SPLITS];
     int64_t         bad;
-    bag             b = { .table    = v->value.data,
+    bag             b = { .table    = table->data,
                           .ids      = ids->data,
                           .wide     = ids->dtype == EST_I64,
                           .splits   = splits->data,
                           .weights  = c->n_in > first + WEIGHTS ? c->in[first + WEIGHTS]->data : NULL,
                           .n        = ids->count,
                           .rows     = splits->count - 1,
-                          .cols     = est_row_size(&v->value),
+                          .cols     = est_row_size(table),
                           .combiner = (est_combiner)c->param[0].i,
                           .max_norm = c->param[1].f };
 
-    EST_TRY(est_variable_ready(c, first + TABLE, dtype));
+    if (is_var) EST_TRY(est_variable_ready(c, first + TABLE, dtype));
     EST_TRY(est_splits_check(splits, b.n));
-    bad = b.wide ? first_too_large_i64(b.ids, b.n, est_rows_of(&v->value))
-                 : first_too_large_i32(b.ids, b.n, est_rows_of(&v->value));
+    bad = b.wide ? first_too_large_i64(b.ids, b.n, est_rows_of(table))
+                 : first_too_large_i32(b.ids, b.n, est_rows_of(table));
     if (bad >= 0) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "ids[%" PRId64 "] = %" PRId64 " is not in the table '%s', which has %" PRId64 " rows", bad,
-                        est_row_at(b.ids, b.wide, bad), v->name, est_rows_of(&v->value));
+                        est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
+                        est_rows_of(table));
     }
     *out = b;
     return EST_OK;
@@ -560,6 +563,25 @@ const est_op est_op_embedding_bag_grad = {
     .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
     .lower     = bag_grad_lower,
     .stateful  = true,
+    .shrinks   = true,
+    .distinct  = 1u << 1,
+};
+
+const est_op est_op_rows_bag = {
+    .name      = "EstRowsBag",
+    .signature = "rows: dtype, ids: Tids, splits: int64, weights: N*dtype -> output: dtype; " ATTRIBUTES,
+    .infer     = bag_infer,
+    .cpu       = EST_KERNELS({ .run = bag_cpu, .prepare = bag_prepare }),
+    .planned   = true,
+};
+
+const est_op est_op_rows_bag_grad = {
+    .name      = "EstRowsBagGrad",
+    .signature = "dy: dtype, rows: dtype, ids: Tids, splits: int64, weights: N*dtype -> unique_values: dtype, "
+                 "unique_ids: Tids; " ATTRIBUTES,
+    .infer     = bag_grad_infer,
+    .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
+    .planned   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
 };

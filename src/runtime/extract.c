@@ -15,6 +15,8 @@ typedef struct extract {
     int32_t         *copy;   /* per node of `from`: its id in `to` */
     int32_t         *feed;   /* per feed: the Placeholder's id in `to` */
     int32_t         *stack;
+    const int32_t   *order; /* [n_order]: nodes, inputs before their users; NULL: by id */
+    int32_t          n_order;
 } extract;
 
 static int feed_of(const extract *x, est_edge edge)
@@ -157,7 +159,8 @@ static est_status run_extract(extract *x)
     }
     EST_TRY(mark_all(x));
     EST_TRY(add_feeds(x));
-    for (int32_t id = 0; id < est_graph_size(x->from); id++) {
+    for (int32_t k = 0; k < x->n_order; k++) {
+        int32_t id = x->order != NULL ? x->order[k] : k;
         if (x->needed[id]) EST_TRY(copy_node(x, est_graph_node(x->from, id)));
     }
     return EST_OK;
@@ -176,7 +179,13 @@ static void rename_io(const extract *x)
 
 est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out)
 {
-    extract    x = { .from = graph, .io = io };
+    return est_pass_extract_in_order(graph, io, NULL, est_graph_size(graph), out);
+}
+
+est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const int32_t *order, int32_t n_order,
+                                     est_graph **out)
+{
+    extract    x = { .from = graph, .io = io, .order = order, .n_order = n_order };
     est_status status;
 
     EST_TRY(est_graph_create(est_graph_seed(graph), &x.to));

@@ -21,6 +21,10 @@ typedef struct est_io {
  * name the copies. The original must outlive the copy. A placeholder that is needed but not fed is an error. */
 EST_MUST_CHECK est_status est_pass_extract(const est_graph *graph, est_io *io, est_graph **out);
 
+/* The same of a private graph, whose ids are no order: `order` lists its nodes, inputs before their users. */
+EST_MUST_CHECK est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const int32_t *order,
+                                                    int32_t n_order, est_graph **out);
+
 /* Replaces every use of node `from`'s output (and every mention in io) by `to`. */
 void est_pass_replace(est_graph *graph, est_io *io, est_edge from, est_edge to);
 

@@ -3,6 +3,7 @@
  * From an ordered private graph to items: views, kernels, what must run and what only has a shape. */
 #include "runtime/plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -103,6 +104,7 @@ static est_status bind_variable(est_plan *plan, est_item *item, est_store *store
     est_var            *var;
 
     EST_TRY(est_store_variable(store, def, &var));
+    assert(!var->elsewhere); /* the cut leaves no handle of it */
     plan->views[item->first_view].data  = var;
     plan->views[item->first_view].shape = var->value.shape;
     return EST_OK;
@@ -133,6 +135,41 @@ static est_status bind_sources(est_plan *plan, est_store *store)
         if (item->call.node->op->source == EST_SOURCE_CONST) bind_const(plan, item);
     }
     return EST_OK;
+}
+
+/* --- other tasks ------------------------------------------------------------------------------------------------- */
+
+static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
+{
+    EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
+    EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
+    plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
+    if (plan->bindings == NULL) return no_memory();
+    for (int i = 0; i < plan->n_segments; i++) {
+        plan->bindings[i].ops = remote->ops;
+        EST_TRY(remote->ops->enter(remote, &plan->segments[i], &plan->bindings[i].call));
+    }
+    return EST_OK;
+}
+
+static void bind_ends(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_call *call = &plan->items[k].call;
+
+        if (call->node->op != &est_op_start && call->node->op != &est_op_finish) continue;
+        call->state = &plan->bindings[est_node_int(call->node, "segment")];
+    }
+}
+
+static void leave_tasks(est_plan *plan)
+{
+    for (int i = 0; i < plan->n_segments; i++) {
+        if (plan->bindings != NULL && plan->bindings[i].call != NULL) {
+            plan->bindings[i].ops->leave(plan->bindings[i].call);
+        }
+        est_graph_free(plan->segments[i].graph);
+    }
 }
 
 /* --- aliases ----------------------------------------------------------------------------------------------------- */
@@ -382,8 +419,9 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     if (options->passes) {
         EST_TRY(est_pass_merge(plan->graph, &plan->io));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
-        EST_TRY(est_pass_fuse(plan->graph, &plan->io));
     }
+    if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
+    if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
     EST_TRY(est_plan_order(plan));
     EST_TRY(make_arrays(plan));
     for (int32_t k = 0; k < plan->n_items; k++) {
@@ -391,6 +429,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
         view += plan->items[k].call.n_out;
     }
     EST_TRY(bind_sources(plan, store));
+    bind_ends(plan);
     mark_needed(plan);
     link_aliases(plan);
     list_followers(plan);
@@ -428,6 +467,7 @@ void est_plan_free(est_plan *plan)
             item->kernel->release(&item->call);
         }
     }
+    leave_tasks(plan);
     est_plan_free_buffers(plan);
     est_trace_free(plan->trace);
     est_free(plan->edge_from);

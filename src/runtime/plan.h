@@ -3,6 +3,7 @@
  * A plan: everything about a step that can be decided before it runs.
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
+ *   partition.c  what other tasks run of it
  *   order.c    in which order nodes run, variables' hazards included
  *   plan.c     one item per node: its kernel, its views, where its inputs come from
  *   stage.c    which small items that do not depend on each other share the threads
@@ -23,6 +24,7 @@
 
 #include "graph/variable.h"
 #include "runtime/pass.h"
+#include "runtime/remote.h"
 #include "runtime/store.h"
 
 /* A block of memory that one or several views share. Views of constants, feeds and variables have none. */
@@ -113,12 +115,15 @@ typedef struct est_plan {
     bool      resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
     est_var **vars;     /* that must be initialised before a run */
     int       n_vars;
-    bool      vars_ready;      /* all of them are */
-    est_lookup_table **tables; /* that must be filled before a run */
-    int                n_tables;
-    bool               check_numerics;
-    uint64_t           run_seed;
-    est_trace         *trace; /* NULL: never recorded */
+    bool      vars_ready;       /* all of them are */
+    est_lookup_table  **tables; /* that must be filled before a run */
+    int                 n_tables;
+    est_segment        *segments; /* what other tasks run of it, in the arena */
+    est_remote_binding *bindings; /* per segment, likewise */
+    int                 n_segments;
+    bool                check_numerics;
+    uint64_t            run_seed;
+    est_trace          *trace; /* NULL: never recorded */
 } est_plan;
 
 /* Plans `io` of `graph` over the variables in `store`. */
@@ -127,6 +132,7 @@ typedef struct est_plan_options {
     est_pool         *pool;
     bool              passes;
     bool              check_numerics;
+    est_remote       *remote; /* who else runs parts of it; NULL: nobody */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */

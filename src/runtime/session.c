@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "ops/ops.h"
+#include "runtime/placement.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
@@ -32,6 +33,7 @@ struct est_session {
     uint64_t            seed;
     uint64_t            n_runs;
     int32_t             n_nodes_seen; /* variables of nodes below this are in the store */
+    int32_t            *task;         /* per node: where its variable is; -1: here. NULL without other tasks */
 };
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
@@ -51,9 +53,29 @@ static void choose_seed(est_session *s)
     est_log_info("random seed %" PRIu64, s->seed);
 }
 
+/* Variables of a cluster: each has a task before it is known to the store. */
+static est_status place_variables(est_session *s)
+{
+    int32_t  n    = est_graph_size(s->graph);
+    int32_t *task = est_realloc(s->task, sizeof *task * ((size_t)n + 1));
+
+    if (task == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to place variables");
+    s->task = task;
+    EST_TRY(est_place_variables(s->graph, s->options.remote, s->n_nodes_seen, task));
+    for (int32_t id = s->n_nodes_seen; id < n; id++) {
+        const est_node_def *def = est_graph_node(s->graph, id);
+
+        if (def->op->source != EST_SOURCE_VARIABLE || task[id] < 0) continue;
+        if (est_store_find(s->store, est_node_string(def, "shared_name")) != NULL) continue;
+        EST_TRY(est_store_add_elsewhere(s->store, def, task[id]));
+    }
+    return EST_OK;
+}
+
 /* Makes variables of nodes added since the last look known to the store. */
 static est_status find_variables(est_session *s)
 {
+    if (s->options.remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) EST_TRY(place_variables(s));
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
         const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
         est_var            *var;
@@ -105,6 +127,7 @@ void est_session_free(est_session *session)
     }
     est_store_free(session->store);
     est_pool_free(session->pool);
+    est_free(session->task);
     est_free(session);
 }
 
@@ -135,7 +158,8 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 
 static est_plan_options plan_options(const est_session *s)
 {
-    return (est_plan_options){ &est_device_cpu, s->pool, !s->options.no_passes, s->options.check_numerics };
+    return (est_plan_options){ &est_device_cpu, s->pool, !s->options.no_passes, s->options.check_numerics,
+                               s->options.remote };
 }
 
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
@@ -233,8 +257,12 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     est_session *s        = step->session;
     uint64_t     run_seed = s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
 
+    est_status status;
+
     EST_TRY(fill_tables(step));
-    EST_TRY(est_plan_run(step->plan, feeds, run_seed));
+    status = est_plan_run(step->plan, feeds, run_seed);
+    if (status != EST_OK && s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
+    EST_TRY(status);
     s->n_runs++;
     return EST_OK;
 }
@@ -390,6 +418,32 @@ static est_status run_initializers(est_session *s, const initializing *in)
     return status;
 }
 
+/* Asks the other tasks which of their variables have values. */
+static est_status look_elsewhere(est_session *s)
+{
+    est_remote *remote = s->options.remote;
+    int         n = 0, size = est_store_size(s->store);
+    est_var   **vars;
+    bool       *initialized;
+    est_status  status;
+
+    if (remote == NULL) return EST_OK;
+    vars        = est_alloc(sizeof(est_var *) * ((size_t)size + 1));
+    initialized = est_zalloc((size_t)size + 1);
+    if (vars == NULL || initialized == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look at %d variables", size);
+    } else {
+        for (int i = 0; i < size; i++) {
+            if (est_store_at(s->store, i)->elsewhere) vars[n++] = est_store_at(s->store, i);
+        }
+        status = remote->ops->initialized(remote, vars, n, initialized);
+        for (int i = 0; i < n && status == EST_OK; i++) vars[i]->initialized = initialized[i];
+    }
+    est_free(vars);
+    est_free(initialized);
+    return status;
+}
+
 /* All variables that can be in one run; those whose initializers read them in the next. */
 est_status est_session_init(est_session *session)
 {
@@ -408,7 +462,8 @@ est_status est_session_init(est_session *session)
     }
     if (status == EST_OK) status = find_variables(session);
     while (status == EST_OK && in.missing > 0) {
-        status = list_initializers(session, &in);
+        status = look_elsewhere(session);
+        if (status == EST_OK) status = list_initializers(session, &in);
         if (status == EST_OK && in.missing > 0 && in.n == 0) {
             status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", in.missing);
         }
@@ -435,6 +490,7 @@ est_status est_session_read(est_session *session, const char *variable, est_tens
     est_view stored;
 
     EST_TRY(find_variable(session, variable, &var));
+    if (var->elsewhere) return session->options.remote->ops->read(session->options.remote, var, out);
     if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
     stored = est_var_stored(var);
     return est_tensor_create_from(stored.dtype, stored.shape, stored.data, out);
@@ -457,6 +513,7 @@ est_status est_session_write(est_session *session, const char *variable, const e
                         est_dtype_name(var->value.dtype), est_shape_text(&var->value.shape, want),
                         est_dtype_name(est_tensor_dtype(value)), est_shape_text(est_tensor_shape(value), got));
     }
+    if (var->elsewhere) return session->options.remote->ops->write(session->options.remote, var, value);
     est_device_cpu.copy_in(var->value.data, est_tensor_data(value), est_tensor_bytes(value));
     var->initialized = true;
     return EST_OK;

@@ -3,6 +3,7 @@
  * The variables and the lookup tables of a process, by name. */
 #include "runtime/store.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -42,7 +43,9 @@ static size_t value_bytes(const est_view *value)
 static void free_var(const est_store *store, est_var *var)
 {
     if (var == NULL) return;
-    if (var->rows != NULL) {
+    if (var->elsewhere) {
+        assert(var->value.data == NULL);
+    } else if (var->rows != NULL) {
         store->device->release(var->value.data, value_bytes(&var->value));
     } else {
         store->device->free(var->value.data);
@@ -159,6 +162,25 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
     }
     *out = var;
     return EST_OK;
+}
+
+est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task)
+{
+    const char *name = est_node_string(handle, "shared_name");
+    est_var    *var  = est_zalloc(sizeof *var);
+    est_status  status;
+
+    if (var == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    var->value.dtype = est_node_type(handle, "dtype");
+    var->value.shape = handle->shape[0];
+    var->elsewhere   = true;
+    var->task        = task;
+    var->name        = est_strdup(name);
+    status           = var->name != NULL ? est_shape_size(&var->value.shape, var->value.dtype, &var->value.count, NULL)
+                                         : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    if (status == EST_OK) status = add_var(store, var);
+    if (status != EST_OK) free_var(store, var);
+    return status;
 }
 
 est_var *est_store_find(const est_store *store, const char *name)

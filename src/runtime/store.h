@@ -22,6 +22,9 @@ EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_
 
 /* The variable of a handle, which may be one with rows for keys. */
 EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);
+
+/* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of. */
+EST_MUST_CHECK est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task);
 est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
 int                       est_store_size(const est_store *store);
 est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */

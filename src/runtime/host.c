@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments as bytes, and the parts that a task makes of them. The bytes are a protobuf message of our own: 1 the GraphDef, 2 what
+ * is fed, 3 what is fetched, 4 what is run, as "name:output", 5 whether it writes. */
+#include "runtime/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fingerprint.h"
+#include "base/map.h"
+#include "format/graph_def.h"
+#include "graph/export.h"
+#include "graph/import.h"
+#include "ops/ops.h"
+#include "runtime/plan.h"
+
+enum { GRAPH = 1, FED, FETCHED, RUN, WRITES };
+
+typedef struct part {
+    uint64_t   print; /* of its bytes */
+    size_t     size;
+    est_graph *graph;
+    est_io     io;
+    est_node  *nodes; /* of io, all three lists */
+    est_plan  *plan;
+    bool       writes;
+} part;
+
+struct est_host {
+    est_store *store;
+    est_pool  *pool;
+    part      *parts;
+    int        n, max;
+};
+
+/* --- bytes ----------------------------------------------------------------------------------------------------------- */
+
+static void put_nodes(est_wire_writer *out, uint32_t field, const est_node *nodes, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *name = est_node_name(nodes[i]);
+        size_t      mark = est_wire_begin(out, field);
+        char        output[16];
+
+        snprintf(output, sizeof output, ":%d", (int)nodes[i].output);
+        est_wire_put_raw(out, name, strlen(name));
+        est_wire_put_raw(out, output, strlen(output));
+        est_wire_end(out, mark);
+    }
+}
+
+est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
+{
+    est_arena      *arena = est_arena_create();
+    est_wire_writer bytes = { 0 };
+    est_graph_def   def;
+    est_status      status;
+
+    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a segment");
+    est_graph_def_init(&def, arena);
+    status = est_graph_export(segment->graph, &def);
+    if (status == EST_OK) status = est_graph_def_put(&bytes, &def);
+    if (status == EST_OK) {
+        est_wire_put_bytes(out, GRAPH, bytes.data, bytes.size);
+        put_nodes(out, FED, segment->io.feeds, segment->io.n_feeds);
+        put_nodes(out, FETCHED, segment->io.fetches, segment->io.n_fetches);
+        put_nodes(out, RUN, segment->io.targets, segment->io.n_targets);
+        est_wire_put_bool(out, WRITES, segment->writes);
+        if (out->failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a segment");
+    }
+    est_wire_writer_clear(&bytes);
+    est_arena_free(arena);
+    return status;
+}
+
+/* --- reading them ---------------------------------------------------------------------------------------------------- */
+
+/* "name:output" as a node of the graph. */
+static est_status find_node(const part *p, const est_map *names, est_str text, est_node *out)
+{
+    const char *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
+    uintptr_t   found = colon != NULL ? (uintptr_t)est_map_get_bytes(names, text.data, (size_t)(colon - text.data)) : 0;
+    long        output;
+    char        digits[12] = { 0 };
+    size_t      n          = colon != NULL ? text.size - (size_t)(colon + 1 - text.data) : 0;
+
+    if (found == 0 || n == 0 || n >= sizeof digits) {
+        return est_fail(EST_INVALID_ARGUMENT, "a segment names '%.*s', which is not in its graph",
+                        (int)(text.size < 200 ? text.size : 200), text.data);
+    }
+    memcpy(digits, colon + 1, n);
+    output = strtol(digits, NULL, 10);
+    *out   = (est_node){ p->graph, (int32_t)found - 1, (int32_t)output };
+    return EST_OK;
+}
+
+typedef struct counts {
+    int fed, fetched, run;
+} counts;
+
+static counts count_nodes(est_str bytes)
+{
+    est_wire_reader r;
+    est_wire_field  field;
+    counts          n = { 0 };
+
+    est_wire_reader_init(&r, "Segment", bytes.data, bytes.size);
+    while (est_wire_next(&r, &field)) {
+        n.fed += field.number == FED;
+        n.fetched += field.number == FETCHED;
+        n.run += field.number == RUN;
+    }
+    return n;
+}
+
+static est_status read_nodes(part *p, est_str bytes, const est_map *names)
+{
+    est_wire_reader r;
+    est_wire_field  field;
+    counts          n      = count_nodes(bytes);
+    est_status      status = EST_OK;
+
+    p->nodes = est_zalloc(sizeof *p->nodes * ((size_t)n.fed + (size_t)n.fetched + (size_t)n.run + 1));
+    if (p->nodes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    p->io = (est_io){ .feeds = p->nodes, .fetches = p->nodes + n.fed, .targets = p->nodes + n.fed + n.fetched };
+    est_wire_reader_init(&r, "Segment", bytes.data, bytes.size);
+    while (status == EST_OK && est_wire_next(&r, &field)) {
+        if (field.number == WRITES) p->writes = est_wire_bool(&r, &field);
+        if (field.number == FED) {
+            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.feeds[p->io.n_feeds++]);
+        } else if (field.number == FETCHED) {
+            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.fetches[p->io.n_fetches++]);
+        } else if (field.number == RUN) {
+            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.targets[p->io.n_targets++]);
+        }
+    }
+    return status == EST_OK ? est_wire_finish(&r) : status;
+}
+
+static est_status read_graph(part *p, est_str bytes)
+{
+    est_arena      *arena = est_arena_create();
+    est_wire_reader r;
+    est_wire_field  field;
+    est_graph_def   def;
+    est_status      status = arena != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+
+    est_wire_reader_init(&r, "Segment", bytes.data, bytes.size);
+    while (status == EST_OK && est_wire_next(&r, &field)) {
+        if (field.number != GRAPH) continue;
+        est_graph_def_init(&def, arena);
+        status = est_graph_def_parse_bytes(est_wire_bytes(&r, &field), arena, &def);
+        if (status == EST_OK) status = est_graph_import(&def, est_op_find, p->graph);
+    }
+    if (status == EST_OK) status = est_wire_finish(&r);
+    est_arena_free(arena);
+    return status;
+}
+
+static est_status read_part(part *p, est_str bytes)
+{
+    est_map    names = { 0 };
+    est_status status;
+
+    EST_TRY(est_graph_create(1, &p->graph)); /* seeds are attributes by now */
+    status = read_graph(p, bytes);
+    for (int32_t id = 0; status == EST_OK && id < est_graph_size(p->graph); id++) {
+        status = est_map_put(&names, est_graph_node(p->graph, id)->name, (void *)(uintptr_t)(id + 1));
+    }
+    if (status == EST_OK) status = read_nodes(p, bytes, &names);
+    est_map_clear(&names);
+    return status;
+}
+
+/* --- the host -------------------------------------------------------------------------------------------------------- */
+
+est_status est_host_create(int threads, est_host **out)
+{
+    est_host  *host = est_zalloc(sizeof *host);
+    est_status status;
+
+    if (host == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a task's variables");
+    status = est_store_create(&est_device_cpu, &host->store);
+    if (status == EST_OK) status = est_pool_create(threads, &host->pool);
+    if (status != EST_OK) {
+        est_host_free(host);
+        return status;
+    }
+    *out = host;
+    return EST_OK;
+}
+
+static void clear_part(part *p)
+{
+    est_plan_free(p->plan);
+    est_graph_free(p->graph);
+    est_free(p->nodes);
+}
+
+void est_host_free(est_host *host)
+{
+    if (host == NULL) return;
+    for (int i = 0; i < host->n; i++) clear_part(&host->parts[i]);
+    est_free(host->parts);
+    est_store_free(host->store);
+    est_pool_free(host->pool);
+    est_free(host);
+}
+
+est_store *est_host_store(est_host *host)
+{
+    return host->store;
+}
+
+est_pool *est_host_pool(est_host *host)
+{
+    return host->pool;
+}
+
+static est_status reserve(est_host *host)
+{
+    int   max = host->max == 0 ? 16 : 2 * host->max;
+    part *more;
+
+    if (host->n < host->max) return EST_OK;
+    more = est_realloc(host->parts, sizeof *more * (size_t)max);
+    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    host->parts = more;
+    host->max   = max;
+    return EST_OK;
+}
+
+est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *out)
+{
+    uint64_t         print   = est_fingerprint64(bytes, size);
+    est_plan_options options = { .device = &est_device_cpu, .pool = host->pool, .passes = true };
+    part             p       = { .print = print, .size = size };
+    est_status       status;
+
+    for (int i = 0; i < host->n; i++) {
+        if (host->parts[i].print != print || host->parts[i].size != size) continue;
+        *out = i;
+        return EST_OK;
+    }
+    EST_TRY(reserve(host));
+    status = read_part(&p, (est_str){ bytes, size });
+    if (status == EST_OK) status = est_plan_create(p.graph, &p.io, host->store, &options, &p.plan);
+    if (status != EST_OK) {
+        clear_part(&p);
+        return status;
+    }
+    host->parts[host->n] = p;
+    *out                 = host->n++;
+    return EST_OK;
+}
+
+int est_host_parts(const est_host *host)
+{
+    return host->n;
+}
+
+int est_host_inputs(const est_host *host, int at)
+{
+    return host->parts[at].io.n_feeds;
+}
+
+int est_host_outputs(const est_host *host, int at)
+{
+    return host->parts[at].io.n_fetches;
+}
+
+bool est_host_writes(const est_host *host, int at)
+{
+    return host->parts[at].writes;
+}
+
+est_status est_host_run(est_host *host, int at, uint64_t run_seed, const est_tensor *const *inputs)
+{
+    return est_plan_run(host->parts[at].plan, inputs, run_seed);
+}
+
+const est_view *est_host_output(const est_host *host, int at, int i)
+{
+    return est_plan_fetch(host->parts[at].plan, i);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A task's side of runtime/remote.h: the variables it has for others, and the segments that they entered.
+ *
+ * A segment travels as bytes (est_segment_encode): a GraphDef and the names of what is fed, fetched and run. Equal segments, as
+ * the workers of one job enter them, are one part with one plan.
+ *
+ * Threading: one thread at a time. */
+#ifndef EST_RUNTIME_HOST_H
+#define EST_RUNTIME_HOST_H
+
+#include "base/pool.h"
+#include "format/wire.h"
+#include "runtime/remote.h"
+
+typedef struct est_host est_host;
+
+/* threads: as in est_session_options. */
+EST_MUST_CHECK est_status est_host_create(int threads, est_host **out);
+void                      est_host_free(est_host *host); /* NULL is fine */
+
+est_store *est_host_store(est_host *host);
+est_pool  *est_host_pool(est_host *host);
+
+/* Appends a segment as bytes. */
+EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wire_writer *out);
+
+/* Makes a part of the bytes of a segment, or finds the one made of the same bytes; its number, from 0 up. A graph that cannot be
+ * read, or variables that do not fit those that are there, are errors that leave all as it was. */
+EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *part);
+
+/* What a part takes and gives. */
+int  est_host_parts(const est_host *host);
+int  est_host_inputs(const est_host *host, int part);
+int  est_host_outputs(const est_host *host, int part);
+bool est_host_writes(const est_host *host, int part);
+
+/* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
+EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);
+const est_view           *est_host_output(const est_host *host, int part, int i);
+
+#endif

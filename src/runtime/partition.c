@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cutting a step into what runs here and what other tasks run.
+ *
+ * Where: an operation on a variable runs where the variable is; one that is pinned to a task runs there; what only feeds
+ * operations of one task and depends on nothing of this step (initial values) or groups operations of one task runs there,
+ * too; all else runs here.
+ *
+ * When: tasks talk only to this one, which drives the step. A task is asked in phases: phase 1 needs only what can be known here
+ * without asking anybody, phase 3 what depends on the answers of phase 1, and so on; what runs here has the even numbers in
+ * between. The operations of one task in one phase are one segment, so that a step costs a message out and one back for
+ * each. For training that is: 1, ids out and values back; 3, gradients out; and where the step's count waits for several
+ * tasks, 5.
+ *
+ *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on them
+ *       (P2), for which the order of the whole step is made first.
+ *   C2  The segments of one task are started in the order of their phases, each when the one before has finished.
+ *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "graph/device_name.h"
+#include "ops/ops.h"
+#include "runtime/plan.h"
+#include "runtime/remote.h"
+
+#define HERE (-1)
+
+typedef struct edges {
+    est_edge *data;
+    int32_t   n, max;
+} edges;
+
+/* What crosses the border of a segment. */
+typedef struct border {
+    edges    in, out;
+    edges    after;   /* nodes that must have run before it, as control edges say */
+    edges    targets; /* nodes of it that run for their effect */
+    est_node finish;
+} border;
+
+typedef struct cut {
+    est_graph        *graph;
+    est_io           *io;
+    const est_store  *store;
+    const est_remote *remote;
+    est_arena        *arena;
+    est_plan          whole; /* the order of the step as a whole, and its edges */
+    int32_t           n;     /* nodes before the cut */
+    int32_t          *task;  /* per node */
+    int32_t          *phase;
+    int32_t          *segment; /* per node: which it is in, -1: none */
+    int32_t          *first;   /* per node: its incoming edges in `from`; one more at the end */
+    int32_t          *from;
+    est_segment      *segments;
+    border           *borders; /* per segment */
+    int               n_segments;
+} cut;
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut a step into tasks");
+}
+
+static const est_node_def *node_of(const cut *c, int32_t id)
+{
+    return est_graph_node(c->graph, id);
+}
+
+/* Handles and constants are wherever they are needed (C3). */
+static bool is_free(const cut *c, int32_t id)
+{
+    const est_op *op = node_of(c, id)->op;
+
+    return op->source == EST_SOURCE_VARIABLE || op->source == EST_SOURCE_CONST;
+}
+
+static bool is_read(const cut *c, int32_t id)
+{
+    const est_node_def *def = node_of(c, id);
+
+    return def->op->alias && def->n_in == 1 && def->n_control == 0 &&
+           node_of(c, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
+}
+
+static est_status add_edge(const cut *c, edges *list, est_edge edge)
+{
+    for (int32_t i = 0; i < list->n; i++) {
+        if (list->data[i].node == edge.node && list->data[i].output == edge.output) return EST_OK;
+    }
+    if (list->n == list->max) {
+        int32_t   max  = list->max == 0 ? 16 : 2 * list->max;
+        est_edge *more = est_arena_alloc(c->arena, sizeof *more * (size_t)max);
+
+        if (more == NULL) return no_memory();
+        if (list->n > 0) memcpy(more, list->data, sizeof *more * (size_t)list->n);
+        list->data = more;
+        list->max  = max;
+    }
+    list->data[list->n++] = edge;
+    return EST_OK;
+}
+
+static bool is_group(const cut *c, int32_t id)
+{
+    return node_of(c, id)->op == &est_op_no_op;
+}
+
+/* Who waits for a group waits for its members: a group of operations at several tasks is nowhere, and going by it would cost an
+ * exchange of messages. True when the node waits for no group any more. */
+static est_status flatten(const cut *c, est_node_def *def, bool *flat)
+{
+    edges    members = { 0 };
+    int32_t *control;
+
+    *flat = true;
+    for (int32_t i = 0; i < def->n_control; i++) *flat = *flat && !is_group(c, def->control[i]);
+    if (*flat) return EST_OK;
+    for (int32_t i = 0; i < def->n_control; i++) {
+        const est_node_def *group = node_of(c, def->control[i]);
+
+        if (!is_group(c, group->id)) EST_TRY(add_edge(c, &members, (est_edge){ group->id, 0 }));
+        for (int32_t m = 0; is_group(c, group->id) && m < group->n_control; m++) {
+            EST_TRY(add_edge(c, &members, (est_edge){ group->control[m], 0 }));
+        }
+    }
+    control = est_arena_alloc(c->arena, sizeof *control * ((size_t)members.n + 1));
+    if (control == NULL) return no_memory();
+    for (int32_t i = 0; i < members.n; i++) control[i] = members.data[i].node;
+    def->control   = control;
+    def->n_control = members.n;
+    return EST_OK;
+}
+
+/* Groups of groups take as many rounds as they are deep. */
+static est_status flatten_groups(const cut *c)
+{
+    bool again = true;
+
+    while (again) {
+        again = false;
+        for (int32_t id = 0; id < c->n; id++) {
+            bool flat;
+
+            EST_TRY(flatten(c, est_graph_node(c->graph, id), &flat));
+            again = again || !flat;
+        }
+    }
+    return EST_OK;
+}
+
+/* --- where --------------------------------------------------------------------------------------------------------- */
+
+static est_status task_of_device(const cut *c, const est_node_def *def, int32_t *out)
+{
+    est_device_task device = est_device_name_task(def->device);
+
+    *out = HERE;
+    if (device.job[0] == '\0' || def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (device.task < 0) device.task = 0;
+    if (c->remote->ops->is_here(c->remote, device.job, device.task)) return EST_OK;
+    *out = c->remote->ops->find(c->remote, device.job, device.task);
+    if (*out >= 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "'%s' is pinned to \"%s\", and the cluster has no such task", def->name,
+                    def->device);
+}
+
+/* *touches: whether there is a variable among the inputs; then it decides, whatever the device says. */
+static est_status task_of_variables(const cut *c, const est_node_def *def, bool *touches, int32_t *out)
+{
+    *touches = false;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        const est_node_def *handle = node_of(c, def->in[i].node);
+        const est_var      *var;
+        int32_t             at;
+
+        if (handle->op->source != EST_SOURCE_VARIABLE) continue;
+        var = est_store_find(c->store, est_node_string(handle, "shared_name"));
+        at  = var != NULL && var->elsewhere ? var->task : HERE;
+        if (!*touches) *out = at;
+        *touches = true;
+        if (*out != at) {
+            return est_fail(EST_INVALID_ARGUMENT, "'%s' touches '%s', which is at another task than the rest of it",
+                            def->name, handle->name);
+        }
+    }
+    return EST_OK;
+}
+
+/* What depends on the feeds, variables or tables of this step. */
+static void mark_varying(const cut *c, bool *varies)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t             id  = c->whole.order[k];
+        const est_node_def *def = node_of(c, id);
+
+        varies[id] = def->op->source == EST_SOURCE_FEED || def->op->source == EST_SOURCE_TABLE || def->n_control > 0 ||
+                     (def->op->stateful && !def->op->random && def->op->source == EST_SOURCE_NONE);
+        for (int32_t i = 0; i < def->n_in; i++) varies[id] = varies[id] || varies[def->in[i].node];
+    }
+}
+
+/* Moves what only one task uses, and nothing of the step changes, to that task: from users to what they use. */
+static void move_constants(const cut *c, const bool *varies, int32_t *user)
+{
+    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
+    for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = HERE;
+    for (int32_t k = c->whole.n_items - 1; k >= 0; k--) {
+        int32_t             id  = c->whole.order[k];
+        const est_node_def *def = node_of(c, id);
+
+        if (!varies[id] && !is_free(c, id) && c->task[id] == HERE && user[id] >= 0) c->task[id] = user[id];
+        for (int32_t i = 0; i < def->n_in; i++) {
+            int32_t *of = &user[def->in[i].node];
+
+            *of = *of == -2 || *of == c->task[id] ? c->task[id] : HERE;
+        }
+    }
+}
+
+/* A group of operations of one task is there, too. */
+static void move_groups(const cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t             id  = c->whole.order[k];
+        const est_node_def *def = node_of(c, id);
+        bool                one = def->op == &est_op_no_op && def->n_control > 0;
+
+        for (int32_t i = 1; i < def->n_control; i++) one = one && c->task[def->control[i]] == c->task[def->control[0]];
+        if (one) c->task[id] = c->task[def->control[0]];
+    }
+}
+
+static est_status assign_tasks(cut *c)
+{
+    bool    *varies = est_arena_alloc(c->arena, (size_t)c->n + 1);
+    int32_t *user   = est_arena_alloc(c->arena, sizeof *user * ((size_t)c->n + 1));
+
+    if (varies == NULL || user == NULL) return no_memory();
+    for (int32_t id = 0; id < c->n; id++) c->task[id] = HERE;
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        const est_node_def *def = node_of(c, c->whole.order[k]);
+        bool                touches;
+
+        EST_TRY(task_of_variables(c, def, &touches, &c->task[def->id]));
+        if (!touches) EST_TRY(task_of_device(c, def, &c->task[def->id]));
+    }
+    mark_varying(c, varies);
+    move_constants(c, varies, user);
+    move_groups(c);
+    return EST_OK;
+}
+
+/* --- when ----------------------------------------------------------------------------------------------------------- */
+
+/* Incoming edges by node. */
+static est_status link_edges(cut *c)
+{
+    int32_t *next = est_arena_alloc(c->arena, sizeof *next * ((size_t)c->n + 2));
+
+    c->first = est_arena_alloc(c->arena, sizeof *c->first * ((size_t)c->n + 2));
+    c->from  = est_arena_alloc(c->arena, sizeof *c->from * ((size_t)c->whole.n_edges + 1));
+    if (next == NULL || c->first == NULL || c->from == NULL) return no_memory();
+    for (int32_t e = 0; e < c->whole.n_edges; e++) c->first[c->whole.edge_to[e] + 1]++;
+    for (int32_t id = 0; id < c->n; id++) next[id + 1] = c->first[id + 1] += c->first[id];
+    for (int32_t e = 0; e < c->whole.n_edges; e++) c->from[next[c->whole.edge_to[e]]++] = c->whole.edge_from[e];
+    return EST_OK;
+}
+
+/* The first phase of `task` in which something of phase `phase` at `from` is there. */
+static int32_t phase_after(int32_t from, int32_t phase, int32_t task)
+{
+    if (from == task) return phase;
+    return from == HERE || task == HERE ? phase + 1 : phase + 2;
+}
+
+static void assign_phases(cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t id    = c->whole.order[k];
+        int32_t task  = c->task[id];
+        int32_t phase = task == HERE ? 0 : 1;
+
+        for (int32_t e = c->first[id]; e < c->first[id + 1]; e++) {
+            int32_t from = c->from[e], after;
+
+            if (is_free(c, from)) continue;
+            after = phase_after(c->task[from], c->phase[from], task);
+            if (after > phase) phase = after;
+        }
+        c->phase[id] = phase;
+    }
+}
+
+/* --- segments ------------------------------------------------------------------------------------------------------- */
+
+static int32_t find_output(const border *b, est_edge edge)
+{
+    int32_t i = 0;
+
+    while (b->out.data[i].node != edge.node || b->out.data[i].output != edge.output) i++;
+    return i;
+}
+
+static int find_segment(const cut *c, int32_t task, int32_t phase)
+{
+    int i = 0;
+
+    while (i < c->n_segments && (c->segments[i].task != task || c->segments[i].phase != phase)) i++;
+    return i;
+}
+
+/* Segments in the order of their phases. */
+static est_status list_segments(cut *c)
+{
+    int32_t last = 0;
+
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        if (c->phase[c->whole.order[k]] > last) last = c->phase[c->whole.order[k]];
+    }
+    c->segments = est_arena_alloc(c->arena,
+                                  sizeof *c->segments * ((size_t)(last + 1) * (size_t)c->remote->n_tasks + 1));
+    c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * ((size_t)(last + 1) * (size_t)c->remote->n_tasks + 1));
+    if (c->segments == NULL || c->borders == NULL) return no_memory();
+    for (int32_t id = 0; id < c->n; id++) c->segment[id] = -1;
+    for (int32_t phase = 1; phase <= last; phase += 2) {
+        for (int32_t k = 0; k < c->whole.n_items; k++) {
+            int32_t id = c->whole.order[k];
+            int     at;
+
+            if (c->task[id] == HERE || c->phase[id] != phase || is_free(c, id)) continue;
+            at = find_segment(c, c->task[id], phase);
+            if (at == c->n_segments)
+                c->segments[c->n_segments++] = (est_segment){ .task = c->task[id], .phase = phase };
+            c->segment[id] = at;
+            c->segments[at].writes |= node_of(c, id)->op->writes != 0;
+        }
+    }
+    return EST_OK;
+}
+
+/* Whether a user in segment `at` (-1: here) has to be sent what the edge carries (C3). */
+static bool crosses(const cut *c, est_edge edge, int32_t at)
+{
+    int32_t from = c->segment[edge.node];
+
+    if (is_free(c, edge.node) || from == at) return false;
+    return at < 0 || from < 0 || !is_read(c, edge.node) || c->segments[from].task != c->segments[at].task;
+}
+
+static est_status find_data_borders(cut *c, const est_node_def *def)
+{
+    int32_t at = c->segment[def->id];
+
+    for (int32_t i = 0; i < def->n_in; i++) {
+        est_edge edge = def->in[i];
+
+        if (!crosses(c, edge, at)) continue;
+        if (at >= 0) EST_TRY(add_edge(c, &c->borders[at].in, edge));
+        if (c->segment[edge.node] >= 0) EST_TRY(add_edge(c, &c->borders[c->segment[edge.node]].out, edge));
+    }
+    return EST_OK;
+}
+
+/* Control edges that leave or enter a segment are those of its two ends; within it they stay. */
+static est_status find_control_borders(cut *c, est_node_def *def)
+{
+    int32_t at = c->segment[def->id], kept = 0;
+
+    for (int32_t i = 0; i < def->n_control; i++) {
+        int32_t before = def->control[i], from = c->segment[before];
+
+        if (from >= 0 && from != at) EST_TRY(add_edge(c, &c->borders[from].targets, (est_edge){ before, 0 }));
+        if (at >= 0 && from != at) {
+            EST_TRY(add_edge(c, &c->borders[at].after, (est_edge){ before, 0 }));
+        } else {
+            def->control[kept++] = before;
+        }
+    }
+    def->n_control = kept;
+    return EST_OK;
+}
+
+static est_status find_borders(cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+        int32_t       at  = c->segment[def->id];
+
+        EST_TRY(find_data_borders(c, def));
+        EST_TRY(find_control_borders(c, def));
+        if (at >= 0 && (def->op->writes != 0 || def->n_out == 0)) {
+            EST_TRY(add_edge(c, &c->borders[at].targets, (est_edge){ def->id, 0 }));
+        }
+    }
+    for (int i = 0; i < c->io->n_fetches; i++) {
+        const est_node *node = &c->io->fetches[i];
+
+        if (c->segment[node->id] < 0) continue;
+        EST_TRY(add_edge(c, &c->borders[c->segment[node->id]].out, (est_edge){ node->id, node->output }));
+    }
+    for (int i = 0; i < c->io->n_targets; i++) {
+        int32_t id = c->io->targets[i].id;
+
+        if (c->segment[id] >= 0) EST_TRY(add_edge(c, &c->borders[c->segment[id]].targets, (est_edge){ id, 0 }));
+    }
+    return EST_OK;
+}
+
+/* Nodes made by passes may share a name; where graphs travel by name each needs its own. */
+static est_status name_apart(est_graph *graph)
+{
+    est_map    names  = { 0 };
+    est_status status = EST_OK;
+
+    for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
+        est_node_def *def = est_graph_node(graph, id);
+
+        if (est_map_get(&names, def->name) != NULL) {
+            def->name = est_arena_printf(est_graph_arena(graph), "%s/%" PRId32, def->name, id);
+            if (def->name == NULL) status = no_memory();
+        }
+        if (status == EST_OK) status = est_map_put(&names, def->name, &names);
+    }
+    est_map_clear(&names);
+    return status;
+}
+
+static est_node *as_nodes(const cut *c, const edges *list)
+{
+    est_node *nodes = est_arena_alloc(c->arena, sizeof *nodes * ((size_t)list->n + 1));
+
+    for (int32_t i = 0; i < list->n && nodes != NULL; i++) {
+        nodes[i] = (est_node){ c->graph, list->data[i].node, list->data[i].output };
+    }
+    return nodes;
+}
+
+static est_status make_segment(cut *c, int at)
+{
+    const border *b  = &c->borders[at];
+    est_io       *io = &c->segments[at].io;
+
+    *io = (est_io){
+        as_nodes(c, &b->in), as_nodes(c, &b->out), as_nodes(c, &b->targets), b->in.n, b->out.n, b->targets.n
+    };
+    if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return no_memory();
+    EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
+    return name_apart(c->segments[at].graph);
+}
+
+/* --- what stands for them here ---------------------------------------------------------------------------------------- */
+
+static est_node here(const cut *c, est_edge edge)
+{
+    int32_t from = c->segment[edge.node];
+
+    if (from < 0) return (est_node){ c->graph, edge.node, edge.output };
+    return est_output(c->borders[from].finish, find_output(&c->borders[from], edge));
+}
+
+static int32_t here_control(const cut *c, int32_t before)
+{
+    return c->segment[before] < 0 ? before : c->borders[c->segment[before]].finish.id;
+}
+
+static est_status name_end(const cut *c, est_node end, int at, const char *what)
+{
+    const est_segment *segment = &c->segments[at];
+    char              *name    = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d/%s",
+                                                  c->remote->ops->name(c->remote, segment->task), segment->phase, what);
+
+    if (name == NULL) return no_memory();
+    est_graph_node(c->graph, end.id)->name = name;
+    return EST_OK;
+}
+
+static est_status add_start(const cut *c, int at, est_node *out)
+{
+    const border *b     = &c->borders[at];
+    est_node     *in    = as_nodes(c, &b->in);
+    int64_t      *types = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->in.n + 1));
+    est_node      start;
+
+    if (in == NULL || types == NULL) return no_memory();
+    for (int32_t i = 0; i < b->in.n; i++) {
+        in[i]    = here(c, b->in.data[i]);
+        types[i] = est_node_dtype(in[i]);
+    }
+    start = est_build(c->graph, &est_op_start, (est_nodes){ in, b->in.n },
+                      EST_ATTRS(est_attr_types("T", (est_i64s){ types, b->in.n }), est_attr_int("segment", at)));
+    for (int32_t i = 0; i < b->after.n; i++) {
+        start = est_after(start, (est_node){ c->graph, here_control(c, b->after.data[i].node), 0 });
+    }
+    for (int i = 0; i < at; i++) { /* C2 */
+        if (c->segments[i].task == c->segments[at].task) start = est_after(start, c->borders[i].finish);
+    }
+    EST_TRY(est_graph_status(c->graph));
+    est_graph_node(c->graph, start.id)->order = 0; /* as soon as it can */
+    *out                                      = start;
+    return name_end(c, start, at, "start");
+}
+
+static est_status add_finish(cut *c, int at, est_node start)
+{
+    border    *b      = &c->borders[at];
+    int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
+    est_shape *shapes = est_arena_alloc(c->arena, sizeof *shapes * ((size_t)b->out.n + 1));
+    int32_t    last   = 0;
+
+    if (types == NULL || shapes == NULL) return no_memory();
+    for (int32_t i = 0; i < b->out.n; i++) {
+        const est_node_def *def = node_of(c, b->out.data[i].node);
+
+        types[i]  = def->dtype[b->out.data[i].output];
+        shapes[i] = def->shape[b->out.data[i].output];
+    }
+    for (int32_t id = 0; id < c->n; id++) {
+        if (node_of(c, id)->order > last) last = node_of(c, id)->order;
+    }
+    b->finish = est_build0(c->graph, &est_op_finish,
+                           EST_ATTRS(est_attr_types("T", (est_i64s){ types, b->out.n }),
+                                     est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }),
+                                     est_attr_int("segment", at)));
+    b->finish = est_after(b->finish, start);
+    EST_TRY(est_graph_status(c->graph));
+    est_graph_node(c->graph, b->finish.id)->order = last; /* until somebody needs it */
+    return name_end(c, b->finish, at, "finish");
+}
+
+/* It is waited for only when something here needs it. */
+static void needed_by(const cut *c, int32_t finish, const est_node_def *user)
+{
+    est_node_def *def = est_graph_node(c->graph, finish);
+
+    if (user->order < def->order) def->order = user->order;
+}
+
+static void redirect(const cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+
+        if (c->segment[def->id] >= 0) continue;
+        for (int32_t i = 0; i < def->n_in; i++) {
+            est_node now;
+
+            if (c->segment[def->in[i].node] < 0) continue;
+            now        = here(c, def->in[i]);
+            def->in[i] = (est_edge){ now.id, now.output };
+            needed_by(c, now.id, def);
+        }
+        for (int32_t i = 0; i < def->n_control; i++) {
+            if (c->segment[def->control[i]] < 0) continue;
+            def->control[i] = here_control(c, def->control[i]);
+            needed_by(c, def->control[i], def);
+        }
+    }
+    for (int i = 0; i < c->io->n_fetches; i++) {
+        est_node *node = &c->io->fetches[i];
+
+        if (c->segment[node->id] >= 0) *node = here(c, (est_edge){ node->id, node->output });
+    }
+    for (int i = 0; i < c->io->n_targets; i++) {
+        c->io->targets[i] = (est_node){ c->graph, here_control(c, c->io->targets[i].id), 0 };
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------- */
+
+static est_status make_cut(cut *c)
+{
+    EST_TRY(flatten_groups(c));
+    EST_TRY(est_plan_order(&c->whole));
+    EST_TRY(assign_tasks(c));
+    EST_TRY(link_edges(c));
+    assign_phases(c);
+    EST_TRY(list_segments(c));
+    if (c->n_segments == 0) return EST_OK;
+    EST_TRY(find_borders(c));
+    for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
+    for (int i = 0; i < c->n_segments; i++) {
+        est_node start;
+
+        EST_TRY(add_start(c, i, &start));
+        EST_TRY(add_finish(c, i, start));
+    }
+    redirect(c);
+    return EST_OK;
+}
+
+est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store, const est_remote *remote,
+                              est_arena *arena, est_segment **segments, int *n_segments)
+{
+    cut c = { .graph = graph, .io = io, .store = store, .remote = remote, .arena = arena, .n = est_graph_size(graph) };
+    size_t     n = (size_t)c.n + 1;
+    est_status status;
+
+    c.whole   = (est_plan){ .graph = graph, .io = *io, .arena = arena };
+    c.task    = est_arena_alloc(arena, sizeof *c.task * n);
+    c.phase   = est_arena_alloc(arena, sizeof *c.phase * n);
+    c.segment = est_arena_alloc(arena, sizeof *c.segment * n);
+    status    = c.task != NULL && c.phase != NULL && c.segment != NULL ? make_cut(&c) : no_memory();
+    est_free(c.whole.edge_from);
+    est_free(c.whole.edge_to);
+    for (int i = 0; i < c.n_segments && status != EST_OK; i++) est_graph_free(c.segments[i].graph);
+    EST_TRY(status);
+    *segments   = c.segments;
+    *n_segments = c.n_segments;
+    return EST_OK;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session asks of other tasks: the contract that cluster/ keeps with sockets and tests keep with memory.
+ *
+ * A step is cut (runtime/partition.c) into what runs here and segments, parts that other tasks run. A segment is a graph of
+ * its own: it is entered at its task once, and then started with inputs and finished with outputs in every run. Tasks are
+ * numbers from 0 up; variables that are elsewhere have no memory here (est_var.elsewhere).
+ *
+ * Failures: EST_UNAVAILABLE and EST_ABORTED mean that the task went away or was started anew; a session made anew may do
+ * better (train/loop.h). Threading: one thread at a time. */
+#ifndef EST_RUNTIME_REMOTE_H
+#define EST_RUNTIME_REMOTE_H
+
+#include "graph/variable.h"
+#include "runtime/pass.h"
+#include "runtime/store.h"
+
+typedef struct est_remote      est_remote;
+typedef struct est_remote_call est_remote_call; /* a segment that was entered at its task */
+
+/* A part of a step that another task runs. */
+typedef struct est_segment {
+    int        task;
+    int        phase;  /* which exchange of messages with that task, from 1 up */
+    bool       writes; /* changes variables: must not run twice for one start */
+    est_graph *graph;
+    est_io     io; /* of that graph */
+} est_segment;
+
+typedef struct est_remote_ops {
+    /* "ps:0"; borrowed. */
+    const char *(*name)(const est_remote *remote, int task);
+
+    /* The task of a device's job and index; -1: it is none of the remote's. Job NULL: any that holds variables. */
+    int (*find)(const est_remote *remote, const char *job, int index);
+
+    /* Whether this process itself is that task. */
+    bool (*is_here)(const est_remote *remote, const char *job, int index);
+
+    /* Where a variable is already; -1: nowhere. And the next variables: those of `bytes` together go to the task that is
+     * returned and that counts them. */
+    int (*located)(const est_remote *remote, const char *variable);
+    int (*place)(est_remote *remote, uint64_t bytes);
+
+    EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
+    void (*leave)(est_remote_call *call); /* NULL is fine */
+
+    /* Sends the inputs, which stay as they are until finish; does not wait. */
+    EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
+
+    /* Waits for the outputs, which are borrowed until the next start. */
+    EST_MUST_CHECK est_status (*finish)(est_remote_call *call, const est_view **out);
+
+    /* Waits for, or gives up, whatever was started and not finished: its inputs are the caller's again. */
+    void (*abandon)(est_remote *remote);
+
+    /* Fills initialized[i] for variables that are elsewhere. */
+    EST_MUST_CHECK est_status (*initialized)(est_remote *remote, est_var *const *vars, int n, bool *initialized);
+    EST_MUST_CHECK est_status (*read)(est_remote *remote, const est_var *var, est_tensor **out);
+    EST_MUST_CHECK est_status (*write)(est_remote *remote, const est_var *var, const est_tensor *value);
+} est_remote_ops;
+
+struct est_remote {
+    const est_remote_ops *ops;
+    int                   n_tasks;
+};
+
+/* --- the cut (runtime/partition.c) ----------------------------------------------------------------------------------- */
+
+/* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
+EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);
+
+/* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an EstFinish
+ * stand for each segment. Segments are in `arena`, their graphs are the caller's to free. */
+EST_MUST_CHECK est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *store,
+                                             const est_remote *remote, est_arena *arena, est_segment **segments,
+                                             int *n_segments);
+
+/* The ops that the cut leaves behind; call.state is the segment's est_remote_binding. */
+extern const est_op est_op_start, est_op_finish;
+
+typedef struct est_remote_binding {
+    const est_remote_ops *ops;
+    est_remote_call      *call;
+    const est_view       *got; /* what finish gave in this run */
+} est_remote_binding;
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a step
+ * costs and how many bytes; what is refused. All in one process, without a network. */
+#include "base/random.h"
+#include "estoc/estoc.h"
+#include "ops/array.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
+#include "support/memory_remote.h"
+#include "support/nn_test.h"
+
+#define ROWS  4000
+#define WIDTH 8
+#define BATCH 32
+
+/* A small wide & deep model over ragged ids. */
+typedef struct model {
+    est_graph *graph;
+    est_node   ids, splits, x, y, loss, train, step;
+} model;
+
+static model make_model(est_optimizer optimizer)
+{
+    model           m = { 0 };
+    est_node        deep, wide, h, table, weights;
+    est_ragged_node ids;
+
+    assert_ok(est_graph_create(7, &m.graph));
+    m.ids    = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    m.splits = est_placeholder(m.graph, "splits", EST_I64, EST_SHAPE(-1));
+    m.x      = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 4));
+    m.y      = est_placeholder(m.graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    table    = est_weight(m.graph, "table", EST_SHAPE(ROWS, WIDTH), NULL);
+    weights  = est_weight(m.graph, "weights", EST_SHAPE(ROWS, 1), NULL);
+    ids      = (est_ragged_node){ m.ids, m.splits };
+    deep     = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_MEAN, 0);
+    wide     = est_embedding_bag(weights, ids, EST_NO_NODE, EST_COMBINE_SUM, 0);
+    h        = est_dense(est_concat(EST_NODES(deep, m.x), 1), 16, EST_DENSE(.activation = est_relu, .name = "hidden"));
+    h        = est_add(est_dense(h, 1, EST_DENSE(.name = "logits")), wide);
+    m.loss   = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
+    m.train  = est_minimize(optimizer, m.loss, NULL);
+    m.step   = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+typedef struct batch {
+    est_tensor *values[4];
+} batch;
+
+static uint64_t draw(uint64_t key, uint64_t i)
+{
+    uint64_t x = (key + 1) * UINT64_C(0x9E3779B97F4A7C15) + i * UINT64_C(0xD1B54A32D192ED03);
+
+    x ^= x >> 29;
+    x *= UINT64_C(0xBF58476D1CE4E5B9);
+    return x ^ x >> 32;
+}
+
+/* Rows of 0 to 3 ids, some of them twice and some -1. */
+static batch make_batch(uint64_t key)
+{
+    batch   b;
+    int64_t ids[3 * BATCH], splits[BATCH + 1] = { 0 }, n = 0;
+
+    for (int r = 0; r < BATCH; r++) {
+        int64_t count = (int64_t)(draw(key, (uint64_t)r) % 4);
+
+        for (int64_t i = 0; i < count; i++) {
+            uint64_t drawn = draw(key, (uint64_t)(1000 + n));
+            ids[n++]       = drawn % 17 == 0 ? -1 : (int64_t)(drawn % 97 * 41 % ROWS);
+        }
+        splits[r + 1] = n;
+    }
+    assert_ok(est_tensor_i64(EST_SHAPE(n), ids, &b.values[0]));
+    assert_ok(est_tensor_i64(EST_SHAPE(BATCH + 1), splits, &b.values[1]));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 4), &b.values[2]));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(BATCH, 1), &b.values[3]));
+    est_random_fill_normal_f32(&(est_random){ key, 6, 0 }, 0, BATCH * 4, est_tensor_data(b.values[2]));
+    est_random_fill_normal_f32(&(est_random){ key, 7, 0 }, 0, BATCH, est_tensor_data(b.values[3]));
+    return b;
+}
+
+static void free_batch(batch *b)
+{
+    for (int i = 0; i < 4; i++) est_tensor_free(b->values[i]);
+}
+
+/* Trains `steps` steps and says every loss. */
+static void train(est_session *session, const model *m, int steps, double *losses)
+{
+    est_step *step;
+
+    assert_ok(est_session_prepare(session, EST_NODES(m->ids, m->splits, m->x, m->y), EST_NODES(m->loss, m->step),
+                                  EST_NODES(m->train), &step));
+    for (int i = 0; i < steps; i++) {
+        batch             b = make_batch((uint64_t)i + 1);
+        const est_tensor *feeds[4];
+
+        for (int k = 0; k < 4; k++) feeds[k] = b.values[k];
+        assert_ok(est_step_run(step, feeds));
+        losses[i] = est_step_scalar(step, 0);
+        assert_int_equal(est_step_scalar(step, 1), i + 1);
+        free_batch(&b);
+    }
+}
+
+static void assert_same_variable(est_session *a, est_session *b, const char *name)
+{
+    est_tensor *x = NULL, *y = NULL;
+
+    assert_ok(est_session_read(a, name, &x));
+    assert_ok(est_session_read(b, name, &y));
+    assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
+    if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+#define STEPS 12
+
+static void compare_with_whole(est_optimizer optimizer, int n_tasks, bool no_passes)
+{
+    model        m      = make_model(optimizer);
+    est_remote  *remote = memory_remote_create(n_tasks);
+    est_session *whole = NULL, *cut = NULL;
+    double       want[STEPS], got[STEPS];
+
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .no_passes = no_passes), &whole));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .no_passes = no_passes, .remote = remote), &cut));
+    assert_ok(est_session_init(whole));
+    assert_ok(est_session_init(cut));
+    assert_same_variable(whole, cut, "table");
+    train(whole, &m, STEPS, want);
+    train(cut, &m, STEPS, got);
+    for (int i = 0; i < STEPS; i++) {
+        if (want[i] != got[i]) fail_msg("%d tasks, step %d: loss %.9g instead of %.9g", n_tasks, i, got[i], want[i]);
+    }
+    assert_int_equal(est_session_variables(whole), est_session_variables(cut));
+    for (int i = 0; i < est_session_variables(whole); i++) {
+        assert_same_variable(whole, cut, est_session_variable(whole, i));
+    }
+    est_session_free(whole);
+    est_session_free(cut);
+    memory_remote_free(remote);
+    est_graph_free(m.graph);
+}
+
+static void test_same_numbers(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 4; n++) {
+        compare_with_whole(est_sgd(0.1), n, false);
+        compare_with_whole(est_adagrad(0.1, NULL), n, false);
+        compare_with_whole(est_adam(0.01, NULL), n, false);
+        compare_with_whole(est_ftrl(0.1, NULL), n, false);
+        compare_with_whole(est_momentum(0.1, NULL), n, true);
+    }
+}
+
+/* One exchange for values and one for gradients with one task; with several a third for the step's count, at one of them. */
+static void test_messages_a_step(void **state)
+{
+    (void)state;
+    for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
+        model        m       = make_model(est_adagrad(0.1, NULL));
+        est_remote  *remote  = memory_remote_create(n_tasks);
+        est_session *session = NULL;
+        double       losses[STEPS];
+        int          total = 0;
+
+        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        assert_ok(est_session_init(session));
+        train(session, &m, 1, losses);
+        memory_remote_reset(remote);
+        est_session_free(session);
+        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        {
+            est_tensor *zero = NULL;
+            assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 0 }, &zero));
+            assert_ok(est_session_write(session, "global_step", zero));
+            est_tensor_free(zero);
+        }
+        train(session, &m, STEPS, losses);
+        for (int t = 0; t < n_tasks; t++) total += memory_remote_starts(remote, t);
+        assert_int_equal(total, STEPS * (n_tasks == 1 ? 2 : 2 * n_tasks + 1));
+        /* far less than the table, which has ROWS rows: a batch has at most 96 ids, each asked for once */
+        assert_true(memory_remote_bytes(remote) < STEPS * 20000);
+        est_session_free(session);
+        memory_remote_free(remote);
+        est_graph_free(m.graph);
+    }
+}
+
+/* The table and its slots on one task, everything else on the other: as even as it gets. */
+static void test_placement_by_size(void **state)
+{
+    model        m       = make_model(est_adagrad(0.1, NULL));
+    est_remote  *remote  = memory_remote_create(2);
+    est_session *session = NULL;
+    est_store   *store;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_store(session, &store));
+    assert_true(est_store_find(store, "table")->elsewhere);
+    assert_int_equal(est_store_find(store, "table")->task, 0);
+    assert_int_equal(est_store_find(store, "table/Adagrad")->task, 0);
+    assert_int_equal(est_store_find(store, "weights")->task, 1);
+    assert_int_equal(est_store_find(store, "weights/Adagrad")->task, 1);
+    assert_int_equal(est_store_find(store, "hidden/kernel")->task, 1);
+    assert_null(est_store_find(store, "table")->value.data);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(m.graph);
+}
+
+static void test_pinned(void **state)
+{
+    est_remote  *remote  = memory_remote_create(2);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, b, here, sum;
+    est_store   *store;
+    est_tensor  *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    est_graph_device(graph, "/job:ps/task:1");
+    a = est_weight(graph, "a", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_device(graph, "/job:ps/task:0/device:CPU:0");
+    b = est_weight(graph, "b", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_device(graph, "/job:worker/task:0");
+    here = est_weight(graph, "here", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_device(graph, "/job:ps/task:0");
+    sum = est_add(est_add(est_read_variable(a), est_read_variable(b)), est_read_variable(here)); /* runs there */
+    est_graph_device(graph, NULL);
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_store(session, &store));
+    assert_int_equal(est_store_find(store, "a")->task, 1);
+    assert_int_equal(est_store_find(store, "b")->task, 0);
+    assert_false(est_store_find(store, "here")->elsewhere);
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(sum), EST_NO_NODES, &out));
+    assert_true(((const float *)est_tensor_data(out))[0] == 3);
+    est_tensor_free(out);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
+static void test_refused(void **state)
+{
+    est_remote  *remote  = memory_remote_create(2);
+    est_session *session = NULL;
+    est_graph   *graph;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    est_graph_device(graph, "/job:ps/task:7");
+    (void)est_weight(graph, "lost", EST_SHAPE(2), NULL);
+    assert_int_equal(est_session_create(graph, EST_SESSION(.remote = remote), &session), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'lost' is pinned to \"/job:ps/task:7\""));
+    est_graph_free(graph);
+    memory_remote_free(remote);
+}
+
+/* An id that the table does not have is an error of the task that has the table. */
+static void test_errors_come_back(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     table, rows;
+    est_tensor  *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    table = est_weight(graph, "table", EST_SHAPE(10, 2), NULL);
+    rows  = est_resource_gather(table, est_const_ints(graph, EST_I64, EST_I64S(3, 11, 3)));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NODES(rows), EST_NO_NODES, &out),
+                     EST_FAILED_PRECONDITION); /* no value yet */
+    assert_ok(est_session_init(session));
+    assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NODES(rows), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "11"));
+    est_session_free(session);
+    est_graph_free(graph);
+    memory_remote_free(remote);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

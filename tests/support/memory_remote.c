@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Remote tasks in memory. */
+#include "support/memory_remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "support/nn_test.h"
+
+#define TASKS_MAX  16
+#define VALUES_MAX 256
+
+typedef struct memory_remote {
+    est_remote base;
+    est_host  *hosts[TASKS_MAX];
+    uint64_t   load[TASKS_MAX];
+    char       names[TASKS_MAX][16];
+    int        starts[TASKS_MAX];
+    size_t     bytes;
+} memory_remote;
+
+struct est_remote_call {
+    memory_remote *remote;
+    int            task, part, n_out;
+    bool           started;
+    uint64_t       seed;
+    est_tensor    *in[VALUES_MAX], *out[VALUES_MAX];
+    int            n_in;
+    est_view       views[VALUES_MAX];
+};
+
+static memory_remote *of(const est_remote *remote)
+{
+    return (memory_remote *)(uintptr_t)remote; /* its first member */
+}
+
+static const char *name(const est_remote *remote, int task)
+{
+    return of(remote)->names[task];
+}
+
+static int find(const est_remote *remote, const char *job, int index)
+{
+    return strcmp(job, "ps") == 0 && index < remote->n_tasks ? index : -1;
+}
+
+static bool is_here(const est_remote *remote, const char *job, int index)
+{
+    (void)remote;
+    return strcmp(job, "worker") == 0 && index == 0;
+}
+
+static int located(const est_remote *remote, const char *variable)
+{
+    for (int i = 0; i < remote->n_tasks; i++) {
+        if (est_store_find(est_host_store(of(remote)->hosts[i]), variable) != NULL) return i;
+    }
+    return -1;
+}
+
+static int place(est_remote *remote, uint64_t bytes)
+{
+    memory_remote *r    = of(remote);
+    int            best = 0;
+
+    for (int i = 1; i < remote->n_tasks; i++) {
+        if (r->load[i] < r->load[best]) best = i;
+    }
+    r->load[best] += bytes;
+    return best;
+}
+
+static est_status enter(est_remote *remote, const est_segment *segment, est_remote_call **out)
+{
+    est_wire_writer  bytes = { 0 };
+    est_remote_call *call  = calloc(1, sizeof *call);
+    est_status       status;
+
+    assert_non_null(call);
+    call->remote = of(remote);
+    call->task   = segment->task;
+    status       = est_segment_encode(segment, &bytes);
+    if (status == EST_OK) status = est_host_enter(call->remote->hosts[call->task], bytes.data, bytes.size, &call->part);
+    est_wire_writer_clear(&bytes);
+    if (status != EST_OK) {
+        free(call);
+        return status;
+    }
+    call->n_out = est_host_outputs(call->remote->hosts[call->task], call->part);
+    assert_int_equal(est_host_inputs(call->remote->hosts[call->task], call->part), segment->io.n_feeds);
+    *out = call;
+    return EST_OK;
+}
+
+static void drop(est_tensor **values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        est_tensor_free(values[i]);
+        values[i] = NULL;
+    }
+}
+
+static void leave(est_remote_call *call)
+{
+    drop(call->in, call->n_in);
+    drop(call->out, call->n_out);
+    free(call);
+}
+
+static est_status start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in)
+{
+    assert_false(call->started);
+    assert_true(n_in <= VALUES_MAX);
+    call->started = true;
+    call->seed    = run_seed;
+    call->n_in    = n_in;
+    call->remote->starts[call->task]++;
+    for (int i = 0; i < n_in; i++) {
+        EST_TRY(est_tensor_create_from(in[i]->dtype, in[i]->shape, in[i]->data, &call->in[i]));
+        call->remote->bytes += est_tensor_bytes(call->in[i]);
+    }
+    return EST_OK;
+}
+
+/* Runs it only now: what is done between start and finish must not depend on when the other task gets to it. */
+static est_status finish(est_remote_call *call, const est_view **out)
+{
+    est_host         *host = call->remote->hosts[call->task];
+    const est_tensor *in[VALUES_MAX];
+    est_status        status;
+
+    assert_true(call->started);
+    call->started = false;
+    for (int i = 0; i < call->n_in; i++) in[i] = call->in[i];
+    status = est_host_run(host, call->part, call->seed, in);
+    drop(call->in, call->n_in);
+    EST_TRY(status);
+    drop(call->out, call->n_out);
+    for (int i = 0; i < call->n_out; i++) {
+        const est_view *view = est_host_output(host, call->part, i);
+
+        EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &call->out[i]));
+        call->views[i] = (est_view){ est_tensor_data(call->out[i]), view->dtype, view->shape, view->count };
+        call->remote->bytes += est_tensor_bytes(call->out[i]);
+    }
+    *out = call->views;
+    return EST_OK;
+}
+
+static void abandon(est_remote *remote)
+{
+    (void)remote;
+}
+
+static est_status initialized(est_remote *remote, est_var *const *vars, int n, bool *flags)
+{
+    for (int i = 0; i < n; i++) {
+        const est_var *var = est_store_find(est_host_store(of(remote)->hosts[vars[i]->task]), vars[i]->name);
+
+        flags[i] = var != NULL && var->initialized;
+    }
+    return EST_OK;
+}
+
+static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
+{
+    const est_var *there = est_store_find(est_host_store(of(remote)->hosts[var->task]), var->name);
+
+    if (there == NULL || !there->initialized) {
+        return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", var->name);
+    }
+    return est_tensor_create_from(there->value.dtype, there->value.shape, there->value.data, out);
+}
+
+static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
+{
+    est_var *there;
+
+    EST_TRY(est_store_get(est_host_store(of(remote)->hosts[var->task]), var->name, var->value.dtype, var->value.shape,
+                          &there));
+    memcpy(there->value.data, est_tensor_data(value), est_tensor_bytes(value));
+    there->initialized = true;
+    return EST_OK;
+}
+
+static const est_remote_ops memory_ops = {
+    .name        = name,
+    .find        = find,
+    .is_here     = is_here,
+    .located     = located,
+    .place       = place,
+    .enter       = enter,
+    .leave       = leave,
+    .start       = start,
+    .finish      = finish,
+    .abandon     = abandon,
+    .initialized = initialized,
+    .read        = read_variable,
+    .write       = write_variable,
+};
+
+est_remote *memory_remote_create(int n_tasks)
+{
+    memory_remote *r = calloc(1, sizeof *r);
+
+    assert_non_null(r);
+    assert_true(n_tasks <= TASKS_MAX);
+    r->base = (est_remote){ &memory_ops, n_tasks };
+    for (int i = 0; i < n_tasks; i++) {
+        assert_ok(est_host_create(1, &r->hosts[i]));
+        snprintf(r->names[i], sizeof r->names[i], "ps:%d", i);
+    }
+    return &r->base;
+}
+
+void memory_remote_free(est_remote *remote)
+{
+    for (int i = 0; i < remote->n_tasks; i++) est_host_free(of(remote)->hosts[i]);
+    free(of(remote));
+}
+
+est_host *memory_remote_host(est_remote *remote, int task)
+{
+    return of(remote)->hosts[task];
+}
+
+int memory_remote_starts(const est_remote *remote, int task)
+{
+    return of(remote)->starts[task];
+}
+
+size_t memory_remote_bytes(const est_remote *remote)
+{
+    return of(remote)->bytes;
+}
+
+void memory_remote_reset(est_remote *remote)
+{
+    memset(of(remote)->starts, 0, sizeof of(remote)->starts);
+    of(remote)->bytes = 0;
+}
