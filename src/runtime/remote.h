@@ -27,7 +27,26 @@ typedef struct est_segment {
     est_io     io; /* of that graph */
 } est_segment;
 
+/* A checkpoint that the other tasks write or read their variables to or from, each its own, in a file system that all of them
+ * see. */
+typedef struct est_remote_save {
+    const char     *prefix; /* each task writes a bundle "<prefix>.part-<task>" of its variables */
+    est_var *const *vars;   /* [n]: those that are elsewhere */
+    int             n;
+} est_remote_save;
+
+typedef struct est_remote_restore {
+    const char        *prefix;
+    est_var *const    *vars; /* [n]: those that are elsewhere and shall be read */
+    const char *const *keys; /* [n]: what each is called in the checkpoint */
+    int                n;
+} est_remote_restore;
+
 typedef struct est_remote_ops {
+    /* Called when a session is made: finds the tasks (again), waits for those that are not there with a deadline and says in
+     * the log for whom, and learns which variables are where. */
+    EST_MUST_CHECK est_status (*connect)(est_remote *remote);
+
     /* "ps:0"; borrowed. */
     const char *(*name)(const est_remote *remote, int task);
 
@@ -58,6 +77,12 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*initialized)(est_remote *remote, est_var *const *vars, int n, bool *initialized);
     EST_MUST_CHECK est_status (*read)(est_remote *remote, const est_var *var, est_tensor **out);
     EST_MUST_CHECK est_status (*write)(est_remote *remote, const est_var *var, const est_tensor *value);
+
+    /* Every task that has some of the variables copies them, which is all that training waits for, writes the copy and
+     * answers when it is on disk; parts[n_tasks] says who wrote one. A variable with a NaN is EST_INVALID_ARGUMENT that names
+     * it, and nothing is left. restore: all is read and checked before any variable changes; afterwards all have values. */
+    EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_save *save, bool *parts);
+    EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_restore *restore);
 } est_remote_ops;
 
 struct est_remote {

@@ -100,6 +100,7 @@ est_status est_session_create(est_graph *graph, const est_session_options *optio
     if (status == EST_OK) status = take_options(s, options);
     if (status == EST_OK) status = est_pool_create(s->options.threads, &s->pool);
     if (status == EST_OK) status = est_store_create(&est_device_cpu, &s->store);
+    if (status == EST_OK && s->options.remote != NULL) status = s->options.remote->ops->connect(s->options.remote);
     if (status == EST_OK) status = find_variables(s);
     if (status != EST_OK) {
         est_session_free(s);
@@ -418,8 +419,7 @@ static est_status run_initializers(est_session *s, const initializing *in)
     return status;
 }
 
-/* Asks the other tasks which of their variables have values. */
-static est_status look_elsewhere(est_session *s)
+est_status est_session_look(est_session *s)
 {
     est_remote *remote = s->options.remote;
     int         n = 0, size = est_store_size(s->store);
@@ -462,7 +462,7 @@ est_status est_session_init(est_session *session)
     }
     if (status == EST_OK) status = find_variables(session);
     while (status == EST_OK && in.missing > 0) {
-        status = look_elsewhere(session);
+        status = est_session_look(session);
         if (status == EST_OK) status = list_initializers(session, &in);
         if (status == EST_OK && in.missing > 0 && in.n == 0) {
             status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", in.missing);
@@ -530,6 +530,11 @@ est_status est_session_store(est_session *session, est_store **out)
 est_pool *est_session_pool(const est_session *session)
 {
     return session->pool;
+}
+
+est_remote *est_session_remote(const est_session *session)
+{
+    return session->options.remote;
 }
 
 const est_graph *est_session_graph(const est_session *session)

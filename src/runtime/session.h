@@ -14,7 +14,10 @@ est_plan *est_step_plan(est_step *step);
 /* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads and
  * the graph. Borrowed until the session goes. */
 EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);
+/* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
+EST_MUST_CHECK est_status est_session_look(est_session *session);
 est_pool                 *est_session_pool(const est_session *session);
+est_remote               *est_session_remote(const est_session *session); /* NULL: none */
 const est_graph          *est_session_graph(const est_session *session);
 
 #endif
