@@ -62,7 +62,7 @@ EST_MUST_CHECK est_status est_frame_read_table(const est_frame *frame, uint64_t 
 /* --- heads of our own frames ----------------------------------------------------------------------------------------- */
 
 typedef struct est_hello {
-    est_identity self;
+    est_task_id self;
     char         wanted[EST_NET_NAME_MAX]; /* the task that the peer must be; "": any */
 } est_hello;
 

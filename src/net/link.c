@@ -192,7 +192,7 @@ static void refuse(est_link *link, est_status status, const char *why)
 static void welcome(est_link *link, const est_hello *hello)
 {
     est_net           *net    = link->net;
-    const est_identity self   = net->options.self;
+    const est_task_id self   = net->options.self;
     est_status         status = EST_OK;
     char               why[EST_WHY_MAX];
 
@@ -489,7 +489,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
 
 /* --- what callers see ------------------------------------------------------------------------------------------------ */
 
-const est_identity *est_link_peer(const est_link *link)
+const est_task_id *est_link_peer(const est_link *link)
 {
     return &link->peer;
 }
