@@ -63,7 +63,7 @@ EST_MUST_CHECK est_status est_frame_read_table(const est_frame *frame, uint64_t 
 
 typedef struct est_hello {
     est_task_id self;
-    char         wanted[EST_NET_NAME_MAX]; /* the task that the peer must be; "": any */
+    char        wanted[EST_NET_NAME_MAX]; /* the task that the peer must be; "": any */
 } est_hello;
 
 #define EST_HELLO_BYTES (3 * EST_NET_NAME_MAX + 8)

@@ -191,10 +191,10 @@ static void refuse(est_link *link, est_status status, const char *why)
 
 static void welcome(est_link *link, const est_hello *hello)
 {
-    est_net           *net    = link->net;
+    est_net          *net    = link->net;
     const est_task_id self   = net->options.self;
-    est_status         status = EST_OK;
-    char               why[EST_WHY_MAX];
+    est_status        status = EST_OK;
+    char              why[EST_WHY_MAX];
 
     if (strcmp(hello->self.job, self.job) != 0) {
         snprintf(why, sizeof why, "%s is of job %s, this is job %s", hello->self.task, hello->self.job, self.job);

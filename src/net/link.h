@@ -77,7 +77,7 @@ struct est_link {
                              without it, because only it writes them */
     est_link_state  state;
     est_wire       *wire;
-    est_task_id    peer; /* fixed once open */
+    est_task_id     peer; /* fixed once open */
     bool            flagged, cancelled;
     bool            close_wanted;
     est_status      failure; /* once closing or lost: why */

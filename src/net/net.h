@@ -59,11 +59,11 @@ est_message               *est_message_ref(est_message *message);
 void                       est_message_free(est_message *message); /* gives a reference back; NULL is fine */
 
 typedef struct est_net_options {
-    const char  *transport;    /* "tls", "tcp", "ucx" */
-    const char  *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
+    const char *transport;    /* "tls", "tcp", "ucx" */
+    const char *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
     est_task_id self;
-    double silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
-    size_t message_max;  /* 0: no limit but memory; a peer that announces more is lost */
+    double      silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
+    size_t      message_max;  /* 0: no limit but memory; a peer that announces more is lost */
 
     /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then (est_message_ref
      * keeps it longer). Called in the order in which requests of one link were made. */
@@ -99,9 +99,9 @@ void est_net_cancel(est_net *net, const char *why);
 /* --- links -------------------------------------------------------------------------------------------------------- */
 
 const est_task_id *est_link_peer(const est_link *link);
-bool                est_link_is_lost(const est_link *link);
-est_link           *est_link_ref(est_link *link);
-void                est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
+bool               est_link_is_lost(const est_link *link);
+est_link          *est_link_ref(est_link *link);
+void               est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
 
 /* Closes the connection; `lost` is called on both sides. Requests under way fail with EST_UNAVAILABLE. */
 void est_link_close(est_link *link, const char *why);

@@ -83,6 +83,9 @@ typedef struct est_remote_ops {
      * it, and nothing is left. restore: all is read and checked before any variable changes; afterwards all have values. */
     EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_save *save, bool *parts);
     EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_restore *restore);
+
+    /* Asks to begin a training step and waits until it may; *finished: there is none left to begin. NULL: ask nobody. */
+    EST_MUST_CHECK est_status (*turn)(est_remote *remote, bool *finished);
 } est_remote_ops;
 
 struct est_remote {
