@@ -2,21 +2,16 @@
  *
  * Restoring: variables of a session from a checkpoint, all of them or none (S7).
  *
- * Values are read straight into the variables' memory, which plans point into and which therefore cannot be swapped for
- * memory read aside. To change nothing on failure,
+ * How variables are read is in runtime/store_files.h. To change nothing on failure,
  * - everything that the index can tell (names, dtypes, shapes) is checked before anything is read;
  * - variables without a value may be overwritten at once: they are marked as initialised only when all have been read,
  *   so a damaged file leaves them as they were, without a value. This is the usual case, a restore before
  *   est_session_init, and reads each byte once;
- * - when one of them has a value all are first read and summed without being stored, and then read again, mostly from
- *   the page cache: the CRC runs at several times the speed of a disk, and a second copy of the model in memory, the
- *   alternative, is what large models have least room for. Should the second reading fail after all (the file was
- *   changed in between), the variables are marked as having no value: an error later rather than a mixture.
+ * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
+ *   (the file was changed in between), the variables are marked as having no value.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
- * Variables with rows for keys (kernels/key_rows.h) are read as they were saved, into their first rows, and the set of keys
- * is made of what was read at the end. Their values count as none while there are no keys. They are restored only together
- * with the keys; of a set whose keys are, a variable that the checkpoint lacks starts anew. */
+ * Values of variables with rows for keys count as none while there are no keys. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,6 +19,7 @@
 #include "base/options.h"
 #include "format/checkpoint.h"
 #include "runtime/session.h"
+#include "runtime/store_files.h"
 #include "train/saver.h"
 
 #define NAMED_MAX 3 /* variables of a kind that an error names */
@@ -313,67 +309,35 @@ static bool any_has_value(const restoring *r)
     return false;
 }
 
-static est_status verify(const restoring *r, const est_bundle *bundle)
+/* What is to be read into the variables that are here. */
+static int list_entries(const restoring *r, est_store_entry *out)
 {
+    int n = 0;
+
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].key != NULL) EST_TRY(est_bundle_verify(bundle, r->targets[i].key));
+        const target *t = &r->targets[i];
+
+        if (t->key == NULL) continue;
+        out[n++] = (est_store_entry){
+            .key = t->key, .name = t->var->name, .dtype = t->var->value.dtype, .full = t->var->value.shape, .rows = -1
+        };
     }
-    return EST_OK;
+    return n;
 }
 
-static est_status read_variable(const target *t, const est_bundle *bundle)
+static est_status read_variables(const restoring *r, const est_bundle *bundle)
 {
-    const est_view *value = &t->var->value;
-    est_tensor     *tensor;
-    est_status      status;
+    est_store_entry *entries = est_zalloc(sizeof *entries * ((size_t)r->n + 1));
+    est_store       *store;
+    est_status       status;
+    int              n;
 
-    EST_TRY(est_tensor_wrap(value->dtype, t->stored_as->shape, value->data, NULL, NULL, &tensor));
-    status = est_bundle_read_into(bundle, t->key, NULL, tensor);
-    est_tensor_free(tensor);
-    return status;
-}
-
-static bool is_read(const restoring *r, const est_var *var)
-{
-    for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].var == var) return r->targets[i].key != NULL;
-    }
-    return false;
-}
-
-/* Makes the sets of keys that were read; when reading failed, what is in their rows is of no use. */
-static est_status restore_keys(const restoring *r, est_status status)
-{
-    est_store    *store;
-    est_key_rows *rows;
-
-    EST_TRY(est_session_store(r->session, &store));
-    for (int i = 0; (rows = est_store_keys(store, i)) != NULL; i++) {
-        if (!is_read(r, rows->vars[0])) continue;
-        if (status == EST_OK) status = est_key_rows_restore(rows, stored_keys(r, rows)->shape.dim[0]);
-        if (status != EST_OK) est_key_rows_drop(rows);
-        for (int k = 3; k < rows->n_vars; k++) {
-            if (!is_read(r, rows->vars[k])) est_key_rows_draw(rows, rows->vars[k], 0, rows->n);
-        }
-    }
-    return status;
-}
-
-static est_status read_variables(restoring *r, const est_bundle *bundle)
-{
-    est_status status = EST_OK;
-
-    for (int i = 0; i < r->n && status == EST_OK; i++) {
-        if (r->targets[i].key != NULL) status = read_variable(&r->targets[i], bundle);
-    }
-    status = restore_keys(r, status);
-    for (int i = 0; i < r->n; i++) {
-        target *t = &r->targets[i];
-
-        if (t->key == NULL || t->var->rows != NULL) continue;
-        t->var->initialized = status == EST_OK;
-        t->var->blank       = false;
-    }
+    if (entries == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
+    n      = list_entries(r, entries);
+    status = est_session_store(r->session, &store);
+    if (status == EST_OK && any_has_value(r)) status = est_store_verify(bundle, entries, n);
+    if (status == EST_OK) status = est_store_restore(store, bundle, entries, n);
+    est_free(entries);
     return status;
 }
 
@@ -383,7 +347,6 @@ static est_status read_checkpoint(restoring *r, const est_checkpoint *checkpoint
 
     est_bundle_set_pool(bundle, est_session_pool(r->session));
     EST_TRY(read_extras(r, checkpoint));
-    if (any_has_value(r)) EST_TRY(verify(r, bundle));
     return read_variables(r, bundle);
 }
 

@@ -38,6 +38,7 @@
 #include "format/checkpoint_state.h"
 #include "graph/graph.h"
 #include "runtime/session.h"
+#include "runtime/store_files.h"
 
 #define KEEP_MAX_DEFAULT   5
 #define KEEP_HOURS_DEFAULT 10000.0
@@ -110,40 +111,11 @@ est_status est_saved_variables(est_session *session, est_var ***out, int *n)
     return status;
 }
 
-#define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
-
-static bool has_nan_f32(const float *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
-    }
-    return false;
-}
-
-static bool has_nan_f64(const double *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
-    }
-    return false;
-}
-
 static bool has_nan(const est_var *var)
 {
     est_view value = est_var_stored(var);
-    int64_t  n     = est_shape_count(&value.shape);
 
-    if (!var->initialized) return false;
-    return (value.dtype == EST_F32 && has_nan_f32(value.data, n)) ||
-           (value.dtype == EST_F64 && has_nan_f64(value.data, n));
+    return var->initialized && est_view_has_nan(&value);
 }
 
 est_status est_saved_nan(est_session *session, const char **name)
