@@ -22,15 +22,24 @@
 
 /* A variable of a store and the tensor of a checkpoint that it is, or some rows of. All is borrowed during a call. */
 typedef struct est_store_entry {
-    const char *key;  /* the tensor in the checkpoint */
-    const char *name; /* the variable in the store */
-    est_dtype   dtype;
-    est_shape   full;        /* of the tensor; with rows for keys, of as many as there is room for */
-    int64_t     first, rows; /* the variable is these rows of it; rows -1: all of it */
+    const char  *key;  /* the tensor in the checkpoint */
+    const char  *name; /* the variable in the store */
+    est_dtype    dtype;
+    est_shape    full;        /* of the tensor; with rows for keys, of as many as there is room for */
+    int64_t      first, rows; /* the variable is these rows of it; rows -1: all of it */
+    est_row_spec rows_spec;   /* what makes it when it has rows for keys (est_store_row_spec); name NULL: it has none */
 } est_store_entry;
+
+/* The entry of a variable as a whole. */
+est_store_entry est_store_entry_of(const est_store *store, const est_var *var, const char *key);
 
 /* Whether there is a NaN in it. An infinity is none: a variable may be meant to have one. */
 bool est_view_has_nan(const est_view *view);
+
+/* The first of the entries whose variable has a value with a NaN; -1: none. */
+int est_store_find_nan(const est_store *store, const est_store_entry *entries, int n);
+
+/* --- reading ---------------------------------------------------------------------------------------------------------- */
 
 /* Reads all tensors of the entries and checks them against their sums; nothing changes. */
 EST_MUST_CHECK est_status est_store_verify(const est_bundle *bundle, const est_store_entry *entries, int n);
@@ -40,5 +49,23 @@ EST_MUST_CHECK est_status est_store_verify(const est_bundle *bundle, const est_s
  * had one lose it: an error later rather than a mixture. */
 EST_MUST_CHECK est_status est_store_restore(est_store *store, const est_bundle *bundle, const est_store_entry *entries,
                                             int n);
+
+/* --- writing ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct est_snapshot est_snapshot;
+
+/* Copies the values of the variables, of those with rows for keys only rows that there are. All must have values; a dynamic
+ * embedding that no step has used yet is made, and is empty. */
+EST_MUST_CHECK est_status est_store_snapshot(est_store *store, const est_store_entry *entries, int n,
+                                             est_snapshot **out);
+
+/* Writes the copy, which is taken, as a checkpoint; the store is not touched. EST_INVALID_ARGUMENT: there is a NaN in one,
+ * which the error names, and nothing is written. Any thread. */
+EST_MUST_CHECK est_status est_snapshot_write(est_snapshot *snapshot, const char *prefix);
+void est_snapshot_free(est_snapshot *snapshot); /* one that is not written after all; NULL is fine */
+
+/* "<prefix>.part<part>": what a task calls its part of a checkpoint that several write, until they are merged. To be freed with
+ * est_free. A name that ends like this is not taken for that of a checkpoint of some step. */
+EST_MUST_CHECK est_status est_part_prefix(const char *prefix, int part, char **out);
 
 #endif
