@@ -9,6 +9,8 @@
  *   est_session_init, and reads each byte once;
  * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
  *   (the file was changed in between), the variables are marked as having no value.
+ * - with variables at other tasks all are verified first, here and there. A task that fails after that has variables
+ *   without values, while others may have theirs already: to try again with missing_only completes it.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
  * Values of variables with rows for keys count as none while there are no keys. */
@@ -84,6 +86,11 @@ static est_status check_used(const est_restore_options *options, const bool *use
     return EST_OK;
 }
 
+static bool has_value(const est_var *var)
+{
+    return var->rows != NULL && !var->elsewhere ? var->rows->n > 0 : var->initialized;
+}
+
 /* The targets of `vars`, and memory for what is read beside them. */
 static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 {
@@ -98,12 +105,15 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
     }
     for (int i = 0; i < n; i++) {
-        const char *name = vars[i]->name;
+        const char *name = vars[i]->name, *stored;
 
         if (options->filter != NULL && !options->filter(options->user, name)) {
             r->n_filtered++;
-        } else {
-            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored_name(options, name, used) };
+            continue;
+        }
+        stored = stored_name(options, name, used);
+        if (!options->missing_only || !has_value(vars[i])) {
+            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored };
         }
     }
     status = check_used(options, used);
@@ -299,45 +309,65 @@ static est_status read_extras(restoring *r, const est_checkpoint *checkpoint)
     return EST_OK;
 }
 
-static bool any_has_value(const restoring *r)
+/* What is to be read, by where it is. */
+typedef struct reads {
+    est_store_entry *here;
+    int              n_here;
+    est_remote_list  elsewhere;
+    bool             verified; /* to be, before anything changes */
+} reads;
+
+/* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
+static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
-    for (int i = 0; i < r->n; i++) {
-        const est_var *var = r->targets[i].var;
-
-        if (r->targets[i].key != NULL && (var->rows != NULL ? var->rows->n > 0 : var->initialized)) return true;
-    }
-    return false;
-}
-
-/* What is to be read into the variables that are here. */
-static int list_entries(const restoring *r, est_store_entry *out)
-{
-    int n = 0;
-
+    out->here = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
+    if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
     for (int i = 0; i < r->n; i++) {
         const target *t = &r->targets[i];
 
         if (t->key == NULL) continue;
-        out[n++] = (est_store_entry){
-            .key = t->key, .name = t->var->name, .dtype = t->var->value.dtype, .full = t->var->value.shape, .rows = -1
-        };
+        if (t->var->elsewhere) {
+            EST_TRY(est_remote_list_add(&out->elsewhere, store, t->var, t->key));
+        } else {
+            out->here[out->n_here++] = est_store_entry_of(store, t->var, t->key);
+        }
+        out->verified = out->verified || t->var->elsewhere || has_value(t->var);
     }
-    return n;
+    return EST_OK;
+}
+
+static est_status read_elsewhere(const restoring *r, const est_remote_list *list)
+{
+    est_remote      *remote = est_session_remote(r->session);
+    est_remote_files files  = { .entries = list->data, .n = list->n };
+    char            *prefix;
+    est_status       status;
+
+    EST_TRY(est_absolute_prefix(r->used, &prefix));
+    files.prefix = prefix;
+    status       = remote->ops->verify(remote, &files);
+    if (status == EST_OK) status = remote->ops->restore(remote, &files);
+    est_free(prefix);
+    EST_TRY(status);
+    for (int i = 0; i < r->n; i++) {
+        if (r->targets[i].key != NULL && r->targets[i].var->elsewhere) r->targets[i].var->initialized = true;
+    }
+    return EST_OK;
 }
 
 static est_status read_variables(const restoring *r, const est_bundle *bundle)
 {
-    est_store_entry *entries = est_zalloc(sizeof *entries * ((size_t)r->n + 1));
-    est_store       *store;
-    est_status       status;
-    int              n;
+    reads      found = { 0 };
+    est_store *store;
+    est_status status;
 
-    if (entries == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
-    n      = list_entries(r, entries);
-    status = est_session_store(r->session, &store);
-    if (status == EST_OK && any_has_value(r)) status = est_store_verify(bundle, entries, n);
-    if (status == EST_OK) status = est_store_restore(store, bundle, entries, n);
-    est_free(entries);
+    EST_TRY(est_session_store(r->session, &store));
+    status = list_reads(r, store, &found);
+    if (status == EST_OK && found.verified) status = est_store_verify(bundle, found.here, found.n_here);
+    if (status == EST_OK && found.elsewhere.n > 0) status = read_elsewhere(r, &found.elsewhere);
+    if (status == EST_OK) status = est_store_restore(store, bundle, found.here, found.n_here);
+    est_free(found.here);
+    est_free(found.elsewhere.data);
     return status;
 }
 
@@ -414,9 +444,11 @@ static est_status restore(restoring *r)
 
     EST_TRY(check_renames(r->options));
     EST_TRY(est_saved_variables(r->session, &vars, &n));
-    status = choose_targets(r, vars, n);
+    status = r->options->missing_only ? est_session_look(r->session) : EST_OK;
+    if (status == EST_OK) status = choose_targets(r, vars, n);
     est_free(vars);
     EST_TRY(status);
+    if (r->options->missing_only && r->n == 0) return EST_OK;
     if (r->options->path != NULL) return restore_path(r, r->options->path);
     return est_checkpoint_try_all(est_saver_dir(r->saver), est_saver_name(r->saver), restore_prefix, r);
 }
