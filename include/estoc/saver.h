@@ -68,7 +68,8 @@ typedef struct est_save_options {
  * returns EST_OK the checkpoint is on disk and the latest; its prefix is put into `path` (NULL: not wanted). A
  * checkpoint of the same step is replaced, its `.meta` too; so that it is whole throughout, the data file of the new one
  * is called `-of-00002` where that of the old one is `-of-00001`. TensorFlow restores such a checkpoint, but its
- * MergeV2Checkpoints wants both files. On failure the error names the file and the reason, earlier checkpoints stay
+ * MergeV2Checkpoints wants both files. Of a session whose variables are at several tasks each task writes a data file of its
+ * own, and a NaN in one of those is EST_INVALID_ARGUMENT. On failure the error names the file and the reason, earlier checkpoints stay
  * as they were, and no file of this one is left. options NULL: none. */
 EST_API EST_MUST_CHECK est_status est_saver_save(est_saver *saver, est_session *session, int64_t global_step,
                                                  const est_save_options *options, char path[EST_CHECKPOINT_PATH_MAX]);
@@ -113,13 +114,14 @@ typedef struct est_restore_options {
     bool (*filter)(void *user, const char *variable);        /* false from it: the variable keeps its value */
     void          *user;                                     /* handed to both */
     est_extras_out extras;
+    bool           missing_only; /* true: variables that have a value keep it, as those of tasks that were not lost */
 } est_restore_options;
 
 #define EST_RESTORE(...) (&(const est_restore_options){ .struct_size = sizeof(est_restore_options), __VA_ARGS__ })
 
 /* What a restore did. */
 typedef struct est_restored {
-    char path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used */
+    char path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used; "": all had values (missing_only) */
     int  n_restored;                    /* variables that have their value from it */
     int  n_missing;                     /* that it lacks (partial) */
     int  n_filtered;                    /* that the filter left out */

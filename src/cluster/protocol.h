@@ -28,7 +28,9 @@
     X(HOLD, 11, "hold steps for a consistent checkpoint")                                                              \
     X(DONE, 12, "end the job")                                                                                         \
     X(STATUS, 13, "tell how things are")                                                                               \
-    X(LEAVE, 14, "leave")
+    X(LEAVE, 14, "leave")                                                                                              \
+    X(VERIFY, 15, "check a checkpoint")                                                                                \
+    X(FIND_NAN, 16, "look for NaN")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -47,7 +49,7 @@ enum {
     EST_FIELD_INITIALIZED, /* follows a name */
     EST_FIELD_BYTES,       /* of a segment; of a text */
     EST_FIELD_PREFIX,      /* of a checkpoint */
-    EST_FIELD_KEY,         /* in a checkpoint, follows a name */
+    EST_FIELD_ENTRY,       /* of a checkpoint (cluster/entries.h) */
     EST_FIELD_STEP,        /* the global step */
     EST_FIELD_LIMIT,       /* at which training ends */
     EST_FIELD_STALENESS,   /* how old a step under way may be while others begin; 0: no bound */

@@ -17,12 +17,14 @@
 #include "base/map.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "cluster/entries.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
-#define ASK_SECS             60.0 /* for what takes no time of its own */
-#define SLICE_SECS           0.5  /* between two looks at signals while waiting */
-#define FIRST_REPORT_SECS    10.0 /* a wait is reported after that, and again after each doubling */
+#define ASK_SECS             60.0   /* for what takes no time of its own */
+#define SLICE_SECS           0.5    /* between two looks at signals while waiting */
+#define FIRST_REPORT_SECS    10.0   /* a wait is reported after that, and again after each doubling */
+#define FILES_SECS           3600.0 /* to write or read a task's part of a checkpoint */
 #define LEAVE_SECS           2.0
 #define REJOIN_SECS          10.0 /* for a broken link to come back */
 
@@ -564,6 +566,103 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
     return status;
 }
 
+/* --- checkpoints ------------------------------------------------------------------------------------------------------------------- */
+
+/* Asks every task that has entries about them at the same time; `out` (may be NULL) gets an answer a task, to be freed. */
+static est_status ask_about_files(cluster_remote *r, est_method method, const char *prefix,
+                                  const est_remote_entry *entries, int n, est_message **out)
+{
+    est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
+    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    est_error  error;
+
+    for (int task = 0; task < r->base.n_tasks && status == EST_OK; task++) {
+        est_packing packing = { 0 };
+        est_payload payload;
+        char       *path = NULL;
+        int         mine = 0;
+
+        if (method == EST_METHOD_SAVE) status = est_part_prefix(prefix, task, &path);
+        if (status == EST_OK && prefix != NULL) {
+            est_wire_put_string(&packing.head, EST_FIELD_PREFIX, path != NULL ? path : prefix);
+        }
+        for (int i = 0; i < n; i++) {
+            if (entries[i].task != task) continue;
+            est_entry_pack(&packing, &entries[i].entry);
+            mine++;
+        }
+        if (status == EST_OK) status = est_packing_payload(&packing, &payload);
+        if (status == EST_OK && mine > 0) {
+            status = est_link_ask(r->peers[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS,
+                                  NULL, NULL, &asks[task]);
+        }
+        est_packing_clear(&packing);
+        est_free(path);
+    }
+    est_error_take(status, &error);
+    for (int task = 0; asks != NULL && task < r->base.n_tasks; task++) {
+        est_message *answer;
+        est_status   own;
+
+        if (asks[task] == NULL) continue;
+        own = est_ask_wait(asks[task], &answer);
+        if (own == EST_OK && out != NULL && status == EST_OK) {
+            out[task] = answer;
+        } else if (own == EST_OK) {
+            est_message_free(answer);
+        } else if (status == EST_OK) {
+            status = own;
+            est_error_take(status, &error);
+        }
+    }
+    est_free(asks);
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+static est_status save_files(est_remote *remote, const est_remote_files *files, bool *parts)
+{
+    for (int i = 0; i < remote->n_tasks; i++) parts[i] = false;
+    for (int i = 0; i < files->n; i++) parts[files->entries[i].task] = true;
+    return ask_about_files(of(remote), EST_METHOD_SAVE, files->prefix, files->entries, files->n, NULL);
+}
+
+static est_status verify_files(est_remote *remote, const est_remote_files *files)
+{
+    return ask_about_files(of(remote), EST_METHOD_VERIFY, files->prefix, files->entries, files->n, NULL);
+}
+
+static est_status restore_files(est_remote *remote, const est_remote_files *files)
+{
+    return ask_about_files(of(remote), EST_METHOD_RESTORE, files->prefix, files->entries, files->n, NULL);
+}
+
+/* Number `at` among the entries of a task, counted among all. */
+static int entry_of_task(const est_remote_entry *entries, int n, int task, int64_t at)
+{
+    for (int i = 0; i < n; i++) {
+        if (entries[i].task == task && at-- == 0) return i;
+    }
+    return -1;
+}
+
+static est_status find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out)
+{
+    est_message **answers = est_zalloc(sizeof(est_message *) * ((size_t)remote->n_tasks + 1));
+    est_status    status;
+
+    *out = -1;
+    if (answers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look for NaN");
+    status = ask_about_files(of(remote), EST_METHOD_FIND_NAN, NULL, entries, n, answers);
+    for (int task = 0; task < remote->n_tasks; task++) {
+        int64_t at = answers[task] != NULL ? (int64_t)est_head_u64(answers[task], EST_FIELD_STEP, UINT64_MAX) : -1;
+
+        if (at >= 0 && *out < 0) *out = entry_of_task(entries, n, task, at);
+        est_message_free(answers[task]);
+    }
+    est_free(answers);
+    return status;
+}
+
 /* --- training ---------------------------------------------------------------------------------------------------------------------- */
 
 /* The task that counts the steps. */
@@ -680,6 +779,10 @@ static const est_remote_ops cluster_ops = {
     .initialized = initialized,
     .read        = read_variable,
     .write       = write_variable,
+    .find_nan    = find_nan,
+    .save        = save_files,
+    .verify      = verify_files,
+    .restore     = restore_files,
     .turn        = turn,
 };
 

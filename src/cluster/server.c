@@ -403,9 +403,15 @@ static int n_present(const est_server *s)
     return n;
 }
 
+void est_server_set_over(est_server *server, bool (*over)(void *user), void *user)
+{
+    server->over      = over;
+    server->over_user = user;
+}
+
 est_status est_server_join(est_server *s)
 {
-    int64_t    here_ns = est_now_ns(), done_ns = 0;
+    int64_t    here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
     est_status status = EST_OK;
 
     pthread_mutex_lock(&s->lock);
@@ -413,6 +419,10 @@ est_status est_server_join(est_server *s)
         int64_t now = est_now_ns();
 
         if (n_present(s) > 0) here_ns = now;
+        if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
+            asked_ns = now;
+            s->done  = s->done || s->over(s->over_user);
+        }
         if (s->done && done_ns == 0) done_ns = now;
         if (s->done && (n_present(s) == 0 || (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC)) break;
         if (est_stop_signal() != 0) {

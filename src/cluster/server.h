@@ -82,13 +82,15 @@ struct est_server {
     est_gate       *gate;
     est_parked     *parked;
     int             n_parked, max_parked;
-    bool            ready, done, stopping;
-    int64_t         step; /* the global step here, -1: it is not here */
-    est_queued     *first, **last;
-    bool            busy; /* the executor runs something */
-    est_thread      executor;
-    bool            has_executor;
-    int             n_writers; /* threads that write a checkpoint */
+    bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
+    void       *over_user;
+    bool        ready, done, stopping;
+    int64_t     step; /* the global step here, -1: it is not here */
+    est_queued *first, **last;
+    bool        busy; /* the executor runs something */
+    est_thread  executor;
+    bool        has_executor;
+    int         n_writers; /* threads that write a checkpoint */
 };
 
 /* Serves a request (network thread). */
@@ -104,6 +106,9 @@ est_client *est_server_client(est_server *server, est_link *link);
 void est_server_wake(est_server *server);
 
 est_net *est_server_net(est_server *server);
+
+/* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
+void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
 
 /* How things are, as JSON text to be freed with est_free (status.c). */
 EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);

@@ -11,7 +11,8 @@
  * AWAIT_READY -                                      -> -; waits
  * DECLARE_READY, DONE, LEAVE -                       -> -
  * HOLD       HELD                                    -> -; waits until no step is under way
- * STATUS     -                                       -> BYTES (JSON) */
+ * STATUS     -                                       -> BYTES (JSON)
+ * and those of cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,15 +35,6 @@ static void answer_packed(est_request *request, const est_packing *packing)
 
     if (status == EST_OK) {
         est_request_answer(request, payload);
-    } else {
-        est_request_fail(request, status, est_error_message());
-    }
-}
-
-static void answer_status(est_request *request, est_status status)
-{
-    if (status == EST_OK) {
-        est_request_answer(request, (est_payload){ 0 });
     } else {
         est_request_fail(request, status, est_error_message());
     }
@@ -377,8 +369,10 @@ void est_service_run(est_server *s, est_request *request)
     switch (method) {
     case EST_METHOD_RUN: run(s, request); break;
     case EST_METHOD_SAVE: est_service_save(s, request); break;
+    case EST_METHOD_VERIFY:
+    case EST_METHOD_FIND_NAN: est_service_files(s, request); break;
     case EST_METHOD_RESTORE:
-        answer_status(request, est_service_restore(s, request));
+        est_service_files(s, request);
         pthread_mutex_lock(&s->lock);
         look_at_step(s, NULL);
         pthread_mutex_unlock(&s->lock);
@@ -537,6 +531,8 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_READ:
     case EST_METHOD_WRITE:
     case EST_METHOD_SAVE:
+    case EST_METHOD_VERIFY:
+    case EST_METHOD_FIND_NAN:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
     case EST_METHOD_STATUS: answer_how_things_are(s, request); break;
     default: coordinate(s, request, method); break;

@@ -56,9 +56,10 @@ EST_MUST_CHECK est_status est_bundle_finish(est_bundle_writer *writer);
 void est_bundle_writer_free(est_bundle_writer *writer);
 
 /* Makes one checkpoint of several: the data files of all are renamed to those of `prefix`, the slices of partitioned
- * tensors are brought together, then the index is written (B2) and the partial indexes are removed. A tensor that is in
- * two of them is an error and leaves everything as it was. After a failure while files move there is no index of
- * `prefix`, and the same call can be made again. */
+ * tensors are brought together, then the index is written (B2) and the partial indexes are removed. A checkpoint of the
+ * same name is replaced (B3). A tensor that is in two of them is an error and leaves everything as it was; so does any
+ * failure before the first file moves. After one while files move the parts are gone, and a checkpoint that had the name is
+ * as it was. */
 EST_MUST_CHECK est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix);
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */

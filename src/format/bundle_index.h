@@ -41,4 +41,18 @@ EST_MUST_CHECK est_status est_bundle_index_save(const est_bundle_index *index, i
 
 void est_bundle_index_clear(est_bundle_index *index);
 
+/* --- replacing a checkpoint (B3), for those that write one ------------------------------------------------------------ */
+
+/* How many data files the checkpoint that has this name already says it has; 0: there is none, or its index is damaged.
+ * An index that only cannot be read now is an error: it may be that of a good checkpoint. */
+EST_MUST_CHECK est_status est_bundle_old_shards(const char *index_path, int32_t *out);
+
+/* Removes `<prefix>.data-?????-of-<n_shards>`: what is there, since a damaged header may say any number. What cannot be
+ * removed is only in the way; whoever removes the checkpoint removes it too. */
+void est_bundle_remove_data(const char *prefix, int32_t n_shards);
+
+/* Takes the data of the new one (`now` files) back, and an index that has its name although syncing its directory failed.
+ * With an older checkpoint of the name the index is one or the other's, and whichever it is keeps its data. */
+void est_bundle_roll_back(const char *prefix, const char *index_path, int32_t old, int32_t now);
+
 #endif

@@ -4,7 +4,7 @@
  * beside the others; merging renames their data files and writes one index for all.
  *
  * The number of data files in the names and in the header is that of the files that hold anything: a bundle without
- * tensors leaves no trace. */
+ * tensors leaves no trace. Where an older checkpoint of the name has as many, the number is one more (B3). */
 #include <string.h>
 
 #include "base/file.h"
@@ -21,6 +21,7 @@ typedef struct shard_move {
 typedef struct merge {
     const char *const *parts;
     int                n_parts;
+    int32_t           *n_shards; /* of each part */
     est_bundle_index   index;
     shard_move        *moves;
     int32_t            n_moves;
@@ -53,16 +54,18 @@ static est_status take_entry(merge *m, const char *part, const est_bundle_index 
     return est_bundle_index_add(&m->index, (est_str){ at->key, at->key_size }, &entry, NULL);
 }
 
-static est_status take_part(merge *m, const char *part)
+static est_status take_part(merge *m, int i)
 {
+    const char      *part = m->parts[i];
     est_bundle_index from = { 0 };
     char            *path = NULL;
     est_status       status;
 
     EST_TRY(est_bundle_index_path(part, &path));
-    status = est_bundle_index_load(&from, path);
-    for (uint32_t i = 0; status == EST_OK && i < from.entries.n_entries; i++) {
-        status = take_entry(m, part, &from, &from.entries.entries[i]);
+    status         = est_bundle_index_load(&from, path);
+    m->n_shards[i] = from.header.n_shards;
+    for (uint32_t k = 0; status == EST_OK && k < from.entries.n_entries; k++) {
+        status = take_entry(m, part, &from, &from.entries.entries[k]);
         if (status != EST_OK) status = est_fail_context(status, "merging %s", path);
     }
     est_bundle_index_clear(&from);
@@ -78,55 +81,60 @@ static est_status need_one_shard(merge *m)
     return m->n_moves > 0 ? EST_OK : new_shard(m, m->parts[0], 0, 1, &ignored);
 }
 
-/* A file that has been moved already is fine: a merge that failed half way can be tried again. */
-static est_status move_data(const merge *m, int32_t i, const char *prefix)
+static est_status move_data(const merge *m, int32_t i, const char *prefix, int32_t n_shards)
 {
     char      *from = NULL, *to = NULL;
     est_status status = est_bundle_data_path(m->moves[i].part, m->moves[i].shard, m->moves[i].n_shards, &from);
 
-    if (status == EST_OK) status = est_bundle_data_path(prefix, i, m->n_moves, &to);
-    if (status == EST_OK && (est_file_exists(from) || !est_file_exists(to))) status = est_file_commit(from, to);
+    if (status == EST_OK) status = est_bundle_data_path(prefix, i, n_shards, &to);
+    if (status == EST_OK) status = est_file_commit(from, to);
     est_free(from);
     est_free(to);
     return status;
 }
 
-/* Removes what is left of the parts: their indexes, and the data files of those without tensors. */
-static est_status remove_part(const char *part)
+/* Removes what is left of a part: its index, and the data that was not moved. */
+static est_status remove_part(const char *part, int32_t n_shards)
 {
-    char      *index = NULL, *data = NULL;
-    est_status status = EST_OK;
+    char      *index;
+    est_status status;
 
-    status = est_bundle_index_path(part, &index);
-    if (status == EST_OK) status = est_bundle_data_path(part, 0, 1, &data);
-    if (status == EST_OK) status = est_file_remove(index);
-    if (status == EST_OK) status = est_file_remove(data);
+    est_bundle_remove_data(part, n_shards);
+    EST_TRY(est_bundle_index_path(part, &index));
+    status = est_file_remove(index);
     est_free(index);
-    est_free(data);
     return status;
 }
 
-/* The checkpoint is committed by now: what cannot be removed is only in the way. */
+/* The checkpoint is committed by now, or will never be: what cannot be removed is only in the way. */
 static void remove_parts(const merge *m)
 {
     for (int i = 0; i < m->n_parts; i++) {
-        if (remove_part(m->parts[i]) != EST_OK) est_log_warn("%s", est_error_message());
+        if (remove_part(m->parts[i], m->n_shards[i]) != EST_OK) est_log_warn("%s", est_error_message());
     }
 }
 
-/* The order keeps B2: no index of the result while its data moves. */
-static est_status commit(merge *m, const char *prefix)
+/* Keeps B2 and B3. A damaged old index is of no use to anyone and goes first: it must not get new data. */
+static est_status commit(merge *m, const char *prefix, const char *index_path)
 {
-    char      *index_path;
-    est_status status;
+    int32_t    old, now;
+    est_status status = EST_OK;
+    est_error  error;
 
-    EST_TRY(est_bundle_index_path(prefix, &index_path));
-    status = est_file_remove(index_path);
-    for (int32_t i = 0; status == EST_OK && i < m->n_moves; i++) status = move_data(m, i, prefix);
-    if (status == EST_OK) status = est_bundle_index_save(&m->index, m->n_moves, index_path);
-    est_free(index_path);
-    if (status == EST_OK) remove_parts(m);
-    return status;
+    EST_TRY(est_bundle_old_shards(index_path, &old));
+    now = m->n_moves + (old == m->n_moves);
+    if (old == 0) EST_TRY(est_file_remove(index_path));
+    for (int32_t i = 0; status == EST_OK && i < m->n_moves; i++) status = move_data(m, i, prefix, now);
+    if (status == EST_OK) status = est_bundle_index_save(&m->index, now, index_path);
+    if (status != EST_OK) {
+        est_error_take(status, &error);
+        est_bundle_roll_back(prefix, index_path, old, now);
+        remove_parts(m);
+        return est_error_raise(&error);
+    }
+    if (old != 0) est_bundle_remove_data(prefix, old);
+    remove_parts(m);
+    return EST_OK;
 }
 
 static est_status check_parts(const char *const *parts, int n_parts, const char *prefix)
@@ -141,14 +149,20 @@ static est_status check_parts(const char *const *parts, int n_parts, const char 
 
 est_status est_bundle_merge(const char *const *parts, int n_parts, const char *prefix)
 {
-    merge      m      = { .parts = parts, .n_parts = n_parts };
-    est_status status = EST_OK;
+    merge      m = { .parts = parts, .n_parts = n_parts };
+    char      *index_path;
+    est_status status;
 
     EST_TRY(check_parts(parts, n_parts, prefix));
-    for (int i = 0; status == EST_OK && i < n_parts; i++) status = take_part(&m, parts[i]);
+    EST_TRY(est_bundle_index_path(prefix, &index_path));
+    m.n_shards = est_zalloc(sizeof *m.n_shards * (size_t)n_parts);
+    status     = m.n_shards != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge checkpoints");
+    for (int i = 0; status == EST_OK && i < n_parts; i++) status = take_part(&m, i);
     if (status == EST_OK) status = need_one_shard(&m);
-    if (status == EST_OK) status = commit(&m, prefix);
+    if (status == EST_OK) status = commit(&m, prefix, index_path);
+    est_free(index_path);
     est_bundle_index_clear(&m.index);
     est_free(m.moves);
+    est_free(m.n_shards);
     return status;
 }

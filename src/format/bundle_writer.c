@@ -362,9 +362,7 @@ est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bu
     return EST_OK;
 }
 
-/* How many data files the checkpoint that has this name already says it has; 0: there is none, or its index is damaged.
- * An index that only cannot be read now is an error: it may be that of a good checkpoint. */
-static est_status old_shards(const char *index_path, int32_t *out)
+est_status est_bundle_old_shards(const char *index_path, int32_t *out)
 {
     est_bundle_index index  = { 0 };
     est_status       status = est_bundle_index_load(&index, index_path);
@@ -385,9 +383,7 @@ static bool is_shard_of(const char *name, const char *first)
            strcmp(name + number + 5, first + number + 5) == 0;
 }
 
-/* Removes `<prefix>.data-?????-of-<n_shards>`: what is there, since a damaged header may say any number. What cannot be
- * removed is only in the way; whoever removes the checkpoint removes it too. */
-static void remove_data(const char *prefix, int32_t n_shards)
+void est_bundle_remove_data(const char *prefix, int32_t n_shards)
 {
     const char    *slash = strrchr(prefix, '/');
     char          *first, *folder;
@@ -407,18 +403,16 @@ static void remove_data(const char *prefix, int32_t n_shards)
     est_free(first);
 }
 
-/* Takes the new data back, and an index that has its name although syncing its directory failed. With an older
- * checkpoint of the name the index is one or the other's, and whichever it is keeps its data (B3). */
-static void roll_back(const est_bundle_writer *writer, const char *index_path, int32_t old)
+void est_bundle_roll_back(const char *prefix, const char *index_path, int32_t old, int32_t now)
 {
     int32_t have = 0;
 
     if (old == 0) {
         unlink(index_path);
-    } else if (old_shards(index_path, &have) != EST_OK || have != old) {
+    } else if (est_bundle_old_shards(index_path, &have) != EST_OK || have != old) {
         return;
     }
-    unlink(writer->data_path);
+    est_bundle_remove_data(prefix, now);
 }
 
 /* Keeps B1 to B3. A damaged old index is of no use to anyone and goes first: it must not get new data. */
@@ -429,7 +423,7 @@ static est_status commit(est_bundle_writer *writer, const char *index_path)
 
     EST_TRY(flush(writer));
     EST_TRY(est_file_sync(writer->fd, writer->temp_path));
-    EST_TRY(old_shards(index_path, &old));
+    EST_TRY(est_bundle_old_shards(index_path, &old));
     now = old == 1 ? 2 : 1;
     if (old == 0) EST_TRY(est_file_remove(index_path));
     EST_TRY(est_bundle_data_path(writer->prefix, 0, now, &writer->data_path));
@@ -440,10 +434,10 @@ static est_status commit(est_bundle_writer *writer, const char *index_path)
         status     = est_bundle_index_save(&writer->index, now, index_path);
     }
     if (status != EST_OK) {
-        roll_back(writer, index_path, old);
+        est_bundle_roll_back(writer->prefix, index_path, old, now);
         return status;
     }
-    if (old != 0) remove_data(writer->prefix, old);
+    if (old != 0) est_bundle_remove_data(writer->prefix, old);
     return EST_OK;
 }
 

@@ -13,7 +13,7 @@
 
 #include "graph/variable.h"
 #include "runtime/pass.h"
-#include "runtime/store.h"
+#include "runtime/store_files.h"
 
 typedef struct est_remote      est_remote;
 typedef struct est_remote_call est_remote_call; /* a segment that was entered at its task */
@@ -27,20 +27,19 @@ typedef struct est_segment {
     est_io     io; /* of that graph */
 } est_segment;
 
-/* A checkpoint that the other tasks write or read their variables to or from, each its own, in a file system that all of them
- * see. */
-typedef struct est_remote_save {
-    const char     *prefix; /* each task writes a bundle "<prefix>.part-<task>" of its variables */
-    est_var *const *vars;   /* [n]: those that are elsewhere */
-    int             n;
-} est_remote_save;
+/* What a task has of a variable that is elsewhere: all of it, or a shard, and what that is called in a checkpoint. */
+typedef struct est_remote_entry {
+    int             task;
+    est_store_entry entry;
+} est_remote_entry;
 
-typedef struct est_remote_restore {
-    const char        *prefix;
-    est_var *const    *vars; /* [n]: those that are elsewhere and shall be read */
-    const char *const *keys; /* [n]: what each is called in the checkpoint */
-    int                n;
-} est_remote_restore;
+/* A checkpoint that the other tasks write their variables to or read them from, each its own, in a file system that all of
+ * them see. */
+typedef struct est_remote_files {
+    const char             *prefix;  /* save: each task writes its part of it, est_part_prefix(prefix, task) */
+    const est_remote_entry *entries; /* [n] */
+    int                     n;
+} est_remote_files;
 
 typedef struct est_remote_ops {
     /* Called when a session is made: finds the tasks (again), waits for those that are not there with a deadline and says in
@@ -78,11 +77,18 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*read)(est_remote *remote, const est_var *var, est_tensor **out);
     EST_MUST_CHECK est_status (*write)(est_remote *remote, const est_var *var, const est_tensor *value);
 
-    /* Every task that has some of the variables copies them, which is all that training waits for, writes the copy and
-     * answers when it is on disk; parts[n_tasks] says who wrote one. A variable with a NaN is EST_INVALID_ARGUMENT that names
-     * it, and nothing is left. restore: all is read and checked before any variable changes; afterwards all have values. */
-    EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_save *save, bool *parts);
-    EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_restore *restore);
+    /* The first of the entries whose variable has a NaN; -1: none. */
+    EST_MUST_CHECK est_status (*find_nan)(est_remote *remote, const est_remote_entry *entries, int n, int *out);
+
+    /* Every task that has some of the variables copies them, which is all that training waits for (est_store_snapshot), writes
+     * the copy and answers when it is on disk; parts[n_tasks] says who has written one. A variable with a NaN is
+     * EST_INVALID_ARGUMENT that names it. Parts that are left when another task failed, the caller removes. */
+    EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_files *files, bool *parts);
+
+    /* verify: every task reads and checks what it has entries for, nothing changes (est_store_verify). restore: it reads them
+     * into its variables, which have values then (est_store_restore). */
+    EST_MUST_CHECK est_status (*verify)(est_remote *remote, const est_remote_files *files);
+    EST_MUST_CHECK est_status (*restore)(est_remote *remote, const est_remote_files *files);
 
     /* Asks to begin a training step and waits until it may; *finished: there is none left to begin. NULL: ask nobody. */
     EST_MUST_CHECK est_status (*turn)(est_remote *remote, bool *finished);

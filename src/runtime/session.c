@@ -397,7 +397,7 @@ static est_status list_initializers(est_session *s, initializing *in)
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
         var  = est_store_find(s->store, est_node_string(def, "shared_name"));
         init = est_graph_initializer(s->graph, id);
-        if (var->initialized) continue;
+        if (var->initialized || def->op->has_rows) continue; /* rows get values as keys come */
         if (init.graph == NULL) {
             return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
         }

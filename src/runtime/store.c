@@ -100,9 +100,22 @@ static est_status check_same(const est_var *var, est_dtype dtype, const est_shap
                     est_shape_text(shape, want));
 }
 
+#define HERE (-1) /* in place of a task: this process has the memory */
+
+static est_status allocate(const est_store *store, est_var *var, size_t bytes)
+{
+    bool rows = var->rows != NULL;
+
+    var->value.data = rows ? store->device->reserve(value_bytes(&var->value))
+                           : store->device->zalloc(value_bytes(&var->value));
+    if (var->value.data != NULL) return EST_OK;
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",
+                    rows ? "address space (lower max_rows, or raise ulimit -v)" : "memory", var->name, bytes);
+}
+
 /* rows: NULL, or the set of keys that the variable has rows for; those have values from the beginning. */
 static est_status make_var(const est_store *store, const char *name, est_dtype dtype, const est_shape *shape,
-                           est_key_rows *rows, est_var **out)
+                           est_key_rows *rows, int task, est_var **out)
 {
     est_var *var = est_zalloc(sizeof *var);
     size_t   bytes;
@@ -117,14 +130,15 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->value.dtype = dtype;
     var->value.shape = *shape;
     var->rows        = rows;
-    var->initialized = rows != NULL;
+    var->initialized = rows != NULL && task == HERE;
     var->blank       = rows == NULL;
-    var->value.data  = rows != NULL ? store->device->reserve(value_bytes(&var->value))
-                                    : store->device->zalloc(value_bytes(&var->value));
-    if (var->name == NULL || var->value.data == NULL) {
+    var->elsewhere   = task != HERE;
+    var->task        = task != HERE ? task : 0;
+    status = var->name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    if (status == EST_OK && task == HERE) status = allocate(store, var, bytes);
+    if (status != EST_OK) {
         free_var(store, var);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",
-                        rows != NULL ? "address space (lower max_rows, or raise ulimit -v)" : "memory", name, bytes);
+        return status;
     }
     *out = var;
     return EST_OK;
@@ -151,7 +165,7 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
 
     if (var == NULL) {
         if (dtype == EST_STRING) return est_fail(EST_UNIMPLEMENTED, "variable '%s': variables hold numbers", name);
-        EST_TRY(make_var(store, name, dtype, &shape, NULL, &var));
+        EST_TRY(make_var(store, name, dtype, &shape, NULL, HERE, &var));
         status = add_var(store, var);
         if (status != EST_OK) {
             free_var(store, var);
@@ -162,25 +176,6 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
     }
     *out = var;
     return EST_OK;
-}
-
-est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task)
-{
-    const char *name = est_node_string(handle, "shared_name");
-    est_var    *var  = est_zalloc(sizeof *var);
-    est_status  status;
-
-    if (var == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
-    var->value.dtype = est_node_type(handle, "dtype");
-    var->value.shape = handle->shape[0];
-    var->elsewhere   = true;
-    var->task        = task;
-    var->name        = est_strdup(name);
-    status           = var->name != NULL ? est_shape_size(&var->value.shape, var->value.dtype, &var->value.count, NULL)
-                                         : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
-    if (status == EST_OK) status = add_var(store, var);
-    if (status != EST_OK) free_var(store, var);
-    return status;
 }
 
 est_var *est_store_find(const est_store *store, const char *name)
@@ -202,7 +197,7 @@ est_var *est_store_at(const est_store *store, int i)
 
 /* A variable of the store "<name><part>" that has rows of the set, and if it is no scalar one for each key. */
 static est_status add_row_var(est_store *store, const char *name, const char *part, est_dtype dtype, est_shape shape,
-                              est_key_rows *rows, est_var **out)
+                              est_key_rows *rows, int task, est_var **out)
 {
     est_strbuf full = { 0 };
     est_status status;
@@ -213,7 +208,7 @@ static est_status add_row_var(est_store *store, const char *name, const char *pa
         status = est_fail(EST_ALREADY_EXISTS, "the dynamic embedding '%s' needs a variable '%s', and there is one",
                           name, est_strbuf_text(&full));
     }
-    if (status == EST_OK) status = make_var(store, est_strbuf_text(&full), dtype, &shape, rows, out);
+    if (status == EST_OK) status = make_var(store, est_strbuf_text(&full), dtype, &shape, rows, task, out);
     est_strbuf_clear(&full);
     EST_TRY(status);
     status = add_var(store, *out);
@@ -221,40 +216,39 @@ static est_status add_row_var(est_store *store, const char *name, const char *pa
     return status;
 }
 
-static est_status make_keys(est_store *store, const char *name, const char *const parts[3], int64_t max,
+static est_status make_keys(est_store *store, const char *name, const char *const parts[3], int64_t max, int task,
                             est_key_rows *set)
 {
     est_var *keys, *seen, *older;
 
-    EST_TRY(add_row_var(store, name, parts[0], EST_I64, EST_SHAPE(max), set, &keys));
-    EST_TRY(add_row_var(store, name, parts[1], EST_I64, EST_SHAPE(max), set, &seen));
-    EST_TRY(add_row_var(store, name, parts[2], EST_I32, EST_SHAPE(max), set, &older));
+    EST_TRY(add_row_var(store, name, parts[0], EST_I64, EST_SHAPE(max), set, task, &keys));
+    EST_TRY(add_row_var(store, name, parts[1], EST_I64, EST_SHAPE(max), set, task, &seen));
+    EST_TRY(add_row_var(store, name, parts[2], EST_I32, EST_SHAPE(max), set, task, &older));
     return est_key_rows_init(set, keys, seen, older);
 }
 
 /* What the table is made of besides the embedding. */
-static est_status fill_row_table(est_store *store, const est_node_def *handle, est_row_table *table)
+static est_status fill_row_table(est_store *store, const est_row_spec *spec, int task, est_row_table *table)
 {
     static const char *const rows[3]       = { "/keys", "/last_seen", "/older" };
     static const char *const candidates[3] = { "/candidates/keys", "/candidates/last_seen", "/candidates/older" };
 
-    const char *name = est_node_string(handle, "shared_name");
-    est_var    *steps, *sightings;
+    est_var *steps, *sightings;
 
-    table->admit_after = est_node_int(handle, "admit_after");
-    table->max_age     = est_node_int(handle, "max_age");
-    EST_TRY(make_keys(store, name, rows, handle->shape[0].dim[0], &table->rows));
-    EST_TRY(make_keys(store, name, candidates, EST_CANDIDATES_MAX, &table->candidates));
-    EST_TRY(add_row_var(store, name, "/steps", EST_I64, EST_SHAPE_SCALAR, &table->rows, &steps));
-    EST_TRY(add_row_var(store, name, "/candidates/sightings", EST_I64, EST_SHAPE(EST_CANDIDATES_MAX),
-                        &table->candidates, &sightings));
+    table->admit_after = spec->admit_after;
+    table->max_age     = spec->max_age;
+    EST_TRY(make_keys(store, spec->name, rows, spec->shape.dim[0], task, &table->rows));
+    EST_TRY(make_keys(store, spec->name, candidates, EST_CANDIDATES_MAX, task, &table->candidates));
+    EST_TRY(add_row_var(store, spec->name, "/steps", EST_I64, EST_SHAPE_SCALAR, &table->rows, task, &steps));
+    EST_TRY(add_row_var(store, spec->name, "/candidates/sightings", EST_I64, EST_SHAPE(EST_CANDIDATES_MAX),
+                        &table->candidates, task, &sightings));
     table->steps     = steps->value.data;
     table->sightings = sightings->value.data;
     return est_key_rows_add_variable(&table->candidates, sightings);
 }
 
 /* The table is the store's as soon as it is listed: variables that were made before a failure point to it. */
-static est_status make_row_table(est_store *store, const est_node_def *handle, est_row_table **out)
+static est_status make_row_table(est_store *store, const est_row_spec *spec, int task, est_row_table **out)
 {
     est_row_table **more  = est_realloc(store->row_tables, sizeof(est_row_table *) * ((size_t)store->n_row_tables + 1));
     est_row_table  *table = est_zalloc(sizeof *table);
@@ -262,44 +256,112 @@ static est_status make_row_table(est_store *store, const est_node_def *handle, e
     if (more != NULL) store->row_tables = more;
     if (more == NULL || table == NULL) {
         est_free(table);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the keys of '%s'",
-                        est_node_string(handle, "shared_name"));
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the keys of '%s'", spec->name);
     }
     store->row_tables[store->n_row_tables++] = table;
     *out                                     = table;
-    return fill_row_table(store, handle, table);
+    return fill_row_table(store, spec, task, table);
 }
 
-static est_status make_row_variable(est_store *store, const est_node_def *handle, est_var **out)
+static est_status make_row_variable(est_store *store, const est_row_spec *spec, int task, est_var **out)
 {
-    const char    *name = est_node_string(handle, "shared_name"), *of = est_node_string(handle, "rows_of");
-    const est_var *embedding = of[0] != '\0' ? est_store_find(store, of) : NULL;
+    const est_var *embedding = spec->rows_of != NULL ? est_store_find(store, spec->rows_of) : NULL;
     est_row_table *table     = NULL;
     est_var       *var;
 
-    if (of[0] == '\0') {
-        EST_TRY(make_row_table(store, handle, &table));
+    if (spec->rows_of == NULL) {
+        EST_TRY(make_row_table(store, spec, task, &table));
     } else if (embedding != NULL && embedding->rows != NULL) {
         table = est_row_table_of(embedding);
     } else {
-        return est_fail(EST_INVALID_ARGUMENT, "'%s' is to have the rows of '%s', which has none", name, of);
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' is to have the rows of '%s', which has none", spec->name,
+                        spec->rows_of);
     }
-    EST_TRY(add_row_var(store, name, "", est_node_type(handle, "dtype"), handle->shape[0], &table->rows, &var));
-    var->draw = (est_row_draw){ .distribution = (int)est_node_int(handle, "distribution"),
-                                .a            = est_node_float(handle, "a"),
-                                .b            = est_node_float(handle, "b"),
-                                .seed         = est_stream_mix((uint64_t)est_node_int(handle, "seed") +
-                                                               est_fingerprint64(name, strlen(name))) };
+    EST_TRY(add_row_var(store, spec->name, "", spec->dtype, spec->shape, &table->rows, task, &var));
+    var->draw = spec->draw;
     *out      = var;
     return est_key_rows_add_variable(&table->rows, var);
 }
 
+static est_row_spec spec_of_handle(const est_node_def *handle)
+{
+    const char *name = est_node_string(handle, "shared_name"), *of = est_node_string(handle, "rows_of");
+
+    return (est_row_spec){ .name        = name,
+                           .rows_of     = of[0] != '\0' ? of : NULL,
+                           .dtype       = est_node_type(handle, "dtype"),
+                           .shape       = handle->shape[0],
+                           .draw        = { .distribution = (int)est_node_int(handle, "distribution"),
+                                            .a            = est_node_float(handle, "a"),
+                                            .b            = est_node_float(handle, "b"),
+                                            .seed         = est_stream_mix((uint64_t)est_node_int(handle, "seed") +
+                                                                           est_fingerprint64(name, strlen(name))) },
+                           .admit_after = est_node_int(handle, "admit_after"),
+                           .max_age     = est_node_int(handle, "max_age") };
+}
+
+est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **out)
+{
+    est_var *var = est_store_find(store, spec->name);
+
+    if (var == NULL) return make_row_variable(store, spec, HERE, out);
+    EST_TRY(check_same(var, spec->dtype, &spec->shape));
+    *out = var;
+    return EST_OK;
+}
+
+/* The embedding is the first variable of its keys that is not their own. */
+est_row_spec est_store_row_spec(const est_store *store, const est_var *var)
+{
+    const est_row_table *table = NULL;
+    const est_var       *embedding;
+    bool                 slot = false;
+
+    for (int i = 0; i < store->n_row_tables && table == NULL; i++) {
+        const est_row_table *t = store->row_tables[i];
+
+        if (var->rows == &t->rows || var->rows == &t->candidates) table = t;
+    }
+    assert(table != NULL && table->rows.n_vars > 3);
+    embedding = table->rows.vars[3];
+    for (int i = 4; i < table->rows.n_vars; i++) slot = slot || table->rows.vars[i] == var;
+    if (!slot) var = embedding;
+    return (est_row_spec){ .name        = var->name,
+                           .rows_of     = slot ? embedding->name : NULL,
+                           .dtype       = var->value.dtype,
+                           .shape       = var->value.shape,
+                           .draw        = var->draw,
+                           .admit_after = table->admit_after,
+                           .max_age     = table->max_age };
+}
+
 est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out)
 {
-    const char *name = est_node_string(handle, "shared_name");
+    est_row_spec spec;
 
-    if (handle->op->has_rows && est_store_find(store, name) == NULL) return make_row_variable(store, handle, out);
-    return est_store_get(store, name, est_node_type(handle, "dtype"), handle->shape[0], out);
+    if (!handle->op->has_rows) {
+        return est_store_get(store, est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"),
+                             handle->shape[0], out);
+    }
+    spec = spec_of_handle(handle);
+    return est_store_rows(store, &spec, out);
+}
+
+est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task)
+{
+    est_row_spec spec;
+    est_var     *var;
+    est_status   status;
+
+    if (handle->op->has_rows) {
+        spec = spec_of_handle(handle);
+        return make_row_variable(store, &spec, task, &var);
+    }
+    EST_TRY(make_var(store, est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"), &handle->shape[0],
+                     NULL, task, &var));
+    status = add_var(store, var);
+    if (status != EST_OK) free_var(store, var);
+    return status;
 }
 
 est_key_rows *est_store_keys(const est_store *store, int i)
@@ -330,7 +392,8 @@ est_status est_store_copy_rows(est_store *to, const est_store *from)
     for (int i = 0; (set = est_store_keys(to, i)) != NULL; i++) {
         const est_var *keys = est_store_find(from, set->vars[0]->name);
 
-        if (keys != NULL && keys->rows != NULL) EST_TRY(copy_rows(set, from, keys->rows->n));
+        if (set->vars[0]->elsewhere || keys == NULL || keys->rows == NULL || keys->elsewhere) continue;
+        EST_TRY(copy_rows(set, from, keys->rows->n));
     }
     return EST_OK;
 }

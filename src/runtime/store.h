@@ -23,13 +23,32 @@ EST_MUST_CHECK est_status est_store_get(est_store *store, const char *name, est_
 /* The variable of a handle, which may be one with rows for keys. */
 EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);
 
-/* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of. */
+/* What makes a variable with rows for keys. */
+typedef struct est_row_spec {
+    const char  *name;
+    const char  *rows_of; /* the embedding that it is a slot of; NULL: it is one itself, and has the keys */
+    est_dtype    dtype;
+    est_shape    shape;
+    est_row_draw draw;
+    int64_t      admit_after, max_age; /* of an embedding */
+} est_row_spec;
+
+/* The variable of a spec, made with its keys if it is not there. */
+EST_MUST_CHECK est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **out);
+
+/* What makes a variable that has rows for keys; for those that hold the keys themselves, what makes their embedding.
+ * Borrowed until the store goes. */
+est_row_spec est_store_row_spec(const est_store *store, const est_var *var);
+
+/* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of; so are the keys
+ * that it has rows for. */
 EST_MUST_CHECK est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task);
 est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
 int                       est_store_size(const est_store *store);
 est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */
 
-/* The sets of keys of the store, in order of creation: NULL when i is their number. */
+/* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are elsewhere are
+ * empty. */
 est_key_rows *est_store_keys(const est_store *store, int i);
 
 /* Gives the sets of keys of one store the keys and rows that those of the same names have in another. */

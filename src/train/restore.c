@@ -2,21 +2,18 @@
  *
  * Restoring: variables of a session from a checkpoint, all of them or none (S7).
  *
- * Values are read straight into the variables' memory, which plans point into and which therefore cannot be swapped for
- * memory read aside. To change nothing on failure,
+ * How variables are read is in runtime/store_files.h. To change nothing on failure,
  * - everything that the index can tell (names, dtypes, shapes) is checked before anything is read;
  * - variables without a value may be overwritten at once: they are marked as initialised only when all have been read,
  *   so a damaged file leaves them as they were, without a value. This is the usual case, a restore before
  *   est_session_init, and reads each byte once;
- * - when one of them has a value all are first read and summed without being stored, and then read again, mostly from
- *   the page cache: the CRC runs at several times the speed of a disk, and a second copy of the model in memory, the
- *   alternative, is what large models have least room for. Should the second reading fail after all (the file was
- *   changed in between), the variables are marked as having no value: an error later rather than a mixture.
+ * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
+ *   (the file was changed in between), the variables are marked as having no value.
+ * - with variables at other tasks all are verified first, here and there. A task that fails after that has variables
+ *   without values, while others may have theirs already: to try again with missing_only completes it.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
- * Variables with rows for keys (kernels/key_rows.h) are read as they were saved, into their first rows, and the set of keys
- * is made of what was read at the end. Their values count as none while there are no keys. They are restored only together
- * with the keys; of a set whose keys are, a variable that the checkpoint lacks starts anew. */
+ * Values of variables with rows for keys count as none while there are no keys. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,6 +21,7 @@
 #include "base/options.h"
 #include "format/checkpoint.h"
 #include "runtime/session.h"
+#include "runtime/store_files.h"
 #include "train/saver.h"
 
 #define NAMED_MAX 3 /* variables of a kind that an error names */
@@ -88,6 +86,11 @@ static est_status check_used(const est_restore_options *options, const bool *use
     return EST_OK;
 }
 
+static bool has_value(const est_var *var)
+{
+    return var->rows != NULL && !var->elsewhere ? var->rows->n > 0 : var->initialized;
+}
+
 /* The targets of `vars`, and memory for what is read beside them. */
 static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 {
@@ -102,12 +105,15 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
     }
     for (int i = 0; i < n; i++) {
-        const char *name = vars[i]->name;
+        const char *name = vars[i]->name, *stored;
 
         if (options->filter != NULL && !options->filter(options->user, name)) {
             r->n_filtered++;
-        } else {
-            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored_name(options, name, used) };
+            continue;
+        }
+        stored = stored_name(options, name, used);
+        if (!options->missing_only || !has_value(vars[i])) {
+            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored };
         }
     }
     status = check_used(options, used);
@@ -303,77 +309,65 @@ static est_status read_extras(restoring *r, const est_checkpoint *checkpoint)
     return EST_OK;
 }
 
-static bool any_has_value(const restoring *r)
-{
-    for (int i = 0; i < r->n; i++) {
-        const est_var *var = r->targets[i].var;
+/* What is to be read, by where it is. */
+typedef struct reads {
+    est_store_entry *here;
+    int              n_here;
+    est_remote_list  elsewhere;
+    bool             verified; /* to be, before anything changes */
+} reads;
 
-        if (r->targets[i].key != NULL && (var->rows != NULL ? var->rows->n > 0 : var->initialized)) return true;
-    }
-    return false;
-}
-
-static est_status verify(const restoring *r, const est_bundle *bundle)
+/* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
+static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
+    out->here = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
+    if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].key != NULL) EST_TRY(est_bundle_verify(bundle, r->targets[i].key));
+        const target *t = &r->targets[i];
+
+        if (t->key == NULL) continue;
+        if (t->var->elsewhere) {
+            EST_TRY(est_remote_list_add(&out->elsewhere, store, t->var, t->key));
+        } else {
+            out->here[out->n_here++] = est_store_entry_of(store, t->var, t->key);
+        }
+        out->verified = out->verified || t->var->elsewhere || has_value(t->var);
     }
     return EST_OK;
 }
 
-static est_status read_variable(const target *t, const est_bundle *bundle)
+static est_status read_elsewhere(const restoring *r, const est_remote_list *list)
 {
-    const est_view *value = &t->var->value;
-    est_tensor     *tensor;
-    est_status      status;
+    est_remote      *remote = est_session_remote(r->session);
+    est_remote_files files  = { .entries = list->data, .n = list->n };
+    char            *prefix;
+    est_status       status;
 
-    EST_TRY(est_tensor_wrap(value->dtype, t->stored_as->shape, value->data, NULL, NULL, &tensor));
-    status = est_bundle_read_into(bundle, t->key, NULL, tensor);
-    est_tensor_free(tensor);
-    return status;
-}
-
-static bool is_read(const restoring *r, const est_var *var)
-{
+    EST_TRY(est_absolute_prefix(r->used, &prefix));
+    files.prefix = prefix;
+    status       = remote->ops->verify(remote, &files);
+    if (status == EST_OK) status = remote->ops->restore(remote, &files);
+    est_free(prefix);
+    EST_TRY(status);
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].var == var) return r->targets[i].key != NULL;
+        if (r->targets[i].key != NULL && r->targets[i].var->elsewhere) r->targets[i].var->initialized = true;
     }
-    return false;
+    return EST_OK;
 }
 
-/* Makes the sets of keys that were read; when reading failed, what is in their rows is of no use. */
-static est_status restore_keys(const restoring *r, est_status status)
+static est_status read_variables(const restoring *r, const est_bundle *bundle)
 {
-    est_store    *store;
-    est_key_rows *rows;
+    reads      found = { 0 };
+    est_store *store;
+    est_status status;
 
     EST_TRY(est_session_store(r->session, &store));
-    for (int i = 0; (rows = est_store_keys(store, i)) != NULL; i++) {
-        if (!is_read(r, rows->vars[0])) continue;
-        if (status == EST_OK) status = est_key_rows_restore(rows, stored_keys(r, rows)->shape.dim[0]);
-        if (status != EST_OK) est_key_rows_drop(rows);
-        for (int k = 3; k < rows->n_vars; k++) {
-            if (!is_read(r, rows->vars[k])) est_key_rows_draw(rows, rows->vars[k], 0, rows->n);
-        }
-    }
-    return status;
-}
-
-static est_status read_variables(restoring *r, const est_bundle *bundle)
-{
-    est_status status = EST_OK;
-
-    for (int i = 0; i < r->n && status == EST_OK; i++) {
-        if (r->targets[i].key != NULL) status = read_variable(&r->targets[i], bundle);
-    }
-    status = restore_keys(r, status);
-    for (int i = 0; i < r->n; i++) {
-        target *t = &r->targets[i];
-
-        if (t->key == NULL || t->var->rows != NULL) continue;
-        t->var->initialized = status == EST_OK;
-        t->var->blank       = false;
-    }
+    status = list_reads(r, store, &found);
+    if (status == EST_OK && found.verified) status = est_store_verify(bundle, found.here, found.n_here);
+    if (status == EST_OK && found.elsewhere.n > 0) status = read_elsewhere(r, &found.elsewhere);
+    if (status == EST_OK) status = est_store_restore(store, bundle, found.here, found.n_here);
+    est_free(found.here);
+    est_free(found.elsewhere.data);
     return status;
 }
 
@@ -383,7 +377,6 @@ static est_status read_checkpoint(restoring *r, const est_checkpoint *checkpoint
 
     est_bundle_set_pool(bundle, est_session_pool(r->session));
     EST_TRY(read_extras(r, checkpoint));
-    if (any_has_value(r)) EST_TRY(verify(r, bundle));
     return read_variables(r, bundle);
 }
 
@@ -451,9 +444,11 @@ static est_status restore(restoring *r)
 
     EST_TRY(check_renames(r->options));
     EST_TRY(est_saved_variables(r->session, &vars, &n));
-    status = choose_targets(r, vars, n);
+    status = r->options->missing_only ? est_session_look(r->session) : EST_OK;
+    if (status == EST_OK) status = choose_targets(r, vars, n);
     est_free(vars);
     EST_TRY(status);
+    if (r->options->missing_only && r->n == 0) return EST_OK;
     if (r->options->path != NULL) return restore_path(r, r->options->path);
     return est_checkpoint_try_all(est_saver_dir(r->saver), est_saver_name(r->saver), restore_prefix, r);
 }

@@ -12,6 +12,10 @@
  * S6 a step that is saved again stays restorable throughout: its index changes from the old data to the new in one step
  *    (B3);
  * S7 a restore takes all from one checkpoint or changes nothing (restore.c).
+ * A session with variables at other tasks is saved by all of them: each writes a part (runtime/remote.h) under a temporary
+ * name, what is here is one more part, and the parts are merged into the checkpoint (format/bundle.h), to which S1 to S7
+ * apply as to one that was written whole.
+ *
  * A saver removes only files of its own directory. Files of a process that was killed, temporary ones and data without an
  * index, are removed by the first save of the next one.
  *
@@ -38,6 +42,7 @@
 #include "format/checkpoint_state.h"
 #include "graph/graph.h"
 #include "runtime/session.h"
+#include "runtime/store_files.h"
 
 #define KEEP_MAX_DEFAULT   5
 #define KEEP_HOURS_DEFAULT 10000.0
@@ -64,102 +69,6 @@ struct est_saver {
     bool   swept; /* leftovers of earlier processes are gone */
 };
 
-/* --- what is saved ---------------------------------------------------------------------------------------------- */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(est_var *const *)a)->name, (*(est_var *const *)b)->name);
-}
-
-/* Names of the variables that live only as long as the session. */
-static est_status local_names(const est_graph *graph, est_map *out)
-{
-    est_nodes locals = est_graph_collection(graph, "local_variables");
-
-    for (int i = 0; i < locals.n; i++) {
-        const char *name = est_node_string(est_graph_node(graph, locals.data[i].id), "shared_name");
-
-        EST_TRY(est_map_put(out, name, out));
-    }
-    return EST_OK;
-}
-
-est_status est_saved_variables(est_session *session, est_var ***out, int *n)
-{
-    est_map    locals = { 0 };
-    est_store *store;
-    est_var  **vars;
-    est_status status;
-    int        count = 0;
-
-    EST_TRY(est_session_store(session, &store));
-    vars = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
-    if (vars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %d variables", est_store_size(store));
-    status = local_names(est_session_graph(session), &locals);
-    if (status == EST_OK) {
-        for (int i = 0; i < est_store_size(store); i++) {
-            if (est_map_get(&locals, est_store_at(store, i)->name) == NULL) vars[count++] = est_store_at(store, i);
-        }
-        qsort(vars, (size_t)count, sizeof *vars, by_name);
-        *out = vars;
-        *n   = count;
-    } else {
-        est_free(vars);
-    }
-    est_map_clear(&locals);
-    return status;
-}
-
-#define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
-
-static bool has_nan_f32(const float *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
-    }
-    return false;
-}
-
-static bool has_nan_f64(const double *x, int64_t n)
-{
-    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
-        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
-        int     found = 0;
-
-        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
-        if (found != 0) return true;
-    }
-    return false;
-}
-
-static bool has_nan(const est_var *var)
-{
-    est_view value = est_var_stored(var);
-    int64_t  n     = est_shape_count(&value.shape);
-
-    if (!var->initialized) return false;
-    return (value.dtype == EST_F32 && has_nan_f32(value.data, n)) ||
-           (value.dtype == EST_F64 && has_nan_f64(value.data, n));
-}
-
-est_status est_saved_nan(est_session *session, const char **name)
-{
-    est_var **vars;
-    int       n;
-
-    EST_TRY(est_saved_variables(session, &vars, &n));
-    *name = NULL;
-    for (int i = 0; i < n && *name == NULL; i++) {
-        if (has_nan(vars[i])) *name = vars[i]->name;
-    }
-    est_free(vars);
-    return EST_OK;
-}
-
 /* --- the saver -------------------------------------------------------------------------------------------------- */
 
 const char *est_saver_dir(const est_saver *saver)
@@ -170,6 +79,41 @@ const char *est_saver_dir(const est_saver *saver)
 const char *est_saver_name(const est_saver *saver)
 {
     return saver->name;
+}
+
+/* The folder of a path, to be freed with est_free; NULL: memory is out. */
+static char *folder_of(const char *path)
+{
+    const char *slash  = strrchr(path, '/');
+    char       *folder = est_strdup(slash != NULL ? path : ".");
+
+    if (folder != NULL && slash != NULL) folder[slash == path ? 1 : slash - path] = '\0';
+    return folder;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+est_status est_absolute_prefix(const char *prefix, char **out)
+{
+    char      *folder = folder_of(prefix), *real = folder != NULL ? realpath(folder, NULL) : NULL;
+    est_status status = EST_OK;
+
+    if (folder == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the path %s", prefix);
+    } else if (real == NULL) {
+        status = est_status_from_errno(errno);
+        status = est_fail(status, "cannot tell where %s is: %s", folder, strerror(errno));
+    } else {
+        status = est_checkpoint_join(real, base_name(prefix), out);
+    }
+    free(real);
+    est_free(folder);
+    return status;
 }
 
 static est_status no_memory(const est_saver *saver)
@@ -188,23 +132,6 @@ static est_status reserve_kept(est_saver *saver)
     saver->kept     = more;
     saver->max_kept = max;
     return EST_OK;
-}
-
-/* The folder of a path, to be freed with est_free; NULL: memory is out. */
-static char *folder_of(const char *path)
-{
-    const char *slash  = strrchr(path, '/');
-    char       *folder = est_strdup(slash != NULL ? path : ".");
-
-    if (folder != NULL && slash != NULL) folder[slash == path ? 1 : slash - path] = '\0';
-    return folder;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
 }
 
 /* Whether the path lies in the saver's directory, however it is written. */
@@ -415,12 +342,23 @@ static bool is_missing(int dir, const char *file)
     return fstatat(dir, file, &info, 0) != 0 && errno == ENOENT;
 }
 
-/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ... */
+static bool is_part_of(int dir, const char *file, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    (void)dir;
+    return strncmp(file, prefix, n) == 0 && strncmp(file + n, ".part", 5) == 0;
+}
+
+/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; "<name>-12.tmp-77-6.part0.index" and
+ * other files of parts. */
 static bool is_temporary(const char *file, const char *name)
 {
-    const char *tmp = strstr(file, ".tmp-");
+    const char *tmp = strstr(file, ".tmp-"), *end;
 
-    if (tmp == NULL || tmp[5] == '\0' || tmp[5 + strspn(tmp + 5, "0123456789-")] != '\0') return false;
+    if (tmp == NULL || tmp[5] == '\0') return false;
+    end = tmp + 5 + strspn(tmp + 5, "0123456789-");
+    if (end[0] != '\0' && strncmp(end, ".part", 5) != 0) return false;
     if ((size_t)(tmp - file) == strlen(STATE_FILE) && strncmp(file, STATE_FILE, strlen(STATE_FILE)) == 0) return true;
     return after_step(file, name) != NULL;
 }
@@ -466,6 +404,7 @@ static void remove_checkpoint(const est_saver *saver, const char *prefix)
 /* A save under way. */
 typedef struct saving {
     est_saver              *saver;
+    est_session            *session;
     const est_save_options *options;
     est_var               **vars;
     int                     n_vars;
@@ -479,10 +418,12 @@ typedef struct saving {
     bool                    latest;    /* the state file says so */
 } saving;
 
+/* A dynamic embedding that no task has made yet has no keys, and is saved like that. */
 static est_status check_values(const saving *s)
 {
+    EST_TRY(est_session_look(s->session));
     for (int i = 0; i < s->n_vars; i++) {
-        if (s->vars[i]->initialized) continue;
+        if (s->vars[i]->initialized || s->vars[i]->rows != NULL) continue;
         return est_fail(EST_FAILED_PRECONDITION,
                         "cannot save %s: variable '%s' has no value yet; call est_session_init first", s->prefix,
                         s->vars[i]->name);
@@ -547,18 +488,84 @@ static void end_meta(const saving *s)
     }
 }
 
+/* What is here. */
+static est_status add_all(const saving *s, est_bundle_writer *writer)
+{
+    for (int i = 0; i < s->n_vars; i++) {
+        if (!s->vars[i]->elsewhere) EST_TRY(add_variable(writer, s->vars[i]));
+    }
+    return add_extras(writer, s->options->extras);
+}
+
+/* `meta`: when it is the checkpoint, and no part of it. */
+static est_status write_bundle(saving *s, const char *prefix, bool meta)
+{
+    est_bundle_writer *writer;
+    est_status         status;
+
+    EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
+    status = add_all(s, writer);
+    if (status == EST_OK && meta) status = begin_meta(s);
+    if (status == EST_OK) status = est_bundle_finish(writer);
+    est_bundle_writer_free(writer);
+    return status;
+}
+
+/* Parts of the tasks, then the one that is here; it may be one without tensors. */
+static est_status merge_parts(saving *s, const char *prefix, const bool *wrote, char **parts)
+{
+    int n_tasks = est_session_remote(s->session)->n_tasks, n = 0;
+
+    for (int i = 0; i <= n_tasks; i++) {
+        if (i < n_tasks && !wrote[i]) continue;
+        EST_TRY(est_part_prefix(prefix, i, &parts[n++]));
+    }
+    EST_TRY(write_bundle(s, parts[n - 1], false));
+    EST_TRY(begin_meta(s));
+    return est_bundle_merge((const char *const *)parts, n, s->prefix);
+}
+
+static est_status write_parts(saving *s, const est_remote_list *list, const char *prefix)
+{
+    est_remote      *remote = est_session_remote(s->session);
+    size_t           n      = (size_t)remote->n_tasks + 1;
+    bool            *wrote  = est_zalloc(n);
+    char           **parts  = est_zalloc(n * sizeof *parts);
+    est_remote_files files  = { .prefix = prefix, .entries = list->data, .n = list->n };
+    est_status       status;
+
+    status = wrote != NULL && parts != NULL ? remote->ops->save(remote, &files, wrote)
+                                            : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to save %s", s->prefix);
+    if (status == EST_OK) status = merge_parts(s, prefix, wrote, parts);
+    for (size_t i = 0; parts != NULL && i < n; i++) est_free(parts[i]);
+    est_free(parts);
+    est_free(wrote);
+    remove_files(s->saver, is_part_of, base_name(prefix)); /* after a failure all, else what merging could not remove */
+    return status;
+}
+
+/* Their names are of this save alone: a task may still be writing for a process that was killed. */
+static est_status write_together(saving *s, const est_remote_list *list)
+{
+    char      *absolute, *prefix = NULL;
+    est_status status;
+
+    EST_TRY(est_absolute_prefix(s->prefix, &absolute));
+    status = est_file_temp_name(absolute, &prefix);
+    if (status == EST_OK) status = write_parts(s, list, prefix);
+    est_free(absolute);
+    est_free(prefix);
+    return status;
+}
+
 /* Writes and commits the files of the checkpoint (S1). */
 static est_status write_checkpoint(saving *s)
 {
-    est_bundle_writer *writer;
-    est_status         status = EST_OK;
+    est_remote_list list   = { 0 };
+    est_status      status = est_remote_list_fill(&list, s->session, s->vars, s->n_vars);
 
-    EST_TRY(est_bundle_writer_create(s->prefix, 0, &writer));
-    for (int i = 0; i < s->n_vars && status == EST_OK; i++) status = add_variable(writer, s->vars[i]);
-    if (status == EST_OK) status = add_extras(writer, s->options->extras);
-    if (status == EST_OK) status = begin_meta(s);
-    if (status == EST_OK) status = est_bundle_finish(writer);
-    est_bundle_writer_free(writer);
+    if (status == EST_OK) status = list.n > 0 ? write_together(s, &list) : write_bundle(s, s->prefix, true);
+    est_free(list.data);
     return status;
 }
 
@@ -696,7 +703,7 @@ est_status est_saver_save(est_saver *saver, est_session *session, int64_t global
                           char path[EST_CHECKPOINT_PATH_MAX])
 {
     est_save_options own;
-    saving           s = { .saver = saver, .options = &own };
+    saving           s = { .saver = saver, .session = session, .options = &own };
     char             prefix[EST_CHECKPOINT_PATH_MAX];
     est_status       status;
 

@@ -6,6 +6,7 @@
 
 #include "estoc/saver.h"
 #include "graph/variable.h"
+#include "runtime/remote.h"
 
 /* How the error ends when variables are missing. */
 #define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
@@ -17,6 +18,23 @@ EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***o
 /* The first of them, by name, that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
  * no NaN: a variable may be meant to have one. */
 EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name);
+
+/* What other tasks have of some variables. A zeroed struct is an empty list, its data is to be freed with est_free. */
+typedef struct est_remote_list {
+    est_remote_entry *data;
+    int               n, max;
+} est_remote_list;
+
+/* Adds a variable that is elsewhere and is called `key` in the checkpoint; both are borrowed. */
+EST_MUST_CHECK est_status est_remote_list_add(est_remote_list *list, const est_store *store, const est_var *var,
+                                              const char *key);
+
+/* Adds those of the variables that are elsewhere, under their own names. */
+EST_MUST_CHECK est_status est_remote_list_fill(est_remote_list *list, est_session *session, est_var *const *vars,
+                                               int n);
+
+/* The prefix as other tasks find it, whatever their working directories; to be freed with est_free. */
+EST_MUST_CHECK est_status est_absolute_prefix(const char *prefix, char **out);
 
 const char *est_saver_dir(const est_saver *saver);
 const char *est_saver_name(const est_saver *saver);

@@ -2,6 +2,7 @@
  *
  * Checkpoints: known bytes, round trips whole and in slices, merging, files written by TensorFlow
  * (tests/golden/format), and every cut and flipped byte noticed. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "format/bundle.h"
+#include "format/bundle_index.h"
 
 static char root[64];
 
@@ -488,27 +490,77 @@ static void test_merge(void **state)
     est_bundle_close(bundle);
 }
 
-/* Any failing call leaves either the merged checkpoint or something that the same call completes. */
+static void write_old(const char *prefix, const char *name)
+{
+    est_tensor        *one = count_up(EST_SHAPE(3));
+    est_bundle_writer *writer;
+
+    check(est_bundle_writer_create(prefix, 0, &writer));
+    check(est_bundle_add(writer, name, one));
+    check(est_bundle_finish(writer));
+    est_bundle_writer_free(writer);
+    est_tensor_free(one);
+}
+
+/* How many files of the root start like that. */
+static int count_files(const char *start)
+{
+    DIR           *handle = opendir(root);
+    struct dirent *entry;
+    int            n = 0;
+
+    assert_non_null(handle);
+    while ((entry = readdir(handle)) != NULL) n += strncmp(entry->d_name, start, strlen(start)) == 0;
+    closedir(handle);
+    return n;
+}
+
+/* Any failing call leaves the checkpoint that had the name whole, or the merged one; and no more of the parts than all of
+ * them. */
 static void test_merge_failures(void **state)
 {
     char              parts[2][256];
     const char *const list[2] = { parts[0], parts[1] };
-    est_bundle       *bundle;
-    bool              failed = true;
 
     (void)state;
-    for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/again-%05d-of-00002", root, i);
-    for (int64_t n = 1; failed; n++) {
-        unlink(at("again.index"));
-        write_part(parts[0], 0, false);
-        write_part(parts[1], 1, false);
-        est_fault_arm(n);
-        failed = est_bundle_merge(list, 2, at("again")) != EST_OK;
-        est_fault_arm(0);
-        if (failed) check(est_bundle_merge(list, 2, at("again")));
-        check(est_bundle_open(at("again"), &bundle));
-        read_boxes(bundle, "shared");
-        est_bundle_close(bundle);
+    for (int i = 0; i < 2; i++) snprintf(parts[i], sizeof parts[i], "%s/fragment%d", root, i);
+    for (int old = 0; old < 3; old++) { /* data files of the one before */
+        bool fired = true;
+
+        for (int64_t n = 1; fired; n++) {
+            est_bundle *bundle;
+            bool        failed;
+
+            for (int i = 0; i < 3; i++) est_bundle_remove_data(at("again"), i + 1);
+            unlink(at("again.index"));
+            if (old == 1) write_old(at("again"), "old");
+            if (old == 2) {
+                write_old(parts[0], "old");
+                write_old(parts[1], "older");
+                check(est_bundle_merge(list, 2, at("again")));
+            }
+            write_part(parts[0], 0, false);
+            write_part(parts[1], 1, false);
+            est_fault_arm(n);
+            failed = est_bundle_merge(list, 2, at("again")) != EST_OK;
+            fired  = est_fault_fired();
+            est_fault_arm(0);
+            if (count_files("fragment") != 0) assert_true(failed && count_files("fragment") == 4);
+            for (int i = 0; i < 2; i++) est_bundle_remove_data(parts[i], 1);
+            for (int i = 0; i < 2; i++) unlink(i == 0 ? at("fragment0.index") : at("fragment1.index"));
+            if (failed && old == 0) {
+                assert_int_equal(count_files("again."), 0);
+                continue;
+            }
+            check(est_bundle_open(at("again"), &bundle));
+            if (!failed) read_boxes(bundle, "shared");
+            if (!failed) assert_null(est_bundle_find(bundle, "old"));
+            if (!failed) assert_int_equal(count_files("again."), 3);
+            for (int i = 0; i < est_bundle_count(bundle); i++) {
+                check(est_bundle_verify(bundle, est_bundle_at(bundle, i)->name));
+            }
+            est_bundle_close(bundle);
+        }
     }
 }
 

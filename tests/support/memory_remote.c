@@ -37,9 +37,18 @@ static memory_remote *of(const est_remote *remote)
     return (memory_remote *)(uintptr_t)remote; /* its first member */
 }
 
+/* What the tasks have counts as their load. */
 static est_status connect_tasks(est_remote *remote)
 {
-    (void)remote;
+    for (int i = 0; i < remote->n_tasks; i++) {
+        const est_store *store = est_host_store(of(remote)->hosts[i]);
+
+        of(remote)->load[i] = 0;
+        for (int k = 0; k < est_store_size(store); k++) {
+            const est_view *value = &est_store_at(store, k)->value;
+            of(remote)->load[i] += (uint64_t)value->count * est_dtype_size(value->dtype);
+        }
+    }
     return EST_OK;
 }
 
@@ -174,11 +183,13 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
 static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
 {
     const est_var *there = est_store_find(est_host_store(of(remote)->hosts[var->task]), var->name);
+    est_view       stored;
 
     if (there == NULL || !there->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", var->name);
     }
-    return est_tensor_create_from(there->value.dtype, there->value.shape, there->value.data, out);
+    stored = est_var_stored(there);
+    return est_tensor_create_from(stored.dtype, stored.shape, stored.data, out);
 }
 
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
@@ -189,6 +200,82 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
                           &there));
     memcpy(there->value.data, est_tensor_data(value), est_tensor_bytes(value));
     there->initialized = true;
+    return EST_OK;
+}
+
+/* The entries of one task; how many. */
+static int entries_of(const est_remote_entry *entries, int n, int task, est_store_entry *out)
+{
+    int count = 0;
+
+    assert_true(n <= VALUES_MAX);
+    for (int i = 0; i < n; i++) {
+        if (entries[i].task == task) out[count++] = entries[i].entry;
+    }
+    return count;
+}
+
+static est_status find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out)
+{
+    *out = -1;
+    for (int i = 0; i < n && *out < 0; i++) {
+        if (est_store_find_nan(est_host_store(of(remote)->hosts[entries[i].task]), &entries[i].entry, 1) == 0) *out = i;
+    }
+    return EST_OK;
+}
+
+static est_status save_part(est_remote *remote, const est_remote_files *files, int task, bool *wrote)
+{
+    est_store_entry entries[VALUES_MAX];
+    int             n = entries_of(files->entries, files->n, task, entries);
+    est_snapshot   *snapshot;
+    char           *prefix;
+    est_status      status;
+
+    if (n == 0) return EST_OK;
+    EST_TRY(est_store_snapshot(est_host_store(of(remote)->hosts[task]), entries, n, &snapshot));
+    if (est_part_prefix(files->prefix, task, &prefix) != EST_OK) {
+        est_snapshot_free(snapshot);
+        return EST_RESOURCE_EXHAUSTED;
+    }
+    status = est_snapshot_write(snapshot, prefix);
+    *wrote = status == EST_OK;
+    est_free(prefix);
+    return status;
+}
+
+static est_status save(est_remote *remote, const est_remote_files *files, bool *parts)
+{
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(save_part(remote, files, i, &parts[i]));
+    return EST_OK;
+}
+
+static est_status read_part(est_remote *remote, const est_remote_files *files, int task, bool verify)
+{
+    est_host       *host = of(remote)->hosts[task];
+    est_store_entry entries[VALUES_MAX];
+    int             n = entries_of(files->entries, files->n, task, entries);
+    est_bundle     *bundle;
+    est_status      status;
+
+    if (n == 0) return EST_OK;
+    EST_TRY(est_bundle_open(files->prefix, &bundle));
+    est_bundle_set_pool(bundle, est_host_pool(host));
+    status = verify ? est_store_verify(bundle, entries, n)
+                    : est_store_restore(est_host_store(host), bundle, entries, n);
+    est_bundle_close(bundle);
+    return status;
+}
+
+static est_status verify(est_remote *remote, const est_remote_files *files)
+{
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(read_part(remote, files, i, true));
+    return EST_OK;
+}
+
+static est_status restore(est_remote *remote, const est_remote_files *files)
+{
+    for (int i = 0; i < remote->n_tasks; i++) EST_TRY(read_part(remote, files, i, false));
     return EST_OK;
 }
 
@@ -207,6 +294,10 @@ static const est_remote_ops memory_ops = {
     .initialized = initialized,
     .read        = read_variable,
     .write       = write_variable,
+    .find_nan    = find_nan,
+    .save        = save,
+    .verify      = verify,
+    .restore     = restore,
 };
 
 est_remote *memory_remote_create(int n_tasks)
@@ -232,6 +323,12 @@ void memory_remote_free(est_remote *remote)
 est_host *memory_remote_host(est_remote *remote, int task)
 {
     return of(remote)->hosts[task];
+}
+
+void memory_remote_lose(est_remote *remote, int task)
+{
+    est_host_free(of(remote)->hosts[task]);
+    assert_ok(est_host_create(1, &of(remote)->hosts[task]));
 }
 
 int memory_remote_starts(const est_remote *remote, int task)

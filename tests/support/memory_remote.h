@@ -11,6 +11,9 @@
 est_remote *memory_remote_create(int n_tasks);
 void        memory_remote_free(est_remote *remote);
 
+/* The task dies, and one without variables takes its place. Sessions over the remote are good only for freeing then. */
+void memory_remote_lose(est_remote *remote, int task);
+
 /* What a test wants to know. */
 est_host *memory_remote_host(est_remote *remote, int task);
 int       memory_remote_starts(const est_remote *remote, int task); /* since the last call of memory_remote_reset */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "format/bundle.h"
+#include "support/memory_remote.h"
 #include "train/saver.h"
 #include "train/saver_test.h"
 
@@ -655,12 +656,11 @@ static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fi
 }
 
 /* Every allocation and every system call fails once, for a new step and for one that exists. */
-static void test_every_failure(void **state)
+static void fail_everywhere(est_remote *remote)
 {
-    model m     = make_model();
+    model m     = make_model_at(remote);
     int   kinds = 1;
 
-    (void)state;
     watch_log();
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
     kinds = 2;
@@ -691,10 +691,20 @@ static void test_every_failure(void **state)
     end_model(&m);
 }
 
-/* In a child: saves steps into the directory until it is killed or done. */
-static void save_until_killed(int step, int n)
+static void test_every_failure(void **state)
 {
-    model      m = make_model();
+    est_remote *remote = memory_remote_create(2);
+
+    (void)state;
+    fail_everywhere(NULL);
+    fail_everywhere(remote);
+    memory_remote_free(remote);
+}
+
+/* In a child: saves steps into the directory until it is killed or done. */
+static void save_until_killed(est_remote *remote, int step, int n)
+{
+    model      m = make_model_at(remote);
     est_saver *saver;
 
     if (est_saver_create(at("killed"), EST_SAVER(.keep_max = 1), &saver) != EST_OK) _exit(2);
@@ -706,11 +716,10 @@ static void save_until_killed(int step, int n)
 
 /* kill -9 before every system call that changes files, with one checkpoint kept: one is always there, and the next
  * process cleans up. */
-static void test_kill_at_every_call(void **state)
+static void kill_everywhere(est_remote *remote)
 {
-    model m = make_model();
+    model m = make_model_at(remote);
 
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         int status = 1;
 
@@ -722,7 +731,7 @@ static void test_kill_at_every_call(void **state)
             remove_dir(at("killed"));
             save_first(&m, at("killed"));
             child = fork();
-            if (child == 0) save_until_killed(1 + kind, n);
+            if (child == 0) save_until_killed(remote, 1 + kind, n);
             assert_int_equal(waitpid(child, &status, 0), child);
             if (!WIFSIGNALED(status)) assert_int_equal(status, 0);
             tag = restored_tag(at("killed"));
@@ -738,6 +747,16 @@ static void test_kill_at_every_call(void **state)
         }
     }
     end_model(&m);
+}
+
+static void test_kill_at_every_call(void **state)
+{
+    est_remote *remote = memory_remote_create(2);
+
+    (void)state;
+    kill_everywhere(NULL);
+    kill_everywhere(remote);
+    memory_remote_free(remote);
 }
 
 /* A file system that takes no more: the error says so, what was there stays. */

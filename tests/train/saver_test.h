@@ -126,7 +126,8 @@ typedef struct model {
 
 static const char *const model_names[] = { "global_step", "layer/bias", "layer/kernel" };
 
-static inline model make_model(void)
+/* Over tasks that have the variables; NULL: none. */
+static inline model make_model_at(est_remote *remote)
 {
     model m = { 0 };
 
@@ -134,8 +135,13 @@ static inline model make_model(void)
     est_variable(m.graph, "layer/kernel", EST_F32, EST_SHAPE(3, 2));
     est_variable(m.graph, "layer/bias", EST_F32, EST_SHAPE(2));
     est_variable(m.graph, "global_step", EST_I64, EST_SHAPE_SCALAR);
-    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &m.session));
     return m;
+}
+
+static inline model make_model(void)
+{
+    return make_model_at(NULL);
 }
 
 static inline void end_model(model *m)

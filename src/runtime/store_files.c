@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Variables of a store to and from checkpoint files. */
+#include "runtime/store_files.h"
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "tensor/shape.h"
+
+/* --- NaN -------------------------------------------------------------------------------------------------------------- */
+
+#define NAN_BLOCK 4096 /* elements between two looks at what was found: so that the loop over them has no way out */
+
+static bool has_nan_f32(const float *x, int64_t n)
+{
+    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
+        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
+        int     found = 0;
+
+        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
+        if (found != 0) return true;
+    }
+    return false;
+}
+
+static bool has_nan_f64(const double *x, int64_t n)
+{
+    for (int64_t from = 0; from < n; from += NAN_BLOCK) {
+        int64_t to    = n - from < NAN_BLOCK ? n : from + NAN_BLOCK;
+        int     found = 0;
+
+        for (int64_t i = from; i < to; i++) found |= x[i] != x[i];
+        if (found != 0) return true;
+    }
+    return false;
+}
+
+bool est_view_has_nan(const est_view *view)
+{
+    int64_t n = est_shape_count(&view->shape);
+
+    return (view->dtype == EST_F32 && has_nan_f32(view->data, n)) ||
+           (view->dtype == EST_F64 && has_nan_f64(view->data, n));
+}
+
+int est_store_find_nan(const est_store *store, const est_store_entry *entries, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const est_var *var = est_store_find(store, entries[i].name);
+        est_view       value;
+
+        if (var == NULL || !var->initialized) continue;
+        value = est_var_stored(var);
+        if (est_view_has_nan(&value)) return i;
+    }
+    return -1;
+}
+
+/* --- entries ---------------------------------------------------------------------------------------------------------- */
+
+est_store_entry est_store_entry_of(const est_store *store, const est_var *var, const char *key)
+{
+    est_store_entry entry = {
+        .key = key, .name = var->name, .dtype = var->value.dtype, .full = var->value.shape, .rows = -1
+    };
+
+    if (var->rows != NULL) entry.rows_spec = est_store_row_spec(store, var);
+    return entry;
+}
+
+static est_bundle_slice slice_of(const est_store_entry *entry)
+{
+    est_bundle_slice slice = { .rank = entry->full.rank };
+
+    for (int i = 0; i < slice.rank; i++) slice.length[i] = -1;
+    slice.start[0]  = entry->first;
+    slice.length[0] = entry->rows;
+    return slice;
+}
+
+/* Of the entry's variable. */
+static est_shape own_shape(const est_store_entry *entry)
+{
+    est_shape shape = entry->full;
+
+    if (entry->rows >= 0) shape.dim[0] = entry->rows;
+    return shape;
+}
+
+/* Makes the dynamic embeddings of the entries, then their slots. `blank`: those that were not there are to count as ones
+ * without values until they have been read. */
+static est_status make_rows(est_store *store, const est_store_entry *entries, int n, bool blank)
+{
+    for (int slots = 0; slots < 2; slots++) {
+        for (int i = 0; i < n; i++) {
+            const est_row_spec *spec = &entries[i].rows_spec;
+            int                 had  = est_store_size(store);
+            est_var            *var;
+
+            if (spec->name == NULL || (spec->rows_of != NULL) != (slots != 0)) continue;
+            EST_TRY(est_store_rows(store, spec, &var));
+            for (int k = had; blank && k < est_store_size(store); k++) est_store_at(store, k)->initialized = false;
+        }
+    }
+    return EST_OK;
+}
+
+/* --- reading ---------------------------------------------------------------------------------------------------------- */
+
+/* A variable that is being read. */
+typedef struct reading {
+    const est_store_entry *entry;
+    est_var               *var;
+    est_shape              shape; /* of what is read */
+} reading;
+
+static est_status verify_rows(const est_bundle *bundle, const est_store_entry *entry)
+{
+    est_bundle_slice slice = slice_of(entry);
+    est_tensor      *value;
+
+    EST_TRY(est_bundle_read(bundle, entry->key, &slice, &value));
+    est_tensor_free(value);
+    return EST_OK;
+}
+
+est_status est_store_verify(const est_bundle *bundle, const est_store_entry *entries, int n)
+{
+    for (int i = 0; i < n; i++) {
+        EST_TRY(entries[i].rows < 0 ? est_bundle_verify(bundle, entries[i].key) : verify_rows(bundle, &entries[i]));
+    }
+    return EST_OK;
+}
+
+static const reading *reading_of(const reading *list, int n, const est_var *var)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i].var == var) return &list[i];
+    }
+    return NULL;
+}
+
+static est_status find_variable(est_store *store, reading *r)
+{
+    const est_store_entry *entry = r->entry;
+
+    return est_store_get(store, entry->name, entry->dtype, own_shape(entry), &r->var);
+}
+
+/* The keys that decide how many rows there are; NULL: as many as the variable has. */
+static const est_bundle_entry *stored_keys(const est_bundle *bundle, const reading *list, int n, const est_var *var)
+{
+    const reading *keys = var->rows != NULL ? reading_of(list, n, var->rows->vars[0]) : NULL;
+
+    return keys != NULL ? est_bundle_find(bundle, keys->entry->key) : NULL;
+}
+
+/* Whether what is stored fits; the index may be another one than whoever made the entries has seen. */
+static est_status check_stored(const est_bundle *bundle, reading *list, int n, reading *r)
+{
+    const est_bundle_entry *stored = est_bundle_find(bundle, r->entry->key);
+    const est_bundle_entry *keys   = stored_keys(bundle, list, n, r->var);
+    est_shape               want   = r->entry->full;
+    char                    has[EST_SHAPE_TEXT_MAX], needs[EST_SHAPE_TEXT_MAX];
+
+    if (stored == NULL) {
+        return est_fail(EST_DATA_LOSS, "the checkpoint has no \"%s\" for variable '%s'", r->entry->key, r->entry->name);
+    }
+    if (r->var->rows != NULL && want.rank > 0) {
+        want.dim[0] = keys != NULL && keys->shape.rank == 1 && keys->shape.dim[0] <= r->var->rows->max
+                          ? keys->shape.dim[0]
+                          : -1;
+    }
+    if (stored->dtype != r->var->value.dtype || !est_shape_equal(&stored->shape, &want)) {
+        return est_fail(EST_DATA_LOSS, "\"%s\" in the checkpoint is %s %s, variable '%s' needs %s %s", r->entry->key,
+                        est_dtype_name(stored->dtype), est_shape_text(&stored->shape, has), r->entry->name,
+                        est_dtype_name(r->var->value.dtype), est_shape_text(&want, needs));
+    }
+    r->shape = r->entry->rows >= 0 ? own_shape(r->entry) : stored->shape;
+    return EST_OK;
+}
+
+static est_status read_variable(const est_bundle *bundle, const reading *r)
+{
+    est_bundle_slice slice = slice_of(r->entry);
+    est_tensor      *tensor;
+    est_status       status;
+
+    EST_TRY(est_tensor_wrap(r->var->value.dtype, r->shape, r->var->value.data, NULL, NULL, &tensor));
+    status = est_bundle_read_into(bundle, r->entry->key, r->entry->rows >= 0 ? &slice : NULL, tensor);
+    est_tensor_free(tensor);
+    return status;
+}
+
+/* Makes the sets of keys that were read; when reading failed, what is in their rows is of no use. */
+static est_status restore_keys(const est_store *store, const reading *list, int n, est_status status)
+{
+    est_key_rows *rows;
+
+    for (int i = 0; (rows = est_store_keys(store, i)) != NULL; i++) {
+        const reading *keys = reading_of(list, n, rows->vars[0]);
+
+        if (keys == NULL) continue;
+        if (status == EST_OK) status = est_key_rows_restore(rows, keys->shape.dim[0]);
+        if (status != EST_OK) est_key_rows_drop(rows);
+        for (int k = 3; k < rows->n_vars; k++) {
+            if (reading_of(list, n, rows->vars[k]) == NULL) est_key_rows_draw(rows, rows->vars[k], 0, rows->n);
+        }
+    }
+    return status;
+}
+
+/* Values are there when all have been read: so a damaged file leaves those without a value as they were. Rows for keys have
+ * values then, be they read or drawn. */
+static est_status read_all(const est_store *store, const est_bundle *bundle, const reading *list, int n)
+{
+    est_status status = EST_OK;
+
+    for (int i = 0; i < n && status == EST_OK; i++) status = read_variable(bundle, &list[i]);
+    status = restore_keys(store, list, n, status);
+    for (int i = 0; i < n; i++) {
+        if (list[i].var->rows != NULL) continue;
+        list[i].var->initialized = status == EST_OK;
+        list[i].var->blank       = false;
+    }
+    for (int i = 0; i < est_store_size(store) && status == EST_OK; i++) {
+        est_var *var = est_store_at(store, i);
+
+        if (var->rows != NULL && !var->elsewhere) var->initialized = true;
+    }
+    return status;
+}
+
+est_status est_store_restore(est_store *store, const est_bundle *bundle, const est_store_entry *entries, int n)
+{
+    reading   *list   = est_zalloc(sizeof *list * ((size_t)n + 1));
+    est_status status = list != NULL ? make_rows(store, entries, n, true)
+                                     : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
+
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        list[i].entry = &entries[i];
+        status        = find_variable(store, &list[i]);
+    }
+    for (int i = 0; i < n && status == EST_OK; i++) status = check_stored(bundle, list, n, &list[i]);
+    if (status == EST_OK) status = read_all(store, bundle, list, n);
+    est_free(list);
+    return status;
+}
+
+/* --- writing ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct copied {
+    char            *key;
+    est_shape        full;
+    est_bundle_slice slice; /* rank -1: all of it */
+    est_tensor      *value;
+} copied;
+
+struct est_snapshot {
+    int    n;
+    copied items[];
+};
+
+void est_snapshot_free(est_snapshot *snapshot)
+{
+    for (int i = 0; snapshot != NULL && i < snapshot->n; i++) {
+        est_free(snapshot->items[i].key);
+        est_tensor_free(snapshot->items[i].value);
+    }
+    est_free(snapshot);
+}
+
+static est_status copy_variable(const est_store *store, const est_store_entry *entry, copied *out)
+{
+    const est_var *var = est_store_find(store, entry->name);
+    est_view       value;
+
+    if (var == NULL || !var->initialized) {
+        return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", entry->name);
+    }
+    value      = est_var_stored(var);
+    out->full  = entry->rows >= 0 ? entry->full : value.shape;
+    out->slice = entry->rows >= 0 ? slice_of(entry) : (est_bundle_slice){ .rank = -1 };
+    out->key   = est_strdup(entry->key);
+    if (out->key == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy variable '%s'", entry->name);
+    return est_tensor_create_from(value.dtype, value.shape, value.data, &out->value);
+}
+
+est_status est_store_snapshot(est_store *store, const est_store_entry *entries, int n, est_snapshot **out)
+{
+    est_snapshot *snapshot = est_zalloc(sizeof *snapshot + sizeof *snapshot->items * (size_t)n);
+    est_status    status   = snapshot != NULL ? make_rows(store, entries, n, false)
+                                              : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy %d variables", n);
+
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        snapshot->n = i + 1;
+        status      = copy_variable(store, &entries[i], &snapshot->items[i]);
+    }
+    if (status != EST_OK) {
+        est_snapshot_free(snapshot);
+        return status;
+    }
+    *out = snapshot;
+    return EST_OK;
+}
+
+static est_status check_numbers(const est_snapshot *snapshot)
+{
+    for (int i = 0; i < snapshot->n; i++) {
+        est_tensor *value = snapshot->items[i].value;
+        est_view    view  = { est_tensor_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+                              est_tensor_count(value) };
+
+        if (!est_view_has_nan(&view)) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has a NaN: it is not saved", snapshot->items[i].key);
+    }
+    return EST_OK;
+}
+
+static est_status add_copied(est_bundle_writer *writer, const copied *item)
+{
+    if (item->slice.rank < 0) return est_bundle_add(writer, item->key, item->value);
+    return est_bundle_add_slice(writer, item->key, &item->full, &item->slice, item->value);
+}
+
+est_status est_snapshot_write(est_snapshot *snapshot, const char *prefix)
+{
+    est_bundle_writer *writer = NULL;
+    est_status         status = check_numbers(snapshot);
+
+    if (status == EST_OK) status = est_bundle_writer_create(prefix, 0, &writer);
+    for (int i = 0; i < snapshot->n && status == EST_OK; i++) status = add_copied(writer, &snapshot->items[i]);
+    if (status == EST_OK) status = est_bundle_finish(writer);
+    est_bundle_writer_free(writer);
+    est_snapshot_free(snapshot);
+    return status;
+}
+
+est_status est_part_prefix(const char *prefix, int part, char **out)
+{
+    est_strbuf text = { 0 };
+
+    est_strbuf_printf(&text, "%s.part%d", prefix, part);
+    return est_strbuf_take(&text, out);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What checkpoints hold of a session: which variables, and whether they are worth keeping. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "graph/graph.h"
+#include "runtime/session.h"
+#include "train/saver.h"
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(est_var *const *)a)->name, (*(est_var *const *)b)->name);
+}
+
+/* Names of the variables that live only as long as the session. */
+static est_status local_names(const est_graph *graph, est_map *out)
+{
+    est_nodes locals = est_graph_collection(graph, "local_variables");
+
+    for (int i = 0; i < locals.n; i++) {
+        const char *name = est_node_string(est_graph_node(graph, locals.data[i].id), "shared_name");
+
+        EST_TRY(est_map_put(out, name, out));
+    }
+    return EST_OK;
+}
+
+est_status est_saved_variables(est_session *session, est_var ***out, int *n)
+{
+    est_map    locals = { 0 };
+    est_store *store;
+    est_var  **vars;
+    est_status status;
+    int        count = 0;
+
+    EST_TRY(est_session_store(session, &store));
+    vars = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
+    if (vars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %d variables", est_store_size(store));
+    status = local_names(est_session_graph(session), &locals);
+    if (status == EST_OK) {
+        for (int i = 0; i < est_store_size(store); i++) {
+            if (est_map_get(&locals, est_store_at(store, i)->name) == NULL) vars[count++] = est_store_at(store, i);
+        }
+        qsort(vars, (size_t)count, sizeof *vars, by_name);
+        *out = vars;
+        *n   = count;
+    } else {
+        est_free(vars);
+    }
+    est_map_clear(&locals);
+    return status;
+}
+
+est_status est_remote_list_add(est_remote_list *list, const est_store *store, const est_var *var, const char *key)
+{
+    if (list->n == list->max) {
+        int               max  = 2 * list->max + 16;
+        est_remote_entry *more = est_realloc(list->data, sizeof *more * (size_t)max);
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list variables of other tasks");
+        list->data = more;
+        list->max  = max;
+    }
+    list->data[list->n++] = (est_remote_entry){ var->task, est_store_entry_of(store, var, key) };
+    return EST_OK;
+}
+
+est_status est_remote_list_fill(est_remote_list *list, est_session *session, est_var *const *vars, int n)
+{
+    est_store *store;
+
+    EST_TRY(est_session_store(session, &store));
+    for (int i = 0; i < n; i++) {
+        if (vars[i]->elsewhere) EST_TRY(est_remote_list_add(list, store, vars[i], vars[i]->name));
+    }
+    return EST_OK;
+}
+
+static bool has_nan(const est_var *var)
+{
+    est_view value = est_var_stored(var);
+
+    return var->initialized && est_view_has_nan(&value);
+}
+
+/* The first that is elsewhere and has a NaN; -1: none. */
+static est_status find_remote_nan(est_session *session, est_var *const *vars, int n, int *out)
+{
+    est_remote     *remote = est_session_remote(session);
+    est_remote_list list   = { 0 };
+    int             which  = -1;
+    est_status      status = est_remote_list_fill(&list, session, vars, n);
+
+    if (status == EST_OK && list.n > 0) status = remote->ops->find_nan(remote, list.data, list.n, &which);
+    *out = -1;
+    for (int i = 0; i < n && which >= 0 && *out < 0; i++) {
+        if (vars[i]->name == list.data[which].entry.key) *out = i;
+    }
+    est_free(list.data);
+    return status;
+}
+
+est_status est_saved_nan(est_session *session, const char **name)
+{
+    est_var  **vars;
+    int        n, found;
+    est_status status;
+
+    EST_TRY(est_saved_variables(session, &vars, &n));
+    status = find_remote_nan(session, vars, n, &found);
+    for (int i = 0; i < (found >= 0 ? found : n); i++) {
+        if (!vars[i]->elsewhere && has_nan(vars[i])) found = i;
+    }
+    if (status == EST_OK) *name = found >= 0 ? vars[found]->name : NULL;
+    est_free(vars);
+    return status;
+}
