@@ -10,6 +10,7 @@
 #ifndef EST_CLI_JOB_H
 #define EST_CLI_JOB_H
 
+#include "base/map.h"
 #include "estoc/canned.h"
 #include "estoc/exporter.h"
 #include "job_yaml.h"
@@ -295,6 +296,13 @@ const char *job_suggestion(const char *word, const char *const *names, size_t n)
 
 /* --- using it ---------------------------------------------------------------------------------------------------------- */
 
+/* A field of weights and the fields of the categories that it weighs. A row in which one of them is missing has no category,
+ * and its weight goes with it; a category without a weight is an error. */
+typedef struct job_weight {
+    const char *name;
+    job_texts   fields;
+} job_weight;
+
 /* What is made of a job to run it. A zeroed struct holds nothing. */
 typedef struct job_runner {
     const job_spec     *job;
@@ -312,12 +320,18 @@ typedef struct job_runner {
     est_csv_columns         csv;   /* the same for CSV */
     int                     n_specs;
     est_component          *components; /* [n_specs]: what job_input yields */
+    job_weight             *weights;    /* [n_weights] */
+    int                     n_weights;
+    est_map                 labels; /* the words of the label, if it has a vocabulary; the values mean nothing */
 } job_runner;
 
 /* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line; no_signals: SIGINT
  * and SIGTERM end the process as they do without us. */
 EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
 void                      job_runner_clear(job_runner *runner);
+
+/* What a field weighs; NULL: it is no weight. */
+const job_weight *job_weight_of(const job_runner *runner, const char *name);
 
 /* An est_input_fn whose user is a job_runner: the files for training, or those for evaluation. */
 est_status job_input(const est_input_context *context, void *user, est_dataset **out);

@@ -398,6 +398,104 @@ static est_status all_columns(job_runner *r, est_column_list *out)
     return EST_OK;
 }
 
+const job_weight *job_weight_of(const job_runner *runner, const char *name)
+{
+    for (int i = 0; i < runner->n_weights; i++) {
+        if (strcmp(runner->weights[i].name, name) == 0) return &runner->weights[i];
+    }
+    return NULL;
+}
+
+static bool has_text(job_texts texts, const char *text)
+{
+    for (int i = 0; i < texts.n; i++) {
+        if (strcmp(texts.data[i], text) == 0) return true;
+    }
+    return false;
+}
+
+/* Adds the fields whose absence leaves a feature without a category; NULL: a field of the data itself, as in crosses. */
+static est_status add_fields(job_runner *r, const job_feature *f, const char *name, job_texts *fields)
+{
+    const char **more;
+
+    if (f != NULL && f->type == JOB_BUCKETIZED) return EST_OK; /* a number is in some bucket always */
+    if (f != NULL && f->type == JOB_CROSS) {
+        for (int i = 0; i < f->sources.n; i++) {
+            EST_TRY(add_fields(r, job_find_feature(r->job, f->sources.data[i]), f->sources.data[i], fields));
+        }
+        return EST_OK;
+    }
+    if (f != NULL) name = f->key;
+    if (has_text(*fields, name)) return EST_OK;
+    more = est_arena_alloc(r->arena, (size_t)(fields->n + 1) * sizeof *more);
+    if (more == NULL) return no_memory();
+    for (int i = 0; i < fields->n; i++) more[i] = fields->data[i];
+    more[fields->n] = name;
+    *fields         = (job_texts){ more, fields->n + 1 };
+    return EST_OK;
+}
+
+static bool are_same(job_texts a, job_texts b)
+{
+    for (int i = 0; i < a.n; i++) {
+        if (!has_text(b, a.data[i])) return false;
+    }
+    return a.n == b.n;
+}
+
+/* One field of weights cannot follow the gaps of two fields of categories. */
+static est_status add_weight(job_runner *r, const job_feature *f)
+{
+    const job_weight *known  = job_weight_of(r, f->weight);
+    job_texts         fields = { 0 };
+
+    EST_TRY(add_fields(r, job_find_feature(r->job, f->source), f->source, &fields));
+    if (known == NULL) {
+        r->weights[r->n_weights++] = (job_weight){ f->weight, fields };
+    } else if (!are_same(known->fields, fields)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s:%d:%d: the field \"%s\" has the weights of other fields already; give \"%s\" its own",
+                        f->node->source, f->node->line, f->node->column, f->weight, f->name);
+    }
+    return EST_OK;
+}
+
+static est_status make_weights(job_runner *r)
+{
+    r->weights = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->weights);
+    if (r->weights == NULL) return no_memory();
+    for (int i = 0; i < r->job->features.n; i++) {
+        const job_feature *f = &r->job->features.data[i];
+
+        if (f->type == JOB_WEIGHTED && r->made[i] != NULL) EST_TRY(add_weight(r, f));
+    }
+    return EST_OK;
+}
+
+/* The columns of CSV files, where a weight that is missing can be told from every number. */
+static est_status make_csv(job_runner *r)
+{
+    est_csv_columns of      = est_parse_spec_csv(r->rows);
+    est_csv_column *columns = est_arena_alloc(r->arena, (size_t)(of.n + 1) * sizeof *columns);
+
+    if (columns == NULL) return no_memory();
+    for (int i = 0; i < of.n; i++) {
+        columns[i] = of.data[i];
+        if (job_weight_of(r, of.data[i].name) != NULL) columns[i].default_text = "nan";
+    }
+    r->csv = (est_csv_columns){ columns, of.n };
+    return EST_OK;
+}
+
+static est_status make_labels(job_runner *r)
+{
+    job_texts words = r->job->data.label.vocabulary;
+
+    for (int i = 0; i < words.n; i++) EST_TRY(est_map_put(&r->labels, words.data[i], r));
+    return EST_OK;
+}
+
 /* A baseline looks at no feature, but asks how many rows there are: one that nobody gives tells it. */
 static est_status make_baseline_specs(job_runner *r)
 {
@@ -449,6 +547,8 @@ static est_status make_specs(job_runner *r)
     bool            classifier = r->job->model.n_classes != JOB_NO_INT;
     est_column_list columns;
 
+    EST_TRY(make_labels(r));
+    EST_TRY(make_weights(r));
     if (job_is_baseline(&r->job->model)) {
         EST_TRY(make_baseline_specs(r));
         return make_components(r);
@@ -459,7 +559,7 @@ static est_status make_specs(job_runner *r)
     EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
                        : est_regressor_parse_spec(&r->options, &r->rows));
     r->specs = est_parse_spec_features(r->rows, &r->n_specs);
-    r->csv   = est_parse_spec_csv(r->rows);
+    EST_TRY(make_csv(r));
     return make_components(r);
 }
 
@@ -490,6 +590,7 @@ void job_runner_clear(job_runner *runner)
     est_parse_spec_free(runner->features);
     est_estimator_free(runner->estimator);
     est_columns_free(runner->columns);
+    est_map_clear(&runner->labels);
     if (runner->arena != NULL) est_arena_free(runner->arena);
     *runner = (job_runner){ 0 };
 }

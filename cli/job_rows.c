@@ -44,6 +44,12 @@ static est_status refuse(const est_feature_spec *spec, const char *text, size_t 
                     spec->dtype == EST_I64 ? "whole number" : "number");
 }
 
+static est_status no_weight(const job_weight *weight)
+{
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has no weight: give it one in \"%s\", or leave both out",
+                    weight->fields.data[0], weight->name);
+}
+
 /* --- CSV -------------------------------------------------------------------------------------------------------------- */
 
 static est_status split(job_rows *r, est_str line, size_t *n)
@@ -123,12 +129,38 @@ static est_status name_fields(job_rows *r)
     return bind_fields(r, r->fields, (size_t)names.n);
 }
 
+static bool is_empty(const job_rows *r, est_str field)
+{
+    return field.size == 0 || is_text(field, r->job->data.csv.na);
+}
+
+/* Whether the row has none of what a weight is for. */
+static bool is_unweighed(const job_rows *r, const job_weight *weight)
+{
+    for (int i = 0; i < r->n; i++) {
+        est_str field = r->fields[r->field_of[i]];
+        int64_t whole;
+
+        for (int k = 0; k < weight->fields.n; k++) {
+            if (strcmp(weight->fields.data[k], r->specs[i].name) != 0) continue;
+            if (is_empty(r, field)) return true;
+            if (r->specs[i].dtype == EST_I64 && est_number_i64(field.data, field.size, &whole) == EST_NUMBER_OK &&
+                whole == -1) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str field)
 {
-    float   number;
-    int64_t whole;
+    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    float             number;
+    int64_t           whole;
 
-    if (field.size == 0 || is_text(field, r->job->data.csv.na)) return miss(spec);
+    if (weight != NULL && is_unweighed(r, weight)) return EST_OK;
+    if (is_empty(r, field)) return weight != NULL ? no_weight(weight) : miss(spec);
     switch (spec->dtype) {
     case EST_F32:
         if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK)
@@ -177,19 +209,25 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------- */
 
-/* Appends a value as one of the feature's type; "" and -1 of any number of values stand for none. */
+/* null, "" and -1 of any number of values stand for none. */
+static bool stands_for_none(const est_json *value)
+{
+    return value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_integer(value) && json_integer_value(value) == -1);
+}
+
+/* Appends a value as one of the feature's type. */
 static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
 {
-    bool missing_ok = spec->rows != EST_ROWS_FIXED;
-
+    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
 
-        if (text.size > 0 || !missing_ok) est_strbuf_append_bytes(&r->values, &text, sizeof text);
+        est_strbuf_append_bytes(&r->values, &text, sizeof text);
     } else if (spec->dtype == EST_I64 && json_is_integer(value)) {
         int64_t whole = json_integer_value(value);
 
-        if (whole != -1 || !missing_ok) est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
+        est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
     } else if (spec->dtype == EST_F32 && json_is_number(value)) {
         float number = (float)json_number_value(value);
 
@@ -203,19 +241,64 @@ static est_status add_value(job_rows *r, const est_feature_spec *spec, const est
     return EST_OK;
 }
 
-static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *value)
+/* One value may stand without a list. */
+static size_t count_values(const est_json *values)
 {
-    size_t size = spec->dtype == EST_STRING ? sizeof(est_str)
-                  : spec->dtype == EST_I64  ? sizeof(int64_t)
-                                            : sizeof(float);
-    size_t n;
+    return values == NULL || json_is_null(values) ? 0 : json_is_array(values) ? json_array_size(values) : 1;
+}
 
-    if (value == NULL || json_is_null(value)) return miss(spec);
+static const est_json *value_at(const est_json *values, size_t i)
+{
+    return json_is_array(values) ? json_array_get(values, i) : values;
+}
+
+static bool has_value(const est_json *values)
+{
+    for (size_t i = 0; i < count_values(values); i++) {
+        if (!stands_for_none(value_at(values, i))) return true;
+    }
+    return false;
+}
+
+/* Weights of what is there. How many combinations a cross has is for the graph to say. */
+static est_status add_weights(job_rows *r, const est_feature_spec *spec, const job_weight *weight, const est_json *row)
+{
+    const est_json *of      = json_object_get(row, weight->fields.data[0]);
+    const est_json *numbers = json_object_get(row, weight->name);
+    bool            single  = weight->fields.n == 1;
+    size_t          n       = count_values(numbers);
+
+    for (int k = 0; k < weight->fields.n; k++) {
+        if (!has_value(json_object_get(row, weight->fields.data[k]))) return EST_OK;
+    }
+    if (n == 0) return no_weight(weight);
+    if (single && n != count_values(of)) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %zu weights for %zu values of \"%s\"", spec->name, n,
+                        count_values(of), weight->fields.data[0]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (single && stands_for_none(value_at(of, i))) continue;
+        if (json_is_null(value_at(numbers, i))) return no_weight(weight);
+        EST_TRY(add_value(r, spec, value_at(numbers, i)));
+    }
+    return EST_OK;
+}
+
+static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *row)
+{
+    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    const est_json   *value  = json_object_get(row, spec->name);
+    size_t            size   = spec->dtype == EST_STRING ? sizeof(est_str)
+                               : spec->dtype == EST_I64  ? sizeof(int64_t)
+                                                         : sizeof(float);
+    size_t            n;
+
     est_strbuf_reset(&r->values);
-    if (json_is_array(value)) {
-        for (size_t i = 0; i < json_array_size(value); i++) EST_TRY(add_value(r, spec, json_array_get(value, i)));
+    if (weight != NULL) {
+        EST_TRY(add_weights(r, spec, weight, row));
     } else {
-        EST_TRY(add_value(r, spec, value));
+        if (value == NULL || json_is_null(value)) return miss(spec);
+        for (size_t i = 0; i < count_values(value); i++) EST_TRY(add_value(r, spec, value_at(value, i)));
     }
     EST_TRY(est_strbuf_status(&r->values));
     n = r->values.size / size;
@@ -240,10 +323,8 @@ static est_status read_json(job_rows *r, est_str line)
     EST_TRY(est_json_parse(line.data, line.size, "the row", &object));
     if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
-        const est_json *value = json_object_get(object, r->specs[i].name);
-
-        r->seen[i] = r->seen[i] || value != NULL;
-        status     = set_values(r, &r->specs[i], value);
+        r->seen[i] = r->seen[i] || json_object_get(object, r->specs[i].name) != NULL;
+        status     = set_values(r, &r->specs[i], object);
     }
     est_json_free(object);
     return status;
@@ -316,7 +397,7 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
                                        .trim      = csv->trim };
     est_status             status;
 
-    *rows          = (job_rows){ .job = runner->job, .json = json, .batch = batch };
+    *rows          = (job_rows){ .runner = runner, .job = runner->job, .json = json, .batch = batch };
     rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);

@@ -13,6 +13,7 @@
 #include "job.h"
 
 typedef struct job_rows {
+    const job_runner       *runner;
     const job_spec         *job;
     const est_feature_spec *specs; /* [n] */
     int                     n;

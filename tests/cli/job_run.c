@@ -582,7 +582,96 @@ static void test_libsvm(void **state)
     tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [0]}\n", "standard output");
     tool_run_free(&run);
     put("rows.libsvm", "7 0:1\n");
-    TOOL_OUT(1, "", "the label 7 is none of 2 classes", "train", path, "-q", "--set", "run.model_dir=other");
+    TOOL_OUT(1, "", "rows.libsvm:1: the label 7 is none of 2 classes", "train", path, "-q", "--set",
+             "run.model_dir=other");
+}
+
+/* --- weights -------------------------------------------------------------------------------------------------------------- */
+
+/* Trade 7 of weight 2 is what is learnt; a row may have neither. */
+static const char *weighted_job(void)
+{
+    est_strbuf text = { 0 };
+
+    est_strbuf_append(&text, "trade,hours,rich\n");
+    for (int i = 0; i < 400; i++) {
+        est_strbuf_append(&text, i % 4 == 0 ? "7,2,1\n" : i % 4 == 1 ? "3,0.5,0\n" : i % 4 == 2 ? ",,0\n" : "-1,9,0\n");
+    }
+    put("weighted.csv", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    return put("job.yaml", "model: {type: linear_classifier, columns: [weighed]}\n"
+                           "features:\n"
+                           "  trade: {type: identity, buckets: 8}\n"
+                           "  weighed: {type: weighted, source: trade, weight: hours}\n"
+                           "data: {train: weighted.csv, eval: weighted.csv, label: rich}\n"
+                           "run: {seed: 1, model_dir: weighted}\n"
+                           "train: {max_steps: 100}\n");
+}
+
+/* A category that is missing takes its weight with it; one without a weight is an error with its line. */
+static void test_weighted(void **state)
+{
+    static const char csv[]   = "trade,hours\n7,2\n,\n,5\n-1,\n";
+    static const char jsonl[] = "{\"trade\": [7], \"hours\": 2}\n"
+                                "{\"trade\": null, \"hours\": []}\n"
+                                "{\"trade\": [], \"hours\": [5]}\n"
+                                "{\"trade\": [-1, null], \"hours\": [null, 3]}\n";
+    static const char mixed[] = "{\"trade\": [-1, 7, null], \"hours\": [5, 2, null]}\n"
+                                "{\"trade\": 7, \"hours\": 2}\n";
+    const char       *path    = weighted_job();
+    tool_run          run     = TOOL(0, "train", path, "-q", "--json"), a, b;
+    est_json         *result  = tool_json(run.out);
+    size_t            size;
+
+    (void)state;
+    assert_true(metric(result, "metrics.accuracy") == 1);
+    est_json_free(result);
+    tool_run_free(&run);
+#define ASK(code, rows, format)                                                                                        \
+    ask(code, rows, TOOL_ARGV("predict", path, "-q", "--json", "--format", format, "--keys", "logits"))
+    a = ASK(0, csv, "csv");
+    b = ASK(0, jsonl, "jsonl");
+    tool_expect_text(b.out, a.out, "the answers to JSON");
+    assert_int_equal(tool_json_lines(a.out), 4);
+    tool_run_free(&b);
+    b    = ASK(0, mixed, "jsonl"); /* both as the first row above */
+    size = strcspn(a.out, "\n") + 1;
+    assert_int_equal(b.out_size, 2 * size);
+    assert_memory_equal(b.out, a.out, size);
+    assert_memory_equal(b.out + size, a.out, size);
+    tool_run_free(&a);
+    tool_run_free(&b);
+    a = ASK(1, "trade,hours\n7,2\n7,\n", "csv");
+    tool_expect_part(a.err, "line 3: \"trade\" has no weight: give it one in \"hours\", or leave both out\n",
+                     "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2, null]}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": 7}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2]}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"hours\" has 1 weights for 2 values of \"trade\"\n", "standard error");
+    tool_run_free(&a);
+#undef ASK
+    put("weighted.csv", "trade,hours,rich\n7,2,1\n7,,1\n");
+    TOOL_OUT(1, "", "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty; write one there, or leave both out\n",
+             "train", path, "-q", DIR("no-weight"));
+}
+
+/* A label that nobody knows is said with its place, as a word and as a number. */
+static void test_bad_labels(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+
+    (void)state;
+    put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,no\n50,cook,Bern,40,perhaps.\n");
+    TOOL_OUT(1, "", "labels.csv:3: the label \"perhaps\" is not in data.label.vocabulary\n", "train", path, "-q",
+             DIR("labels"), "--set", "data.train=labels.csv");
+    put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,1\n50,cook,Bern,40,2\n");
+    TOOL_OUT(1, "", "labels.csv:3: the label 2 is none of 2 classes\n", "train", path, "-q", DIR("labels"), "--set",
+             "data.train=labels.csv", "--set", "data.label=rich");
 }
 
 /* A table of an earlier run goes on in another model. */
@@ -636,6 +725,8 @@ int main(void)
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_tfrecords),
         cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_weighted),
+        cmocka_unit_test(test_bad_labels),
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_tf_config),
     };
