@@ -98,9 +98,9 @@ static bool is_unweighed(const job_runner *r, const job_weight *weight, const es
 }
 
 /* The same without the missing ones, and without weights of what is missing. */
-static est_status to_ragged(const job_runner *r, const est_field *in, int component, est_field *out)
+static est_status to_ragged(const job_runner *r, const est_field *in, int component, const est_tensor *field,
+                            est_field *out)
 {
-    const est_tensor *field  = in[component].values;
     const job_weight *weight = job_weight_of(r, r->components[component].name);
     size_t            size   = est_tensor_dtype(field) == EST_STRING ? sizeof(est_str)
                                : est_tensor_dtype(field) == EST_I64  ? sizeof(int64_t)
@@ -134,7 +134,7 @@ static est_str stripped(est_str text, const char *characters)
 }
 
 /* Takes characters off the ends of labels. */
-static est_status strip_ends(const est_tensor *field, const char *characters, est_field *out)
+static est_status strip_ends(const est_tensor *field, const char *characters, est_tensor **out)
 {
     int64_t        n     = est_tensor_count(field);
     const est_str *from  = est_tensor_data(field);
@@ -143,7 +143,7 @@ static est_status strip_ends(const est_tensor *field, const char *characters, es
 
     if (texts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld labels", (long long)n);
     for (int64_t i = 0; i < n; i++) texts[i] = stripped(from[i], characters);
-    status = est_tensor_create_from(EST_STRING, EST_SHAPE(n, 1), texts, &out->values);
+    status = est_tensor_create_from(EST_STRING, *est_tensor_shape(field), texts, out);
     est_free(texts);
     return status;
 }
@@ -160,11 +160,16 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
     const job_runner *r = user;
 
     for (int i = 0; i < r->n_specs; i++) {
+        est_tensor *label = NULL;
+        est_status  status;
+
         if (is_stripped(r, &r->components[i])) {
-            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
-        } else {
-            EST_TRY(r->components[i].ragged ? to_ragged(r, in, i, &out[i]) : to_fixed(in[i].values, &out[i]));
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &label));
         }
+        status = r->components[i].ragged ? to_ragged(r, in, i, label != NULL ? label : in[i].values, &out[i])
+                                         : to_fixed(label != NULL ? label : in[i].values, &out[i]);
+        est_tensor_free(label);
+        EST_TRY(status);
     }
     return EST_OK;
 }
@@ -174,7 +179,7 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
 static est_status refuse_class(const job_runner *r, double label)
 {
     return est_fail(EST_INVALID_ARGUMENT, "the label %g is none of %lld classes", label,
-                    (long long)r->job->model.n_classes);
+                    (long long)job_n_classes(&r->job->model));
 }
 
 static est_status check_words(const job_runner *r, const est_tensor *labels)
@@ -200,7 +205,7 @@ static est_status check_labels(const job_runner *r, const est_tensor *labels)
 
     if (est_tensor_dtype(labels) == EST_STRING) return check_words(r, labels);
     for (int64_t i = 0; i < est_tensor_count(labels) && est_tensor_dtype(labels) == EST_I64; i++) {
-        if (ids[i] < 0 || ids[i] >= r->job->model.n_classes) return refuse_class(r, (double)ids[i]);
+        if (ids[i] < 0 || ids[i] >= job_n_classes(&r->job->model)) return refuse_class(r, (double)ids[i]);
     }
     return EST_OK;
 }
@@ -210,7 +215,9 @@ static est_status check_rows(void *user, const est_field *rows)
 {
     const job_runner *r = user;
 
-    EST_TRY(check_labels(r, rows[component_of(r, r->job->data.label.name)].values));
+    if (r->job->data.label.name != NULL) { /* the graph sees to those of several heads */
+        EST_TRY(check_labels(r, rows[component_of(r, r->job->data.label.name)].values));
+    }
     for (int w = 0; w < r->n_weights && r->job->data.format == JOB_FORMAT_CSV; w++) {
         const job_weight *weight  = &r->weights[w];
         const est_tensor *values  = rows[component_of(r, weight->name)].values;
@@ -260,11 +267,11 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 
     for (int i = 0; i < r->n_specs; i++) {
         if (is_stripped(r, &r->components[i])) {
-            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i].values));
         } else {
             out[i].values = est_tensor_ref(in[i].values);
-            out[i].splits = in[i].splits != NULL ? est_tensor_ref(in[i].splits) : NULL;
         }
+        out[i].splits = in[i].splits != NULL ? est_tensor_ref(in[i].splits) : NULL;
     }
     return EST_OK;
 }
@@ -281,7 +288,7 @@ static est_dataset *parse_examples(job_runner *r, est_dataset *records, const es
 /* The classes of a file with -1 and 1 are 0 and 1. */
 static float class_of(const job_runner *r, float label)
 {
-    return label == -1 && r->job->model.n_classes == 2 ? 0 : label;
+    return label == -1 && job_n_classes(&r->job->model) == 2 ? 0 : label;
 }
 
 /* "label", "index", "value". */
@@ -296,7 +303,7 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
         out[i].values = est_tensor_ref(in[i].values);
         out[i].splits = est_tensor_ref(in[i].splits);
     }
-    if (r->job->model.n_classes == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
+    if (job_n_classes(&r->job->model) == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
     to = est_tensor_data(out[0].values);
     for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
@@ -308,10 +315,10 @@ static est_status check_libsvm(void *user, const est_field *rows)
     const job_runner *r      = user;
     const float      *labels = est_tensor_data(rows[0].values);
 
-    for (int64_t i = 0; i < est_tensor_count(rows[0].values) && r->job->model.n_classes != JOB_NO_INT; i++) {
+    for (int64_t i = 0; i < est_tensor_count(rows[0].values) && job_n_classes(&r->job->model) != JOB_NO_INT; i++) {
         float label = class_of(r, labels[i]);
 
-        if (!(label >= 0 && label < (float)r->job->model.n_classes) || label != floorf(label)) {
+        if (!(label >= 0 && label < (float)job_n_classes(&r->job->model)) || label != floorf(label)) {
             return refuse_class(r, (double)labels[i]);
         }
     }
@@ -322,7 +329,7 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
 {
     const est_component components[] = {
         { .name  = "label",
-          .dtype = r->job->model.n_classes == JOB_NO_INT ? EST_F32 : EST_I64,
+          .dtype = job_n_classes(&r->job->model) == JOB_NO_INT ? EST_F32 : EST_I64,
           .shape = EST_SHAPE(-1, 1) },
         { .name = "index", .dtype = EST_I64, .shape = EST_SHAPE(-1), .ragged = true },
         { .name = "value", .dtype = EST_F32, .shape = EST_SHAPE(-1), .ragged = true },

@@ -55,14 +55,27 @@ static est_status column_of(job_runner *r, const char *name, const est_column **
     return EST_OK;
 }
 
-/* A scaled number. The feature outlives the column. */
+/* What is subtracted from a number, and what it is divided by then. */
+static double shift_of(const job_feature *f)
+{
+    return isnan(f->low) ? f->mean : f->low;
+}
+
+static double scale_of(const job_feature *f)
+{
+    return isnan(f->low) ? f->stddev : f->high - f->low;
+}
+
+/* The feature outlives the column. */
 static est_node normalize(est_node values, const void *user)
 {
-    const job_feature *f = user;
+    const job_feature *f     = user;
+    double             shift = shift_of(f), scale = scale_of(f);
 
-    if (f->mean != 0 || f->stddev != 1) values = est_cast(values, EST_F32);
-    if (f->mean != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, f->mean));
-    if (f->stddev != 1) values = est_div(values, est_scalar(values.graph, EST_F32, f->stddev));
+    values = est_cast(values, EST_F32);
+    if (f->transform == 1) values = est_log1p(values);
+    if (shift != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, shift));
+    if (scale != 1) values = est_div(values, est_scalar(values.graph, EST_F32, scale));
     return values;
 }
 
@@ -76,7 +89,7 @@ static est_status to_floats(job_runner *r, job_numbers numbers, float **out)
 
 static est_status make_numeric(job_runner *r, const job_feature *f, const est_column **out)
 {
-    bool                scaled  = f->mean != 0 || f->stddev != 1;
+    bool                scaled  = f->transform == 1 || shift_of(f) != 0 || scale_of(f) != 1;
     float              *numbers = NULL;
     est_numeric_options options = { .struct_size = sizeof options,
                                     .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
@@ -164,12 +177,45 @@ static est_status make_cross(job_runner *r, const job_feature *f, const est_colu
 
 static const est_combiner combiners[] = { EST_COMBINE_MEAN, EST_COMBINE_SUM, EST_COMBINE_SQRTN };
 
+static est_initializer make_initializer(const job_initializer *i)
+{
+    uint64_t seed = (uint64_t)int_or_zero(i->seed);
+
+    if (i->node == NULL) return (est_initializer){ 0 };
+    switch (i->type) {
+    case JOB_INIT_ZEROS: return est_init_zeros();
+    case JOB_INIT_ONES: return est_init_ones();
+    case JOB_INIT_CONSTANT: return est_init_constant(i->value);
+    case JOB_INIT_UNIFORM: return est_init_random_uniform(i->low, i->high, seed);
+    case JOB_INIT_NORMAL: return est_init_random_normal(i->mean, i->stddev, seed);
+    case JOB_INIT_TRUNCATED_NORMAL: return est_init_truncated_normal(i->mean, i->stddev, seed);
+    case JOB_INIT_GLOROT_UNIFORM: return est_init_glorot_uniform(seed);
+    case JOB_INIT_GLOROT_NORMAL: return est_init_glorot_normal(seed);
+    case JOB_INIT_HE_UNIFORM: return est_init_he_uniform(seed);
+    case JOB_INIT_HE_NORMAL: return est_init_he_normal(seed);
+    case JOB_INIT_LECUN_UNIFORM: return est_init_lecun_uniform(seed);
+    default: return est_init_lecun_normal(seed);
+    }
+}
+
 static est_embedding_column_options table_options(const job_feature *f)
 {
-    return (est_embedding_column_options){ .struct_size = sizeof(est_embedding_column_options),
-                                           .combiner    = combiners[f->combiner],
-                                           .max_norm    = number_or_zero(f->max_norm),
-                                           .frozen      = f->frozen };
+    return (est_embedding_column_options){ .struct_size     = sizeof(est_embedding_column_options),
+                                           .combiner        = combiners[f->combiner],
+                                           .initializer     = make_initializer(&f->initializer),
+                                           .checkpoint      = f->checkpoint,
+                                           .tensor_name     = f->tensor_name,
+                                           .max_norm        = number_or_zero(f->max_norm),
+                                           .frozen          = f->frozen,
+                                           .collection_name = f->collection_name };
+}
+
+static void make_dynamic(job_runner *r, const job_feature *f, const est_column **out)
+{
+    *out = est_dynamic_embedding_column(
+        r->columns, f->key, f->dtype == 1 ? EST_I64 : EST_STRING, f->dimension,
+        EST_DYNAMIC(.combiner = combiners[f->combiner], .initializer = make_initializer(&f->initializer),
+                    .admit_after = f->admit_after, .max_rows = f->max_rows, .max_age = int_or_zero(f->max_age)));
 }
 
 static est_status make_shared(job_runner *r, const job_feature *f, const est_column **out)
@@ -205,6 +251,7 @@ static est_status make_columns(job_runner *r, const job_feature *f, const est_co
     case JOB_BUCKETIZED: return make_bucketized(r, f, out);
     case JOB_CROSS: return make_cross(r, f, out);
     case JOB_SHARED: return make_shared(r, f, out);
+    case JOB_DYNAMIC: make_dynamic(r, f, out); return EST_OK;
     case JOB_WEIGHTED:
     case JOB_INDICATOR:
     case JOB_EMBEDDING: return make_derived(r, f, out);
@@ -255,19 +302,50 @@ static est_status make_list(job_runner *r, job_texts names, est_column_list *out
 
 /* --- model ------------------------------------------------------------------------------------------------------------ */
 
+static est_schedule make_schedule(const job_rate *r)
+{
+    switch (r->type) {
+    case JOB_EXPONENTIAL: return est_exponential_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_NATURAL_EXP: return est_natural_exp_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_INVERSE_TIME: return est_inverse_time_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_POLYNOMIAL: return est_polynomial_decay(r->rate, r->decay_steps, r->end, r->power, r->cycle);
+    case JOB_PIECEWISE:
+        return est_piecewise_constant((est_i64s){ r->boundaries.data, r->boundaries.n }, r->values.data);
+    case JOB_COSINE: return est_cosine_decay(r->rate, r->decay_steps, r->alpha);
+    case JOB_COSINE_RESTARTS: return est_cosine_decay_restarts(r->rate, r->decay_steps, r->t_mul, r->m_mul, r->alpha);
+    default: return est_constant_rate(r->rate);
+    }
+}
+
+/* The optimizer with the rate of the file, which may change. */
+static est_optimizer scheduled(est_optimizer optimizer, const job_rate *r)
+{
+    est_schedule schedule = make_schedule(r);
+
+    if (r->type == JOB_CONSTANT) return optimizer;
+    if (r->warmup_steps != JOB_NO_INT) schedule = est_linear_warmup(schedule, r->warmup_steps, r->warmup_start);
+    return est_with_schedule(optimizer, schedule);
+}
+
 static est_optimizer optimizer_value(const job_optimizer *o, bool keras)
 {
-    double rate = o->learning_rate;
+    double           rate = number_or_zero(o->learning_rate.rate);
+    est_adam_options adam = { .struct_size = sizeof adam,
+                              .beta1       = number_or_off(o->beta1),
+                              .beta2       = number_or_off(o->beta2),
+                              .epsilon     = number_or_zero(o->epsilon),
+                              .keras       = keras };
 
     switch (o->name) {
     case JOB_ADAGRAD:
         return est_adagrad(rate, EST_ADAGRAD(.initial_accumulator = number_or_zero(o->initial_accumulator),
                                              .epsilon = keras ? number_or_zero(o->epsilon) : 0, .keras = keras));
-    case JOB_ADAM:
-        return est_adam(rate, EST_ADAM(.beta1 = number_or_off(o->beta1), .beta2 = number_or_off(o->beta2),
-                                       .epsilon = number_or_zero(o->epsilon), .keras = keras));
+    case JOB_ADAM: return est_adam(rate, &adam);
+    case JOB_LAZY_ADAM: return est_lazy_adam(rate, &adam);
     case JOB_FTRL:
-        return est_ftrl(rate, EST_FTRL(.initial_accumulator = number_or_zero(o->initial_accumulator),
+        return est_ftrl(rate, EST_FTRL(.learning_rate_power = number_or_off(o->learning_rate_power),
+                                       .beta                = number_or_zero(o->beta),
+                                       .initial_accumulator = number_or_zero(o->initial_accumulator),
                                        .l1 = number_or_zero(o->l1), .l2 = number_or_zero(o->l2),
                                        .l2_shrinkage = number_or_zero(o->l2_shrinkage), .keras = keras));
     case JOB_RMS_PROP:
@@ -290,18 +368,68 @@ static est_canned_optimizer make_optimizer(const job_optimizer *o, bool keras)
     static const char *const names[] = { "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD" };
 
     if (o->node == NULL) return (est_canned_optimizer){ 0 };
-    if (isnan(o->learning_rate)) return (est_canned_optimizer){ .name = names[o->name] };
-    return (est_canned_optimizer){ .value = optimizer_value(o, keras) };
+    if (o->learning_rate.node == NULL) return (est_canned_optimizer){ .name = names[o->name] };
+    return (est_canned_optimizer){ .value = scheduled(optimizer_value(o, keras), &o->learning_rate) };
+}
+
+static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
+                                              est_tanh, est_sigmoid, est_softplus, est_softsign };
+static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
+
+/* A head, alone or a part of another. */
+static est_status make_one_head(const job_runner *r, const job_head *h, est_head **out)
+{
+    const job_label *label   = &r->job->data.label;
+    job_texts        words   = h->name != NULL ? h->vocabulary : label->vocabulary;
+    est_head_options options = { .struct_size        = sizeof options,
+                                 .name               = h->name,
+                                 .label              = h->name != NULL ? h->label : label->name,
+                                 .weight_column      = r->job->data.weight,
+                                 .label_vocabulary   = words.data,
+                                 .n_label_vocabulary = words.n,
+                                 .thresholds         = h->thresholds.data,
+                                 .n_thresholds       = h->thresholds.n,
+                                 .loss_reduction     = h->loss_reduction >= 0 ? reductions[h->loss_reduction] : 0,
+                                 .inverse_link       = h->inverse_link >= 0 ? activations[h->inverse_link] : NULL,
+                                 .no_full_loss       = h->type == JOB_POISSON && !h->full_loss,
+                                 .metric_classes     = h->metric_classes.data,
+                                 .n_metric_classes   = h->metric_classes.n,
+                                 .v1                 = r->job->model.v1 };
+
+    switch (h->type) {
+    case JOB_BINARY: return est_binary_head(&options, out);
+    case JOB_MULTI_CLASS: return est_multi_class_head(h->n_classes, &options, out);
+    case JOB_MULTI_LABEL: return est_multi_label_head(h->n_classes, &options, out);
+    case JOB_REGRESSION: return est_regression_head(h->label_dimension, &options, out);
+    case JOB_LOGISTIC_REGRESSION: return est_logistic_regression_head(&options, out);
+    default: return est_poisson_head(h->label_dimension, &options, out);
+    }
+}
+
+static est_status make_head(job_runner *r)
+{
+    const job_heads *parts   = &r->job->model.head.heads;
+    est_head       **heads   = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof(est_head *));
+    double          *weights = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof *weights);
+    est_status       status  = heads != NULL && weights != NULL ? EST_OK : no_memory();
+
+    if (status == EST_OK && r->job->model.head.type != JOB_MULTI) {
+        return make_one_head(r, &r->job->model.head, &r->head);
+    }
+    for (int i = 0; i < parts->n && status == EST_OK; i++) {
+        weights[i] = parts->data[i].loss_weight;
+        status     = make_one_head(r, &parts->data[i], &heads[i]);
+    }
+    if (status == EST_OK) status = est_multi_head(heads, parts->n, weights, &r->head);
+    for (int i = 0; i < parts->n && heads != NULL; i++) est_head_free(heads[i]); /* shared with the other */
+    return status;
 }
 
 static est_status make_options(job_runner *r)
 {
-    static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
-                                                  est_tanh, est_sigmoid, est_softplus, est_softsign };
-    static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
-    const job_model            *m             = &r->job->model;
-    const job_label            *label         = &r->job->data.label;
-    est_canned_options         *o             = &r->options;
+    const job_model    *m     = &r->job->model;
+    const job_label    *label = &r->job->data.label;
+    est_canned_options *o     = &r->options;
 
     *o = (est_canned_options){ .struct_size        = sizeof *o,
                                .hidden_units       = { m->hidden_units.data, m->hidden_units.n },
@@ -320,6 +448,14 @@ static est_status make_options(job_runner *r)
                                .n_label_vocabulary = label->vocabulary.n,
                                .loss_reduction     = m->loss_reduction >= 0 ? reductions[m->loss_reduction] : 0,
                                .v1                 = m->v1 };
+    if (m->head.node != NULL) { /* which says all about labels */
+        EST_TRY(make_head(r));
+        o->head               = r->head;
+        o->label              = NULL;
+        o->weight_column      = NULL;
+        o->label_vocabulary   = NULL;
+        o->n_label_vocabulary = 0;
+    }
     EST_TRY(make_list(r, m->columns, &o->columns));
     EST_TRY(make_list(r, m->dnn_columns, &o->dnn_columns));
     EST_TRY(make_list(r, m->linear_columns, &o->linear_columns));
@@ -353,6 +489,41 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
                                   .no_signals                    = no_signals };
 }
 
+static est_status make_warm_start(job_runner *r)
+{
+    const job_warm_start *w       = &r->job->warm_start;
+    est_rename           *renames = est_arena_alloc(r->arena, (size_t)(w->renames.n + 1) * sizeof *renames);
+    est_vocab_info       *vocabs  = est_arena_alloc(r->arena, (size_t)(w->vocabularies.n + 1) * sizeof *vocabs);
+
+    if (renames == NULL || vocabs == NULL) return no_memory();
+    for (int i = 0; i < w->renames.n; i++) {
+        renames[i] = (est_rename){ w->renames.data[i].name, w->renames.data[i].from };
+    }
+    for (int i = 0; i < w->vocabularies.n; i++) {
+        const job_vocabulary *v = &w->vocabularies.data[i];
+
+        vocabs[i] = (est_vocab_info){ .variable        = v->name,
+                                      .new_vocab       = v->file,
+                                      .old_vocab       = v->old_file,
+                                      .new_vocab_size  = int_or_zero(v->size),
+                                      .old_vocab_size  = int_or_zero(v->old_size),
+                                      .num_oov_buckets = v->oov_buckets,
+                                      .axis            = (int)v->axis,
+                                      .initial         = v->keep_initial };
+    }
+    r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
+                                              .path        = w->path,
+                                              .variables   = w->only_vocabularies ? NULL : w->variables,
+                                              .all         = w->all,
+                                              .only_vocabs = w->only_vocabularies,
+                                              .renames     = renames,
+                                              .n_renames   = w->renames.n,
+                                              .vocabs      = vocabs,
+                                              .n_vocabs    = w->vocabularies.n };
+    r->options.warm_start = &r->warm_start;
+    return EST_OK;
+}
+
 static est_status make_estimator(job_runner *r)
 {
     typedef est_status (*make_fn)(const est_canned_options *, est_estimator **);
@@ -363,16 +534,13 @@ static est_status make_estimator(job_runner *r)
                                       est_dnn_linear_combined_classifier,
                                       est_dnn_linear_combined_regressor,
                                       est_baseline_classifier,
-                                      est_baseline_regressor };
+                                      est_baseline_regressor,
+                                      est_dnn_estimator,
+                                      est_linear_estimator,
+                                      est_dnn_linear_combined_estimator };
 
     r->options.config = &r->config;
-    if (r->job->warm_start.node != NULL) {
-        r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
-                                                  .path        = r->job->warm_start.path,
-                                                  .variables   = r->job->warm_start.variables,
-                                                  .all         = r->job->warm_start.all };
-        r->options.warm_start = &r->warm_start;
-    }
+    if (r->job->warm_start.node != NULL) EST_TRY(make_warm_start(r));
     return makers[r->job->model.type](&r->options, &r->estimator);
 }
 
@@ -544,7 +712,7 @@ static est_status make_components(job_runner *r)
 
 static est_status make_specs(job_runner *r)
 {
-    bool            classifier = r->job->model.n_classes != JOB_NO_INT;
+    bool            classifier = job_n_classes(&r->job->model) != JOB_NO_INT;
     est_column_list columns;
 
     EST_TRY(make_labels(r));
@@ -556,8 +724,13 @@ static est_status make_specs(job_runner *r)
     EST_TRY(all_columns(r, &columns));
     EST_TRY(est_parse_spec_create(columns, &r->features));
     if (r->job->data.format == JOB_FORMAT_LIBSVM) return EST_OK;
-    EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
-                       : est_regressor_parse_spec(&r->options, &r->rows));
+    if (r->head != NULL) {
+        EST_TRY(est_parse_spec_create(columns, &r->rows));
+        EST_TRY(est_head_parse_spec(r->head, r->rows));
+    } else {
+        EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
+                           : est_regressor_parse_spec(&r->options, &r->rows));
+    }
     r->specs = est_parse_spec_features(r->rows, &r->n_specs);
     EST_TRY(make_csv(r));
     return make_components(r);
@@ -589,6 +762,7 @@ void job_runner_clear(job_runner *runner)
     est_parse_spec_free(runner->rows);
     est_parse_spec_free(runner->features);
     est_estimator_free(runner->estimator);
+    est_head_free(runner->head);
     est_columns_free(runner->columns);
     est_map_clear(&runner->labels);
     if (runner->arena != NULL) est_arena_free(runner->arena);
