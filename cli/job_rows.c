@@ -198,8 +198,9 @@ static est_status read_csv(job_rows *r, est_str line)
                         r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", want);
     }
     if (r->n_rows == 0 && is_header(r)) {
-        return est_fail(EST_INVALID_ARGUMENT, "a header, and data.csv.fields says that there is none; take it off, or "
-                                              "--set data.csv.fields=null");
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "a header, and data.csv.fields says that there is none; take it off, or "
+                        "--set data.csv.fields=null");
     }
     for (int i = 0; i < r->n; i++) {
         EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));
@@ -361,32 +362,123 @@ static void warn_of_missing(job_rows *r)
     }
 }
 
-/* A failure is kept, and ends the rows: those before it are answered first. */
-static est_status next_row(void *state, est_field *element)
+/* --- rows that wait --------------------------------------------------------------------------------------------------- */
+
+static est_status add_waiting(job_rows *r, job_row row)
 {
-    job_rows  *r = state;
+    if (r->n_first + r->n_waiting == r->n_room) {
+        size_t   room = r->n_waiting < r->n_room / 2 ? r->n_room : 2 * r->n_room + 16;
+        job_row *more = est_alloc(room * sizeof *more);
+
+        if (more == NULL) return no_memory();
+        if (r->n_waiting > 0) memcpy(more, r->waiting + r->n_first, r->n_waiting * sizeof *more);
+        est_free(r->waiting);
+        r->waiting = more;
+        r->n_room  = room;
+        r->n_first = 0;
+    }
+    r->waiting[r->n_first + r->n_waiting++] = row;
+    return EST_OK;
+}
+
+const job_row *job_rows_first(const job_rows *rows)
+{
+    return rows->n_waiting > 0 ? &rows->waiting[rows->n_first] : NULL;
+}
+
+void job_rows_pop(job_rows *rows)
+{
+    job_row *row = &rows->waiting[rows->n_first++];
+
+    est_tensor_free(row->record);
+    est_free(row->error);
+    rows->n_waiting--;
+    if (rows->n_given > 0) rows->n_given--;
+    if (rows->n_alone > 0) rows->n_alone--;
+}
+
+/* The thread's error is about this row. */
+static est_status set_bad(job_rows *r, job_row *row)
+{
+    char *error = est_strdup(est_error_message());
+
+    if (error == NULL) return no_memory();
+    est_tensor_free(row->record);
+    *row = (job_row){ .error = error, .line = row->line };
+    r->n_bad++;
+    tool_note(&tool_predict, "standard input, line %" PRIu64 ": %s", row->line, error);
+    return EST_OK;
+}
+
+/* Reads the next row that is not blank. */
+static est_status read_waiting(job_rows *r)
+{
+    job_row    row = { 0 };
     est_str    line;
     est_status status;
 
-    if (r->failed.status != EST_OK) return EST_OUT_OF_RANGE;
     do {
-        status = est_lines_next(r->lines, &line);
-        if (status == EST_OUT_OF_RANGE) {
-            if (r->n_rows > 0) warn_of_missing(r);
-            return status;
-        }
-        if (status == EST_OK) r->line = est_lines_number(r->lines, line);
-    } while (status == EST_OK && is_blank(line));
-    if (status == EST_OK) {
-        status = read_row(r, line, &element[0].values);
-        if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, r->line);
+        EST_TRY(est_lines_next(r->lines, &line));
+        row.line = est_lines_number(r->lines, line);
+    } while (is_blank(line));
+    status = read_row(r, line, &row.record);
+    if (status == EST_INVALID_ARGUMENT) status = set_bad(r, &row);
+    if (status != EST_OK) return est_fail_context(status, "standard input, line %" PRIu64, row.line);
+    status = add_waiting(r, row);
+    if (status != EST_OK) {
+        est_tensor_free(row.record);
+        est_free(row.error);
+        return status;
     }
-    if (status == EST_OK) {
-        if (++r->n_rows == r->batch) warn_of_missing(r);
+    if (++r->n_rows == r->batch) warn_of_missing(r);
+    return EST_OK;
+}
+
+/* A failure of the input is kept, and ends the rows: those before it are answered first. */
+static est_status next_row(void *state, est_field *element)
+{
+    job_rows *r = state;
+
+    for (;;) {
+        const job_row *row;
+
+        if (r->n_alone > 0 && r->n_given == r->n_alone) return EST_OUT_OF_RANGE;
+        if (r->n_given == r->n_waiting) {
+            est_status status = r->failed.status == EST_OK ? read_waiting(r) : EST_OUT_OF_RANGE;
+
+            if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
+            if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
+            if (status != EST_OK) return EST_OUT_OF_RANGE;
+        }
+        row = &r->waiting[r->n_first + r->n_given++];
+        if (row->record == NULL) continue;
+        element[0].values = est_tensor_ref(row->record);
         return EST_OK;
     }
-    est_error_take(status, &r->failed);
-    return EST_OUT_OF_RANGE;
+}
+
+est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
+{
+    size_t n_given = rows->n_given;
+
+    *again        = rows->n_alone > 0;
+    rows->n_given = 0;
+    if (status == EST_OK) {
+        rows->n_alone = 0;
+        return EST_OK;
+    }
+    /* What has nothing to do with rows: nothing was handed out, or it was not for them to decide. */
+    if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
+    *again = true;
+    for (size_t i = 0; i < n_given; i++) {
+        job_row *row = &rows->waiting[rows->n_first + i];
+
+        if (row->record == NULL) continue;
+        if (rows->n_alone > 0 || i + 1 == n_given) return set_bad(rows, row);
+        rows->n_alone = n_given;
+        return EST_OK;
+    }
+    return status;
 }
 
 est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch)
@@ -424,6 +516,8 @@ void job_rows_close(job_rows *rows)
     est_free(rows->fields);
     est_free(rows->field_of);
     est_free(rows->seen);
+    while (rows->n_waiting > 0) job_rows_pop(rows);
+    est_free(rows->waiting);
     if (rows->scratch != NULL) est_arena_free(rows->scratch);
     est_strbuf_clear(&rows->values);
     *rows = (job_rows){ 0 };
@@ -436,5 +530,5 @@ est_status job_rows_input(const est_input_context *context, void *user, est_data
     est_dataset        *d      = est_dataset_generator(&record, 1, &(est_generator){ .next = next_row, .user = r });
 
     (void)context;
-    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->batch, NULL), out);
+    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->n_alone > 0 ? 1 : r->batch, NULL), out);
 }

@@ -153,7 +153,7 @@ static void test_predict_as_evaluated(void **state)
     est_free(rows);
 }
 
-/* The rows before a bad one are answered, and its line is named. */
+/* The other rows are answered, and the line of a bad one is named. */
 static void test_predict_bad_rows(void **state)
 {
     const char *path = changed("seed: 3", "seed: 3");
@@ -163,8 +163,10 @@ static void test_predict_bad_rows(void **state)
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
-    tool_expect_text(run.out, "class_ids\n1\n", "standard output");
-    tool_expect_text(run.err, "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n",
+    tool_expect_text(run.out, "class_ids\n1\n1\n", "standard output");
+    tool_expect_text(run.err,
+                     "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n"
+                     "estoc predict: 1 of 3 rows have no answer\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK("trade\nsmith\n", "-q");
@@ -187,7 +189,9 @@ static void test_predict_bad_rows(void **state)
     tool_expect_part(run.err, "line 1: there is no header", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": 3}\n{\"age\": \"3\"}\n", "--format", "jsonl");
-    tool_expect_text(run.out, "{\"class_ids\": [0]}\n", "standard output");
+    tool_expect_text(run.out,
+                     "{\"class_ids\": [0]}\n{\"error\": \"\\\"age\\\" takes a number, or a list of numbers\"}\n",
+                     "standard output");
     tool_expect_part(run.err, "line 2: \"age\" takes a number, or a list of numbers\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
@@ -203,6 +207,43 @@ static void test_predict_bad_rows(void **state)
     tool_expect_part(run.err, "standard input, line 1: ", "standard error");
     tool_run_free(&run);
 #undef ASK
+}
+
+/* An id that is out of range is for the model to find, in a batch of others. Those are answered, in their places. */
+static void test_predict_refused(void **state)
+{
+    static const char *const batches[] = { "1", "2", "3", "100" };
+    const char              *path      = put("job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
+                                                                           "features: {trade: {type: identity, buckets: 8}}\n"
+                                                                           "data: {train: ids.csv, label: rich}\n"
+                                                                           "run: {seed: 1, model_dir: ids}\n"
+                                                                           "train: {max_steps: 20}\n");
+    static const char        rows[]    = "trade\n7\n3\n8\n7\nx\n3\n-9\ny\n9\n";
+    tool_run                 run;
+
+    (void)state;
+    put("ids.csv", "trade,rich\n7,1\n3,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    for (size_t i = 0; i < 4; i++) {
+        run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--keys", "class_ids", "--batch", batches[i]));
+        tool_expect_text(run.out, "class_ids\n1\n0\n1\n0\n0\n", "standard output");
+        tool_expect_part(run.err, "estoc predict: standard input, line 4: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 6: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 9: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 10: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: 4 of 9 rows have no answer\n", "standard error");
+        tool_run_free(&run);
+        run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--json", "--keys", "class_ids", "--batch", batches[i]));
+        assert_int_equal(tool_json_lines(run.out), 9);
+        for (int k = 0; k < 9; k++) {
+            const char *line = run.out;
+
+            for (int skip = 0; skip < k; skip++) line = strchr(line, '\n') + 1;
+            assert_int_equal(strncmp(line, "{\"error\": \"", 11) == 0, k == 2 || k == 4 || k >= 7);
+        }
+        tool_run_free(&run);
+    }
 }
 
 /* Rows are as the files are: with csv.fields there is no header, and the other keys of data.csv hold, too. */
@@ -224,7 +265,7 @@ static void test_predict_as_csv_says(void **state)
 
     path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich]}");
     run  = ASK(1, "50,smith,40\n");
-    tool_expect_text(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
+    tool_expect_part(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK(1, "age,trade,city,hours,rich\n50,smith,,40,\n");
@@ -630,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_as_evaluated),
         cmocka_unit_test(test_predict_bad_rows),
+        cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_predict_as_csv_says),
         cmocka_unit_test(test_predict_warns),
         cmocka_unit_test(test_predict_streams),
