@@ -472,7 +472,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
         key->text = est_arena_printf(arena, "%.*s", (int)part, path);
         if (key->text == NULL) return no_memory();
         if (part == 0) {
-            job_error(errors, value, "a key is empty");
+            job_error(errors, value, "a key is empty; keys are dotted, as in data.batch=64");
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
         }
         if (part == size) return job_map_set(arena, root, key, value);
@@ -493,7 +493,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
 
 est_status job_set(est_arena *arena, job_node *root, const char *text, job_errors *errors)
 {
-    const char *source = est_arena_printf(arena, "--set %s", text);
+    const char *source = est_arena_printf(arena, "--set \"%s\"", text);
     size_t      size   = strcspn(text, "=");
     job_node    at     = { .source = source };
     job_node   *value;

@@ -470,6 +470,10 @@ typedef struct job_runner {
 EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
 void                      job_runner_clear(job_runner *runner);
 
+/* Whether the tables of a checkpoint are as wide as the features say; where one is not, a variable's name and shapes would
+ * be all that anybody says. One that cannot be opened is for others to complain about. */
+EST_MUST_CHECK est_status job_check_tables(const job_runner *runner, const char *checkpoint);
+
 /* What a field weighs; NULL: it is no weight. */
 const job_weight *job_weight_of(const job_runner *runner, const char *name);
 

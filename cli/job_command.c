@@ -97,9 +97,17 @@ static tool_exit print_text(job_call *call, est_strbuf *text)
     return status == EST_OK ? TOOL_HELPED : tool_failed(call->command, status);
 }
 
+/* Whether there is a checkpoint yet to go on with. */
+static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
+{
+    if (call->checkpoint == NULL && call->job.run.model_dir == NULL) return false;
+    return job_call_checkpoint(call, out) == EST_OK;
+}
+
 tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
 {
     est_strbuf text = { 0 };
+    char       path[EST_CHECKPOINT_PATH_MAX];
     est_status status;
     tool_exit  code;
 
@@ -117,6 +125,7 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
     }
     if (call->quiet) est_log_set_level(EST_LOG_WARN);
     status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0);
+    if (status == EST_OK && find_checkpoint(call, path)) status = job_check_tables(&call->runner, path);
     return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
 }
 

@@ -3,6 +3,7 @@
  * A job as an estimator: feature columns from its features, options from its model, a run from its run. Only what the model
  * refers to is made. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -259,6 +260,21 @@ static est_status make_columns(job_runner *r, const job_feature *f, const est_co
     }
 }
 
+/* The thread's error, with a place in the file before it. */
+static est_status blame(est_status status, const job_node *at, const char *what)
+{
+    if (at->line == 0) return est_fail_context(status, "%s: %s", at->source, what);
+    return est_fail_context(status, "%s:%d:%d: %s", at->source, at->line, at->column, what);
+}
+
+static est_status blame_feature(est_status status, const job_feature *f)
+{
+    char what[160];
+
+    snprintf(what, sizeof what, "the feature \"%s\"", f->name);
+    return blame(status, f->node, what);
+}
+
 /* A failure of a column says for which feature of the file. */
 static est_status make_feature(job_runner *r, const job_feature *f)
 {
@@ -269,13 +285,7 @@ static est_status make_feature(job_runner *r, const job_feature *f)
     if (made == NULL) return no_memory();
     status = make_columns(r, f, made);
     if (status == EST_OK) status = est_columns_status(r->columns);
-    if (status != EST_OK && f->node->line == 0) {
-        return est_fail_context(status, "%s: the feature \"%s\"", f->node->source, f->name);
-    }
-    if (status != EST_OK) {
-        return est_fail_context(status, "%s:%d:%d: the feature \"%s\"", f->node->source, f->node->line, f->node->column,
-                                f->name);
-    }
+    if (status != EST_OK) return blame_feature(status, f);
     r->made[f - r->job->features.data] = made;
     return EST_OK;
 }
@@ -622,9 +632,10 @@ static est_status add_weight(job_runner *r, const job_feature *f)
     if (known == NULL) {
         r->weights[r->n_weights++] = (job_weight){ f->weight, fields };
     } else if (!are_same(known->fields, fields)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s:%d:%d: the field \"%s\" has the weights of other fields already; give \"%s\" its own",
-                        f->node->source, f->node->line, f->node->column, f->weight, f->name);
+        return blame_feature(est_fail(EST_INVALID_ARGUMENT,
+                                      "the field \"%s\" has the weights of other fields already; it needs its own",
+                                      f->weight),
+                             f);
     }
     return EST_OK;
 }
@@ -710,6 +721,34 @@ static est_status make_components(job_runner *r)
     return EST_OK;
 }
 
+/* What is learnt cannot be known before. */
+static est_status check_apart(const job_runner *r, const job_node *at, const char *what, const char *name)
+{
+    const est_feature_spec *specs;
+    int                     n;
+
+    specs = est_parse_spec_features(r->features, &n);
+    for (int i = 0; i < n && name != NULL; i++) {
+        if (strcmp(specs[i].name, name) != 0) continue;
+        return blame(est_fail(EST_INVALID_ARGUMENT,
+                              "\"%s\" is also read for a feature of the model; leave that out, or name another field",
+                              name),
+                     at, what);
+    }
+    return EST_OK;
+}
+
+static est_status check_labels_apart(const job_runner *r)
+{
+    const job_data  *d     = &r->job->data;
+    const job_heads *heads = &r->job->model.head.heads;
+
+    EST_TRY(check_apart(r, d->label.node, "the label", d->label.name));
+    EST_TRY(check_apart(r, d->node, "the weight", d->weight));
+    for (int i = 0; i < heads->n; i++) EST_TRY(check_apart(r, heads->data[i].node, "the label", heads->data[i].label));
+    return EST_OK;
+}
+
 static est_status make_specs(job_runner *r)
 {
     bool            classifier = job_n_classes(&r->job->model) != JOB_NO_INT;
@@ -723,6 +762,7 @@ static est_status make_specs(job_runner *r)
     }
     EST_TRY(all_columns(r, &columns));
     EST_TRY(est_parse_spec_create(columns, &r->features));
+    EST_TRY(check_labels_apart(r));
     if (r->job->data.format == JOB_FORMAT_LIBSVM) return EST_OK;
     if (r->head != NULL) {
         EST_TRY(est_parse_spec_create(columns, &r->rows));
@@ -735,6 +775,52 @@ static est_status make_specs(job_runner *r)
     EST_TRY(make_csv(r));
     return make_components(r);
 }
+
+/* --- an earlier checkpoint -------------------------------------------------------------------------------------------- */
+
+static bool is_table_of(const char *variable, const char *column)
+{
+    static const char suffix[] = "/embedding_weights";
+    size_t            size = strlen(variable), n = strlen(column), tail = sizeof suffix - 1;
+
+    if (size < n + tail || strcmp(variable + size - tail, suffix) != 0) return false;
+    variable += size - tail - n;
+    return memcmp(variable, column, n) == 0 && (size == n + tail || variable[-1] == '/');
+}
+
+static est_status check_table(const job_feature *f, const char *column, const est_checkpoint *checkpoint)
+{
+    for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
+        const est_checkpoint_variable *v = est_checkpoint_at(checkpoint, i);
+
+        if (!is_table_of(v->name, column) || v->shape.rank != 2 || v->shape.dim[1] == f->dimension) continue;
+        return blame_feature(
+            est_fail(EST_FAILED_PRECONDITION,
+                     "its dimension is %lld, and %lld in %s, which was trained before; set it back, or "
+                     "name another run.model_dir",
+                     (long long)f->dimension, (long long)v->shape.dim[1], est_checkpoint_path(checkpoint)),
+            f);
+    }
+    return EST_OK;
+}
+
+est_status job_check_tables(const job_runner *runner, const char *checkpoint)
+{
+    est_checkpoint *opened;
+    est_status      status = EST_OK;
+
+    if (est_checkpoint_open(checkpoint, &opened) != EST_OK) return EST_OK;
+    for (int i = 0; i < runner->job->features.n && status == EST_OK; i++) {
+        const job_feature *f = &runner->job->features.data[i];
+
+        if (runner->made[i] == NULL || (f->type != JOB_EMBEDDING && f->type != JOB_DYNAMIC)) continue;
+        status = check_table(f, est_column_name(runner->made[i][0]), opened);
+    }
+    est_checkpoint_close(opened);
+    return status;
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------------- */
 
 est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals)
 {

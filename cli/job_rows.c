@@ -316,12 +316,26 @@ static est_status set_values(job_rows *r, const est_feature_spec *spec, const es
     return EST_OK;
 }
 
+/* The parser's words, without its line, which is always the first, and without its flags. */
+static est_status refuse_json(est_str line)
+{
+    static const char place[] = "line 1, ";
+    const char       *why     = strstr(est_error_message(), place);
+
+    if (memmem(line.data, line.size, "\\u0000", 6) != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "\\u0000 is not allowed in a text; take it out");
+    }
+    if (why == NULL) return EST_INVALID_ARGUMENT;
+    return est_fail(EST_INVALID_ARGUMENT, "not JSON: %s", why + sizeof place - 1);
+}
+
 static est_status read_json(job_rows *r, est_str line)
 {
     est_json  *object;
-    est_status status = EST_OK;
+    est_status status = est_json_parse(line.data, line.size, "the row", &object);
 
-    EST_TRY(est_json_parse(line.data, line.size, "the row", &object));
+    if (status == EST_INVALID_ARGUMENT) return refuse_json(line);
+    EST_TRY(status);
     if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
         r->seen[i] = r->seen[i] || json_object_get(object, r->specs[i].name) != NULL;

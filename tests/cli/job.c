@@ -17,8 +17,19 @@ typedef struct wrong {
 /* clang-format off */
 static const wrong wrongs[] = {
     /* YAML */
-    { "model:\n", "model: [\n", ":3:17: did not find expected ',' or ']'" },
-    { "  batch: 64\n", "\tbatch: 64\n", ":21:1: found character that cannot start any token" },
+    { "model:\n", "model: [\n", ":3:17: a list of line 1 has neither a comma nor its ] here\n" },
+    { "{na: none}", "{na: none", ":24:4: a mapping of line 23 has neither a comma nor its } here\n" },
+    { "  batch: 64\n", "\tbatch: 64\n", ":21:1: a tab; lines are indented with blanks\n" },
+    { "batch: 64", "batch: @64", ":21:10: a value cannot begin with @; put it in quotes\n" },
+    { "batch: 64", "batch: é: 64", ":21:11: a second key in the line, or one that is indented otherwise than those above; " },
+    { "  batch: 64\n", " batch: 64\n", ":21:2: this is no key of the mapping of line 1; is it indented as the others are?\n" },
+    { "'.'", "'.", ":28:1: the quote of line 20 is not closed\n" },
+    { "'.'", "\"\\q\"", ":20:54: a backslash before a character that has no meaning after it; " },
+    { "train: train.csv", "train:\n    - a\n    b", ":21:3: the key of line 20 has no \": \" after it\n" },
+    { "train: train.csv", "train:\n    - a\n    b: c", ":20:5: an entry of the list of line 19 has no dash, or " },
+    { "batch: 64", "batch: *", ":21:11: a name is missing after & or *; a text that begins so needs quotes\n" },
+    { "batch: 64", "batch: [,]", ":21:11: a value is missing\n" },
+    { "batch: 64", "batch: \xff", ":21:10: a byte that is no text in UTF-8, or a character that YAML does not allow\n" },
     { "  batch: 64\n", "  batch: 64\n  batch: 32\n", ":22:3: \"batch\" is given twice, first in line 21\n" },
     { "model:\n", "model: &m\n  <<: *m\n", ":2:7: there is no finished anchor &m before this alias\n" },
     { "  batch: 64\n", "  <<: {batch: 3}\n", ":21:3: merge keys (<<) are not supported" },
@@ -239,7 +250,7 @@ static void test_bounds(void **state)
     TOOL_OUT(2, "", "job.yaml:1:1: a job needs \"model\"", "train", put("job.yaml", ""));
     TOOL_OUT(2, "", "a job is a mapping of keys, not a list", "train", put("job.yaml", "[1]"));
     TOOL_OUT(2, "", "a job is a mapping of keys", "train", put("job.yaml", "[1]"), "--set", "a=1");
-    TOOL_OUT(2, "", "invalid leading UTF-8 octet at byte 2", "train", put("job.yaml", "a:\xff"));
+    TOOL_OUT(2, "", "job.yaml:1:3: a byte that is no text in UTF-8", "train", put("job.yaml", "a:\xff"));
 }
 
 static void test_usage(void **state)
@@ -283,14 +294,14 @@ static void test_set(void **state)
     run = TOOL(0, "train", path, "--print-config", "--set", "data.batch=1e3");
     tool_expect_part(run.out, "\n  batch: 1000\n", "the configuration");
     tool_run_free(&run);
-    TOOL_OUT(2, "", "--set data.batch=x: \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
-    TOOL_OUT(2, "", "--set data.bacth=3: data has no key \"bacth\"; did you mean \"batch\"?", "train", path, "--set",
-             "data.bacth=3");
-    TOOL_OUT(2, "", "--set data.batch: it takes key=value", "train", path, "--set", "data.batch");
-    TOOL_OUT(2, "", "--set data..batch=3: a key is empty", "train", path, "--set", "data..batch=3");
-    TOOL_OUT(1, "", "--set features.trade={type: vocabulary, file: no.txt}: the feature \"trade\": ", "train", path,
+    TOOL_OUT(2, "", "--set \"data.batch=x\": \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
+    TOOL_OUT(2, "", "--set \"data.bacth=3\": data has no key \"bacth\"; did you mean \"batch\"?", "train", path,
+             "--set", "data.bacth=3");
+    TOOL_OUT(2, "", "--set \"data.batch\": it takes key=value", "train", path, "--set", "data.batch");
+    TOOL_OUT(2, "", "--set \"data..batch=3\": a key is empty", "train", path, "--set", "data..batch=3");
+    TOOL_OUT(1, "", "--set \"features.trade={type: vocabulary, file: no.txt}\": the feature \"trade\": ", "train", path,
              "--set", "features.trade={type: vocabulary, file: no.txt}");
-    TOOL_OUT(2, "", "--set data.batch=[: ", "train", path, "--set", "data.batch=[");
+    TOOL_OUT(2, "", "--set \"data.batch=[\": ", "train", path, "--set", "data.batch=[");
 }
 
 /* A value that an alias shares is set for one of its places only. */

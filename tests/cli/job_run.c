@@ -204,7 +204,10 @@ static void test_predict_bad_rows(void **state)
     tool_expect_part(run.err, "line 1: a row is a JSON object\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\"\n", "--format", "jsonl");
-    tool_expect_part(run.err, "standard input, line 1: ", "standard error");
+    tool_expect_part(run.err, "standard input, line 1: not JSON: column 6: ", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": 3, \"trade\": \"a\\u0000b\"}\n", "--format", "jsonl");
+    tool_expect_part(run.err, "line 1: \\u0000 is not allowed in a text; take it out\n", "standard error");
     tool_run_free(&run);
 #undef ASK
 }
@@ -629,6 +632,35 @@ static void test_bad_labels(void **state)
              "data.train=labels.csv", "--set", "data.label=rich");
 }
 
+/* What is learnt, or weighs a row, cannot be a feature. */
+static void test_label_is_feature(void **state)
+{
+    const char *path;
+
+    (void)state;
+    TOOL_OUT(1, "", "job.yaml:20:10: the label: \"trade\" is also read for a feature of the model; ", "train",
+             changed("name: rich", "name: trade"), "-q", DIR("label"));
+    path = changed("batch: 64", "weight: hours");
+    TOOL_OUT(1, "", "job.yaml:18:3: the weight: \"hours\" is also read for a feature of the model; ", "train", path,
+             "-q", DIR("label"));
+}
+
+/* A table that has another width than before is named by its feature. */
+static void test_other_dimension(void **state)
+{
+    const char *path = changed("dimension: 2", "dimension: 3");
+
+    (void)state;
+#define SAY                                                                                                            \
+    "job.yaml:16:17: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
+    "trained before; set it back, or name another run.model_dir\n"
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("trained"));
+    TOOL_OUT(1, "", SAY, "predict", path, "-q", DIR("trained"));
+#undef SAY
+    TOOL_OUT(1, "", "its dimension is 3, and 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
+             "--checkpoint", "trained/model.ckpt-50");
+}
+
 /* A table of an earlier run goes on in another model. */
 static void test_warm_start(void **state)
 {
@@ -683,6 +715,8 @@ int main(void)
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_weighted),
         cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_label_is_feature),
+        cmocka_unit_test(test_other_dimension),
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_tf_config),
     };
