@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -156,7 +157,7 @@ static bool is_step(const char *name)
     return strcmp(name, "global_step") == 0;
 }
 
-est_status job_print_metrics(const est_metrics *metrics)
+est_status job_print_metrics(const est_metrics *metrics, double exact_auc)
 {
     tool_table table  = { .right = 2 };
     est_strbuf value  = { 0 };
@@ -176,13 +177,20 @@ est_status job_print_metrics(const est_metrics *metrics)
         tool_table_cell(&table, "%s", est_strbuf_text(&value));
         status = tool_table_row(&table);
     }
+    if (status == EST_OK && !isnan(exact_auc)) {
+        est_strbuf_reset(&value);
+        tool_append_f32(&value, (float)exact_auc);
+        tool_table_cell(&table, "exact_auc");
+        tool_table_cell(&table, "%s", est_strbuf_text(&value));
+        status = tool_table_row(&table);
+    }
     if (status == EST_OK) status = tool_table_end(&table);
     tool_table_clear(&table);
     est_strbuf_clear(&value);
     return status;
 }
 
-void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics)
+void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics, double exact_auc)
 {
     est_strbuf_append(out, "{");
     for (int i = 0; i < est_metrics_count(metrics); i++) {
@@ -196,6 +204,10 @@ void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics)
         } else {
             tool_append_json_f64(out, est_metrics_value(metrics, i));
         }
+    }
+    if (!isnan(exact_auc)) {
+        est_strbuf_append(out, ", \"exact_auc\": ");
+        tool_append_json_f64(out, exact_auc);
     }
     est_strbuf_append(out, "}");
 }

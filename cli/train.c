@@ -165,12 +165,12 @@ static est_status print(const job_call *call, const est_metrics *metrics)
     est_strbuf text = { 0 };
     est_status status;
 
-    if (!call->json) return metrics != NULL ? job_print_metrics(metrics) : EST_OK;
+    if (!call->json) return metrics != NULL ? job_print_metrics(metrics, (double)NAN) : EST_OK;
     est_strbuf_append(&text, "{\"model_dir\": ");
     tool_append_json_text(&text, est_estimator_model_dir(call->runner.estimator));
     est_strbuf_append(&text, ", \"metrics\": ");
     if (metrics != NULL) {
-        job_append_json_metrics(&text, metrics);
+        job_append_json_metrics(&text, metrics, (double)NAN);
     } else {
         est_strbuf_append(&text, "null");
     }

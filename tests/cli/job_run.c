@@ -43,6 +43,8 @@ static void test_train_and_evaluate(void **state)
     run = TOOL(0, "evaluate", path, DIR("trained"), "--json", "--quiet");
     tool_expect_text(run.err, "", "standard error");
     again = tool_json(run.out);
+    assert_true(fabs(metric(again, "exact_auc") - metric(again, "auc")) < 0.005); /* 200 thresholds come near it */
+    assert_int_equal(json_object_del((json_t *)again, "exact_auc"), 0);
     assert_true(json_equal(again, est_json_get(result, "metrics")));
     tool_run_free(&run);
 
@@ -618,6 +620,50 @@ static void test_weighted(void **state)
              "train", path, "-q", DIR("no-weight"));
 }
 
+/* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
+static void test_exact_auc(void **state)
+{
+    const char *path = put(
+        "job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
+                    "features: {trade: {type: identity, buckets: 8}}\n"
+                    "data: {train: pairs.csv, eval: pairs.csv, label: {name: rich, vocabulary: [n, y], strip: .}}\n"
+                    "run: {seed: 1, model_dir: pairs}\n"
+                    "train: {max_steps: 20}\n");
+    tool_run run;
+
+    (void)state;
+    put("pairs.csv", "trade,w,rich\n1,1,y\n1,1,y\n2,1,n\n1,1,n.\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run = TOOL(0, "evaluate", path, "-q", "--json"); /* of 4 pairs two are right and two are ties */
+    tool_expect_part(run.out, ", \"exact_auc\": 0.75}\n", "the metrics");
+    tool_run_free(&run);
+    put("heavy.csv", "trade,w,rich\n1,1,y\n2,3,n\n1,1,n.\n");
+    run = TOOL(0, "evaluate", path, "-q", "--set", "data.weight=w", "--set", "data.eval=heavy.csv");
+    tool_expect_part(run.out, "\nexact_auc ", "the metrics");
+    tool_expect_part(run.out, " 0.875\n", "the metrics"); /* (3 + 1/2) / 4 */
+    tool_run_free(&run);
+}
+
+/* A baseline needs no features, and its rows nothing. */
+static void test_baseline_alone(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: baseline_classifier}\n"
+                                       "data: {train: labels.csv, eval: labels.csv, label: rich}\n"
+                                       "run: {seed: 1, model_dir: alone-baseline}\n"
+                                       "train: {max_steps: 20}\n"
+                                       "export: [final]\n");
+    tool_run    run;
+
+    (void)state;
+    put("labels.csv", "age,rich\n3,1\n4,1\n5,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run = ask(0, "{}\n{\"age\": 3}\n", TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "class_ids"));
+    tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [1]}\n", "standard output");
+    tool_run_free(&run);
+}
+
 /* A label that nobody knows is said with its place, as a word and as a number. */
 static void test_bad_labels(void **state)
 {
@@ -714,6 +760,8 @@ int main(void)
         cmocka_unit_test(test_tfrecords),
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_weighted),
+        cmocka_unit_test(test_exact_auc),
+        cmocka_unit_test(test_baseline_alone),
         cmocka_unit_test(test_bad_labels),
         cmocka_unit_test(test_label_is_feature),
         cmocka_unit_test(test_other_dimension),
