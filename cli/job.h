@@ -3,8 +3,8 @@
  * A job: everything `estoc train` and its sisters need to know about a model, its data and its run, from one file.
  *
  * job_schema.c has the table of all keys. Everything about the file follows from it: job.c reads and prints by the table,
- * `--help-job` shows it, job_check.c adds what a table cannot say (references between parts). job_model.c makes an
- * estimator of a job, job_input.c its datasets.
+ * `--help-job` shows it, job_check.c adds what a table cannot say (references between parts). job_columns.c makes
+ * feature columns of a job, job_model.c its estimator, job_input.c its datasets.
  *
  * Threading: one thread at a time; a job that is read is not changed any more. */
 #ifndef EST_CLI_JOB_H
@@ -469,6 +469,16 @@ typedef struct job_runner {
  * and SIGTERM end the process as they do without us. */
 EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
 void                      job_runner_clear(job_runner *runner);
+
+/* All columns of a list of features; a feature that is asked for again has the same ones. */
+EST_MUST_CHECK est_status job_make_columns(job_runner *runner, job_texts names, est_column_list *out);
+
+/* The combiner that a choice of the schema stands for. */
+est_combiner job_combiner(int choice);
+
+/* The thread's error, with a place in the file before it. */
+EST_MUST_CHECK est_status job_blame(est_status status, const job_node *at, const char *what);
+EST_MUST_CHECK est_status job_blame_feature(est_status status, const job_feature *feature);
 
 /* Whether the tables of a checkpoint are as wide as the features say; where one is not, a variable's name and shapes would
  * be all that anybody says. One that cannot be opened is for others to complain about. */
