@@ -440,6 +440,7 @@ const char *job_suggestion(const char *word, const char *const *names, size_t n)
 typedef struct job_weight {
     const char *name;
     job_texts   fields;
+    int        *components; /* [fields.n]: which of the runner's they are; NULL: not CSV */
 } job_weight;
 
 /* What is made of a job to run it. A zeroed struct holds nothing. */

@@ -79,7 +79,7 @@ static bool is_missing(const est_tensor *field, int64_t i)
     }
 }
 
-/* Which component a field is; every field of a weight's categories is one. */
+/* Which component a field is; labels and weights always are one. */
 static int component_of(const job_runner *r, const char *name)
 {
     for (int i = 0; i < r->n_specs; i++) {
@@ -89,10 +89,10 @@ static int component_of(const job_runner *r, const char *name)
 }
 
 /* Whether row i has none of what a weight is for. */
-static bool is_unweighed(const job_runner *r, const job_weight *weight, const est_field *in, int64_t i)
+static bool is_unweighed(const job_weight *weight, const est_field *in, int64_t i)
 {
     for (int k = 0; k < weight->fields.n; k++) {
-        if (is_missing(in[component_of(r, weight->fields.data[k])].values, i)) return true;
+        if (is_missing(in[weight->components[k]].values, i)) return true;
     }
     return false;
 }
@@ -117,7 +117,7 @@ static est_status to_ragged(const job_runner *r, const est_field *in, int compon
     splits    = est_tensor_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        bool missing = weight != NULL ? is_unweighed(r, weight, in, i) : is_missing(field, i);
+        bool missing = weight != NULL ? is_unweighed(weight, in, i) : is_missing(field, i);
 
         if (!missing) memcpy(values + (size_t)kept++ * size, from + (size_t)i * size, size);
         splits[i + 1] = kept;
@@ -224,7 +224,7 @@ static est_status check_rows(void *user, const est_field *rows)
         const float      *numbers = est_tensor_data(values);
 
         for (int64_t i = 0; i < est_tensor_count(values); i++) {
-            if (!isnan(numbers[i]) || is_unweighed(r, weight, rows, i)) continue;
+            if (!isnan(numbers[i]) || is_unweighed(weight, rows, i)) continue;
             return est_fail(EST_INVALID_ARGUMENT,
                             "\"%s\" has no weight: \"%s\" is empty; write one there, or leave both out",
                             weight->fields.data[0], weight->name);

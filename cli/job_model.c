@@ -351,7 +351,7 @@ static est_status add_weight(job_runner *r, const job_feature *f)
 
     EST_TRY(add_fields(r, job_find_feature(r->job, f->source), f->source, &fields));
     if (known == NULL) {
-        r->weights[r->n_weights++] = (job_weight){ f->weight, fields };
+        r->weights[r->n_weights++] = (job_weight){ .name = f->weight, .fields = fields };
     } else if (!are_same(known->fields, fields)) {
         return job_blame_feature(est_fail(EST_INVALID_ARGUMENT,
                                           "the field \"%s\" has the weights of other fields already; it needs its own",
@@ -373,6 +373,18 @@ static est_status make_weights(job_runner *r)
     return EST_OK;
 }
 
+static est_status find_components(job_runner *r, job_weight *weight)
+{
+    weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
+    if (weight->components == NULL) return no_memory();
+    for (int k = 0; k < weight->fields.n; k++) {
+        for (int i = 0; i < r->n_specs; i++) {
+            if (strcmp(r->specs[i].name, weight->fields.data[k]) == 0) weight->components[k] = i;
+        }
+    }
+    return EST_OK;
+}
+
 /* The columns of CSV files, where a weight that is missing can be told from every number. */
 static est_status make_csv(job_runner *r)
 {
@@ -380,6 +392,7 @@ static est_status make_csv(job_runner *r)
     est_csv_column *columns = est_arena_alloc(r->arena, (size_t)(of.n + 1) * sizeof *columns);
 
     if (columns == NULL) return no_memory();
+    for (int i = 0; i < r->n_weights; i++) EST_TRY(find_components(r, &r->weights[i]));
     for (int i = 0; i < of.n; i++) {
         columns[i] = of.data[i];
         if (job_weight_of(r, of.data[i].name) != NULL) columns[i].default_text = "nan";

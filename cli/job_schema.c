@@ -112,7 +112,8 @@ static const job_word head_types[] = {
 #define NUMBERS    (BIT(JOB_REGRESSION) | BIT(JOB_POISSON))
 #define WORDS      (BIT(JOB_BINARY) | CLASSES)
 
-#define HEAD_TYPE  { "type", JOB_CHOICE, AT(type), "what is predicted; multi: several things at once", .required = JOB_ALL, .words = head_types }
+#define HEAD_TYPE \
+    { "type", JOB_CHOICE, AT(type), "what is predicted; multi: several things at once", .required = JOB_ALL, .words = head_types }
 
 #define HEAD_FIELDS \
     { "n_classes", JOB_INT, AT(n_classes), "how many classes labels have", .only = CLASSES, .required = CLASSES, .min = 2, .max = 1e6 }, \
@@ -328,7 +329,8 @@ static const job_field data_fields[] = {
     { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
     { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
     { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
-    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read are left out before that is an error", "0", .words = any },
+    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label or weight cannot be, are left out before that "
+      "is an error", "0", .words = any },
     { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
     { NULL }
 };

@@ -620,6 +620,42 @@ static void test_weighted(void **state)
              "train", path, "-q", DIR("no-weight"));
 }
 
+/* A combination is missing where a part of it is; a field of weights follows the gaps of one kind of rows only. */
+static void test_weighted_cross(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: linear_classifier, columns: [weighed]}\n"
+                                       "features:\n"
+                                       "  pair: {type: cross, sources: [trade, city], buckets: 50}\n"
+                                       "  weighed: {type: weighted, source: pair, weight: hours}\n"
+                                       "  trade: {type: identity, buckets: 8}\n"
+                                       "  other: {type: weighted, source: trade, weight: hours}\n"
+                                       "data: {train: pairs.csv, label: rich}\n"
+                                       "run: {seed: 1, model_dir: weighted-cross}\n"
+                                       "train: {max_steps: 20}\n");
+    tool_run    run, same;
+
+    (void)state;
+    put("pairs.csv", "trade,city,hours,rich\n7,Bern,2,1\n7,,,0\n,Chur,,0\n,,,0\n3,Chur,1,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run  = ask(0, "trade,city,hours\n7,Bern,2\n7,,9\n,Chur,\n",
+               TOOL_ARGV("predict", path, "-q", "--json", "--keys", "logits"));
+    same = ask(0,
+               "{\"trade\": 7, \"city\": \"Bern\", \"hours\": 2}\n{\"trade\": 7, \"hours\": 9}\n"
+               "{\"city\": \"Chur\"}\n",
+               TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "logits"));
+    tool_expect_text(same.out, run.out, "the answers to JSON");
+    tool_run_free(&run);
+    tool_run_free(&same);
+    TOOL_OUT(
+        1, "",
+        "job.yaml:6:10: the feature \"other\": the field \"hours\" has the weights of other fields already; it needs "
+        "its own\n",
+        "train", path, "-q", "--set", "model.columns=[weighed, other]");
+    put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
+    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty; ", "train", path, "-q", DIR("gap"));
+}
+
 /* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
 static void test_exact_auc(void **state)
 {
@@ -760,6 +796,7 @@ int main(void)
         cmocka_unit_test(test_tfrecords),
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_weighted),
+        cmocka_unit_test(test_weighted_cross),
         cmocka_unit_test(test_exact_auc),
         cmocka_unit_test(test_baseline_alone),
         cmocka_unit_test(test_bad_labels),
