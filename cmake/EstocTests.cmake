@@ -23,7 +23,7 @@ target_link_libraries(estoc_test_flags INTERFACE estoc_internals ${est_cmocka})
 # Job files belong to the tool; what reads them and makes models of them is tested from within too.
 function(est_link_job target)
     target_sources(${target} PRIVATE
-        cli/command.c cli/job.c cli/job_check.c cli/job_input.c cli/job_model.c cli/job_schema.c cli/job_yaml.c)
+        cli/command.c cli/job.c cli/job_check.c cli/job_columns.c cli/job_input.c cli/job_model.c cli/job_schema.c cli/job_yaml.c)
     target_include_directories(${target} PRIVATE cli)
     target_link_libraries(${target} PRIVATE PkgConfig::EST_YAML)
 endfunction()

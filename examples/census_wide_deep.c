@@ -213,38 +213,8 @@ static est_column_list feature_columns(const char *type, const model_columns *co
 
 /* --- the exact area under the curve ----------------------------------------------------------------------------------- */
 
-/* A row of the test file: what the model says of it, and what is true. */
-typedef struct judged {
-    float score;
-    bool  positive;
-} judged;
-
-static int by_score(const void *a, const void *b)
-{
-    float x = ((const judged *)a)->score, y = ((const judged *)b)->score;
-
-    return (x > y) - (x < y);
-}
-
-/* How likely a positive row has a higher score than a negative one; half of the pairs with equal scores count. The metric
- * "auc" is nearly that, as it looks at 200 thresholds only. */
-static double area_under_curve(judged *rows, size_t n)
-{
-    double positives = 0, negatives = 0, pairs = 0;
-
-    qsort(rows, n, sizeof *rows, by_score);
-    for (size_t i = 0, end; i < n; i = end) {
-        double p = 0; /* positive ones of this score */
-
-        for (end = i; end < n && rows[end].score == rows[i].score; end++) p += rows[end].positive;
-        pairs += p * (negatives + 0.5 * ((double)(end - i) - p));
-        positives += p;
-        negatives += (double)(end - i) - p;
-    }
-    return pairs / (positives * negatives);
-}
-
-/* Predicts the test file and reads its labels at the same time, batch by batch. */
+/* Predicts the test file and reads its labels at the same time, batch by batch. The metric "auc" is nearly that, as it
+ * looks at 200 thresholds only. */
 static est_status exact_auc(est_estimator *estimator, census *files, double *auc)
 {
     census           incomes     = { files->dir, EST_CSV_COLUMNS({ .name = "income", .dtype = EST_STRING }) };
@@ -252,7 +222,7 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     est_iterator    *labels      = NULL;
     est_predictions *predictions = NULL;
     est_field        label       = { 0 };
-    judged          *rows        = NULL;
+    est_scored      *rows        = NULL;
     size_t           n           = 0;
     est_status       status;
 
@@ -265,18 +235,18 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     while (status == EST_OK && (status = est_iterator_next(labels, &label)) == EST_OK) {
         const est_str *income = est_tensor_data(label.values);
         size_t         batch  = (size_t)est_tensor_count(label.values);
-        judged        *grown  = realloc(rows, (n + batch) * sizeof *rows);
+        est_scored    *grown  = realloc(rows, (n + batch) * sizeof *rows);
 
         if (grown != NULL) rows = grown;
         status = grown != NULL ? est_predictions_next(predictions) : est_fail(EST_RESOURCE_EXHAUSTED, "no memory");
         for (size_t i = 0; i < batch && status == EST_OK; i++) {
             const float *logistic = est_tensor_data(est_predictions_get(predictions, "logistic")); /* [batch, 1] */
-            rows[n++]             = (judged){ logistic[i], income[i].data[0] == '>' };
+            rows[n++]             = (est_scored){ logistic[i], 1, income[i].data[0] == '>' };
         }
         est_element_clear(&label, 1);
     }
     if (status == EST_OUT_OF_RANGE) status = EST_OK; /* the end of the file */
-    if (status == EST_OK) *auc = area_under_curve(rows, n);
+    if (status == EST_OK) *auc = est_exact_auc(rows, n);
     free(rows);
     est_predictions_free(predictions);
     est_iterator_free(labels);
