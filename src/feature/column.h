@@ -42,6 +42,8 @@ struct est_column_kind {
     est_node (*map)(const est_column *column, est_node values);
     /* Categorical: the ids of a batch. */
     est_ids (*ids)(const est_column *column, const est_features *features);
+    /* The same for a cross, of ids that need not be below n_buckets; NULL: `ids`. */
+    est_ids (*cross)(const est_column *column, const est_features *features);
     /* Dense: float32 [batch, width]. frozen: what it makes is not trained. */
     est_node (*dense)(const est_column *column, const est_features *features, bool frozen);
     /* Sequences: float32 [batch, longest, width] and int64 lengths [batch]. */

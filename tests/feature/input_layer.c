@@ -382,6 +382,30 @@ static void test_crosses(void **state)
     feature_end(&t);
 }
 
+/* Ids of a cross are hashed, not looked up, so those out of range are values too; a default still replaces them. */
+static void test_crossed_ids_out_of_range(void **state)
+{
+    feature_test                   t     = feature_begin();
+    const est_categorical_options *three = EST_CATEGORICAL(.has_default = true, .default_value = 3);
+    const est_column              *a     = est_identity_column(t.columns, "a", 2, NULL);
+    const est_column              *b     = est_identity_column(t.columns, "b", 2, NULL);
+    const est_column              *c     = est_identity_column(t.columns, "c", 2, NULL);
+    const est_column              *far   = est_identity_column(t.columns, "far", 4, three);
+    est_node                       open, with_default;
+
+    (void)state;
+    feature_i64(&t, "a", EST_SHAPE(1), (const int64_t[]){ 3 });
+    feature_i64(&t, "b", EST_SHAPE(1), (const int64_t[]){ 7 });
+    feature_i64(&t, "c", EST_SHAPE(1), (const int64_t[]){ 11 });
+    feature_i64(&t, "far", EST_SHAPE(1), (const int64_t[]){ 99 });
+    open         = indicated(&t, est_crossed_column(EST_COLUMNS(a, b, c), 1000, 0));
+    with_default = indicated(&t, est_crossed_column(EST_COLUMNS(far, b, c), 1000, 0));
+    feature_ready(&t);
+    expect_bucket(&t, open, 0, 1000, 715); /* 3, 7, 11 by TensorFlow */
+    expect_bucket(&t, with_default, 0, 1000, 715);
+    feature_end(&t);
+}
+
 /* --- weights ---------------------------------------------------------------------------------------------------------- */
 
 static void test_weights(void **state)
@@ -677,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_high_ranks),
         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_crosses),
+        cmocka_unit_test(test_crossed_ids_out_of_range),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_weights_that_do_not_line_up),
         cmocka_unit_test(test_embeddings),

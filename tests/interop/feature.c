@@ -201,6 +201,7 @@ static void categories(lists *l, est_columns *c)
     categorical(l, pair, 2, NULL);
     categorical(l, est_crossed_column(EST_COLUMNS(dense_key, id, year), 50, 42), 2, NULL);
     categorical(l, est_crossed_column(EST_COLUMNS(odd, pair), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMNS(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2, NULL);
     categorical(l, est_weighted_column(id, "weight"), 2, NULL);
 }
 

@@ -62,6 +62,7 @@ def categories(lists, folder):
     lists.categorical(pair, 2)
     lists.categorical(fc.crossed_column(["dense_key", ident, year], 50, hash_key=42), 2)
     lists.categorical(fc.crossed_column([odd, pair], 50), 2)
+    lists.categorical(fc.crossed_column([fc.categorical_column_with_identity("odd_id", 6), year], 50), 2)  # unchecked
     lists.categorical(fc.weighted_categorical_column(ident, "weight"), 2)
 
 
