@@ -162,8 +162,9 @@ EST_API const est_column *est_embedding_column(const est_column *categorical, in
                                                const est_embedding_column_options *options);
 
 /* The same with one table for several columns (of one kind and number of buckets), one new column for each into out. All
- * layers of a graph that use one of them use the same table, which is named within the first. These are the columns of
- * tf.compat.v1; the deep estimators of TensorFlow 2 name the table otherwise and, unlike ours, never train it. */
+ * layers of a graph that use one of them use the same table. Its variable is "<collection>", outside of all scopes, as that of
+ * tf.feature_column.shared_embeddings; in layers with .v1 it is "<collection>/embedding_weights" within the first of them, as
+ * that of tf.compat.v1. The estimators of TensorFlow 2 never train such a table; ours do. */
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
 
@@ -238,6 +239,7 @@ typedef struct est_input_layer_options {
     size_t      struct_size; /* filled by EST_INPUT_LAYER */
     const char *name;        /* the scope; NULL: "input_layer" */
     bool        frozen;      /* true: no variable of it is trained */
+    bool        v1;          /* true: shared embeddings have the names of tf.compat.v1 */
 } est_input_layer_options;
 #define EST_INPUT_LAYER(...)                                                                                           \
     (&(const est_input_layer_options){ .struct_size = sizeof(est_input_layer_options), __VA_ARGS__ })
@@ -252,6 +254,7 @@ typedef struct est_linear_model_options {
     int64_t      units;       /* 0: 1 */
     est_combiner combiner;    /* of categorical columns; 0: sum */
     bool         frozen;
+    bool         v1; /* as in est_input_layer_options */
 } est_linear_model_options;
 #define EST_LINEAR_MODEL(...)                                                                                          \
     (&(const est_linear_model_options){ .struct_size = sizeof(est_linear_model_options), __VA_ARGS__ })

@@ -20,6 +20,7 @@ struct est_column {
     const est_column      *older; /* made before it in the same set */
     const char            *name;
     const char            *scope;     /* of its variables: the name with what no scope may have replaced */
+    const char            *v1_scope;  /* the same in layers of tf.compat.v1: of a shared embedding the collection's */
     const char            *key;       /* the feature it reads; NULL: it reads through other columns */
     int64_t                n_buckets; /* categorical: ids are below it */
     int64_t                width;     /* dense: numbers a row, or a step */
@@ -31,6 +32,12 @@ typedef struct est_ids {
     est_ragged_node rows;
     est_node        weights;
 } est_ids;
+
+/* What a layer asks of all its columns. */
+typedef struct est_layer_use {
+    bool frozen; /* what they make is not trained */
+    bool v1;     /* shared embeddings are those of tf.compat.v1 */
+} est_layer_use;
 
 struct est_column_kind {
     const char *what; /* "a numeric column" */
@@ -44,8 +51,8 @@ struct est_column_kind {
     est_ids (*ids)(const est_column *column, const est_features *features);
     /* The same for a cross, of ids that need not be below n_buckets; NULL: `ids`. */
     est_ids (*cross)(const est_column *column, const est_features *features);
-    /* Dense: float32 [batch, width]. frozen: what it makes is not trained. */
-    est_node (*dense)(const est_column *column, const est_features *features, bool frozen);
+    /* Dense: float32 [batch, width]. */
+    est_node (*dense)(const est_column *column, const est_features *features, est_layer_use use);
     /* Sequences: float32 [batch, longest, width] and int64 lengths [batch]. */
     est_node (*steps)(const est_column *column, const est_features *features, est_node *lengths);
 

@@ -26,7 +26,7 @@ est_columns *est_columns_create(void)
         est_free(set);
         return NULL;
     }
-    set->failed = (est_column){ .kind = &failed_kind, .set = set, .name = "", .scope = "" };
+    set->failed = (est_column){ .kind = &failed_kind, .set = set, .name = "", .scope = "", .v1_scope = "" };
     return set;
 }
 
@@ -97,6 +97,7 @@ void *est_column_new(est_columns *set, const est_column_kind *kind, size_t size,
                                 .name  = est_arena_strdup(set->arena, name),
                                 .scope = est_scope_name(set->arena, name) };
     }
+    if (column != NULL) column->v1_scope = column->scope;
     if (column == NULL || column->name == NULL || column->scope == NULL) {
         (void)est_columns_fail(set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", name));
         return NULL;

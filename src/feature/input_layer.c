@@ -20,13 +20,13 @@ static est_status check_dense(const est_column *column)
 }
 
 static est_node dense_parts(const est_features *features, const est_column **columns, est_node *parts, int n,
-                            bool frozen)
+                            est_layer_use use)
 {
     est_graph *graph = features->graph;
 
     for (int i = 0; i < n; i++) {
-        est_scope_push(graph, columns[i]->scope);
-        parts[i] = columns[i]->kind->dense(columns[i], features, frozen);
+        est_scope_push(graph, use.v1 ? columns[i]->v1_scope : columns[i]->scope);
+        parts[i] = columns[i]->kind->dense(columns[i], features, use);
         est_scope_pop(graph);
         if (est_graph_poisoned(graph)) return parts[i];
     }
@@ -51,7 +51,7 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
         layer = est_graph_poison(features.graph, est_graph_blame(status));
     } else {
         est_scope_push(features.graph, o.name != NULL ? o.name : "input_layer");
-        layer = dense_parts(&features, sorted, parts, columns.n, o.frozen);
+        layer = dense_parts(&features, sorted, parts, columns.n, (est_layer_use){ o.frozen, o.v1 });
         est_scope_pop(features.graph);
     }
     est_free(parts);

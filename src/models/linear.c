@@ -59,7 +59,7 @@ est_node est_linear_part(est_model *model, int64_t units, const est_canned_optio
     est_column_list columns = o->linear_columns.n > 0 ? o->linear_columns : o->columns;
     int             first   = est_trainable_variables(est_model_graph(model)).n;
     est_node        logits  = est_linear_model(est_model_features(model), columns,
-                                               EST_LINEAR_MODEL(.units = units, .combiner = o->sparse_combiner));
+                                               EST_LINEAR_MODEL(.units = units, .combiner = o->sparse_combiner, .v1 = o->v1));
 
     if (est_model_status(model) == EST_OK) summarize(model, o, units, first);
     return logits;

@@ -32,6 +32,7 @@
 typedef struct target {
     est_var                       *var;
     const char                    *stored;    /* name to look for */
+    bool                           optional;  /* starts anew where a checkpoint lacks it */
     const char                    *key;       /* of the checkpoint at hand; NULL: it has none */
     const est_checkpoint_variable *stored_as; /* there; NULL: it has none */
 } target;
@@ -88,6 +89,17 @@ static est_status check_used(const est_restore_options *options, const bool *use
     return EST_OK;
 }
 
+/* Whether a variable is one that older or other trainings had no use for. */
+static bool is_optional(const est_graph *graph, const char *name)
+{
+    est_nodes list = est_graph_collection(graph, EST_OPTIONAL_VARIABLES);
+
+    for (int i = 0; i < list.n; i++) {
+        if (strcmp(est_node_string(est_graph_node(graph, list.data[i].id), "shared_name"), name) == 0) return true;
+    }
+    return false;
+}
+
 /* The targets of `vars`, and memory for what is read beside them. */
 static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 {
@@ -107,7 +119,9 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         if (options->filter != NULL && !options->filter(options->user, name)) {
             r->n_filtered++;
         } else {
-            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored_name(options, name, used) };
+            r->targets[r->n++] = (target){ .var      = vars[i],
+                                           .stored   = stored_name(options, name, used),
+                                           .optional = is_optional(est_session_graph(r->session), name) };
         }
     }
     status = check_used(options, used);
@@ -171,7 +185,7 @@ static bool is_slot(const restoring *r, const target *t)
 static bool is_missing(const restoring *r, const target *t)
 {
     (void)r;
-    return t->key == NULL;
+    return t->key == NULL && !t->optional;
 }
 
 static bool is_misfit(const restoring *r, const target *t)
@@ -263,6 +277,7 @@ static est_status fail_match(const restoring *r, const est_checkpoint *checkpoin
 /* Finds every target; a model that does not fit is no fault of the checkpoint. */
 static est_status match(restoring *r, const est_checkpoint *checkpoint)
 {
+    int  n_optional = 0;
     bool missing;
 
     r->n_missing = r->n_misfit = 0;
@@ -277,9 +292,10 @@ static est_status match(restoring *r, const est_checkpoint *checkpoint)
 
         if (t->var->rows != NULL && stored_keys(r, t->var->rows) == NULL) t->key = NULL;
         r->n_missing += t->key == NULL;
+        n_optional += t->key == NULL && t->optional;
         r->n_misfit += t->key != NULL && !fits(r, t, t->stored_as);
     }
-    missing = r->n_missing > 0 && !r->options->partial;
+    missing = r->n_missing > n_optional && !r->options->partial;
     return missing || r->n_misfit > 0 ? fail_match(r, checkpoint, missing) : EST_OK;
 }
 

@@ -517,26 +517,27 @@ static void test_max_norm_and_initializer(void **state)
     feature_end(&t);
 }
 
-static void test_shared_embeddings(void **state)
+/* Two shared columns in a deep and a linear layer: which names have the table and the linear weights. */
+static void check_shared(bool v1, const char *table, const char *weights_a, const char *weights_b)
 {
-    static const float table[] = { 1, 2, 3 };
-    feature_test       t       = feature_begin();
-    const est_column  *a       = est_identity_column(t.columns, "a", 3, NULL);
-    const est_column  *b       = est_identity_column(t.columns, "b", 3, NULL);
+    static const float rows[] = { 1, 2, 3 };
+    feature_test       t      = feature_begin();
+    const est_column  *a      = est_identity_column(t.columns, "a", 3, NULL);
+    const est_column  *b      = est_identity_column(t.columns, "b", 3, NULL);
     const est_column  *shared[2], *odd[1];
     est_node           both, linear;
 
-    (void)state;
     feature_i64(&t, "a", EST_SHAPE(2), (const int64_t[]){ 0, 2 });
     feature_i64(&t, "b", EST_SHAPE(2), (const int64_t[]){ 1, 0 });
     est_shared_embedding_columns(EST_COLUMNS(b, a), 1, NULL, shared);
-    both   = layer(&t, EST_COLUMNS(shared[0], shared[1]));
-    linear = est_linear_model(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), NULL);
+    both   = est_input_layer(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_INPUT_LAYER(.v1 = v1));
+    linear = est_linear_model(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_LINEAR_MODEL(.v1 = v1));
+    assert_int_equal(est_trainable_variables(t.nn.graph).n, 4); /* the table, two weights and a bias */
     feature_ready(&t);
-    assert_int_equal(est_session_variables(t.nn.session), 4); /* the table, two weights and a bias */
-    feature_set(&t, "input_layer/a_b_shared_embedding/embedding_weights", EST_SHAPE(3, 1), table);
-    feature_set(&t, "linear_model/a_b_shared_embedding/weights", EST_SHAPE(1, 1), (const float[]){ 10 });
-    feature_set(&t, "linear_model/a_b_shared_embedding_1/weights", EST_SHAPE(1, 1), (const float[]){ 100 });
+    assert_int_equal(est_session_variables(t.nn.session), 4);
+    feature_set(&t, table, EST_SHAPE(3, 1), rows);
+    feature_set(&t, weights_a, EST_SHAPE(1, 1), (const float[]){ 10 });
+    feature_set(&t, weights_b, EST_SHAPE(1, 1), (const float[]){ 100 });
     feature_expect(&t, both, 1, 2, /**/ 3, 1);
     feature_expect(&t, linear, 210, 130);
     est_shared_embedding_columns(EST_COLUMNS(a), 2, EST_EMBEDDING_COLUMN(.collection_name = "a_b_shared_embedding"),
@@ -544,6 +545,15 @@ static void test_shared_embeddings(void **state)
     (void)alone(&t, odd[0]);
     feature_bad_graph(&t, "wants a table [3,2], but the one of its collection \"a_b_shared_embedding\" is [3,1]");
     feature_end(&t);
+}
+
+static void test_shared_embeddings(void **state)
+{
+    (void)state;
+    check_shared(false, "a_b_shared_embedding", "linear_model/a_shared_embedding/weights",
+                 "linear_model/b_shared_embedding/weights");
+    check_shared(true, "input_layer/a_b_shared_embedding/embedding_weights",
+                 "linear_model/a_b_shared_embedding/weights", "linear_model/a_b_shared_embedding_1/weights");
 }
 
 /* A table of three rows, "weights", as a checkpoint below a new directory. */

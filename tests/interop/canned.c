@@ -27,7 +27,7 @@ static est_columns *set;
 #define N_EMBEDDINGS 9
 
 static const est_column *numbers[N_NUMBERS], *wide[N_NUMBERS + N_CATEGORIES + 1], *indicators[N_CATEGORIES];
-static const est_column *embeddings[N_EMBEDDINGS], *shared[3], *deep[2], *linear[4];
+static const est_column *embeddings[N_EMBEDDINGS], *shared[3], *still[3], *top[3], *deep[2], *linear[4];
 
 static const char *const words[]  = { "red", "green", "blue", "pink" };
 static const char *const spices[] = { "mint", "dill", "sage" }, *const answers[] = { "no", "yes" };
@@ -61,6 +61,15 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
     out[9] = est_weighted_column(out[8], "parts");
 }
 
+/* Two columns with one table, and a vector. */
+static void make_shared(const est_embedding_column_options *options, const est_column *vec, const est_column **out)
+{
+    est_shared_embedding_columns(
+        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3, options,
+        out);
+    out[2] = vec;
+}
+
 static void make_columns(void)
 {
     static const float half[] = { 0.5F };
@@ -88,14 +97,14 @@ static void make_columns(void)
     embeddings[6] = est_embedding_column(c[7], 2, NULL);
     embeddings[7] = embedding(c[8], 2, EST_COMBINE_SQRTN, 0);
     embeddings[8] = est_embedding_column(c[9], 2, NULL);
-    est_shared_embedding_columns(
-        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3,
-        EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM), shared);
-    shared[2] = deep[0] = linear[0] = vec;
-    deep[1]                         = est_embedding_column(c[1], 2, NULL);
-    linear[1]                       = numbers[4];
-    linear[2]                       = c[1];
-    linear[3]                       = c[9];
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM), vec, shared);
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM, .frozen = true), vec, still);
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM, .collection_name = "sides"), vec, top);
+    deep[0] = linear[0] = vec;
+    deep[1]             = est_embedding_column(c[1], 2, NULL);
+    linear[1]           = numbers[4];
+    linear[2]           = c[1];
+    linear[3]           = c[9];
     interop_check(est_columns_status(set));
 }
 
@@ -183,8 +192,8 @@ typedef struct canned_case {
     est_canned_options o;
 } canned_case;
 
-#define N_CASES 39
-static canned_case cases[N_CASES];
+#define N_CASES 41
+static canned_case cases[N_CASES], shared_trained;
 static int         n_cases;
 
 static void add(const char *name, make_fn make, const est_canned_options *options)
@@ -271,6 +280,10 @@ static void add_columns(void)
     add("indicators", est_dnn_classifier, DEEP(indicators, .label = "binary", .optimizer = OBJECT(adagrad)));
     add("embeddings", est_dnn_classifier,
         DEEP(embeddings, .label = "binary", .optimizer = OBJECT(est_adam(0.02, EST_ADAM(.keras = true)))));
+    add("shared", est_dnn_classifier, DEEP(still, .label = "binary", .optimizer = OBJECT(adagrad)));
+    add("shared_linear", est_linear_classifier, LINEAR(still, .label = "binary"));
+    shared_trained = (canned_case){ "shared_trained", est_dnn_classifier,
+                                    *DEEP(top, .label = "binary", .optimizer = OBJECT(adagrad)) };
     add("wide", est_linear_classifier, LINEAR(wide, .label = "binary"));
     add("linear_mean", est_linear_regressor,
         LINEAR(linear, .label = "value", .sparse_combiner = EST_COMBINE_MEAN,
@@ -474,6 +487,18 @@ static void test_case(void **state)
     ask("check", c);
 }
 
+/* Goes on from a checkpoint of TensorFlow, which has no slots for the table since it never trains it; and back. */
+static void test_shared_trained(void **state)
+{
+    est_strbuf told = { 0 };
+
+    (void)state;
+    ask("train", &shared_trained);
+    train(&shared_trained, ".0", PIECE, &told);
+    ask("check_trained", &shared_trained);
+    est_strbuf_clear(&told);
+}
+
 /* Makes the rows on the other side, and the columns, which read a vocabulary there. */
 static void test_start(void **state)
 {
@@ -484,7 +509,7 @@ static void test_start(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[1 + N_CASES] = { cmocka_unit_test(test_start) };
+    struct CMUnitTest tests[2 + N_CASES] = { cmocka_unit_test(test_start), cmocka_unit_test(test_shared_trained) };
     int               failed;
 
     est_log_set_level(EST_LOG_ERROR);
@@ -497,7 +522,7 @@ int main(void)
     add_v1();
     assert_int_equal(n_cases, N_CASES);
     for (int i = 0; i < N_CASES; i++) {
-        tests[1 + i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_case, .initial_state = &cases[i] };
+        tests[2 + i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_case, .initial_state = &cases[i] };
     }
     failed = INTEROP_MAIN("canned", tests);
     est_columns_free(set);

@@ -311,12 +311,12 @@ static void test_layers(void **state)
     c = make_columns(&l, true);
     interop_check(est_graph_create(1, &graph));
     features = (est_features){ .graph = graph, .find = find, .user = graph };
-    nodes[0] = est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, NULL);
+    nodes[0] = est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, EST_INPUT_LAYER(.v1 = true));
     for (int i = 0; i < 3; i++) {
         static const est_combiner combiners[] = { EST_COMBINE_DEFAULT, EST_COMBINE_MEAN, EST_COMBINE_SQRTN };
 
         nodes[1 + i] = est_linear_model(features, (est_column_list){ l.linear, l.n_linear },
-                                        EST_LINEAR_MODEL(.units = 2, .combiner = combiners[i]));
+                                        EST_LINEAR_MODEL(.units = 2, .combiner = combiners[i], .v1 = true));
     }
     nodes[4] = est_sequence_input_layer(features, (est_column_list){ l.steps, l.n_steps }, &nodes[5]);
     interop_check(est_graph_status(graph));
@@ -347,11 +347,11 @@ static void test_names(void **state)
     features = (est_features){ .graph = graph, .find = find, .user = graph };
     est_scope_push(graph, "dnn");
     est_scope_push(graph, "input_from_feature_columns");
-    (void)est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, NULL);
+    (void)est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, EST_INPUT_LAYER(.v1 = true));
     est_scope_pop(graph);
     est_scope_pop(graph);
     est_scope_push(graph, "linear");
-    (void)est_linear_model(features, (est_column_list){ l.linear, l.n_linear }, NULL);
+    (void)est_linear_model(features, (est_column_list){ l.linear, l.n_linear }, EST_LINEAR_MODEL(.v1 = true));
     est_scope_pop(graph);
     interop_check(est_graph_status(graph));
     say_features(&out);

@@ -618,6 +618,49 @@ static void test_slots_of_a_multi_head(void **state)
     est_test_dir_remove(base);
 }
 
+/* Trains a deep classifier of one shared embedding to a step; its table afterwards. */
+static void train_shared(const char *dir, bool frozen, int64_t max_steps, float table[6])
+{
+    est_checkpoint   *checkpoint = NULL;
+    est_estimator    *e          = NULL;
+    est_tensor       *stored     = NULL;
+    problem           p          = { .labels = BINARY, .batch = 8, .passes = EST_FOREVER };
+    const est_column *shared[1];
+
+    est_shared_embedding_columns(EST_COLUMNS(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
+    assert_ok(est_dnn_classifier(
+        EST_CANNED(.columns = EST_COLUMNS(shared[0], deep[0]), .hidden_units = EST_I64S(4),
+                   .config = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true, .seed = 3)),
+        &e));
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .max_steps = max_steps)));
+    est_estimator_free(e);
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "kind_shared_embedding", &stored));
+    assert_true((est_checkpoint_find(checkpoint, "training/Adagrad/kind_shared_embedding/accumulator") != NULL) ==
+                !frozen);
+    memcpy(table, est_tensor_data(stored), 6 * sizeof *table);
+    est_tensor_free(stored);
+    est_checkpoint_close(checkpoint);
+}
+
+/* TensorFlow's estimators leave checkpoints without slots for the table of shared embeddings: we train it from there. */
+static void test_shared_embedding_without_slots(void **state)
+{
+    float first[6], still[6], trained[6];
+    char  dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    train_shared(dir, true, 1, first);
+    train_shared(dir, true, 2, still);
+    assert_memory_equal(first, still, sizeof first);
+    train_shared(dir, false, 4, trained);
+    assert_memory_not_equal(first, trained, sizeof first);
+    train_shared(dir, false, 6, still);
+    assert_memory_not_equal(still, trained, sizeof first);
+    est_test_dir_remove(dir);
+}
+
 /* --- parts of a model_fn ------------------------------------------------------------------------------------------------- */
 
 static est_status parts_fn(est_model *model, est_mode mode, const void *params)
@@ -821,6 +864,7 @@ int main(void)
         cmocka_unit_test(test_dynamic_columns),
         cmocka_unit_test(test_baseline_without_features),
         cmocka_unit_test(test_slots_of_a_multi_head),
+        cmocka_unit_test(test_shared_embedding_without_slots),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_parse_specs),
