@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/options.h"
 #include "estimator/export.h"
 #include "estoc/layers.h"
@@ -41,19 +42,24 @@ static est_status check_taken(const est_head_kind *kind, const est_head_options 
 
 static est_status check_vocabulary(const est_head_kind *kind, int64_t classes, const est_head_options *o)
 {
+    est_map    seen   = { 0 }; /* places + 1 by entry */
+    est_status status = EST_OK;
+
     if (o->label_vocabulary == NULL) return EST_OK;
     if (o->n_label_vocabulary != classes) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has %d entries for %" PRId64 " classes",
                         kind->title, o->n_label_vocabulary, classes);
     }
-    for (int i = 0; i < o->n_label_vocabulary; i++) {
-        for (int k = 0; k < i; k++) {
-            if (strcmp(o->label_vocabulary[i], o->label_vocabulary[k]) != 0) continue;
-            return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has '%s' twice, at %d and %d", kind->title,
-                            o->label_vocabulary[i], k, i);
-        }
+    for (int i = 0; i < o->n_label_vocabulary && status == EST_OK; i++) {
+        const char *entry = o->label_vocabulary[i];
+        uintptr_t   there = (uintptr_t)est_map_get(&seen, entry);
+
+        status = there == 0 ? est_map_put(&seen, entry, (void *)((uintptr_t)i + 1))
+                            : est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has '%s' twice, at %d and %d",
+                                       kind->title, entry, (int)there - 1, i);
     }
-    return EST_OK;
+    est_map_clear(&seen);
+    return status;
 }
 
 static est_status check_weight(const est_head_kind *kind, const est_head_options *o)

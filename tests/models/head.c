@@ -67,6 +67,28 @@ static void test_options(void **state)
     est_columns_free(set);
 }
 
+/* Comparing all pairs of these would take minutes. */
+static void test_large_vocabulary(void **state)
+{
+    enum { CLASSES = 300000 };
+    char(*text)[8]          = est_alloc(CLASSES * sizeof *text);
+    const char **vocabulary = est_alloc(CLASSES * sizeof *vocabulary);
+    est_head    *head       = NULL;
+
+    (void)state;
+    assert_non_null(text);
+    assert_non_null(vocabulary);
+    for (int i = 0; i < CLASSES; i++) {
+        (void)snprintf(text[i], sizeof text[i], "%d", i);
+        vocabulary[i] = text[i];
+    }
+    assert_ok(
+        est_multi_class_head(CLASSES, EST_HEAD(.label_vocabulary = vocabulary, .n_label_vocabulary = CLASSES), &head));
+    est_head_free(head);
+    est_free(vocabulary);
+    est_free(text);
+}
+
 static void test_multi_head_refusals(void **state)
 {
     est_head *a = NULL, *b = NULL, *sum = NULL, *plain = NULL, *multi = NULL, *none = NULL;
@@ -590,6 +612,7 @@ static void test_memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_vocabulary),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_multi_head_refusals),
         cmocka_unit_test(test_labels_that_do_not_fit),
