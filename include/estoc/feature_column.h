@@ -207,7 +207,7 @@ EST_API const est_column *est_sequence_numeric_column(est_columns *columns, cons
  * list. A key may be wanted by several columns, but in one way. */
 typedef struct est_parse_spec est_parse_spec;
 
-/* A new spec of what these columns read; it needs them no longer. */
+/* A new spec of what these columns read; it needs them no longer. None is fine: a baseline reads a label only. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out);
 /* Adds another feature, as a label or a weight. One that is there already is an error. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature);

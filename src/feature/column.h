@@ -87,11 +87,11 @@ const char *est_scope_name(est_arena *arena, const char *name);
 /* Whether a set is there and a feature's name is one; the set is told. `what` is the kind that wants it. */
 bool est_column_key_ok(est_columns *set, const char *key, const char *what);
 
-/* The columns in the order of their names, to be freed with est_free. Fails for none, and for columns that failed. `what`
- * is who takes them. */
+/* The columns in the order of their names, to be freed with est_free. Fails for columns that failed. `what` is who takes
+ * them. */
 EST_MUST_CHECK est_status est_columns_sorted(est_column_list columns, const char *what, const est_column ***out);
 
-/* The same for a layer, which makes a variable of each: fails for two of one name too. */
+/* The same for a layer, which makes a variable of each: fails for none, and for two of one name. */
 EST_MUST_CHECK est_status est_columns_distinct(est_column_list columns, const char *what, const est_column ***out);
 
 /* --- features of a batch (raw.c) ------------------------------------------------------------------------------------- */

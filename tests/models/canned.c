@@ -787,8 +787,14 @@ static void test_parse_specs(void **state)
     est_parse_spec_free(spec);
     spec = NULL;
 
+    assert_ok(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec)); /* a baseline has no columns */
+    features = est_parse_spec_features(spec, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(features[0].name, "y");
+    est_parse_spec_free(spec);
+    spec = NULL;
+
     assert_refused(est_classifier_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label = "age"), &spec), "age");
-    assert_refused(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec), "at least one column");
     assert_refused(
         est_classifier_parse_spec(EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { &none, 1 }), &spec),
         "column 2 of 3 is NULL");
