@@ -267,6 +267,10 @@ EST_API est_node est_linear_model(est_features features, est_column_list columns
  * must be the same in all of them. The scope is "sequence_input_layer". */
 EST_API est_node est_sequence_input_layer(est_features features, est_column_list columns, est_node *lengths);
 
+/* Sequences [batch, steps, n] with what is the same in all steps of a row, [batch, m], behind each of them: [batch, steps, n + m].
+ * context is what est_input_layer makes of other columns; TensorFlow calls it concatenate_context_input. */
+EST_API est_node est_concat_context(est_node sequence, est_node context);
+
 #ifdef __cplusplus
 }
 #endif

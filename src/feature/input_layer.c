@@ -109,3 +109,18 @@ est_node est_sequence_input_layer(est_features features, est_column_list columns
     est_free(sorted);
     return layer;
 }
+
+est_node est_concat_context(est_node sequence, est_node context)
+{
+    est_graph *graph = sequence.graph;
+    char       a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+    est_node   shape;
+
+    if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (est_node_shape(sequence)->rank != 3 || est_node_shape(context)->rank != 2) {
+        return est_nn_fail(graph, "sequences are [batch, steps, n] and their context is [batch, m], not %s and %s",
+                           est_shape_text(est_node_shape(sequence), a), est_shape_text(est_node_shape(context), b));
+    }
+    shape = est_pack(EST_NODES(est_nn_dim(sequence, 0), est_nn_dim(sequence, 1), est_nn_dim(context, 1)), 0);
+    return est_concat(EST_NODES(sequence, est_broadcast_to(est_expand_dims(context, 1), shape)), 2);
+}

@@ -296,16 +296,15 @@ static void say_results(est_strbuf *out, est_session *session, const est_node *n
 
 static void test_layers(void **state)
 {
-    static const char *const names[] = {
-        "input_layer", "linear_sum", "linear_mean", "linear_sqrtn", "steps", "lengths"
-    };
-    est_graph   *graph   = NULL;
-    est_session *session = NULL;
-    est_strbuf   out     = { 0 };
-    est_features features;
-    est_node     nodes[6];
-    est_columns *c;
-    lists        l;
+    static const char *const names[] = { "input_layer", "linear_sum", "linear_mean", "linear_sqrtn",
+                                         "steps",       "lengths",    "context" };
+    est_graph               *graph   = NULL;
+    est_session             *session = NULL;
+    est_strbuf               out     = { 0 };
+    est_features             features;
+    est_node                 nodes[7];
+    est_columns             *c;
+    lists                    l;
 
     (void)state;
     c = make_columns(&l, true);
@@ -319,12 +318,13 @@ static void test_layers(void **state)
                                         EST_LINEAR_MODEL(.units = 2, .combiner = combiners[i], .v1 = true));
     }
     nodes[4] = est_sequence_input_layer(features, (est_column_list){ l.steps, l.n_steps }, &nodes[5]);
+    nodes[6] = est_concat_context(nodes[4], nodes[0]);
     interop_check(est_graph_status(graph));
     interop_check(est_session_create(graph, NULL, &session));
     interop_check(est_session_init(session));
     say_features(&out);
     say_variables(&out, session);
-    say_results(&out, session, nodes, names, 6);
+    say_results(&out, session, nodes, names, 7);
     interop_save("layers", &out);
     est_session_free(session);
     est_graph_free(graph);
