@@ -415,11 +415,15 @@ static bool is_missing(int dir, const char *file)
     return fstatat(dir, file, &info, 0) != 0 && errno == ENOENT;
 }
 
-/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ... */
+/* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; and what TensorFlow writes before it
+ * gives files their names: "<name>-12.index.tempstate1234". */
 static bool is_temporary(const char *file, const char *name)
 {
-    const char *tmp = strstr(file, ".tmp-");
+    const char *tmp = strstr(file, ".tmp-"), *other = strstr(file, ".tempstate");
 
+    if (other != NULL && other[10] != '\0' && other[10 + strspn(other + 10, "0123456789")] == '\0') {
+        return after_step(file, name) != NULL;
+    }
     if (tmp == NULL || tmp[5] == '\0' || tmp[5 + strspn(tmp + 5, "0123456789-")] != '\0') return false;
     if ((size_t)(tmp - file) == strlen(STATE_FILE) && strncmp(file, STATE_FILE, strlen(STATE_FILE)) == 0) return true;
     return after_step(file, name) != NULL;
