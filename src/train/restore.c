@@ -16,7 +16,12 @@
  *
  * Variables with rows for keys (kernels/key_rows.h) are read as they were saved, into their first rows, and the set of keys
  * is made of what was read at the end. Their values count as none while there are no keys. They are restored only together
- * with the keys; of a set whose keys are, a variable that the checkpoint lacks starts anew. */
+ * with the keys; of a set whose keys are, a variable that the checkpoint lacks starts anew.
+ *
+ * A partitioned variable of TensorFlow is one tensor of a checkpoint, and read like any other. But its slots in canned
+ * estimators of tf.compat.v1 are one for each part, "<variable>/part_0/Ftrl", "<variable>/part_1/Ftrl", all of the full shape
+ * with only a slice there. Ours is called as the first and made of all of them. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -229,11 +234,16 @@ static void list_misfits(const restoring *r, est_strbuf *out)
                           stored->name, est_dtype_name(stored->dtype), est_shape_text(&stored->shape, have));
         if (rows || !only_rows_differ(value, stored)) continue;
         rows = true; /* once is enough */
-        est_strbuf_append(out,
-                          named[i]->var->rows != NULL
-                              ? " (has max_rows been lowered? There must be room for all keys)"
-                              : " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
-                                "vocabulary into a new model directory)");
+        if (named[i]->var->rows != NULL) {
+            est_strbuf_printf(out,
+                              " (%" PRId64 " keys have a row in the checkpoint, and max_rows is %" PRId64
+                              "; it can be lowered, but not below the rows there are)",
+                              stored->shape.dim[0], value->shape.dim[0]);
+        } else {
+            est_strbuf_append(out,
+                              " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
+                              "vocabulary into a new model directory)");
+        }
     }
     put_more(out, r->n_misfit - n);
 }
@@ -329,10 +339,88 @@ static bool any_has_value(const restoring *r)
     return false;
 }
 
+/* Part i of the slot that `key` is the first part of; NULL when there is none. */
+static est_status find_part(const est_bundle *bundle, const char *key, int i, const est_bundle_entry **out)
+{
+    static const char *const first[] = { "/part_0/", "/t_0/" };
+    est_strbuf               name    = { 0 };
+
+    *out = NULL;
+    for (size_t k = 0; k < sizeof first / sizeof first[0] && *out == NULL; k++) {
+        const char *at = strstr(key, first[k]), *rest;
+
+        if (at == NULL) continue;
+        rest = at + strlen(first[k]);
+        est_strbuf_printf(&name, "%.*s%d/%s", (int)(rest - 2 - key), key, i, rest);
+        if (!name.failed) *out = est_bundle_find(bundle, est_strbuf_text(&name));
+    }
+    est_strbuf_clear(&name);
+    return name.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name") : EST_OK;
+}
+
+/* Whether an entry is one slice of rows, and not all of them. */
+static bool is_part(const est_bundle_entry *entry)
+{
+    if (entry == NULL || entry->n_slices != 1 || entry->slices[0].rank < 1) return false;
+    for (int i = 1; i < entry->slices[0].rank; i++) {
+        if (entry->slices[0].length[i] >= 0 && entry->slices[0].length[i] != entry->shape.dim[i]) return false;
+    }
+    return entry->slices[0].length[0] >= 0 && entry->slices[0].length[0] < entry->shape.dim[0];
+}
+
+/* Reads the rows of one part into those of the variable. */
+static est_status read_part(const target *t, const est_bundle *bundle, const est_bundle_entry *part)
+{
+    const est_view *value = &t->var->value;
+    est_shape       rows  = value->shape;
+    size_t          bytes = est_dtype_size(value->dtype) * (size_t)(value->count / rows.dim[0]);
+    est_tensor     *tensor;
+    est_status      status;
+
+    rows.dim[0] = part->slices[0].length[0];
+    EST_TRY(est_tensor_wrap(value->dtype, rows, (char *)value->data + bytes * (size_t)part->slices[0].start[0], NULL,
+                            NULL, &tensor));
+    status = est_bundle_read_into(bundle, part->name, &part->slices[0], tensor);
+    est_tensor_free(tensor);
+    return status;
+}
+
+/* est_bundle_verify wants tensors to be whole. */
+static est_status verify_part(const est_bundle *bundle, const est_bundle_entry *part)
+{
+    est_tensor *rows = NULL;
+
+    EST_TRY(est_bundle_read(bundle, part->name, &part->slices[0], &rows));
+    est_tensor_free(rows);
+    return EST_OK;
+}
+
+/* Goes through the parts of a slot: read, or with `only_verify` verified. *n_rows: how many rows they have, 0 when it is not
+ * stored in parts. */
+static est_status read_parts(const target *t, const est_bundle *bundle, bool only_verify, int64_t *n_rows)
+{
+    const est_bundle_entry *part;
+
+    *n_rows = 0;
+    for (int i = 0;; i++) {
+        EST_TRY(find_part(bundle, t->key, i, &part));
+        if (!is_part(part) || !est_shape_equal(&part->shape, &t->stored_as->shape) ||
+            part->dtype != t->stored_as->dtype) {
+            return EST_OK;
+        }
+        EST_TRY(only_verify ? verify_part(bundle, part) : read_part(t, bundle, part));
+        *n_rows += part->slices[0].length[0];
+    }
+}
+
 static est_status verify(const restoring *r, const est_bundle *bundle)
 {
     for (int i = 0; i < r->n; i++) {
-        if (r->targets[i].key != NULL) EST_TRY(est_bundle_verify(bundle, r->targets[i].key));
+        int64_t n_rows;
+
+        if (r->targets[i].key == NULL) continue;
+        EST_TRY(read_parts(&r->targets[i], bundle, true, &n_rows));
+        if (n_rows == 0) EST_TRY(est_bundle_verify(bundle, r->targets[i].key));
     }
     return EST_OK;
 }
@@ -342,9 +430,12 @@ static est_status read_variable(const target *t, const est_bundle *bundle)
     const est_view *value = &t->var->value;
     est_tensor     *tensor;
     est_status      status;
+    int64_t         n_rows;
 
+    EST_TRY(read_parts(t, bundle, false, &n_rows));
+    if (n_rows > 0 && n_rows == value->shape.dim[0]) return EST_OK;
     EST_TRY(est_tensor_wrap(value->dtype, t->stored_as->shape, value->data, NULL, NULL, &tensor));
-    status = est_bundle_read_into(bundle, t->key, NULL, tensor);
+    status = est_bundle_read_into(bundle, t->key, NULL, tensor); /* says which slice is not there, if one is not */
     est_tensor_free(tensor);
     return status;
 }
