@@ -82,7 +82,8 @@ EST_API EST_MUST_CHECK est_status est_dnn_classifier(const est_canned_options *o
 EST_API EST_MUST_CHECK est_status est_dnn_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_dnn_estimator(const est_canned_options *options, est_estimator **out);
 
-/* Wide: every column weighed, summed, plus a bias. */
+/* Wide: every column weighed, summed, plus a bias. The summary fraction_of_zero_weights reads all weights, in the runs that
+ * write summaries and in no others. */
 EST_API EST_MUST_CHECK est_status est_linear_classifier(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_estimator(const est_canned_options *options, est_estimator **out);

@@ -49,6 +49,9 @@ bool est_has_rows(est_node variable);
 /* The row of each key (int64), -1 for those that have none. A step that trains the variable counts and admits them. */
 est_node est_find_rows(est_node variable, est_node keys);
 
+/* How many elements of x are 0: int64 []. */
+est_node est_count_zeros(est_node x);
+
 /* `seed`, or the graph's next one when it is 0. */
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed);
 
