@@ -512,19 +512,32 @@ static void test_moved_directory(void **state)
 /* What processes that were killed have left goes with the first save; what others have put there stays. */
 static void test_leftovers(void **state)
 {
-    static const char *const gone[]  = { "model.ckpt-5.data-00000-of-00001", "model.ckpt-5.meta",
-                                         "model.ckpt-5.index.tmp-77-1", "checkpoint.tmp-1-2" };
-    static const char *const stays[] = {
-        "model.ckpt-6",     "model.ckpt-6.meta", "model.ckpt-x.data-00000-of-00001", "other-5.data-00000-of-00001",
-        "model.ckpt-5.txt", "notes.tmp-1"
-    };
-    model      m     = make_model();
-    est_saver *saver = make_saver(at("leftovers"), NULL);
-    char       path[96];
+    static const char *const gone[]   = { "model.ckpt-5.data-00000-of-00001",
+                                          "model.ckpt-5.meta",
+                                          "model.ckpt-5.index.tmp-77-1",
+                                          "checkpoint.tmp-1-2",
+                                          "model.ckpt-1.data-00000-of-00001.tempstate12",
+                                          "model.ckpt-5.index.tempstate7" };
+    static const char *const stays[]  = { "model.ckpt-6",
+                                          "model.ckpt-6.meta",
+                                          "model.ckpt-x.data-00000-of-00001",
+                                          "other-5.data-00000-of-00001",
+                                          "model.ckpt-5.txt",
+                                          "notes.tmp-1",
+                                          "notes.tempstate1",
+                                          "model.ckpt-5.tempstate1.txt" };
+    static const char        listed[] = "model_checkpoint_path: \"model.ckpt-1\"\n"
+                                        "all_model_checkpoint_paths: \"model.ckpt-1\"\n";
+    model                    m        = make_model();
+    est_saver               *saver    = make_saver(at("leftovers"), NULL);
+    char                     path[96];
 
     (void)state;
     assert_ok(save_step(saver, &m, 1));
+    assert_ok(save_step(saver, &m,
+                        7)); /* a kill before the state file, or a user, can leave a whole one that is not listed */
     est_saver_free(saver);
+    put_bytes(at("leftovers/checkpoint"), listed, strlen(listed));
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
         snprintf(path, sizeof path, "leftovers/%s", gone[i]);
         put_bytes(at(path), "x", 1);
@@ -542,6 +555,7 @@ static void test_leftovers(void **state)
         assert_non_null(strstr(names_in(at("leftovers")), stays[i]));
     }
     assert_int_equal(restored_tag(at("leftovers/model.ckpt-1")), 1);
+    assert_int_equal(restored_tag(at("leftovers/model.ckpt-7")), 7);
     est_saver_free(saver);
     end_model(&m);
 }
