@@ -14,6 +14,7 @@
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
  * Values of variables with rows for keys count as none while there are no keys. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
