@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An export to a file system that is full. It is a small one in memory, which this process mounts for itself alone: in a mount
+ * Exports and checkpoints on a file system that is full. It is a small one in memory, which this process mounts for itself alone: in a mount
  * namespace of its own, with the rights of root there that a user namespace gives to anybody. Where the system allows neither,
  * CTest says that the test was skipped. */
 #include "fault/export_fixture.h"
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "train/saver_test.h"
 
 #define SKIPPED 77 /* as CTest was told */
 
@@ -40,6 +41,11 @@ static bool may_mount(void)
     return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
+static void mount_small(const char *dir, const char *size)
+{
+    if (mount("none", dir, "tmpfs", 0, size) != 0) fail_msg("cannot mount: %s", strerror(errno));
+}
+
 /* Writes a file until there is no room for another byte. */
 static void fill(const char *path)
 {
@@ -55,7 +61,7 @@ static void fill(const char *path)
 }
 
 /* The error says so, what was there stays, and nothing else. With room again the next export is whole. */
-static void a_full_disk(void **state)
+static void exports(void **state)
 {
     char    filler[256], list[1024], before[1024];
     fixture f;
@@ -63,7 +69,7 @@ static void a_full_disk(void **state)
     (void)state;
     set_up(&f);
     ok(est_dir_create(f.base));
-    if (mount("none", f.base, "tmpfs", 0, "size=256k") != 0) fail_msg("cannot mount: %s", strerror(errno));
+    mount_small(f.base, "size=256k");
     ok(export(&f, f.estimator));
     snprintf(filler, sizeof filler, "%s/filler", f.base);
     fill(filler);
@@ -80,9 +86,20 @@ static void a_full_disk(void **state)
     tear_down(&f);
 }
 
+static void checkpoints(void **state)
+{
+    (void)state;
+    assert_ok(est_dir_create(at("tiny")));
+    mount_small(at("tiny"), "size=1m");
+    save_small(at("tiny"));
+    refuse_large(at("tiny"), EST_RESOURCE_EXHAUSTED);
+    assert_int_equal(umount(at("tiny")), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_full_disk) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(exports),
+                                        cmocka_unit_test_setup_teardown(checkpoints, make_root, remove_root) };
 
     if (!may_mount()) {
         print_message(
