@@ -58,7 +58,7 @@ typedef struct est_remote_ops {
     bool (*is_here)(const est_remote *remote, const char *job, int index);
 
     /* Where a variable is already; -1: nowhere. And the next variables: those of `bytes` together go to the task that is
-     * returned and that counts them; none of taken[n_tasks], unless all are. taken NULL: any. */
+     * returned and that counts them, none of taken[n_tasks], which are not all. taken NULL: any task. */
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 

@@ -3,6 +3,7 @@
  * Variables whose rows are spread over tasks: the same numbers as in one piece, bit for bit, for every optimizer and
  * initializer, however rows and shards divide; where shards go; reading and writing; what is refused. All in one process,
  * without a network. */
+#include "base/fault.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "estoc/strategy.h"
@@ -396,6 +397,61 @@ static void test_in_one_piece(void **state)
     est_graph_free(graph);
 }
 
+/* Variables of different rows that one operation touches are not spread: shard by shard they would not fit. */
+static void test_unlike(void **state)
+{
+    est_partitioner partitioner = est_fixed_shards(2);
+    est_remote     *remote      = spread_remote(2, &partitioner);
+    est_session    *session     = NULL;
+    est_graph      *graph;
+    est_store      *store;
+    est_node        w[4];
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    w[0] = est_variable(graph, "a", EST_F32, EST_SHAPE(10));
+    w[1] = est_variable(graph, "b", EST_F32, EST_SHAPE(4));
+    w[2] = est_variable(graph, "c", EST_F32, EST_SHAPE(10));
+    (void)est_concat(EST_NODES(w[0], w[1]), 0);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_store(session, &store));
+    assert_int_equal(est_store_find(store, "a")->n_shards, 0);
+    assert_int_equal(est_store_find(store, "a")->task, est_store_find(store, "b")->task);
+    assert_int_equal(est_store_find(store, "c")->n_shards, 2);
+    w[3] = est_variable(graph, "d", EST_F32, EST_SHAPE(4));
+    (void)est_concat(EST_NODES(w[2], w[3]), 0);
+    assert_int_equal(est_session_store(session, &store), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'d' is used with 'c', whose rows are spread over tasks"));
+    est_session_free(session);
+    est_graph_free(graph);
+    memory_remote_free(remote);
+}
+
+/* Where a device string says, when what is used with it is spread already. */
+static void test_pinned_too_late(void **state)
+{
+    est_partitioner partitioner = est_fixed_shards(2);
+    est_remote     *remote      = spread_remote(2, &partitioner);
+    est_session    *session     = NULL;
+    est_graph      *graph;
+    est_store      *store;
+    est_node        w, late;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    w = est_variable(graph, "w", EST_F32, EST_SHAPE(10));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    est_graph_device(graph, "/job:ps/task:1");
+    late = est_variable(graph, "late", EST_F32, EST_SHAPE(10));
+    (void)est_concat(EST_NODES(w, late), 0);
+    assert_int_equal(est_session_store(session, &store), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "'late' is to be at ps:1, but what is used with it is spread"));
+    est_session_free(session);
+    est_graph_free(graph);
+    memory_remote_free(remote);
+}
+
 /* A slot that is made after the session joins its variable, shard by shard. */
 static void test_graph_that_grows(void **state)
 {
@@ -425,6 +481,42 @@ static void test_graph_that_grows(void **state)
     est_session_free(session);
     memory_remote_free(remote);
     est_graph_free(graph);
+}
+
+/* As many messages as without shards: one exchange for values, one for gradients, and a third for the step's count at one of
+ * several tasks. Of tables only the rows of the batch travel. */
+static void test_messages_a_step(void **state)
+{
+    est_partitioner partitioner = est_fixed_shards(0);
+
+    (void)state;
+    for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
+        est_remote  *remote  = spread_remote(n_tasks, &partitioner);
+        est_session *session = NULL;
+        est_graph   *graph;
+        est_node     ids, table, train;
+        est_step    *step;
+        est_tensor  *feed  = NULL;
+        int          total = 0;
+
+        assert_ok(est_graph_create(7, &graph));
+        ids   = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(-1));
+        table = est_weight(graph, "table", EST_SHAPE(4000, WIDTH), NULL);
+        train = est_minimize(est_adagrad(0.1, NULL), est_sum(est_square(est_resource_gather(table, ids))), NULL);
+        assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        assert_ok(est_session_init(session));
+        assert_ok(est_session_prepare(session, EST_NODES(ids), EST_NO_NODES, EST_NODES(train), &step));
+        memory_remote_reset(remote);
+        assert_ok(est_tensor_i64(EST_SHAPE(5), (const int64_t[]){ 3999, 0, 1500, 0, 2500 }, &feed));
+        assert_ok(est_step_run(step, (const est_tensor *const[]){ feed }));
+        for (int t = 0; t < n_tasks; t++) total += memory_remote_starts(remote, t);
+        assert_int_equal(total, n_tasks == 1 ? 2 : 2 * n_tasks + 1);
+        assert_in_range(memory_remote_bytes(remote), 1, 4 * (2 * sizeof(int64_t) + 2 * WIDTH * sizeof(float)));
+        est_tensor_free(feed);
+        est_session_free(session);
+        memory_remote_free(remote);
+        est_graph_free(graph);
+    }
 }
 
 /* --- values ---------------------------------------------------------------------------------------------------------- */
@@ -591,6 +683,52 @@ static void test_ids_out_of_range(void **state)
     est_graph_free(graph);
 }
 
+/* --- memory that runs out --------------------------------------------------------------------------------------------- */
+
+/* A session over a graph that has all that is rewritten, and a step of it. */
+static est_status run_once(est_graph *graph, est_remote *remote, est_node loss, est_node update)
+{
+    est_session *session = NULL;
+    est_tensor  *out     = NULL;
+    est_status   status  = est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session);
+
+    if (status == EST_OK) status = est_session_init(session);
+    if (status == EST_OK) status = est_session_run(session, EST_NO_FEEDS, EST_NODES(loss), EST_NODES(update), &out);
+    if (status == EST_OK) est_tensor_free(out);
+    est_session_free(session);
+    return status;
+}
+
+static void test_every_allocation_fails_once(void **state)
+{
+    est_partitioner partitioner = est_fixed_shards(2);
+    est_graph      *graph;
+    est_node        w, loss, update;
+    bool            fired = true;
+    int64_t         n     = 0;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    w      = est_weight(graph, "w", EST_SHAPE(3, 2), EST_WEIGHT(.initializer = { .make = make_ramp }));
+    loss   = est_sum(est_square(est_resource_gather(w, est_const_ints(graph, EST_I64, EST_I64S(2, 0)))));
+    loss   = est_add(loss, est_sum(est_read_variable(w)));
+    update = est_scatter_add(w, est_const_ints(graph, EST_I64, EST_I64S(1, 2)), est_scalar(graph, EST_F32, 1));
+    update = est_after(est_assign_sub(w, est_random_normal(est_const_list(graph, EST_I64S(3, 2)), EST_F32, 0)), update);
+    while (fired) {
+        est_remote *remote = spread_remote(2, &partitioner);
+        est_status  status;
+
+        est_fault_arm_alloc(++n);
+        status = run_once(graph, remote, loss, update);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+        memory_remote_free(remote);
+    }
+    assert_true(n > 100); /* it did allocate */
+    est_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,12 +738,16 @@ int main(void)
         cmocka_unit_test(test_placement),
         cmocka_unit_test(test_shards_stay_apart),
         cmocka_unit_test(test_in_one_piece),
+        cmocka_unit_test(test_unlike),
+        cmocka_unit_test(test_pinned_too_late),
         cmocka_unit_test(test_graph_that_grows),
+        cmocka_unit_test(test_messages_a_step),
         cmocka_unit_test(test_read_and_write),
         cmocka_unit_test(test_a_shard_without_a_value),
         cmocka_unit_test(test_updates_by_hand),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_ids_out_of_range),
+        cmocka_unit_test(test_every_allocation_fails_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static int place(est_remote *remote, uint64_t bytes, const bool *taken)
         if (taken != NULL && taken[i]) continue;
         if (best < 0 || r->load[i] < r->load[best]) best = i;
     }
-    if (best < 0) return place(remote, bytes, NULL);
+    assert_true(best >= 0);
     r->load[best] += bytes;
     return best;
 }
