@@ -496,21 +496,33 @@ static size_t shard_offset(const est_var *shard)
     return (size_t)(shard->first_row * est_row_size(&shard->value)) * est_dtype_size(shard->value.dtype);
 }
 
+/* Puts what a task has of a variable in its place. Another program may have cut the variable in another way. */
+static est_status read_shard(est_remote *remote, const est_var *shard, est_tensor *all)
+{
+    est_tensor *part;
+    char        have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+    est_status  status = EST_OK;
+
+    EST_TRY(remote->ops->read(remote, shard, &part));
+    if (est_tensor_dtype(part) == shard->value.dtype && est_shape_equal(est_tensor_shape(part), &shard->value.shape)) {
+        memcpy((char *)est_tensor_data(all) + shard_offset(shard), est_tensor_data(part), est_tensor_bytes(part));
+    } else {
+        status = est_fail(EST_FAILED_PRECONDITION, "variable '%s' is %s %s at %s, expected as %s %s", shard->name,
+                          est_dtype_name(est_tensor_dtype(part)), est_shape_text(est_tensor_shape(part), have),
+                          remote->ops->name(remote, shard->task), est_dtype_name(shard->value.dtype),
+                          est_shape_text(&shard->value.shape, want));
+    }
+    est_tensor_free(part);
+    return status;
+}
+
 static est_status read_shards(est_remote *remote, const est_var *var, est_tensor **out)
 {
     est_tensor *all;
     est_status  status = est_tensor_create(var->value.dtype, var->value.shape, &all);
 
     EST_TRY(status);
-    for (int i = 0; i < var->n_shards && status == EST_OK; i++) {
-        est_tensor *part;
-
-        status = remote->ops->read(remote, var->shards[i], &part);
-        if (status != EST_OK) break;
-        memcpy((char *)est_tensor_data(all) + shard_offset(var->shards[i]), est_tensor_data(part),
-               est_tensor_bytes(part));
-        est_tensor_free(part);
-    }
+    for (int i = 0; i < var->n_shards && status == EST_OK; i++) status = read_shard(remote, var->shards[i], all);
     if (status != EST_OK) {
         est_tensor_free(all);
         return status;

@@ -232,7 +232,8 @@ static est_node constant_rows(const sharding *s, const est_node_def *def, const 
  * where nobody else wants the result, so that nothing is computed twice. */
 static bool is_by_rows(const sharding *s, const est_node_def *def)
 {
-    bool by_rows = def->op->elementwise && !def->op->stateful && def->n_out == 1 && s->uses.n[def->id] == 1;
+    bool by_rows = def->op->elementwise && !def->op->stateful && def->n_out == 1 && def->n_in <= EST_ARG_MAX &&
+                   s->uses.n[def->id] == 1;
 
     for (int32_t i = 0; i < def->n_in && by_rows; i++) {
         const est_shape *in = est_node_shape(as_node(s, def->in[i]));
@@ -256,11 +257,18 @@ static est_node elementwise_rows(sharding *s, const est_node_def *def, const est
     return est_build(s->graph, def->op, (est_nodes){ in, def->n_in }, (est_attrs){ def->attr, def->n_attr });
 }
 
+static int shard_number(const est_var *shard)
+{
+    int i = 0;
+
+    while (shard->whole->shards[i] != shard) i++;
+    return i;
+}
+
 /* The rows of `value` that the shard has. Values are trees of what is used once: the depth is that of an initializer. */
 static est_node rows_of(sharding *s, est_edge value, const est_var *shard)
 {
-    const est_node_def *def   = est_graph_node(s->graph, value.node);
-    int                 which = 0;
+    const est_node_def *def = est_graph_node(s->graph, value.node);
 
     if (def->n_control == 0 && est_shape_equal(&def->shape[value.output], &shard->whole->value.shape)) {
         const est_var *read = def->op == &est_op_read_variable ? spread_variable(s, def->in[0].node) : NULL;
@@ -268,14 +276,12 @@ static est_node rows_of(sharding *s, est_edge value, const est_var *shard)
         if (def->op->source == EST_SOURCE_CONST) return constant_rows(s, def, shard);
         if (part_of(def->op) != NULL) return random_rows(s, def, shard);
         if (def->op == &est_op_fill) return est_fill(shape_of(s, shard), as_node(s, def->in[1]));
-        while (shard->whole->shards[which] != shard) which++;
         if (read != NULL && read->n_shards == shard->whole->n_shards) {
-            return est_read_variable(shard_handle(s, read->shards[which]));
+            return est_read_variable(shard_handle(s, read->shards[shard_number(shard)]));
         }
-        if (is_by_rows(s, def) && def->n_in <= EST_ARG_MAX) return elementwise_rows(s, def, shard);
+        if (is_by_rows(s, def)) return elementwise_rows(s, def, shard);
     }
-    while (shard->whole->shards[which] != shard) which++;
-    return est_output(cut_up(s, &est_op_split_rows, as_node(s, value), shard->whole), which);
+    return est_output(cut_up(s, &est_op_split_rows, as_node(s, value), shard->whole), shard_number(shard));
 }
 
 /* --- updates --------------------------------------------------------------------------------------------------------- */

@@ -588,6 +588,33 @@ static void test_a_shard_without_a_value(void **state)
     est_graph_free(graph);
 }
 
+/* Tasks that have the variable in other shards, as of a job that was started with another partitioner. */
+static void test_other_shards_are_there(void **state)
+{
+    est_partitioner two = est_fixed_shards(2), three = est_fixed_shards(3);
+    est_remote     *remote  = spread_remote(2, &two);
+    est_session    *session = NULL;
+    est_graph      *graph;
+    est_node        read;
+    est_tensor     *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    read = est_read_variable(est_weight(graph, "w", EST_SHAPE(7, 2), NULL));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    est_session_free(session);
+    remote->partitioner = &three;
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_int_equal(est_session_read(session, "w", &out), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "'w/part_0' is float32 [4,2] at ps:0, expected as float32 [3,2]"));
+    assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NODES(read), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "variable 'w/part_0' is float32 [4,2], asked for as float32 [3,2]"));
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
 /* Updates that no optimizer makes: whole values added, scattered scalars, indices of rank 2 and 0. */
 static void test_updates_by_hand(void **state)
 {
@@ -744,6 +771,7 @@ int main(void)
         cmocka_unit_test(test_messages_a_step),
         cmocka_unit_test(test_read_and_write),
         cmocka_unit_test(test_a_shard_without_a_value),
+        cmocka_unit_test(test_other_shards_are_there),
         cmocka_unit_test(test_updates_by_hand),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_ids_out_of_range),
