@@ -349,13 +349,14 @@ static int located(const est_remote *remote, const char *variable)
     return -1;
 }
 
-static int place(est_remote *remote, uint64_t bytes)
+static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
     peer *peers = of(remote)->peers;
-    int   best  = 0;
+    int   best  = -1;
 
-    for (int i = 1; i < remote->n_tasks; i++) {
-        if (peers[i].load < peers[best].load) best = i;
+    for (int i = 0; i < remote->n_tasks; i++) {
+        if (taken != NULL && taken[i]) continue;
+        if (best < 0 || peers[i].load < peers[best].load) best = i;
     }
     peers[best].load += bytes;
     return best;
