@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory of a step: every intermediate result gets a place in one slab, where values whose lives do not overlap share
- * bytes (P1), at the largest size seen so far (P3).
+ * bytes (P1), with space for the largest size seen so far (P3).
  *
  * Places are given largest first, each at the lowest offset that is free during its whole life: simple, and within a
  * few percent of the lower bound on the reference models. */

@@ -14,8 +14,8 @@
  *       of one comes before the other is made.
  *   P2  A read of a variable that does not come after a write to it by a data or control edge comes before that write,
  *       and sees the value from before.
- *   P3  Sizes in the slab are those of the largest shapes seen so far. A step with shapes that fit changes no memory;
- *       one that does not fit lays the slab out again, once.
+ *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
+ *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
  *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes. */
 #ifndef EST_RUNTIME_PLAN_H
@@ -49,7 +49,7 @@ typedef struct est_item {
     est_value        *out_value;
     est_shape        *prepared;      /* output shapes prepare() last saw; rank -2: never called */
     int32_t           first_view;    /* its outputs are views [first_view, first_view + n_out) */
-    size_t            scratch_bytes; /* for the largest shapes seen */
+    size_t            scratch_bytes; /* for the largest shapes seen, or more (P3) */
     size_t            scratch_offset;
     bool              copied;  /* an alias op that must copy (P2, P4) */
     bool              runs;    /* its data is needed, or it has an effect */
@@ -66,7 +66,7 @@ typedef struct est_stage {
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
-    size_t  capacity; /* bytes of the largest shape seen */
+    size_t  capacity; /* bytes of the largest shape seen, or more (P3) */
     int32_t maker;    /* item */
     int32_t root;     /* the view whose memory it shares: itself unless made by an alias op */
     int32_t output;   /* of its maker */

@@ -196,6 +196,29 @@ static void larger_batches_grow_the_plan_once(void **state)
     est_graph_free(m.g);
 }
 
+/* Counts of ids change every step: the largest so far must not be a new layout each time. */
+static void sizes_that_creep_up_find_room(void **state)
+{
+    tiny         m    = build_tiny(3);
+    est_session *s    = NULL;
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    for (int64_t batch = 100; batch <= 120; batch++) {
+        est_tensor *feeds[3];
+
+        fill_tiny(batch, (uint64_t)batch, feeds);
+        ok(est_step_run(step, (const est_tensor *const *)feeds));
+        free_feeds(feeds);
+    }
+    assert_true(est_step_layouts(step) <= 3); /* the third for a kernel's scratch, which grows in leaps */
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
 /* --- variables ------------------------------------------------------------------------------------------------------ */
 
 static void reads_see_the_value_before_unordered_writes(void **state)
@@ -706,6 +729,7 @@ int main(void)
         cmocka_unit_test(passes_change_nothing_but_rounding),
         cmocka_unit_test(steps_allocate_and_look_up_nothing),
         cmocka_unit_test(larger_batches_grow_the_plan_once),
+        cmocka_unit_test(sizes_that_creep_up_find_room),
         cmocka_unit_test(reads_see_the_value_before_unordered_writes),
         cmocka_unit_test(initializers_may_read_other_variables),
         cmocka_unit_test(initializers_in_a_circle_are_refused),
