@@ -17,7 +17,9 @@
  *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
  *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
- *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes. */
+ *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
+ *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
+ *       tables are drawn where they stay. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -29,9 +31,10 @@
 typedef struct est_buffer {
     enum {
         EST_BUFFER_SLAB,
-        EST_BUFFER_HEAP /* size is not known before the step: grows on demand */
+        EST_BUFFER_HEAP,    /* size is not known before the step: grows on demand */
+        EST_BUFFER_VARIABLE /* of the variable that is assigned what is made here (P6) */
     } kind;
-    size_t  bytes;       /* SLAB, HEAP: capacity */
+    size_t  bytes;       /* capacity */
     size_t  offset;      /* SLAB */
     void   *data;        /* all others */
     int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
