@@ -269,7 +269,7 @@ static void run_assignment(est_graph *g, est_node assign, est_nodes fetches, boo
 
 static void first_values_are_made_where_they_stay(void **state)
 {
-    est_graph  *g = NULL;
+    est_graph  *g    = NULL;
     est_tensor *here = NULL, *copied = NULL;
     est_node    v, value, assign;
 
@@ -290,7 +290,7 @@ static void first_values_are_made_where_they_stay(void **state)
 /* The value of the last assignment is there before the first one writes the variable. */
 static void values_wait_while_others_write_the_variable(void **state)
 {
-    est_graph  *g = NULL;
+    est_graph  *g   = NULL;
     est_tensor *out = NULL, *alone = NULL;
     est_node    v, value, first;
 
