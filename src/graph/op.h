@@ -179,8 +179,13 @@ struct est_op {
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
     bool     takes_table; /* its handles are of tables, not of variables */
-    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
+    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data; bit 31: of all from 31 on */
     uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */
 };
+
+static inline bool est_op_shape_only(const est_op *op, int input)
+{
+    return (op->shape_only >> (input < 31 ? input : 31) & 1u) != 0;
+}
 
 #endif

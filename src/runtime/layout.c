@@ -18,9 +18,7 @@ static size_t round_up(size_t bytes)
 
 bool est_item_looks_at(const est_item *item, int input)
 {
-    bool shape_only = input < 32 && (item->call.node->op->shape_only & 1u << input) != 0;
-
-    if (item->runs) return !shape_only;
+    if (item->runs) return !est_op_shape_only(item->call.node->op, input);
     return item->call.in[input]->dtype == EST_I32 || item->call.in[input]->dtype == EST_I64;
 }
 
@@ -49,7 +47,7 @@ static int data_inputs(const est_item *item)
 {
     int n = 0;
 
-    for (int i = 0; i < item->call.n_in; i++) n += (i >= 32) || (item->call.node->op->shape_only & 1u << i) == 0;
+    for (int i = 0; i < item->call.n_in; i++) n += !est_op_shape_only(item->call.node->op, i);
     return n;
 }
 

@@ -594,6 +594,40 @@ static void bags_are_joined_where_they_are_made(void **state)
     est_tensor_free(part);
 }
 
+/* More parts than an op has bits to say which of its inputs it looks at: no bag is looked up for its shape alone. */
+static void many_bags_are_looked_up_once(void **state)
+{
+    enum { BAGS = 40 };
+    nn_test         t      = nn_begin(1);
+    est_node        table  = est_variable(t.graph, "table", EST_F32, EST_SHAPE(9, 2)), w, parts[BAGS + 1];
+    est_ragged_node ids    = { est_placeholder(t.graph, "ids", EST_I64, EST_SHAPE(-1)),
+                               est_placeholder(t.graph, "splits", EST_I64, EST_SHAPE(-1)) };
+    est_tensor     *values = NULL, *splits = NULL;
+    est_gradient    g;
+    both            b;
+
+    (void)state;
+    est_variable_initializer(table, noise_const(t.graph, EST_SHAPE(9, 2), 1));
+    w = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2, 3));
+    est_variable_initializer(w, noise_const(t.graph, EST_SHAPE(2, 3), 2));
+    for (int k = 0; k < BAGS; k++) parts[k] = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0);
+    parts[BAGS] = est_read_variable(w);
+    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), &w, 1, &g);
+    assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 4, 0 }, &values));
+    assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &splits));
+    b = run_both(t.graph, EST_NODES(ids.values, ids.splits), (const est_tensor *const[]){ values, splits },
+                 EST_NODES(g.values), 0);
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBagConcat"), 1);
+    for (int32_t k = 0; k < est_step_plan(b.step)->n_items; k++) {
+        const est_item *item = &est_step_plan(b.step)->items[k];
+        assert_true(item->kernel == NULL || strcmp(item->call.node->op->name, "EstEmbeddingBag") != 0);
+    }
+    end_both(&b);
+    nn_end(&t);
+    est_tensor_free(values);
+    est_tensor_free(splits);
+}
+
 /* Part of the whole comes after a write to a table that is looked up before it. */
 static void bags_that_a_write_waits_for_stay_apart(void **state)
 {
@@ -628,6 +662,7 @@ int main(void)
         cmocka_unit_test(an_update_may_read_the_variable_it_changes),
         cmocka_unit_test(constants_go_straight_into_variables),
         cmocka_unit_test(bags_are_joined_where_they_are_made),
+        cmocka_unit_test(many_bags_are_looked_up_once),
         cmocka_unit_test(bags_that_a_write_waits_for_stay_apart),
         cmocka_unit_test(products_with_bias_and_relu),
         cmocka_unit_test(gradients_through_relu),
