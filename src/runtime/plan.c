@@ -261,8 +261,8 @@ static void list_followers(est_plan *plan)
 static void need_inputs(est_plan *plan, const est_item *item)
 {
     for (int i = 0; i < item->call.n_in; i++) {
-        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
-        if (!shape_only) plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
+        if (!est_op_shape_only(item->call.node->op, i))
+            plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
     }
 }
 
