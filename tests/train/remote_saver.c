@@ -346,6 +346,52 @@ static void test_all_or_none(void **state)
     end(&fresh);
 }
 
+/* Every allocation and every system call fails once. Without values before, each variable has that of the checkpoint or none,
+ * and restoring again mends it. */
+static void test_every_failure(void **state)
+{
+    trained saved = build(0);
+    int     kinds = 1;
+
+    (void)state;
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    kinds = 2;
+#endif
+    assert_ok(est_session_init(saved.session));
+    train(&saved, STEPS);
+    save_into(at("failures"), saved.session, 1);
+    for (int kind = 0; kind < kinds; kind++) {
+        bool fired = true;
+
+        for (int64_t n = 1; fired; n++) {
+            trained    m = build(2);
+            est_status status;
+
+            if (kind == 0) est_fault_arm_alloc(n);
+            if (kind == 1) est_fault_arm(n);
+            status = restore_from(at("failures"), m.session, NULL);
+            fired  = est_fault_fired();
+            est_fault_arm_alloc(0);
+            est_fault_arm(0);
+            if (status != EST_OK) assert_int_equal(status, kind == 0 ? EST_RESOURCE_EXHAUSTED : EST_UNKNOWN);
+            for (int i = 0; i < est_session_variables(m.session); i++) {
+                const char *name = est_session_variable(m.session, i);
+                est_tensor *value;
+
+                if (status != EST_OK && est_session_read(m.session, name, &value) != EST_OK) continue;
+                if (status != EST_OK) est_tensor_free(value);
+                assert_true(same_variable(m.session, saved.session, name));
+            }
+            assert_ok(
+                est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("failures"), .missing_only = true), NULL));
+            assert_same(m.session, saved.session);
+            end(&m);
+            assert_true(n < 2000);
+        }
+    }
+    end(&saved);
+}
+
 /* --- refusals --------------------------------------------------------------------------------------------------------- */
 
 static void spoil(const trained *m, const char *name)
@@ -534,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_lost_while_saving),
         cmocka_unit_test(test_missing_only),
         cmocka_unit_test(test_missing_only_here),
+        cmocka_unit_test(test_every_failure),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
