@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan interop fuzz tidy bench bench-input bench-canned install format size clean
+.PHONY: help bootstrap build run test check asan tsan interop test-slurm fuzz tidy bench bench-input bench-canned install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -32,7 +32,7 @@ test:     ## build, then run the suite
 test: build
 	@$(CTEST) --no-tests=error -LE interop --test-dir build/release
 
-check:    ## format, layers, banned functions, headers, gcc and clang warnings, scripts
+check:    ## format, layers, banned functions, headers, gcc and clang warnings, scripts, manifests
 check: bootstrap
 	@scripts/check
 
@@ -50,6 +50,10 @@ interop:  ## exchange files of every format with TensorFlow (sets it up under bu
 interop: build
 	@scripts/tensorflow-env
 	@$(CTEST) --no-tests=error -L interop --test-dir build/release
+
+test-slurm: ## run deploy/slurm under a Slurm of its own on this machine (installs slurm-wlm, needs root)
+test-slurm: build
+	@scripts/test-slurm
 
 fuzz:     ## run every fuzzer of tests/fuzz for FUZZ_SECONDS (15); FUZZ="wire event" runs only these
 fuzz: build/fuzz/build.ninja

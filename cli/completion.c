@@ -19,10 +19,10 @@ static bool has_short_form(const tool_option *option)
     return option->id <= UCHAR_MAX;
 }
 
-/* Values that are paths are called so. */
+/* Values that are paths are called so. A directory is found by completing files too. */
 static bool takes_file(const tool_option *option)
 {
-    return option->value != NULL && strcmp(option->value, "FILE") == 0;
+    return option->value != NULL && (strcmp(option->value, "FILE") == 0 || strcmp(option->value, "DIR") == 0);
 }
 
 static void append_words(est_strbuf *out, const char *const *words)

@@ -260,7 +260,7 @@ static void append_jobs(est_strbuf *out, const est_cluster *cluster)
 /* What is well described may still be more than this build can run. */
 static bool is_for_several(const est_task *task)
 {
-    if (strcmp(task->type, "evaluator") == 0) return false;
+    if (strcmp(task->type, "evaluator") == 0 || est_cluster_tasks(task->cluster, "ps") > 0) return false;
     return est_cluster_jobs(task->cluster) > 1 || est_cluster_tasks(task->cluster, task->type) > 1;
 }
 
@@ -296,7 +296,7 @@ static void check_tf_config(report *r)
     add(r, "TF_CONFIG", is_for_several(task) ? NOTE : FINE, "this is %s %d%s%s%s%s%s", task->type, task->index,
         task->is_chief ? ", the chief" : "", jobs.size > 0 ? ", in a cluster of " : "", est_strbuf_text(&jobs),
         error.status != EST_OK ? "; it has no chief: only for strategies that need none" : "",
-        is_for_several(task) ? "; this build trains on one machine only and refuses it" : "");
+        is_for_several(task) ? "; without ps tasks this build trains on one machine only, and refuses it" : "");
     est_strbuf_clear(&jobs);
     est_resolver_free(resolver);
 }

@@ -325,7 +325,7 @@ static unsigned type_bit(const job_record *record, const void *out)
     const job_field *first = &record->fields[0];
     int              choice;
 
-    if (first->kind != JOB_CHOICE || first->required == 0) return 1;
+    if (first->kind != JOB_CHOICE) return 1;
     choice = *(const int *)const_member(out, first);
     return choice >= 0 ? 1u << choice : 0;
 }
@@ -434,6 +434,11 @@ static void complete(job_spec *job)
 
         if (e->name == NULL && e->type >= 0) e->name = names[e->type];
     }
+    for (int i = 0; i < job->model.head.heads.n; i++) {
+        job_head *h = &job->model.head.heads.data[i];
+
+        if (h->label == NULL) h->label = h->name;
+    }
     if (job->data.csv.fields.data != NULL && job_map_get(job->data.csv.node, "header") == NULL) {
         job->data.csv.header = false;
     }
@@ -447,7 +452,7 @@ est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, 
 
     EST_TRY(read_record(&r, &job_schema, root, &made));
     complete(&made);
-    if (errors->n == before) job_check(&made, errors);
+    if (errors->n == before) EST_TRY(job_check(&made, errors));
     if (errors->n > before) return est_fail(EST_INVALID_ARGUMENT, "the job file is wrong");
     *out = made;
     return EST_OK;
@@ -467,7 +472,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
         key->text = est_arena_printf(arena, "%.*s", (int)part, path);
         if (key->text == NULL) return no_memory();
         if (part == 0) {
-            job_error(errors, value, "a key is empty");
+            job_error(errors, value, "a key is empty; keys are dotted, as in data.batch=64");
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
         }
         if (part == size) return job_map_set(arena, root, key, value);
@@ -488,7 +493,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
 
 est_status job_set(est_arena *arena, job_node *root, const char *text, job_errors *errors)
 {
-    const char *source = est_arena_printf(arena, "--set %s", text);
+    const char *source = est_arena_printf(arena, "--set \"%s\"", text);
     size_t      size   = strcspn(text, "=");
     job_node    at     = { .source = source };
     job_node   *value;
@@ -604,6 +609,23 @@ static void print_records(const job_field *field, const void *from, int depth, e
     }
 }
 
+/* The field that says all of a record: the one that a scalar stands for, if its type has no others. NULL: there are more. */
+static const job_field *only_field(const job_record *record, const void *from)
+{
+    unsigned         type = type_bit(record, from);
+    const job_field *bare = NULL;
+
+    if (record->bare == NULL) return NULL;
+    for (const job_field *f = record->fields; f->key != NULL; f++) {
+        if (strcmp(f->key, record->bare) == 0) {
+            bare = f;
+        } else if (f != record->fields && is_allowed(f, type)) {
+            return NULL;
+        }
+    }
+    return bare;
+}
+
 static void print_record(const job_record *record, const void *from, int depth, est_strbuf *out)
 {
     unsigned type = type_bit(record, from);
@@ -616,6 +638,11 @@ static void print_record(const job_record *record, const void *from, int depth, 
         est_strbuf_printf(out, "%s:", f->key);
         if (f->kind == JOB_RECORDS || f->kind == JOB_NAMED) {
             print_records(f, value, depth + 1, out);
+        } else if (f->kind == JOB_RECORD && *(const job_node *const *)value != NULL &&
+                   only_field(f->record, value) != NULL) {
+            const job_field *only = only_field(f->record, value);
+
+            print_scalar(only, const_member(value, only), out);
         } else if (f->kind == JOB_RECORD && *(const job_node *const *)value != NULL) {
             est_strbuf_append(out, "\n");
             print_record(f->record, value, depth + 1, out);

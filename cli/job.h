@@ -3,13 +3,14 @@
  * A job: everything `estoc train` and its sisters need to know about a model, its data and its run, from one file.
  *
  * job_schema.c has the table of all keys. Everything about the file follows from it: job.c reads and prints by the table,
- * `--help-job` shows it, job_check.c adds what a table cannot say (references between parts). job_model.c makes an
- * estimator of a job, job_input.c its datasets.
+ * `--help-job` shows it, job_check.c adds what a table cannot say (references between parts). job_columns.c makes
+ * feature columns of a job, job_model.c its estimator, job_input.c its datasets.
  *
  * Threading: one thread at a time; a job that is read is not changed any more. */
 #ifndef EST_CLI_JOB_H
 #define EST_CLI_JOB_H
 
+#include "base/map.h"
 #include "estoc/canned.h"
 #include "estoc/exporter.h"
 #include "job_yaml.h"
@@ -44,13 +45,40 @@ typedef enum job_optimizer_name {
     JOB_RMS_PROP,
     JOB_SGD,
     JOB_MOMENTUM,
-    JOB_ADADELTA
+    JOB_ADADELTA,
+    JOB_LAZY_ADAM
 } job_optimizer_name;
+
+typedef enum job_rate_type {
+    JOB_CONSTANT,
+    JOB_EXPONENTIAL,
+    JOB_NATURAL_EXP,
+    JOB_INVERSE_TIME,
+    JOB_POLYNOMIAL,
+    JOB_PIECEWISE,
+    JOB_COSINE,
+    JOB_COSINE_RESTARTS,
+    JOB_WARMUP
+} job_rate_type;
+
+typedef struct job_rate {
+    const job_node *node;
+    int             type;
+    double          rate, decay_rate, end, power, alpha, t_mul, m_mul;
+    int64_t         decay_steps;
+    bool            staircase, cycle;
+    job_ints        boundaries;
+    job_numbers     values;
+    int64_t         warmup_steps;
+    double          warmup_start;
+} job_rate;
 
 typedef struct job_optimizer {
     const job_node *node;
     int             name; /* -1: the model's own */
-    double          learning_rate, initial_accumulator, l1, l2, l2_shrinkage, beta1, beta2, epsilon, decay, momentum;
+    job_rate        learning_rate;
+    double          initial_accumulator, learning_rate_power, l1, l2, l2_shrinkage, beta;
+    double          beta1, beta2, epsilon, decay, momentum;
     bool            nesterov, centered;
 } job_optimizer;
 
@@ -62,8 +90,43 @@ typedef enum job_model_type {
     JOB_COMBINED_CLASSIFIER,
     JOB_COMBINED_REGRESSOR,
     JOB_BASELINE_CLASSIFIER,
-    JOB_BASELINE_REGRESSOR
+    JOB_BASELINE_REGRESSOR,
+    JOB_DNN_ESTIMATOR,
+    JOB_LINEAR_ESTIMATOR,
+    JOB_COMBINED_ESTIMATOR
 } job_model_type;
+
+typedef enum job_head_type {
+    JOB_BINARY,
+    JOB_MULTI_CLASS,
+    JOB_MULTI_LABEL,
+    JOB_REGRESSION,
+    JOB_LOGISTIC_REGRESSION,
+    JOB_POISSON,
+    JOB_MULTI
+} job_head_type;
+
+typedef struct job_head job_head;
+
+typedef struct job_heads {
+    job_head *data;
+    int       n;
+} job_heads;
+
+struct job_head {
+    const job_node *node;
+    int             type;
+    int64_t         n_classes, label_dimension;
+    job_numbers     thresholds;
+    job_ints        metric_classes;
+    int             inverse_link; /* an activation; -1: none */
+    bool            full_loss;
+    int             loss_reduction;
+    job_heads       heads; /* of JOB_MULTI; those have the rest */
+    const char     *name, *label;
+    job_texts       vocabulary;
+    double          loss_weight;
+};
 
 typedef struct job_model {
     const job_node *node;
@@ -76,6 +139,7 @@ typedef struct job_model {
     int             sparse_combiner;
     job_optimizer   optimizer, dnn_optimizer, linear_optimizer;
     int64_t         n_classes, label_dimension;
+    job_head        head;
     int             loss_reduction;
     bool            v1;
 } job_model;
@@ -90,8 +154,31 @@ typedef enum job_feature_type {
     JOB_WEIGHTED,
     JOB_INDICATOR,
     JOB_EMBEDDING,
-    JOB_SHARED
+    JOB_SHARED,
+    JOB_DYNAMIC
 } job_feature_type;
+
+typedef enum job_initializer_type {
+    JOB_INIT_ZEROS,
+    JOB_INIT_ONES,
+    JOB_INIT_CONSTANT,
+    JOB_INIT_UNIFORM,
+    JOB_INIT_NORMAL,
+    JOB_INIT_TRUNCATED_NORMAL,
+    JOB_INIT_GLOROT_UNIFORM,
+    JOB_INIT_GLOROT_NORMAL,
+    JOB_INIT_HE_UNIFORM,
+    JOB_INIT_HE_NORMAL,
+    JOB_INIT_LECUN_UNIFORM,
+    JOB_INIT_LECUN_NORMAL
+} job_initializer_type;
+
+typedef struct job_initializer {
+    const job_node *node;
+    int             type;
+    double          value, low, high, mean, stddev;
+    int64_t         seed;
+} job_initializer;
 
 typedef struct job_feature {
     const job_node *node;
@@ -103,7 +190,8 @@ typedef struct job_feature {
     job_ints        shape;
     int             dtype;
     job_numbers     default_number;
-    double          mean, stddev;
+    int             transform;
+    double          mean, stddev, low, high;
     job_numbers     boundaries;
     int64_t         buckets, default_id;
     job_texts       values;
@@ -113,8 +201,12 @@ typedef struct job_feature {
     const char     *weight;
     int64_t         dimension;
     int             combiner;
+    job_initializer initializer;
+    const char     *checkpoint, *tensor_name;
     double          max_norm;
     bool            frozen;
+    const char     *collection_name;
+    int64_t         max_rows, admit_after, max_age;
     int             visit; /* of job_check: 0: not looked at yet; 1: being looked at; 2: done */
 } job_feature;
 
@@ -164,9 +256,26 @@ typedef struct job_run {
     int64_t         threads;
 } job_run;
 
+typedef enum job_stop_type { JOB_NO_DECREASE, JOB_NO_INCREASE, JOB_HIGHER, JOB_LOWER } job_stop_type;
+
+typedef struct job_stop {
+    const job_node *node;
+    int             type;
+    const char     *metric;
+    double          threshold;
+    int64_t         steps, min_steps, run_every_steps;
+    double          run_every_secs;
+} job_stop;
+
+typedef struct job_stops {
+    job_stop *data;
+    int       n;
+} job_stops;
+
 typedef struct job_train {
     const job_node *node;
     int64_t         max_steps;
+    job_stops       early_stopping;
 } job_train;
 
 typedef struct job_eval {
@@ -183,6 +292,9 @@ typedef struct job_export {
     int             type;
     const char     *name;
     int64_t         keep;
+    const char     *metric;
+    int             better; /* 0: smaller; 1: larger */
+    bool            as_text;
 } job_export;
 
 typedef struct job_exports {
@@ -190,10 +302,34 @@ typedef struct job_exports {
     int         n;
 } job_exports;
 
-typedef struct job_warm_start {
+typedef struct job_rename {
     const job_node *node;
-    const char     *path, *variables;
-    bool            all;
+    const char     *name, *from;
+} job_rename;
+
+typedef struct job_renames {
+    job_rename *data;
+    int         n;
+} job_renames;
+
+typedef struct job_vocabulary {
+    const job_node *node;
+    const char     *name, *file, *old_file;
+    int64_t         size, old_size, oov_buckets, axis;
+    bool            keep_initial;
+} job_vocabulary;
+
+typedef struct job_vocabularies {
+    job_vocabulary *data;
+    int             n;
+} job_vocabularies;
+
+typedef struct job_warm_start {
+    const job_node  *node;
+    const char      *path, *variables;
+    bool             all, only_vocabularies;
+    job_renames      renames;
+    job_vocabularies vocabularies;
 } job_warm_start;
 
 typedef struct job_spec {
@@ -278,14 +414,18 @@ void job_print(const job_spec *job, est_strbuf *out);
 /* The schema for people. */
 void job_describe(est_strbuf *out);
 
-/* What the schema cannot say: references between features, keys that exclude each other. job_read calls it. */
-void job_check(job_spec *job, job_errors *errors);
+/* What the schema cannot say: references between features, keys that exclude each other. job_read calls it. What is wrong goes
+ * to `errors`; it fails only when memory is out. */
+EST_MUST_CHECK est_status job_check(job_spec *job, job_errors *errors);
 
 /* The feature of that name; NULL: there is none. */
 job_feature *job_find_feature(const job_spec *job, const char *name);
 
 /* A baseline looks at labels only. */
 bool job_is_baseline(const job_model *model);
+
+/* How many classes labels have; JOB_NO_INT: they are numbers, or there are several. */
+int64_t job_n_classes(const job_model *model);
 
 /* The type of that feature as the file calls it. */
 const char *job_feature_type_text(const job_feature *feature);
@@ -294,6 +434,14 @@ const char *job_feature_type_text(const job_feature *feature);
 const char *job_suggestion(const char *word, const char *const *names, size_t n);
 
 /* --- using it ---------------------------------------------------------------------------------------------------------- */
+
+/* A field of weights and the fields of the categories that it weighs. A row in which one of them is missing has no category,
+ * and its weight goes with it; a category without a weight is an error. */
+typedef struct job_weight {
+    const char *name;
+    job_texts   fields;
+    int        *components; /* [fields.n]: which of the runner's they are; NULL: not CSV */
+} job_weight;
 
 /* What is made of a job to run it. A zeroed struct holds nothing. */
 typedef struct job_runner {
@@ -304,6 +452,7 @@ typedef struct job_runner {
     est_canned_options  options;
     est_run_config      config;
     est_warm_start      warm_start;
+    est_head           *head; /* NULL: the model's own */
     est_estimator      *estimator;
 
     est_parse_spec *features; /* what a row is read for that is asked about */
@@ -312,12 +461,32 @@ typedef struct job_runner {
     est_csv_columns         csv;   /* the same for CSV */
     int                     n_specs;
     est_component          *components; /* [n_specs]: what job_input yields */
+    job_weight             *weights;    /* [n_weights] */
+    int                     n_weights;
+    est_map                 labels; /* the words of the label, if it has a vocabulary; the values mean nothing */
 } job_runner;
 
 /* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line; no_signals: SIGINT
  * and SIGTERM end the process as they do without us. */
 EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
 void                      job_runner_clear(job_runner *runner);
+
+/* All columns of a list of features; a feature that is asked for again has the same ones. */
+EST_MUST_CHECK est_status job_make_columns(job_runner *runner, job_texts names, est_column_list *out);
+
+/* The combiner that a choice of the schema stands for. */
+est_combiner job_combiner(int choice);
+
+/* The thread's error, with a place in the file before it. */
+EST_MUST_CHECK est_status job_blame(est_status status, const job_node *at, const char *what);
+EST_MUST_CHECK est_status job_blame_feature(est_status status, const job_feature *feature);
+
+/* Whether the tables of a checkpoint are as wide as the features say; where one is not, a variable's name and shapes would
+ * be all that anybody says. One that cannot be opened is for others to complain about. */
+EST_MUST_CHECK est_status job_check_tables(const job_runner *runner, const char *checkpoint);
+
+/* What a field weighs; NULL: it is no weight. */
+const job_weight *job_weight_of(const job_runner *runner, const char *name);
 
 /* An est_input_fn whose user is a job_runner: the files for training, or those for evaluation. */
 est_status job_input(const est_input_context *context, void *user, est_dataset **out);

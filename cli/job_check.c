@@ -44,10 +44,21 @@ bool job_is_baseline(const job_model *model)
     return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR;
 }
 
+static bool is_estimator(const job_model *m)
+{
+    return m->type >= JOB_DNN_ESTIMATOR;
+}
+
+int64_t job_n_classes(const job_model *model)
+{
+    if (!is_estimator(model)) return model->n_classes;
+    return model->head.type == JOB_BINARY ? 2 : model->head.n_classes;
+}
+
 const char *job_feature_type_text(const job_feature *feature)
 {
-    static const char *const texts[] = { "numeric", "bucketized", "identity",  "hash",      "vocabulary",
-                                         "cross",   "weighted",   "indicator", "embedding", "shared" };
+    static const char *const texts[] = { "numeric",  "bucketized", "identity",  "hash",   "vocabulary", "cross",
+                                         "weighted", "indicator",  "embedding", "shared", "dynamic" };
 
     return texts[feature->type];
 }
@@ -161,10 +172,25 @@ static void check_sources(checker *c, const job_feature *f)
 
 /* --- features --------------------------------------------------------------------------------------------------------- */
 
+static void check_scale(checker *c, const job_feature *f)
+{
+    bool low = !isnan(f->low), high = !isnan(f->high);
+
+    if (low != high) {
+        job_error(c->errors, at_key(f->node, low ? "min" : "max"), "\"min\" and \"max\" go together");
+    } else if (low && !(f->high > f->low)) {
+        job_error(c->errors, at_key(f->node, "max"), "max is %g, and must be more than min, %g", f->high, f->low);
+    } else if (low && (f->mean != 0 || f->stddev != 1)) {
+        job_error(c->errors, at_key(f->node, "min"),
+                  "numbers are scaled by min and max or by mean and stddev, not both");
+    }
+}
+
 static void check_numeric(checker *c, const job_feature *f)
 {
     int64_t n = 1;
 
+    check_scale(c, f);
     if (f->dtype == 2) job_error(c->errors, at_key(f->node, "dtype"), "a numeric feature is of float32 or int64");
     for (int i = 0; i < f->shape.n && n < ((int64_t)1 << 31); i++) n *= f->shape.data[i];
     if (f->shape.n > EST_RANK_MAX - 1 || n >= ((int64_t)1 << 31)) {
@@ -193,7 +219,28 @@ static void check_bucketized(checker *c, const job_feature *f)
     }
 }
 
-static void check_vocabulary(checker *c, const job_feature *f)
+static est_status check_values(checker *c, const job_feature *f)
+{
+    est_map    seen   = { 0 };
+    est_status status = EST_OK;
+
+    for (int i = 0; i < f->values.n && status == EST_OK; i++) {
+        const char *value = f->values.data[i];
+        int64_t     number;
+
+        if (est_map_get(&seen, value) != NULL) {
+            job_error(c->errors, at_item(f->node, "values", i), "\"%s\" is in the vocabulary twice", value);
+        }
+        if (f->dtype == 1 && est_number_i64(value, strlen(value), &number) != EST_NUMBER_OK) {
+            job_error(c->errors, at_item(f->node, "values", i), "\"%s\" is no whole number", value);
+        }
+        status = est_map_put(&seen, value, c);
+    }
+    est_map_clear(&seen);
+    return status;
+}
+
+static est_status check_vocabulary(checker *c, const job_feature *f)
 {
     if ((f->values.data != NULL) == (f->file != NULL)) {
         job_error(c->errors, at_key(f->node, f->file != NULL ? "file" : "values"),
@@ -206,46 +253,67 @@ static void check_vocabulary(checker *c, const job_feature *f)
         job_error(c->errors, at_key(f->node, "default_id"), "not both oov_buckets and default_id");
     }
     if (f->dtype == 0) job_error(c->errors, at_key(f->node, "dtype"), "a vocabulary is of string or int64");
-    for (int i = 0; i < f->values.n; i++) {
-        int64_t number;
-
-        for (int j = 0; j < i; j++) {
-            if (strcmp(f->values.data[i], f->values.data[j]) != 0) continue;
-            job_error(c->errors, at_item(f->node, "values", i), "\"%s\" is in the vocabulary twice", f->values.data[i]);
-            break;
-        }
-        if (f->dtype == 1 && est_number_i64(f->values.data[i], strlen(f->values.data[i]), &number) != EST_NUMBER_OK) {
-            job_error(c->errors, at_item(f->node, "values", i), "\"%s\" is no whole number", f->values.data[i]);
-        }
-    }
+    return check_values(c, f);
 }
 
-static void check_feature(checker *c, const job_feature *f)
+static est_status check_feature(checker *c, const job_feature *f)
 {
     if (f->source != NULL) check_source(c, f);
     if (f->sources.data != NULL) check_sources(c, f);
     if (f->type == JOB_NUMERIC) check_numeric(c, f);
     if (f->type == JOB_BUCKETIZED) check_bucketized(c, f);
-    if (f->type == JOB_VOCABULARY) check_vocabulary(c, f);
-    if (f->type == JOB_HASH && f->dtype == 0) {
+    if ((f->type == JOB_HASH || f->type == JOB_DYNAMIC) && f->dtype == 0) {
         job_error(c->errors, at_key(f->node, "dtype"), "what is hashed is of string or int64");
     }
     if (f->type == JOB_IDENTITY && f->default_id != JOB_NO_INT && f->default_id >= f->buckets) {
         job_error(c->errors, at_key(f->node, "default_id"), "the default is none of the %lld buckets",
                   (long long)f->buckets);
     }
+    if ((f->checkpoint == NULL) != (f->tensor_name == NULL)) {
+        job_error(c->errors, at_key(f->node, f->checkpoint != NULL ? "checkpoint" : "tensor_name"),
+                  "\"checkpoint\" and \"tensor_name\" go together");
+    }
+    return f->type == JOB_VOCABULARY ? check_vocabulary(c, f) : EST_OK;
 }
 
 /* --- model ------------------------------------------------------------------------------------------------------------ */
 
+static void check_rate(checker *c, const job_rate *rate)
+{
+    if (rate->node == NULL || rate->type != JOB_PIECEWISE) return;
+    if (rate->values.n != rate->boundaries.n + 1) {
+        job_error(c->errors, at_key(rate->node, "values"), "%d boundaries need %d values, and there are %d",
+                  rate->boundaries.n, rate->boundaries.n + 1, rate->values.n);
+    }
+    for (int i = 1; i < rate->boundaries.n; i++) {
+        if (rate->boundaries.data[i] > rate->boundaries.data[i - 1]) continue;
+        job_error(c->errors, at_item(rate->node, "boundaries", i), "boundaries must ascend, and %lld follows %lld",
+                  (long long)rate->boundaries.data[i], (long long)rate->boundaries.data[i - 1]);
+        break;
+    }
+}
+
 static void check_optimizer(checker *c, const job_optimizer *o)
 {
-    const double others[] = {
-        o->initial_accumulator, o->l1, o->l2, o->l2_shrinkage, o->beta1, o->beta2, o->epsilon, o->decay, o->momentum
-    };
-    bool any = o->nesterov || o->centered || o->name == JOB_MOMENTUM || o->name == JOB_ADADELTA;
+    const double others[] = { o->initial_accumulator,
+                              o->learning_rate_power,
+                              o->l1,
+                              o->l2,
+                              o->l2_shrinkage,
+                              o->beta,
+                              o->beta1,
+                              o->beta2,
+                              o->epsilon,
+                              o->decay,
+                              o->momentum };
+    bool         any      = o->nesterov || o->centered || o->name >= JOB_MOMENTUM;
 
-    if (o->node == NULL || !isnan(o->learning_rate)) return;
+    if (o->node == NULL) return;
+    check_rate(c, &o->learning_rate);
+    if (o->learning_rate_power > 0) {
+        job_error(c->errors, at_key(o->node, "learning_rate_power"), "\"learning_rate_power\" is 0 or less");
+    }
+    if (o->learning_rate.node != NULL) return;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) any = any || !isnan(others[i]);
     if (any) {
         job_error(c->errors, o->node,
@@ -254,11 +322,31 @@ static void check_optimizer(checker *c, const job_optimizer *o)
     }
 }
 
+/* Heads that share a model tell each other apart by their names. */
+static void check_heads(checker *c, const job_head *head)
+{
+    for (int i = 0; i < head->heads.n; i++) {
+        const job_head *part = &head->heads.data[i];
+
+        if (part->type == JOB_MULTI) job_error(c->errors, at_key(part->node, "type"), "a part of a head has no parts");
+        for (int j = 0; j < i; j++) {
+            if (strcmp(part->name, head->heads.data[j].name) == 0) {
+                job_error(c->errors, at_key(part->node, "name"), "there are two heads \"%s\"", part->name);
+                break;
+            }
+        }
+    }
+    if (head->type == JOB_MULTI && c->job->data.weight != NULL) {
+        job_error(c->errors, at_key(c->job->data.node, "weight"), "a model of several heads takes no weights of rows");
+    }
+}
+
 static void check_model(checker *c)
 {
-    const job_model *m        = &c->job->model;
-    bool             deep     = m->type == JOB_DNN_CLASSIFIER || m->type == JOB_DNN_REGRESSOR;
-    bool             combined = m->type == JOB_COMBINED_CLASSIFIER || m->type == JOB_COMBINED_REGRESSOR;
+    const job_model *m = &c->job->model;
+    bool deep          = m->type == JOB_DNN_CLASSIFIER || m->type == JOB_DNN_REGRESSOR || m->type == JOB_DNN_ESTIMATOR;
+    bool combined      = m->type == JOB_COMBINED_CLASSIFIER || m->type == JOB_COMBINED_REGRESSOR ||
+                    m->type == JOB_COMBINED_ESTIMATOR;
 
     check_columns(c, "columns", m->columns, deep);
     check_columns(c, "dnn_columns", m->dnn_columns, true);
@@ -270,6 +358,7 @@ static void check_model(checker *c)
         job_error(c->errors, at_key(m->node, m->dnn_columns.n == 0 ? "hidden_units" : "dnn_columns"),
                   "\"dnn_columns\" and \"hidden_units\" go together");
     }
+    if (is_estimator(m)) check_heads(c, &m->head);
     check_optimizer(c, &m->optimizer);
     check_optimizer(c, &m->dnn_optimizer);
     check_optimizer(c, &m->linear_optimizer);
@@ -292,14 +381,13 @@ static void check_field(checker *c, const job_node *at, const char *name)
 
 static bool has_key(const job_feature *f)
 {
-    return f->type == JOB_NUMERIC || (f->type >= JOB_IDENTITY && f->type <= JOB_VOCABULARY);
+    return f->type == JOB_NUMERIC || f->type == JOB_DYNAMIC || (f->type >= JOB_IDENTITY && f->type <= JOB_VOCABULARY);
 }
 
 static void check_fields(checker *c)
 {
     const job_data *d = &c->job->data;
 
-    check_field(c, at_key(d->label.node, "name"), d->label.name);
     check_field(c, at_key(d->node, "weight"), d->weight);
     for (int i = 0; i < c->job->features.n; i++) {
         const job_feature *f = &c->job->features.data[i];
@@ -314,45 +402,81 @@ static void check_fields(checker *c)
     }
 }
 
-static bool is_classifier(int type)
-{
-    return type == JOB_DNN_CLASSIFIER || type == JOB_LINEAR_CLASSIFIER || type == JOB_COMBINED_CLASSIFIER ||
-           type == JOB_BASELINE_CLASSIFIER;
-}
-
-static void check_label(checker *c)
+static void check_libsvm_label(checker *c)
 {
     const job_label *label = &c->job->data.label;
     const job_model *m     = &c->job->model;
 
-    if (label->vocabulary.data != NULL && !is_classifier(m->type)) {
-        job_error(c->errors, at_key(label->node, "vocabulary"), "labels of a regressor are numbers, not words");
-    } else if (label->vocabulary.data != NULL && label->vocabulary.n != m->n_classes) {
-        job_error(c->errors, at_key(label->node, "vocabulary"), "%d labels for %lld classes (model.n_classes)",
-                  label->vocabulary.n, (long long)m->n_classes);
+    if (is_estimator(m) && m->head.type == JOB_MULTI_LABEL) {
+        job_error(c->errors, at_key(m->node, "head"), "a row of libsvm files has one label");
     }
-    if (m->label_dimension > 1 && c->job->data.format != JOB_FORMAT_TFRECORD) {
-        job_error(c->errors, at_key(m->node, "label_dimension"),
+    if (strcmp(label->name, "label") != 0) {
+        job_error(c->errors, at_key(label->node, "name"), "the label of libsvm files is called \"label\"");
+    }
+    if (label->vocabulary.data != NULL) {
+        job_error(c->errors, at_key(label->node, "vocabulary"), "labels of libsvm files are numbers");
+    }
+}
+
+/* A model of several heads has its labels there. */
+static void check_multi_label(checker *c)
+{
+    const job_head *head = &c->job->model.head;
+
+    if (c->job->data.label.node != NULL) {
+        job_error(c->errors, c->job->data.label.node, "each of model.head.heads has a label of its own");
+    }
+    if (c->job->data.format == JOB_FORMAT_LIBSVM) {
+        job_error(c->errors, at_key(c->job->data.node, "format"), "a row of libsvm files has one label");
+    }
+    for (int i = 0; i < head->heads.n; i++) {
+        const job_head *part = &head->heads.data[i];
+
+        check_field(c, at_key(part->node, "label"), part->label);
+        if (part->label_dimension > 1 && c->job->data.format != JOB_FORMAT_TFRECORD) {
+            job_error(c->errors, at_key(part->node, "label_dimension"),
+                      "labels of more than one number need the format tfrecord");
+        }
+    }
+}
+
+static void check_label(checker *c)
+{
+    const job_label *label     = &c->job->data.label;
+    const job_model *m         = &c->job->model;
+    int64_t          n_classes = job_n_classes(m);
+    int64_t          dimension = is_estimator(m) ? m->head.label_dimension : m->label_dimension;
+
+    if (label->node == NULL) {
+        job_error(c->errors, c->job->data.node, "data needs \"label\": what is learnt; its name alone will do");
+        return;
+    }
+    if (label->vocabulary.data != NULL && n_classes == JOB_NO_INT) {
+        job_error(c->errors, at_key(label->node, "vocabulary"), "labels of a regressor are numbers, not words");
+    } else if (label->vocabulary.data != NULL && label->vocabulary.n != n_classes) {
+        job_error(c->errors, at_key(label->node, "vocabulary"), "%d labels for %lld classes (%s)", label->vocabulary.n,
+                  (long long)n_classes, is_estimator(m) ? "model.head" : "model.n_classes");
+    }
+    if (dimension > 1 && c->job->data.format != JOB_FORMAT_TFRECORD) {
+        job_error(c->errors, at_key(is_estimator(m) ? m->head.node : m->node, "label_dimension"),
                   "labels of more than one number need the format tfrecord");
     }
     if (label->strip != NULL && label->vocabulary.data == NULL) {
         job_error(c->errors, at_key(label->node, "strip"), "\"strip\" is for labels with a vocabulary");
     }
-    if (c->job->data.format == JOB_FORMAT_LIBSVM) {
-        if (strcmp(label->name, "label") != 0) {
-            job_error(c->errors, at_key(label->node, "name"), "the label of libsvm files is called \"label\"");
-        }
-        if (label->vocabulary.data != NULL) {
-            job_error(c->errors, at_key(label->node, "vocabulary"), "labels of libsvm files are numbers");
-        }
-    }
+    if (c->job->data.format == JOB_FORMAT_LIBSVM) check_libsvm_label(c);
+    check_field(c, at_key(label->node, "name"), label->name);
 }
 
 static void check_data(checker *c)
 {
     const job_data *d = &c->job->data;
 
-    check_label(c);
+    if (is_estimator(&c->job->model) && c->job->model.head.type == JOB_MULTI) {
+        check_multi_label(c);
+    } else {
+        check_label(c);
+    }
     check_fields(c);
     if (d->format != JOB_FORMAT_CSV && d->csv.fields.data != NULL) {
         job_error(c->errors, at_key(d->csv.node, "fields"), "\"fields\" is for the format csv");
@@ -377,6 +501,33 @@ static void check_data(checker *c)
 static bool is_file_name(const char *name)
 {
     return strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static void check_stops(checker *c)
+{
+    for (int i = 0; i < c->job->train.early_stopping.n; i++) {
+        const job_stop *stop = &c->job->train.early_stopping.data[i];
+
+        if (stop->run_every_steps != JOB_NO_INT && !isnan(stop->run_every_secs)) {
+            job_error(c->errors, at_key(stop->node, "run_every_secs"),
+                      "results are looked at by steps or by time, not both");
+        }
+        if (c->job->data.eval.data == NULL) {
+            job_error(c->errors, stop->node, "early stops go by evaluations, and data.eval is not given");
+        }
+    }
+}
+
+static void check_warm_start(checker *c)
+{
+    const job_warm_start *w = &c->job->warm_start;
+
+    if (w->node != NULL && w->only_vocabularies && w->vocabularies.n == 0) {
+        job_error(c->errors, at_key(w->node, "only_vocabularies"), "there are no \"vocabularies\"");
+    }
+    if (w->node != NULL && w->only_vocabularies && (w->all || strcmp(w->variables, ".*") != 0)) {
+        job_error(c->errors, at_key(w->node, "only_vocabularies"), "not together with \"variables\" or \"all\"");
+    }
 }
 
 static void check_run(checker *c)
@@ -410,17 +561,20 @@ static void check_run(checker *c)
     }
 }
 
-void job_check(job_spec *job, job_errors *errors)
+est_status job_check(job_spec *job, job_errors *errors)
 {
     checker c = { job, errors };
 
     for (int i = 0; i < job->features.n; i++) {
         job_feature *f = &job->features.data[i];
 
-        check_feature(&c, f);
+        EST_TRY(check_feature(&c, f));
         if (f->type == JOB_CROSS && f->visit == 0) find_cycles(&c, f);
     }
     check_model(&c);
     check_data(&c);
     check_run(&c);
+    check_stops(&c);
+    check_warm_start(&c);
+    return EST_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,9 +98,17 @@ static tool_exit print_text(job_call *call, est_strbuf *text)
     return status == EST_OK ? TOOL_HELPED : tool_failed(call->command, status);
 }
 
+/* Whether there is a checkpoint yet to go on with. */
+static bool find_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX])
+{
+    if (call->checkpoint == NULL && call->job.run.model_dir == NULL) return false;
+    return job_call_checkpoint(call, out) == EST_OK;
+}
+
 tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
 {
     est_strbuf text = { 0 };
+    char       path[EST_CHECKPOINT_PATH_MAX];
     est_status status;
     tool_exit  code;
 
@@ -117,6 +126,7 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
     }
     if (call->quiet) est_log_set_level(EST_LOG_WARN);
     status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0);
+    if (status == EST_OK && find_checkpoint(call, path)) status = job_check_tables(&call->runner, path);
     return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
 }
 
@@ -147,7 +157,7 @@ static bool is_step(const char *name)
     return strcmp(name, "global_step") == 0;
 }
 
-est_status job_print_metrics(const est_metrics *metrics)
+est_status job_print_metrics(const est_metrics *metrics, double exact_auc)
 {
     tool_table table  = { .right = 2 };
     est_strbuf value  = { 0 };
@@ -167,13 +177,20 @@ est_status job_print_metrics(const est_metrics *metrics)
         tool_table_cell(&table, "%s", est_strbuf_text(&value));
         status = tool_table_row(&table);
     }
+    if (status == EST_OK && !isnan(exact_auc)) {
+        est_strbuf_reset(&value);
+        tool_append_f32(&value, (float)exact_auc);
+        tool_table_cell(&table, "exact_auc");
+        tool_table_cell(&table, "%s", est_strbuf_text(&value));
+        status = tool_table_row(&table);
+    }
     if (status == EST_OK) status = tool_table_end(&table);
     tool_table_clear(&table);
     est_strbuf_clear(&value);
     return status;
 }
 
-void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics)
+void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics, double exact_auc)
 {
     est_strbuf_append(out, "{");
     for (int i = 0; i < est_metrics_count(metrics); i++) {
@@ -187,6 +204,10 @@ void job_append_json_metrics(est_strbuf *out, const est_metrics *metrics)
         } else {
             tool_append_json_f64(out, est_metrics_value(metrics, i));
         }
+    }
+    if (!isnan(exact_auc)) {
+        est_strbuf_append(out, ", \"exact_auc\": ");
+        tool_append_json_f64(out, exact_auc);
     }
     est_strbuf_append(out, "}");
 }

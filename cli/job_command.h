@@ -63,8 +63,8 @@ tool_exit job_call_failed(const job_call *call, est_status status);
 /* The checkpoint to use, in `out`; EST_NOT_FOUND: nothing was trained yet. */
 EST_MUST_CHECK est_status job_call_checkpoint(const job_call *call, char out[EST_CHECKPOINT_PATH_MAX]);
 
-/* Metrics as a table, and as the members of a JSON object. */
-EST_MUST_CHECK est_status job_print_metrics(const est_metrics *metrics);
-void                      job_append_json_metrics(est_strbuf *out, const est_metrics *metrics);
+/* Metrics as a table, and as a JSON object. exact_auc: one more of that name; NaN: none. */
+EST_MUST_CHECK est_status job_print_metrics(const est_metrics *metrics, double exact_auc);
+void                      job_append_json_metrics(est_strbuf *out, const est_metrics *metrics, double exact_auc);
 
 #endif

@@ -12,6 +12,8 @@
 #include "estoc/tfrecord.h"
 #include "job.h"
 
+#define SHOWN_MAX 40 /* characters of a bad label in a message */
+
 /* All files of several patterns. */
 static est_dataset *open_files(job_texts patterns)
 {
@@ -77,17 +79,37 @@ static bool is_missing(const est_tensor *field, int64_t i)
     }
 }
 
-/* The same without the missing ones. */
-static est_status to_ragged(const est_tensor *field, est_field *out)
+/* Which component a field is; labels and weights always are one. */
+static int component_of(const job_runner *r, const char *name)
 {
-    size_t      size = est_tensor_dtype(field) == EST_STRING ? sizeof(est_str)
-                       : est_tensor_dtype(field) == EST_I64  ? sizeof(int64_t)
-                                                             : sizeof(float);
-    const char *from = est_tensor_data(field);
-    int64_t     n = est_tensor_count(field), kept = 0;
-    int64_t    *splits;
-    est_status  status;
-    char       *values;
+    for (int i = 0; i < r->n_specs; i++) {
+        if (strcmp(r->components[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+/* Whether row i has none of what a weight is for. */
+static bool is_unweighed(const job_weight *weight, const est_field *in, int64_t i)
+{
+    for (int k = 0; k < weight->fields.n; k++) {
+        if (is_missing(in[weight->components[k]].values, i)) return true;
+    }
+    return false;
+}
+
+/* The same without the missing ones, and without weights of what is missing. */
+static est_status to_ragged(const job_runner *r, const est_field *in, int component, const est_tensor *field,
+                            est_field *out)
+{
+    const job_weight *weight = job_weight_of(r, r->components[component].name);
+    size_t            size   = est_tensor_dtype(field) == EST_STRING ? sizeof(est_str)
+                               : est_tensor_dtype(field) == EST_I64  ? sizeof(int64_t)
+                                                                     : sizeof(float);
+    const char       *from   = est_tensor_data(field);
+    int64_t           n = est_tensor_count(field), kept = 0;
+    int64_t          *splits;
+    est_status        status;
+    char             *values;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
     values = est_alloc((size_t)(n + 1) * size);
@@ -95,7 +117,9 @@ static est_status to_ragged(const est_tensor *field, est_field *out)
     splits    = est_tensor_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!is_missing(field, i)) memcpy(values + (size_t)kept++ * size, from + (size_t)i * size, size);
+        bool missing = weight != NULL ? is_unweighed(weight, in, i) : is_missing(field, i);
+
+        if (!missing) memcpy(values + (size_t)kept++ * size, from + (size_t)i * size, size);
         splits[i + 1] = kept;
     }
     status = est_tensor_create_from(est_tensor_dtype(field), EST_SHAPE(kept), values, &out->values);
@@ -103,8 +127,14 @@ static est_status to_ragged(const est_tensor *field, est_field *out)
     return status;
 }
 
+static est_str stripped(est_str text, const char *characters)
+{
+    while (text.size > 0 && memchr(characters, text.data[text.size - 1], strlen(characters)) != NULL) text.size--;
+    return text;
+}
+
 /* Takes characters off the ends of labels. */
-static est_status strip_ends(const est_tensor *field, const char *characters, est_field *out)
+static est_status strip_ends(const est_tensor *field, const char *characters, est_tensor **out)
 {
     int64_t        n     = est_tensor_count(field);
     const est_str *from  = est_tensor_data(field);
@@ -112,13 +142,8 @@ static est_status strip_ends(const est_tensor *field, const char *characters, es
     est_status     status;
 
     if (texts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld labels", (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        texts[i] = from[i];
-        while (texts[i].size > 0 && memchr(characters, texts[i].data[texts[i].size - 1], strlen(characters)) != NULL) {
-            texts[i].size--;
-        }
-    }
-    status = est_tensor_create_from(EST_STRING, EST_SHAPE(n, 1), texts, &out->values);
+    for (int64_t i = 0; i < n; i++) texts[i] = stripped(from[i], characters);
+    status = est_tensor_create_from(EST_STRING, *est_tensor_shape(field), texts, out);
     est_free(texts);
     return status;
 }
@@ -135,10 +160,74 @@ static est_status from_csv(void *user, const est_field *in, est_field *out)
     const job_runner *r = user;
 
     for (int i = 0; i < r->n_specs; i++) {
+        est_tensor *label = NULL;
+        est_status  status;
+
         if (is_stripped(r, &r->components[i])) {
-            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
-        } else {
-            EST_TRY(r->components[i].ragged ? to_ragged(in[i].values, &out[i]) : to_fixed(in[i].values, &out[i]));
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &label));
+        }
+        status = r->components[i].ragged ? to_ragged(r, in, i, label != NULL ? label : in[i].values, &out[i])
+                                         : to_fixed(label != NULL ? label : in[i].values, &out[i]);
+        est_tensor_free(label);
+        EST_TRY(status);
+    }
+    return EST_OK;
+}
+
+/* --- rows that are no good ------------------------------------------------------------------------------------------ */
+
+static est_status refuse_class(const job_runner *r, double label)
+{
+    return est_fail(EST_INVALID_ARGUMENT, "the label %g is none of %lld classes", label,
+                    (long long)job_n_classes(&r->job->model));
+}
+
+static est_status check_words(const job_runner *r, const est_tensor *labels)
+{
+    const est_str *texts = est_tensor_data(labels);
+    const char    *strip = r->job->data.label.strip;
+
+    for (int64_t i = 0; i < est_tensor_count(labels); i++) {
+        est_str word = strip != NULL ? stripped(texts[i], strip) : texts[i];
+
+        if (est_map_get_bytes(&r->labels, word.data, word.size) != NULL) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "the label \"%.*s%s\" is not in data.label.vocabulary",
+                        (int)(word.size < SHOWN_MAX ? word.size : SHOWN_MAX), word.data,
+                        word.size > SHOWN_MAX ? "..." : "");
+    }
+    return EST_OK;
+}
+
+/* Labels of a classifier are among its classes. */
+static est_status check_labels(const job_runner *r, const est_tensor *labels)
+{
+    const int64_t *ids = est_tensor_data(labels);
+
+    if (est_tensor_dtype(labels) == EST_STRING) return check_words(r, labels);
+    for (int64_t i = 0; i < est_tensor_count(labels) && est_tensor_dtype(labels) == EST_I64; i++) {
+        if (ids[i] < 0 || ids[i] >= job_n_classes(&r->job->model)) return refuse_class(r, (double)ids[i]);
+    }
+    return EST_OK;
+}
+
+/* An est_parse_options.check of CSV rows and Examples. */
+static est_status check_rows(void *user, const est_field *rows)
+{
+    const job_runner *r = user;
+
+    if (r->job->data.label.name != NULL) { /* the graph sees to those of several heads */
+        EST_TRY(check_labels(r, rows[component_of(r, r->job->data.label.name)].values));
+    }
+    for (int w = 0; w < r->n_weights && r->job->data.format == JOB_FORMAT_CSV; w++) {
+        const job_weight *weight  = &r->weights[w];
+        const est_tensor *values  = rows[component_of(r, weight->name)].values;
+        const float      *numbers = est_tensor_data(values);
+
+        for (int64_t i = 0; i < est_tensor_count(values); i++) {
+            if (!isnan(numbers[i]) || is_unweighed(weight, rows, i)) continue;
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "\"%s\" has no weight: \"%s\" is empty; write one there, or leave both out",
+                            weight->fields.data[0], weight->name);
         }
     }
     return EST_OK;
@@ -178,11 +267,11 @@ static est_status strip_labels(void *user, const est_field *in, est_field *out)
 
     for (int i = 0; i < r->n_specs; i++) {
         if (is_stripped(r, &r->components[i])) {
-            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i]));
+            EST_TRY(strip_ends(in[i].values, r->job->data.label.strip, &out[i].values));
         } else {
             out[i].values = est_tensor_ref(in[i].values);
-            out[i].splits = in[i].splits != NULL ? est_tensor_ref(in[i].splits) : NULL;
         }
+        out[i].splits = in[i].splits != NULL ? est_tensor_ref(in[i].splits) : NULL;
     }
     return EST_OK;
 }
@@ -196,7 +285,13 @@ static est_dataset *parse_examples(job_runner *r, est_dataset *records, const es
 
 /* --- from libsvm ------------------------------------------------------------------------------------------------------ */
 
-/* "label", "index", "value"; the classes of a file with -1 and 1 are 0 and 1. */
+/* The classes of a file with -1 and 1 are 0 and 1. */
+static float class_of(const job_runner *r, float label)
+{
+    return label == -1 && job_n_classes(&r->job->model) == 2 ? 0 : label;
+}
+
+/* "label", "index", "value". */
 static est_status label_classes(void *user, const est_field *in, est_field *out)
 {
     const job_runner *r    = user;
@@ -208,17 +303,24 @@ static est_status label_classes(void *user, const est_field *in, est_field *out)
         out[i].values = est_tensor_ref(in[i].values);
         out[i].splits = est_tensor_ref(in[i].splits);
     }
-    if (r->job->model.n_classes == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
+    if (job_n_classes(&r->job->model) == JOB_NO_INT) return to_fixed(in[0].values, &out[0]);
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n, 1), &out[0].values));
     to = est_tensor_data(out[0].values);
-    for (int64_t i = 0; i < n; i++) {
-        float label = from[i] == -1 && r->job->model.n_classes == 2 ? 0 : from[i];
+    for (int64_t i = 0; i < n; i++) to[i] = (int64_t)class_of(r, from[i]); /* check_libsvm has seen it */
+    return EST_OK;
+}
 
-        if (!(label >= 0 && label < (float)r->job->model.n_classes) || label != floorf(label)) {
-            return est_fail(EST_INVALID_ARGUMENT, "the label %g is none of %lld classes", (double)from[i],
-                            (long long)r->job->model.n_classes);
+static est_status check_libsvm(void *user, const est_field *rows)
+{
+    const job_runner *r      = user;
+    const float      *labels = est_tensor_data(rows[0].values);
+
+    for (int64_t i = 0; i < est_tensor_count(rows[0].values) && job_n_classes(&r->job->model) != JOB_NO_INT; i++) {
+        float label = class_of(r, labels[i]);
+
+        if (!(label >= 0 && label < (float)job_n_classes(&r->job->model)) || label != floorf(label)) {
+            return refuse_class(r, (double)labels[i]);
         }
-        to[i] = (int64_t)label;
     }
     return EST_OK;
 }
@@ -227,7 +329,7 @@ static est_dataset *decode_libsvm(job_runner *r, est_dataset *lines, const est_p
 {
     const est_component components[] = {
         { .name  = "label",
-          .dtype = r->job->model.n_classes == JOB_NO_INT ? EST_F32 : EST_I64,
+          .dtype = job_n_classes(&r->job->model) == JOB_NO_INT ? EST_F32 : EST_I64,
           .shape = EST_SHAPE(-1, 1) },
         { .name = "index", .dtype = EST_I64, .shape = EST_SHAPE(-1), .ragged = true },
         { .name = "value", .dtype = EST_F32, .shape = EST_SHAPE(-1), .ragged = true },
@@ -243,7 +345,11 @@ est_status job_input(const est_input_context *context, void *user, est_dataset *
 {
     job_runner       *r     = user;
     const job_data   *data  = &r->job->data;
-    est_parse_options parse = { .struct_size = sizeof parse, .workers = EST_AUTO, .bad_rows_max = data->bad_rows };
+    est_parse_options parse = { .struct_size  = sizeof parse,
+                                .workers      = EST_AUTO,
+                                .bad_rows_max = data->bad_rows,
+                                .check        = data->format == JOB_FORMAT_LIBSVM ? check_libsvm : check_rows,
+                                .check_user   = r };
     job_texts         files = context->mode == EST_TRAIN ? data->train : data->eval;
     est_dataset      *d;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job as an estimator: feature columns from its features, options from its model, a run from its run. Only what the model
- * refers to is made. */
+ * A job as an estimator: options from its model, a run from its run, and what rows are to be read for. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,243 +31,52 @@ static int64_t int_or_zero(int64_t value)
     return value != JOB_NO_INT ? value : 0;
 }
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
-
-static est_status make_feature(job_runner *r, const job_feature *f);
-
-/* The columns of a feature, ending in NULL, made when they are first asked for. */
-static est_status columns_of(job_runner *r, const char *name, const est_column ***out)
-{
-    const job_feature *f = job_find_feature(r->job, name);
-    ptrdiff_t          i = f - r->job->features.data;
-
-    if (r->made[i] == NULL) EST_TRY(make_feature(r, f));
-    *out = r->made[i];
-    return EST_OK;
-}
-
-static est_status column_of(job_runner *r, const char *name, const est_column **out)
-{
-    const est_column **columns;
-
-    EST_TRY(columns_of(r, name, &columns));
-    *out = columns[0];
-    return EST_OK;
-}
-
-/* A scaled number. The feature outlives the column. */
-static est_node normalize(est_node values, const void *user)
-{
-    const job_feature *f = user;
-
-    if (f->mean != 0 || f->stddev != 1) values = est_cast(values, EST_F32);
-    if (f->mean != 0) values = est_sub(values, est_scalar(values.graph, EST_F32, f->mean));
-    if (f->stddev != 1) values = est_div(values, est_scalar(values.graph, EST_F32, f->stddev));
-    return values;
-}
-
-static est_status to_floats(job_runner *r, job_numbers numbers, float **out)
-{
-    *out = est_arena_alloc(r->arena, (size_t)(numbers.n + 1) * sizeof **out);
-    if (*out == NULL) return no_memory();
-    for (int i = 0; i < numbers.n; i++) (*out)[i] = (float)numbers.data[i];
-    return EST_OK;
-}
-
-static est_status make_numeric(job_runner *r, const job_feature *f, const est_column **out)
-{
-    bool                scaled  = f->mean != 0 || f->stddev != 1;
-    float              *numbers = NULL;
-    est_numeric_options options = { .struct_size = sizeof options,
-                                    .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
-                                    .shape       = { .rank = f->shape.n },
-                                    .n_default   = f->default_number.n,
-                                    .normalizer  = scaled ? normalize : NULL,
-                                    .user        = f };
-
-    for (int i = 0; i < f->shape.n; i++) options.shape.dim[i] = f->shape.data[i];
-    EST_TRY(to_floats(r, f->default_number, &numbers));
-    options.default_value = f->default_number.n > 0 ? numbers : NULL;
-    *out                  = est_numeric_column(r->columns, f->key, &options);
-    return EST_OK;
-}
-
-static est_status make_bucketized(job_runner *r, const job_feature *f, const est_column **out)
-{
-    const est_column *source;
-    float            *boundaries;
-
-    EST_TRY(column_of(r, f->source, &source));
-    EST_TRY(to_floats(r, f->boundaries, &boundaries));
-    *out = est_bucketized_column(source, (est_f32s){ boundaries, f->boundaries.n });
-    return EST_OK;
-}
-
-static est_status make_integer_list(job_runner *r, const job_feature *f, const est_categorical_options *options,
-                                    const est_column **out)
-{
-    est_tensor *values;
-    int64_t    *data;
-
-    EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(f->values.n), &values));
-    data = est_tensor_data(values);
-    for (int i = 0; i < f->values.n; i++) {
-        (void)est_number_i64(f->values.data[i], strlen(f->values.data[i]), &data[i]); /* job_check has seen to it */
-    }
-    *out = est_vocabulary_list_column(r->columns, f->key, values, options);
-    est_tensor_free(values);
-    return EST_OK;
-}
-
-static est_status make_categorical(job_runner *r, const job_feature *f, const est_column **out)
-{
-    est_categorical_options options = { .struct_size     = sizeof options,
-                                        .dtype           = f->dtype == 1 ? EST_I64 : 0,
-                                        .has_default     = f->default_id != JOB_NO_INT,
-                                        .default_value   = int_or_zero(f->default_id),
-                                        .num_oov_buckets = int_or_zero(f->oov_buckets),
-                                        .vocabulary_size = int_or_zero(f->size) };
-
-    if (f->type == JOB_IDENTITY) {
-        *out = est_identity_column(r->columns, f->key, f->buckets, &options);
-    } else if (f->type == JOB_HASH) {
-        *out = est_hash_bucket_column(r->columns, f->key, f->buckets, &options);
-    } else if (f->file != NULL) {
-        *out = est_vocabulary_file_column(r->columns, f->key, f->file, &options);
-    } else if (f->dtype == 1) {
-        return make_integer_list(r, f, &options, out);
-    } else {
-        *out = est_vocabulary_strings_column(r->columns, f->key, f->values.data, f->values.n, &options);
-    }
-    return EST_OK;
-}
-
-/* A name that is no feature is a field of the data; so is what is hashed, for it is hashed by the cross. */
-static est_status cross_source(job_runner *r, const char *name, const est_column **out)
-{
-    const job_feature *f = job_find_feature(r->job, name);
-
-    if (f != NULL && f->type != JOB_HASH) return column_of(r, name, out);
-    *out = est_key_column(r->columns, f != NULL ? f->key : name);
-    return EST_OK;
-}
-
-static est_status make_cross(job_runner *r, const job_feature *f, const est_column **out)
-{
-    const est_column **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
-
-    if (sources == NULL) return no_memory();
-    for (int i = 0; i < f->sources.n; i++) EST_TRY(cross_source(r, f->sources.data[i], &sources[i]));
-    *out = est_crossed_column((est_column_list){ sources, f->sources.n }, f->buckets, (uint64_t)f->hash_key);
-    return EST_OK;
-}
-
-static const est_combiner combiners[] = { EST_COMBINE_MEAN, EST_COMBINE_SUM, EST_COMBINE_SQRTN };
-
-static est_embedding_column_options table_options(const job_feature *f)
-{
-    return (est_embedding_column_options){ .struct_size = sizeof(est_embedding_column_options),
-                                           .combiner    = combiners[f->combiner],
-                                           .max_norm    = number_or_zero(f->max_norm),
-                                           .frozen      = f->frozen };
-}
-
-static est_status make_shared(job_runner *r, const job_feature *f, const est_column **out)
-{
-    const est_column           **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
-    est_embedding_column_options options = table_options(f);
-
-    if (sources == NULL) return no_memory();
-    for (int i = 0; i < f->sources.n; i++) EST_TRY(column_of(r, f->sources.data[i], &sources[i]));
-    EST_TRY(est_columns_status(r->columns));
-    est_shared_embedding_columns((est_column_list){ sources, f->sources.n }, f->dimension, &options, out);
-    return EST_OK;
-}
-
-/* Those that are made of one other feature. */
-static est_status make_derived(job_runner *r, const job_feature *f, const est_column **out)
-{
-    est_embedding_column_options options = f->type == JOB_EMBEDDING ? table_options(f)
-                                                                    : (est_embedding_column_options){ 0 };
-    const est_column            *source;
-
-    EST_TRY(column_of(r, f->source, &source));
-    if (f->type == JOB_WEIGHTED) *out = est_weighted_column(source, f->weight);
-    if (f->type == JOB_INDICATOR) *out = est_indicator_column(source);
-    if (f->type == JOB_EMBEDDING) *out = est_embedding_column(source, f->dimension, &options);
-    return EST_OK;
-}
-
-static est_status make_columns(job_runner *r, const job_feature *f, const est_column **out)
-{
-    switch (f->type) {
-    case JOB_NUMERIC: return make_numeric(r, f, out);
-    case JOB_BUCKETIZED: return make_bucketized(r, f, out);
-    case JOB_CROSS: return make_cross(r, f, out);
-    case JOB_SHARED: return make_shared(r, f, out);
-    case JOB_WEIGHTED:
-    case JOB_INDICATOR:
-    case JOB_EMBEDDING: return make_derived(r, f, out);
-    default: return make_categorical(r, f, out);
-    }
-}
-
-/* A failure of a column says for which feature of the file. */
-static est_status make_feature(job_runner *r, const job_feature *f)
-{
-    int                n    = f->type == JOB_SHARED ? f->sources.n : 1;
-    const est_column **made = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *made);
-    est_status         status;
-
-    if (made == NULL) return no_memory();
-    status = make_columns(r, f, made);
-    if (status == EST_OK) status = est_columns_status(r->columns);
-    if (status != EST_OK && f->node->line == 0) {
-        return est_fail_context(status, "%s: the feature \"%s\"", f->node->source, f->name);
-    }
-    if (status != EST_OK) {
-        return est_fail_context(status, "%s:%d:%d: the feature \"%s\"", f->node->source, f->node->line, f->node->column,
-                                f->name);
-    }
-    r->made[f - r->job->features.data] = made;
-    return EST_OK;
-}
-
-/* All columns of a list of features. */
-static est_status make_list(job_runner *r, job_texts names, est_column_list *out)
-{
-    const est_column **list, **columns;
-    int                n = 0;
-
-    for (int i = 0; i < names.n; i++) {
-        EST_TRY(columns_of(r, names.data[i], &columns));
-        while (*columns++ != NULL) n++;
-    }
-    list = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
-    if (list == NULL) return no_memory();
-    *out = (est_column_list){ list, n };
-    for (int i = 0; i < names.n; i++) {
-        EST_TRY(columns_of(r, names.data[i], &columns));
-        while (*columns != NULL) *list++ = *columns++;
-    }
-    return EST_OK;
-}
-
 /* --- model ------------------------------------------------------------------------------------------------------------ */
+
+static est_schedule make_schedule(const job_rate *r)
+{
+    switch (r->type) {
+    case JOB_EXPONENTIAL: return est_exponential_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_NATURAL_EXP: return est_natural_exp_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_INVERSE_TIME: return est_inverse_time_decay(r->rate, r->decay_steps, r->decay_rate, r->staircase);
+    case JOB_POLYNOMIAL: return est_polynomial_decay(r->rate, r->decay_steps, r->end, r->power, r->cycle);
+    case JOB_PIECEWISE:
+        return est_piecewise_constant((est_i64s){ r->boundaries.data, r->boundaries.n }, r->values.data);
+    case JOB_COSINE: return est_cosine_decay(r->rate, r->decay_steps, r->alpha);
+    case JOB_COSINE_RESTARTS: return est_cosine_decay_restarts(r->rate, r->decay_steps, r->t_mul, r->m_mul, r->alpha);
+    default: return est_constant_rate(r->rate);
+    }
+}
+
+/* The optimizer with the rate of the file, which may change. */
+static est_optimizer scheduled(est_optimizer optimizer, const job_rate *r)
+{
+    est_schedule schedule = make_schedule(r);
+
+    if (r->type == JOB_CONSTANT) return optimizer;
+    if (r->warmup_steps != JOB_NO_INT) schedule = est_linear_warmup(schedule, r->warmup_steps, r->warmup_start);
+    return est_with_schedule(optimizer, schedule);
+}
 
 static est_optimizer optimizer_value(const job_optimizer *o, bool keras)
 {
-    double rate = o->learning_rate;
+    double           rate = number_or_zero(o->learning_rate.rate);
+    est_adam_options adam = { .struct_size = sizeof adam,
+                              .beta1       = number_or_off(o->beta1),
+                              .beta2       = number_or_off(o->beta2),
+                              .epsilon     = number_or_zero(o->epsilon),
+                              .keras       = keras };
 
     switch (o->name) {
     case JOB_ADAGRAD:
         return est_adagrad(rate, EST_ADAGRAD(.initial_accumulator = number_or_zero(o->initial_accumulator),
                                              .epsilon = keras ? number_or_zero(o->epsilon) : 0, .keras = keras));
-    case JOB_ADAM:
-        return est_adam(rate, EST_ADAM(.beta1 = number_or_off(o->beta1), .beta2 = number_or_off(o->beta2),
-                                       .epsilon = number_or_zero(o->epsilon), .keras = keras));
+    case JOB_ADAM: return est_adam(rate, &adam);
+    case JOB_LAZY_ADAM: return est_lazy_adam(rate, &adam);
     case JOB_FTRL:
-        return est_ftrl(rate, EST_FTRL(.initial_accumulator = number_or_zero(o->initial_accumulator),
+        return est_ftrl(rate, EST_FTRL(.learning_rate_power = number_or_off(o->learning_rate_power),
+                                       .beta                = number_or_zero(o->beta),
+                                       .initial_accumulator = number_or_zero(o->initial_accumulator),
                                        .l1 = number_or_zero(o->l1), .l2 = number_or_zero(o->l2),
                                        .l2_shrinkage = number_or_zero(o->l2_shrinkage), .keras = keras));
     case JOB_RMS_PROP:
@@ -290,25 +99,75 @@ static est_canned_optimizer make_optimizer(const job_optimizer *o, bool keras)
     static const char *const names[] = { "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD" };
 
     if (o->node == NULL) return (est_canned_optimizer){ 0 };
-    if (isnan(o->learning_rate)) return (est_canned_optimizer){ .name = names[o->name] };
-    return (est_canned_optimizer){ .value = optimizer_value(o, keras) };
+    if (o->learning_rate.node == NULL) return (est_canned_optimizer){ .name = names[o->name] };
+    return (est_canned_optimizer){ .value = scheduled(optimizer_value(o, keras), &o->learning_rate) };
+}
+
+static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
+                                              est_tanh, est_sigmoid, est_softplus, est_softsign };
+static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
+
+/* A head, alone or a part of another. */
+static est_status make_one_head(const job_runner *r, const job_head *h, est_head **out)
+{
+    const job_label *label   = &r->job->data.label;
+    job_texts        words   = h->name != NULL ? h->vocabulary : label->vocabulary;
+    est_head_options options = { .struct_size        = sizeof options,
+                                 .name               = h->name,
+                                 .label              = h->name != NULL ? h->label : label->name,
+                                 .weight_column      = r->job->data.weight,
+                                 .label_vocabulary   = words.data,
+                                 .n_label_vocabulary = words.n,
+                                 .thresholds         = h->thresholds.data,
+                                 .n_thresholds       = h->thresholds.n,
+                                 .loss_reduction     = h->loss_reduction >= 0 ? reductions[h->loss_reduction] : 0,
+                                 .inverse_link       = h->inverse_link >= 0 ? activations[h->inverse_link] : NULL,
+                                 .no_full_loss       = h->type == JOB_POISSON && !h->full_loss,
+                                 .metric_classes     = h->metric_classes.data,
+                                 .n_metric_classes   = h->metric_classes.n,
+                                 .v1                 = r->job->model.v1 };
+
+    switch (h->type) {
+    case JOB_BINARY: return est_binary_head(&options, out);
+    case JOB_MULTI_CLASS: return est_multi_class_head(h->n_classes, &options, out);
+    case JOB_MULTI_LABEL: return est_multi_label_head(h->n_classes, &options, out);
+    case JOB_REGRESSION: return est_regression_head(h->label_dimension, &options, out);
+    case JOB_LOGISTIC_REGRESSION: return est_logistic_regression_head(&options, out);
+    default: return est_poisson_head(h->label_dimension, &options, out);
+    }
+}
+
+static est_status make_head(job_runner *r)
+{
+    const job_heads *parts   = &r->job->model.head.heads;
+    est_head       **heads   = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof(est_head *));
+    double          *weights = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof *weights);
+    est_status       status  = heads != NULL && weights != NULL ? EST_OK : no_memory();
+
+    if (status == EST_OK && r->job->model.head.type != JOB_MULTI) {
+        return make_one_head(r, &r->job->model.head, &r->head);
+    }
+    for (int i = 0; i < parts->n && status == EST_OK; i++) {
+        weights[i] = parts->data[i].loss_weight;
+        status     = make_one_head(r, &parts->data[i], &heads[i]);
+    }
+    if (status == EST_OK) status = est_multi_head(heads, parts->n, weights, &r->head);
+    for (int i = 0; i < parts->n && heads != NULL; i++) est_head_free(heads[i]); /* shared with the other */
+    return status;
 }
 
 static est_status make_options(job_runner *r)
 {
-    static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
-                                                  est_tanh, est_sigmoid, est_softplus, est_softsign };
-    static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
-    const job_model            *m             = &r->job->model;
-    const job_label            *label         = &r->job->data.label;
-    est_canned_options         *o             = &r->options;
+    const job_model    *m     = &r->job->model;
+    const job_label    *label = &r->job->data.label;
+    est_canned_options *o     = &r->options;
 
     *o = (est_canned_options){ .struct_size        = sizeof *o,
                                .hidden_units       = { m->hidden_units.data, m->hidden_units.n },
                                .activation         = m->activation > 0 ? activations[m->activation] : NULL,
                                .dropout            = number_or_zero(m->dropout),
                                .batch_norm         = m->batch_norm,
-                               .sparse_combiner    = m->sparse_combiner >= 0 ? combiners[m->sparse_combiner] : 0,
+                               .sparse_combiner    = m->sparse_combiner >= 0 ? job_combiner(m->sparse_combiner) : 0,
                                .optimizer          = make_optimizer(&m->optimizer, !m->v1),
                                .dnn_optimizer      = make_optimizer(&m->dnn_optimizer, !m->v1),
                                .linear_optimizer   = make_optimizer(&m->linear_optimizer, !m->v1),
@@ -320,9 +179,17 @@ static est_status make_options(job_runner *r)
                                .n_label_vocabulary = label->vocabulary.n,
                                .loss_reduction     = m->loss_reduction >= 0 ? reductions[m->loss_reduction] : 0,
                                .v1                 = m->v1 };
-    EST_TRY(make_list(r, m->columns, &o->columns));
-    EST_TRY(make_list(r, m->dnn_columns, &o->dnn_columns));
-    EST_TRY(make_list(r, m->linear_columns, &o->linear_columns));
+    if (m->head.node != NULL) { /* which says all about labels */
+        EST_TRY(make_head(r));
+        o->head               = r->head;
+        o->label              = NULL;
+        o->weight_column      = NULL;
+        o->label_vocabulary   = NULL;
+        o->n_label_vocabulary = 0;
+    }
+    EST_TRY(job_make_columns(r, m->columns, &o->columns));
+    EST_TRY(job_make_columns(r, m->dnn_columns, &o->dnn_columns));
+    EST_TRY(job_make_columns(r, m->linear_columns, &o->linear_columns));
     return EST_OK;
 }
 
@@ -353,6 +220,41 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
                                   .no_signals                    = no_signals };
 }
 
+static est_status make_warm_start(job_runner *r)
+{
+    const job_warm_start *w       = &r->job->warm_start;
+    est_rename           *renames = est_arena_alloc(r->arena, (size_t)(w->renames.n + 1) * sizeof *renames);
+    est_vocab_info       *vocabs  = est_arena_alloc(r->arena, (size_t)(w->vocabularies.n + 1) * sizeof *vocabs);
+
+    if (renames == NULL || vocabs == NULL) return no_memory();
+    for (int i = 0; i < w->renames.n; i++) {
+        renames[i] = (est_rename){ w->renames.data[i].name, w->renames.data[i].from };
+    }
+    for (int i = 0; i < w->vocabularies.n; i++) {
+        const job_vocabulary *v = &w->vocabularies.data[i];
+
+        vocabs[i] = (est_vocab_info){ .variable        = v->name,
+                                      .new_vocab       = v->file,
+                                      .old_vocab       = v->old_file,
+                                      .new_vocab_size  = int_or_zero(v->size),
+                                      .old_vocab_size  = int_or_zero(v->old_size),
+                                      .num_oov_buckets = v->oov_buckets,
+                                      .axis            = (int)v->axis,
+                                      .initial         = v->keep_initial };
+    }
+    r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
+                                              .path        = w->path,
+                                              .variables   = w->only_vocabularies ? NULL : w->variables,
+                                              .all         = w->all,
+                                              .only_vocabs = w->only_vocabularies,
+                                              .renames     = renames,
+                                              .n_renames   = w->renames.n,
+                                              .vocabs      = vocabs,
+                                              .n_vocabs    = w->vocabularies.n };
+    r->options.warm_start = &r->warm_start;
+    return EST_OK;
+}
+
 static est_status make_estimator(job_runner *r)
 {
     typedef est_status (*make_fn)(const est_canned_options *, est_estimator **);
@@ -363,16 +265,13 @@ static est_status make_estimator(job_runner *r)
                                       est_dnn_linear_combined_classifier,
                                       est_dnn_linear_combined_regressor,
                                       est_baseline_classifier,
-                                      est_baseline_regressor };
+                                      est_baseline_regressor,
+                                      est_dnn_estimator,
+                                      est_linear_estimator,
+                                      est_dnn_linear_combined_estimator };
 
     r->options.config = &r->config;
-    if (r->job->warm_start.node != NULL) {
-        r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
-                                                  .path        = r->job->warm_start.path,
-                                                  .variables   = r->job->warm_start.variables,
-                                                  .all         = r->job->warm_start.all };
-        r->options.warm_start = &r->warm_start;
-    }
+    if (r->job->warm_start.node != NULL) EST_TRY(make_warm_start(r));
     return makers[r->job->model.type](&r->options, &r->estimator);
 }
 
@@ -395,6 +294,118 @@ static est_status all_columns(job_runner *r, est_column_list *out)
             if (!there) list[out->n++] = parts[p].data[i];
         }
     }
+    return EST_OK;
+}
+
+const job_weight *job_weight_of(const job_runner *runner, const char *name)
+{
+    for (int i = 0; i < runner->n_weights; i++) {
+        if (strcmp(runner->weights[i].name, name) == 0) return &runner->weights[i];
+    }
+    return NULL;
+}
+
+static bool has_text(job_texts texts, const char *text)
+{
+    for (int i = 0; i < texts.n; i++) {
+        if (strcmp(texts.data[i], text) == 0) return true;
+    }
+    return false;
+}
+
+/* Adds the fields whose absence leaves a feature without a category; NULL: a field of the data itself, as in crosses. */
+static est_status add_fields(job_runner *r, const job_feature *f, const char *name, job_texts *fields)
+{
+    const char **more;
+
+    if (f != NULL && f->type == JOB_BUCKETIZED) return EST_OK; /* a number is in some bucket always */
+    if (f != NULL && f->type == JOB_CROSS) {
+        for (int i = 0; i < f->sources.n; i++) {
+            EST_TRY(add_fields(r, job_find_feature(r->job, f->sources.data[i]), f->sources.data[i], fields));
+        }
+        return EST_OK;
+    }
+    if (f != NULL) name = f->key;
+    if (has_text(*fields, name)) return EST_OK;
+    more = est_arena_alloc(r->arena, (size_t)(fields->n + 1) * sizeof *more);
+    if (more == NULL) return no_memory();
+    for (int i = 0; i < fields->n; i++) more[i] = fields->data[i];
+    more[fields->n] = name;
+    *fields         = (job_texts){ more, fields->n + 1 };
+    return EST_OK;
+}
+
+static bool are_same(job_texts a, job_texts b)
+{
+    for (int i = 0; i < a.n; i++) {
+        if (!has_text(b, a.data[i])) return false;
+    }
+    return a.n == b.n;
+}
+
+/* One field of weights cannot follow the gaps of two fields of categories. */
+static est_status add_weight(job_runner *r, const job_feature *f)
+{
+    const job_weight *known  = job_weight_of(r, f->weight);
+    job_texts         fields = { 0 };
+
+    EST_TRY(add_fields(r, job_find_feature(r->job, f->source), f->source, &fields));
+    if (known == NULL) {
+        r->weights[r->n_weights++] = (job_weight){ .name = f->weight, .fields = fields };
+    } else if (!are_same(known->fields, fields)) {
+        return job_blame_feature(est_fail(EST_INVALID_ARGUMENT,
+                                          "the field \"%s\" has the weights of other fields already; it needs its own",
+                                          f->weight),
+                                 f);
+    }
+    return EST_OK;
+}
+
+static est_status make_weights(job_runner *r)
+{
+    r->weights = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->weights);
+    if (r->weights == NULL) return no_memory();
+    for (int i = 0; i < r->job->features.n; i++) {
+        const job_feature *f = &r->job->features.data[i];
+
+        if (f->type == JOB_WEIGHTED && r->made[i] != NULL) EST_TRY(add_weight(r, f));
+    }
+    return EST_OK;
+}
+
+static est_status find_components(job_runner *r, job_weight *weight)
+{
+    weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
+    if (weight->components == NULL) return no_memory();
+    for (int k = 0; k < weight->fields.n; k++) {
+        for (int i = 0; i < r->n_specs; i++) {
+            if (strcmp(r->specs[i].name, weight->fields.data[k]) == 0) weight->components[k] = i;
+        }
+    }
+    return EST_OK;
+}
+
+/* The columns of CSV files, where a weight that is missing can be told from every number. */
+static est_status make_csv(job_runner *r)
+{
+    est_csv_columns of      = est_parse_spec_csv(r->rows);
+    est_csv_column *columns = est_arena_alloc(r->arena, (size_t)(of.n + 1) * sizeof *columns);
+
+    if (columns == NULL) return no_memory();
+    for (int i = 0; i < r->n_weights; i++) EST_TRY(find_components(r, &r->weights[i]));
+    for (int i = 0; i < of.n; i++) {
+        columns[i] = of.data[i];
+        if (job_weight_of(r, of.data[i].name) != NULL) columns[i].default_text = "nan";
+    }
+    r->csv = (est_csv_columns){ columns, of.n };
+    return EST_OK;
+}
+
+static est_status make_labels(job_runner *r)
+{
+    job_texts words = r->job->data.label.vocabulary;
+
+    for (int i = 0; i < words.n; i++) EST_TRY(est_map_put(&r->labels, words.data[i], r));
     return EST_OK;
 }
 
@@ -444,24 +455,106 @@ static est_status make_components(job_runner *r)
     return EST_OK;
 }
 
+/* What is learnt cannot be known before. */
+static est_status check_apart(const job_runner *r, const job_node *at, const char *what, const char *name)
+{
+    const est_feature_spec *specs;
+    int                     n;
+
+    specs = est_parse_spec_features(r->features, &n);
+    for (int i = 0; i < n && name != NULL; i++) {
+        if (strcmp(specs[i].name, name) != 0) continue;
+        return job_blame(
+            est_fail(EST_INVALID_ARGUMENT,
+                     "\"%s\" is also read for a feature of the model; leave that out, or name another field", name),
+            at, what);
+    }
+    return EST_OK;
+}
+
+static est_status check_labels_apart(const job_runner *r)
+{
+    const job_data  *d     = &r->job->data;
+    const job_heads *heads = &r->job->model.head.heads;
+
+    EST_TRY(check_apart(r, d->label.node, "the label", d->label.name));
+    EST_TRY(check_apart(r, d->node, "the weight", d->weight));
+    for (int i = 0; i < heads->n; i++) EST_TRY(check_apart(r, heads->data[i].node, "the label", heads->data[i].label));
+    return EST_OK;
+}
+
 static est_status make_specs(job_runner *r)
 {
-    bool            classifier = r->job->model.n_classes != JOB_NO_INT;
+    bool            classifier = job_n_classes(&r->job->model) != JOB_NO_INT;
     est_column_list columns;
 
+    EST_TRY(make_labels(r));
+    EST_TRY(make_weights(r));
     if (job_is_baseline(&r->job->model)) {
         EST_TRY(make_baseline_specs(r));
         return make_components(r);
     }
     EST_TRY(all_columns(r, &columns));
     EST_TRY(est_parse_spec_create(columns, &r->features));
+    EST_TRY(check_labels_apart(r));
     if (r->job->data.format == JOB_FORMAT_LIBSVM) return EST_OK;
-    EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
-                       : est_regressor_parse_spec(&r->options, &r->rows));
+    if (r->head != NULL) {
+        EST_TRY(est_parse_spec_create(columns, &r->rows));
+        EST_TRY(est_head_parse_spec(r->head, r->rows));
+    } else {
+        EST_TRY(classifier ? est_classifier_parse_spec(&r->options, &r->rows)
+                           : est_regressor_parse_spec(&r->options, &r->rows));
+    }
     r->specs = est_parse_spec_features(r->rows, &r->n_specs);
-    r->csv   = est_parse_spec_csv(r->rows);
+    EST_TRY(make_csv(r));
     return make_components(r);
 }
+
+/* --- an earlier checkpoint -------------------------------------------------------------------------------------------- */
+
+static bool is_table_of(const char *variable, const char *column)
+{
+    static const char suffix[] = "/embedding_weights";
+    size_t            size = strlen(variable), n = strlen(column), tail = sizeof suffix - 1;
+
+    if (size < n + tail || strcmp(variable + size - tail, suffix) != 0) return false;
+    variable += size - tail - n;
+    return memcmp(variable, column, n) == 0 && (size == n + tail || variable[-1] == '/');
+}
+
+static est_status check_table(const job_feature *f, const char *column, const est_checkpoint *checkpoint)
+{
+    for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
+        const est_checkpoint_variable *v = est_checkpoint_at(checkpoint, i);
+
+        if (!is_table_of(v->name, column) || v->shape.rank != 2 || v->shape.dim[1] == f->dimension) continue;
+        return job_blame_feature(
+            est_fail(EST_FAILED_PRECONDITION,
+                     "its dimension is %lld, and %lld in %s, which was trained before; set it back, or "
+                     "name another run.model_dir",
+                     (long long)f->dimension, (long long)v->shape.dim[1], est_checkpoint_path(checkpoint)),
+            f);
+    }
+    return EST_OK;
+}
+
+est_status job_check_tables(const job_runner *runner, const char *checkpoint)
+{
+    est_checkpoint *opened;
+    est_status      status = EST_OK;
+
+    if (est_checkpoint_open(checkpoint, &opened) != EST_OK) return EST_OK;
+    for (int i = 0; i < runner->job->features.n && status == EST_OK; i++) {
+        const job_feature *f = &runner->job->features.data[i];
+
+        if (runner->made[i] == NULL || (f->type != JOB_EMBEDDING && f->type != JOB_DYNAMIC)) continue;
+        status = check_table(f, est_column_name(runner->made[i][0]), opened);
+    }
+    est_checkpoint_close(opened);
+    return status;
+}
+
+/* --- all of it -------------------------------------------------------------------------------------------------------- */
 
 est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals)
 {
@@ -489,7 +582,9 @@ void job_runner_clear(job_runner *runner)
     est_parse_spec_free(runner->rows);
     est_parse_spec_free(runner->features);
     est_estimator_free(runner->estimator);
+    est_head_free(runner->head);
     est_columns_free(runner->columns);
+    est_map_clear(&runner->labels);
     if (runner->arena != NULL) est_arena_free(runner->arena);
     *runner = (job_runner){ 0 };
 }

@@ -44,6 +44,12 @@ static est_status refuse(const est_feature_spec *spec, const char *text, size_t 
                     spec->dtype == EST_I64 ? "whole number" : "number");
 }
 
+static est_status no_weight(const job_weight *weight)
+{
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has no weight: give it one in \"%s\", or leave both out",
+                    weight->fields.data[0], weight->name);
+}
+
 /* --- CSV -------------------------------------------------------------------------------------------------------------- */
 
 static est_status split(job_rows *r, est_str line, size_t *n)
@@ -123,12 +129,38 @@ static est_status name_fields(job_rows *r)
     return bind_fields(r, r->fields, (size_t)names.n);
 }
 
+static bool is_empty(const job_rows *r, est_str field)
+{
+    return field.size == 0 || is_text(field, r->job->data.csv.na);
+}
+
+/* Whether the row has none of what a weight is for. */
+static bool is_unweighed(const job_rows *r, const job_weight *weight)
+{
+    for (int i = 0; i < r->n; i++) {
+        est_str field = r->fields[r->field_of[i]];
+        int64_t whole;
+
+        for (int k = 0; k < weight->fields.n; k++) {
+            if (strcmp(weight->fields.data[k], r->specs[i].name) != 0) continue;
+            if (is_empty(r, field)) return true;
+            if (r->specs[i].dtype == EST_I64 && est_number_i64(field.data, field.size, &whole) == EST_NUMBER_OK &&
+                whole == -1) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static est_status set_field(job_rows *r, const est_feature_spec *spec, est_str field)
 {
-    float   number;
-    int64_t whole;
+    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    float             number;
+    int64_t           whole;
 
-    if (field.size == 0 || is_text(field, r->job->data.csv.na)) return miss(spec);
+    if (weight != NULL && is_unweighed(r, weight)) return EST_OK;
+    if (is_empty(r, field)) return weight != NULL ? no_weight(weight) : miss(spec);
     switch (spec->dtype) {
     case EST_F32:
         if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK)
@@ -166,8 +198,9 @@ static est_status read_csv(job_rows *r, est_str line)
                         r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", want);
     }
     if (r->n_rows == 0 && is_header(r)) {
-        return est_fail(EST_INVALID_ARGUMENT, "a header, and data.csv.fields says that there is none; take it off, or "
-                                              "--set data.csv.fields=null");
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "a header, and data.csv.fields says that there is none; take it off, or "
+                        "--set data.csv.fields=null");
     }
     for (int i = 0; i < r->n; i++) {
         EST_TRY(r->field_of[i] >= 0 ? set_field(r, &r->specs[i], r->fields[r->field_of[i]]) : miss(&r->specs[i]));
@@ -177,19 +210,25 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------- */
 
-/* Appends a value as one of the feature's type; "" and -1 of any number of values stand for none. */
+/* null, "" and -1 of any number of values stand for none. */
+static bool stands_for_none(const est_json *value)
+{
+    return value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_integer(value) && json_integer_value(value) == -1);
+}
+
+/* Appends a value as one of the feature's type. */
 static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
 {
-    bool missing_ok = spec->rows != EST_ROWS_FIXED;
-
+    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
 
-        if (text.size > 0 || !missing_ok) est_strbuf_append_bytes(&r->values, &text, sizeof text);
+        est_strbuf_append_bytes(&r->values, &text, sizeof text);
     } else if (spec->dtype == EST_I64 && json_is_integer(value)) {
         int64_t whole = json_integer_value(value);
 
-        if (whole != -1 || !missing_ok) est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
+        est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
     } else if (spec->dtype == EST_F32 && json_is_number(value)) {
         float number = (float)json_number_value(value);
 
@@ -203,19 +242,64 @@ static est_status add_value(job_rows *r, const est_feature_spec *spec, const est
     return EST_OK;
 }
 
-static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *value)
+/* One value may stand without a list. */
+static size_t count_values(const est_json *values)
 {
-    size_t size = spec->dtype == EST_STRING ? sizeof(est_str)
-                  : spec->dtype == EST_I64  ? sizeof(int64_t)
-                                            : sizeof(float);
-    size_t n;
+    return values == NULL || json_is_null(values) ? 0 : json_is_array(values) ? json_array_size(values) : 1;
+}
 
-    if (value == NULL || json_is_null(value)) return miss(spec);
+static const est_json *value_at(const est_json *values, size_t i)
+{
+    return json_is_array(values) ? json_array_get(values, i) : values;
+}
+
+static bool has_value(const est_json *values)
+{
+    for (size_t i = 0; i < count_values(values); i++) {
+        if (!stands_for_none(value_at(values, i))) return true;
+    }
+    return false;
+}
+
+/* Weights of what is there. How many combinations a cross has is for the graph to say. */
+static est_status add_weights(job_rows *r, const est_feature_spec *spec, const job_weight *weight, const est_json *row)
+{
+    const est_json *of      = json_object_get(row, weight->fields.data[0]);
+    const est_json *numbers = json_object_get(row, weight->name);
+    bool            single  = weight->fields.n == 1;
+    size_t          n       = count_values(numbers);
+
+    for (int k = 0; k < weight->fields.n; k++) {
+        if (!has_value(json_object_get(row, weight->fields.data[k]))) return EST_OK;
+    }
+    if (n == 0) return no_weight(weight);
+    if (single && n != count_values(of)) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %zu weights for %zu values of \"%s\"", spec->name, n,
+                        count_values(of), weight->fields.data[0]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (single && stands_for_none(value_at(of, i))) continue;
+        if (json_is_null(value_at(numbers, i))) return no_weight(weight);
+        EST_TRY(add_value(r, spec, value_at(numbers, i)));
+    }
+    return EST_OK;
+}
+
+static est_status set_values(job_rows *r, const est_feature_spec *spec, const est_json *row)
+{
+    const job_weight *weight = job_weight_of(r->runner, spec->name);
+    const est_json   *value  = json_object_get(row, spec->name);
+    size_t            size   = spec->dtype == EST_STRING ? sizeof(est_str)
+                               : spec->dtype == EST_I64  ? sizeof(int64_t)
+                                                         : sizeof(float);
+    size_t            n;
+
     est_strbuf_reset(&r->values);
-    if (json_is_array(value)) {
-        for (size_t i = 0; i < json_array_size(value); i++) EST_TRY(add_value(r, spec, json_array_get(value, i)));
+    if (weight != NULL) {
+        EST_TRY(add_weights(r, spec, weight, row));
     } else {
-        EST_TRY(add_value(r, spec, value));
+        if (value == NULL || json_is_null(value)) return miss(spec);
+        for (size_t i = 0; i < count_values(value); i++) EST_TRY(add_value(r, spec, value_at(value, i)));
     }
     EST_TRY(est_strbuf_status(&r->values));
     n = r->values.size / size;
@@ -232,18 +316,30 @@ static est_status set_values(job_rows *r, const est_feature_spec *spec, const es
     return EST_OK;
 }
 
+/* The parser's words, without its line, which is always the first, and without its flags. */
+static est_status refuse_json(est_str line)
+{
+    static const char place[] = "line 1, ";
+    const char       *why     = strstr(est_error_message(), place);
+
+    if (memmem(line.data, line.size, "\\u0000", 6) != NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "\\u0000 is not allowed in a text; take it out");
+    }
+    if (why == NULL) return EST_INVALID_ARGUMENT;
+    return est_fail(EST_INVALID_ARGUMENT, "not JSON: %s", why + sizeof place - 1);
+}
+
 static est_status read_json(job_rows *r, est_str line)
 {
     est_json  *object;
-    est_status status = EST_OK;
+    est_status status = est_json_parse(line.data, line.size, "the row", &object);
 
-    EST_TRY(est_json_parse(line.data, line.size, "the row", &object));
+    if (status == EST_INVALID_ARGUMENT) return refuse_json(line);
+    EST_TRY(status);
     if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
-        const est_json *value = json_object_get(object, r->specs[i].name);
-
-        r->seen[i] = r->seen[i] || value != NULL;
-        status     = set_values(r, &r->specs[i], value);
+        r->seen[i] = r->seen[i] || json_object_get(object, r->specs[i].name) != NULL;
+        status     = set_values(r, &r->specs[i], object);
     }
     est_json_free(object);
     return status;
@@ -280,32 +376,123 @@ static void warn_of_missing(job_rows *r)
     }
 }
 
-/* A failure is kept, and ends the rows: those before it are answered first. */
-static est_status next_row(void *state, est_field *element)
+/* --- rows that wait --------------------------------------------------------------------------------------------------- */
+
+static est_status add_waiting(job_rows *r, job_row row)
 {
-    job_rows  *r = state;
+    if (r->n_first + r->n_waiting == r->n_room) {
+        size_t   room = r->n_waiting < r->n_room / 2 ? r->n_room : 2 * r->n_room + 16;
+        job_row *more = est_alloc(room * sizeof *more);
+
+        if (more == NULL) return no_memory();
+        if (r->n_waiting > 0) memcpy(more, r->waiting + r->n_first, r->n_waiting * sizeof *more);
+        est_free(r->waiting);
+        r->waiting = more;
+        r->n_room  = room;
+        r->n_first = 0;
+    }
+    r->waiting[r->n_first + r->n_waiting++] = row;
+    return EST_OK;
+}
+
+const job_row *job_rows_first(const job_rows *rows)
+{
+    return rows->n_waiting > 0 ? &rows->waiting[rows->n_first] : NULL;
+}
+
+void job_rows_pop(job_rows *rows)
+{
+    job_row *row = &rows->waiting[rows->n_first++];
+
+    est_tensor_free(row->record);
+    est_free(row->error);
+    rows->n_waiting--;
+    if (rows->n_given > 0) rows->n_given--;
+    if (rows->n_alone > 0) rows->n_alone--;
+}
+
+/* The thread's error is about this row. */
+static est_status set_bad(job_rows *r, job_row *row)
+{
+    char *error = est_strdup(est_error_message());
+
+    if (error == NULL) return no_memory();
+    est_tensor_free(row->record);
+    *row = (job_row){ .error = error, .line = row->line };
+    r->n_bad++;
+    tool_note(&tool_predict, "standard input, line %" PRIu64 ": %s", row->line, error);
+    return EST_OK;
+}
+
+/* Reads the next row that is not blank. */
+static est_status read_waiting(job_rows *r)
+{
+    job_row    row = { 0 };
     est_str    line;
     est_status status;
 
-    if (r->failed.status != EST_OK) return EST_OUT_OF_RANGE;
     do {
-        status = est_lines_next(r->lines, &line);
-        if (status == EST_OUT_OF_RANGE) {
-            if (r->n_rows > 0) warn_of_missing(r);
-            return status;
-        }
-        if (status == EST_OK) r->line = est_lines_number(r->lines, line);
-    } while (status == EST_OK && is_blank(line));
-    if (status == EST_OK) {
-        status = read_row(r, line, &element[0].values);
-        if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, r->line);
+        EST_TRY(est_lines_next(r->lines, &line));
+        row.line = est_lines_number(r->lines, line);
+    } while (is_blank(line));
+    status = read_row(r, line, &row.record);
+    if (status == EST_INVALID_ARGUMENT) status = set_bad(r, &row);
+    if (status != EST_OK) return est_fail_context(status, "standard input, line %" PRIu64, row.line);
+    status = add_waiting(r, row);
+    if (status != EST_OK) {
+        est_tensor_free(row.record);
+        est_free(row.error);
+        return status;
     }
-    if (status == EST_OK) {
-        if (++r->n_rows == r->batch) warn_of_missing(r);
+    if (++r->n_rows == r->batch) warn_of_missing(r);
+    return EST_OK;
+}
+
+/* A failure of the input is kept, and ends the rows: those before it are answered first. */
+static est_status next_row(void *state, est_field *element)
+{
+    job_rows *r = state;
+
+    for (;;) {
+        const job_row *row;
+
+        if (r->n_alone > 0 && r->n_given == r->n_alone) return EST_OUT_OF_RANGE;
+        if (r->n_given == r->n_waiting) {
+            est_status status = r->failed.status == EST_OK ? read_waiting(r) : EST_OUT_OF_RANGE;
+
+            if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
+            if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
+            if (status != EST_OK) return EST_OUT_OF_RANGE;
+        }
+        row = &r->waiting[r->n_first + r->n_given++];
+        if (row->record == NULL) continue;
+        element[0].values = est_tensor_ref(row->record);
         return EST_OK;
     }
-    est_error_take(status, &r->failed);
-    return EST_OUT_OF_RANGE;
+}
+
+est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
+{
+    size_t n_given = rows->n_given;
+
+    *again        = rows->n_alone > 0;
+    rows->n_given = 0;
+    if (status == EST_OK) {
+        rows->n_alone = 0;
+        return EST_OK;
+    }
+    /* What has nothing to do with rows: nothing was handed out, or it was not for them to decide. */
+    if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
+    *again = true;
+    for (size_t i = 0; i < n_given; i++) {
+        job_row *row = &rows->waiting[rows->n_first + i];
+
+        if (row->record == NULL) continue;
+        if (rows->n_alone > 0 || i + 1 == n_given) return set_bad(rows, row);
+        rows->n_alone = n_given;
+        return EST_OK;
+    }
+    return status;
 }
 
 est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch)
@@ -316,7 +503,7 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
                                        .trim      = csv->trim };
     est_status             status;
 
-    *rows          = (job_rows){ .job = runner->job, .json = json, .batch = batch };
+    *rows          = (job_rows){ .runner = runner, .job = runner->job, .json = json, .batch = batch };
     rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
@@ -343,6 +530,8 @@ void job_rows_close(job_rows *rows)
     est_free(rows->fields);
     est_free(rows->field_of);
     est_free(rows->seen);
+    while (rows->n_waiting > 0) job_rows_pop(rows);
+    est_free(rows->waiting);
     if (rows->scratch != NULL) est_arena_free(rows->scratch);
     est_strbuf_clear(&rows->values);
     *rows = (job_rows){ 0 };
@@ -355,5 +544,5 @@ est_status job_rows_input(const est_input_context *context, void *user, est_data
     est_dataset        *d      = est_dataset_generator(&record, 1, &(est_generator){ .next = next_row, .user = r });
 
     (void)context;
-    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->batch, NULL), out);
+    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->n_alone > 0 ? 1 : r->batch, NULL), out);
 }

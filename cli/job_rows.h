@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. What is wrong with a row is said
- * with its line; the rows before it are still handed out.
+ * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. A bad row, whether it cannot be
+ * read or the model refuses it, is said with its line, and the others are handed out all the same. Rows are kept until they
+ * are answered: those of a batch that fails are handed out again one by one, which tells the bad from the good.
  *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_ROWS_H
@@ -12,7 +13,15 @@
 #include "format/lines.h"
 #include "job.h"
 
+/* A row that has no answer yet. */
+typedef struct job_row {
+    est_tensor *record; /* an Example; NULL: the row is bad */
+    char       *error;  /* why it is bad */
+    uint64_t    line;
+} job_row;
+
 typedef struct job_rows {
+    const job_runner       *runner;
     const job_spec         *job;
     const est_feature_spec *specs; /* [n] */
     int                     n;
@@ -29,13 +38,28 @@ typedef struct job_rows {
     int64_t      n_rows;   /* that were read */
     est_arena   *scratch;  /* of doubled quotes */
     est_strbuf   values;   /* of a feature of several */
-    uint64_t     line;     /* of the row at hand */
-    est_error    failed;   /* what ended the rows early; status EST_OK: nothing */
+    int64_t      n_bad;
+    est_error    failed; /* what ended the rows early; status EST_OK: nothing */
+
+    job_row *waiting; /* [n_waiting] of n_room, from n_first on: in the order of the input */
+    size_t   n_first, n_waiting, n_room;
+    size_t   n_given; /* of those, handed out to the model at hand */
+    size_t   n_alone; /* of those, to be handed out one by one, and no others; 0: batches as they come */
 } job_rows;
 
 /* Opens standard input; a CSV header is read now. */
 EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch);
 void                      job_rows_close(job_rows *rows);
+
+/* The oldest row without an answer; NULL: there is none. */
+const job_row *job_rows_first(const job_rows *rows);
+
+/* It is answered, or its error said. */
+void job_rows_pop(job_rows *rows);
+
+/* The model has ended with this status. Says whether it is to be asked again, with a new input: rows that failed together are
+ * handed out one by one, and one that failed alone is bad. Any other failure is returned. */
+EST_MUST_CHECK est_status job_rows_ended(job_rows *rows, est_status status, bool *again);
 
 /* An est_input_fn whose user is a job_rows: batches of parsed rows. */
 est_status job_rows_input(const est_input_context *context, void *user, est_dataset **out);

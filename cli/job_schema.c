@@ -11,26 +11,65 @@
 /* --- optimizers ----------------------------------------------------------------------------------------------------- */
 
 static const job_word optimizer_names[] = {
-    { "Adagrad" }, { "Adam" }, { "Ftrl" }, { "RMSProp" }, { "SGD" }, { "Momentum" }, { "Adadelta" }, { NULL }
+    { "Adagrad" }, { "Adam" }, { "Ftrl" }, { "RMSProp" }, { "SGD" }, { "Momentum" }, { "Adadelta" }, { "LazyAdam" }, { NULL }
 };
 
-#define BIT(i)    (1u << (i))
+static const job_word rate_types[] = {
+    { "constant" }, { "exponential_decay" }, { "natural_exp_decay" }, { "inverse_time_decay" }, { "polynomial_decay" },
+    { "piecewise_constant" }, { "cosine_decay" }, { "cosine_decay_restarts" }, { "warmup" }, { NULL }
+};
+
+#define BIT(i)     (1u << (i))
+#define AT(member) offsetof(job_rate, member)
+#define POWERS     (BIT(JOB_EXPONENTIAL) | BIT(JOB_NATURAL_EXP) | BIT(JOB_INVERSE_TIME))
+#define COSINES    (BIT(JOB_COSINE) | BIT(JOB_COSINE_RESTARTS))
+#define DECAYS     (POWERS | COSINES | BIT(JOB_POLYNOMIAL))
+
+static const job_field rate_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "how the rate changes with the steps of training", "constant", .words = rate_types },
+    { "learning_rate", JOB_NUMBER, AT(rate), "the rate, or the first one", .only = ~BIT(JOB_PIECEWISE), .required = ~BIT(JOB_PIECEWISE),
+      .above = true },
+    { "decay_steps", JOB_INT, AT(decay_steps), "steps of a decay, or of the first one", .only = DECAYS, .required = DECAYS, .min = 1 },
+    { "decay_rate", JOB_NUMBER, AT(decay_rate), "how much it falls in decay_steps", .only = POWERS, .required = POWERS, .above = true },
+    { "staircase", JOB_BOOL, AT(staircase), "falls at once after every decay_steps", "false", .only = POWERS },
+    { "end", JOB_NUMBER, AT(end), "the last rate", "0.0001", .only = BIT(JOB_POLYNOMIAL), .max = 1e9 },
+    { "power", JOB_NUMBER, AT(power), "of the polynomial", "1", .only = BIT(JOB_POLYNOMIAL), .above = true },
+    { "cycle", JOB_BOOL, AT(cycle), "starts anew past the end", "false", .only = BIT(JOB_POLYNOMIAL) },
+    { "boundaries", JOB_INTS, AT(boundaries), "steps, ascending, up to and with which a value holds", .only = BIT(JOB_PIECEWISE),
+      .required = BIT(JOB_PIECEWISE) },
+    { "values", JOB_NUMBERS, AT(values), "the rates, one more than boundaries", .only = BIT(JOB_PIECEWISE), .required = BIT(JOB_PIECEWISE),
+      .above = true },
+    { "alpha", JOB_NUMBER, AT(alpha), "the smallest rate, as a part of the first", "0", .only = COSINES, .max = 1 },
+    { "t_mul", JOB_NUMBER, AT(t_mul), "how periods grow", "2", .only = BIT(JOB_COSINE_RESTARTS), .above = true },
+    { "m_mul", JOB_NUMBER, AT(m_mul), "how peaks shrink", "1", .only = BIT(JOB_COSINE_RESTARTS), .above = true },
+    { "warmup_steps", JOB_INT, AT(warmup_steps), "rises in a line for so many steps first", .only = ~BIT(JOB_CONSTANT),
+      .required = BIT(JOB_WARMUP), .min = 1 },
+    { "warmup_start", JOB_NUMBER, AT(warmup_start), "the rate that the rise begins with", "0", .only = ~BIT(JOB_CONSTANT), .max = 1e9 },
+    { NULL }
+};
+
+static const job_record rate = { "a learning rate", sizeof(job_rate), rate_fields, "learning_rate" };
+
+#undef AT
 #define AT(member) offsetof(job_optimizer, member)
+#define ADAMS      (BIT(JOB_ADAM) | BIT(JOB_LAZY_ADAM))
 
 static const job_field optimizer_fields[] = {
     { "name", JOB_CHOICE, AT(name), "the optimizer", .required = JOB_ALL, .words = optimizer_names },
-    { "learning_rate", JOB_NUMBER, AT(learning_rate), "absent: the model's own, for the first five; given whenever another key is",
-      .above = true },
+    { "learning_rate", JOB_RECORD, AT(learning_rate), "a number, or how it changes; absent: the model's own, for the first five; "
+      "given whenever another key is", .record = &rate },
     { "initial_accumulator", JOB_NUMBER, AT(initial_accumulator), "first value of the sums of squares; absent: 0.1",
       .only = BIT(JOB_ADAGRAD) | BIT(JOB_FTRL), .above = true },
     { "l1", JOB_NUMBER, AT(l1), "strength of L1 regularization; absent: 0", .only = BIT(JOB_FTRL), .max = 1e9 },
     { "l2", JOB_NUMBER, AT(l2), "strength of L2 regularization; absent: 0", .only = BIT(JOB_FTRL), .max = 1e9 },
     { "l2_shrinkage", JOB_NUMBER, AT(l2_shrinkage), "L2 as a penalty on the size of the weights; absent: 0",
       .only = BIT(JOB_FTRL), .max = 1e9 },
-    { "beta1", JOB_NUMBER, AT(beta1), "absent: 0.9", .only = BIT(JOB_ADAM), .max = 1 },
-    { "beta2", JOB_NUMBER, AT(beta2), "absent: 0.999", .only = BIT(JOB_ADAM), .max = 1 },
+    { "learning_rate_power", JOB_NUMBER, AT(learning_rate_power), "how the rate falls, 0 or less; absent: -0.5", .only = BIT(JOB_FTRL) },
+    { "beta", JOB_NUMBER, AT(beta), "adds beta / (2 learning_rate) to l2; absent: 0", .only = BIT(JOB_FTRL), .max = 1e9 },
+    { "beta1", JOB_NUMBER, AT(beta1), "absent: 0.9", .only = ADAMS, .max = 1 },
+    { "beta2", JOB_NUMBER, AT(beta2), "absent: 0.999", .only = ADAMS, .max = 1 },
     { "epsilon", JOB_NUMBER, AT(epsilon), "absent: 1e-7; with v1 1e-8, RMSProp 1e-10",
-      .only = BIT(JOB_ADAGRAD) | BIT(JOB_ADAM) | BIT(JOB_RMS_PROP) | BIT(JOB_ADADELTA), .above = true },
+      .only = BIT(JOB_ADAGRAD) | ADAMS | BIT(JOB_RMS_PROP) | BIT(JOB_ADADELTA), .above = true },
     { "decay", JOB_NUMBER, AT(decay), "RMSProp absent: 0.9; Adadelta (rho) absent: 0.95",
       .only = BIT(JOB_RMS_PROP) | BIT(JOB_ADADELTA), .max = 1 },
     { "momentum", JOB_NUMBER, AT(momentum), "Momentum absent: 0.9; RMSProp absent: 0",
@@ -50,7 +89,7 @@ static const job_record optimizer = { "an optimizer", sizeof(job_optimizer), opt
 static const job_word model_types[] = {
     { "dnn_classifier" }, { "dnn_regressor" }, { "linear_classifier" }, { "linear_regressor" },
     { "dnn_linear_combined_classifier" }, { "dnn_linear_combined_regressor" }, { "baseline_classifier" },
-    { "baseline_regressor" }, { NULL }
+    { "baseline_regressor" }, { "dnn_estimator" }, { "linear_estimator" }, { "dnn_linear_combined_estimator" }, { NULL }
 };
 
 static const job_word activations[] = {
@@ -61,10 +100,60 @@ static const job_word combiners[] = { { "mean" }, { "sum" }, { "sqrtn" }, { NULL
 
 static const job_word reductions[] = { { "sum_over_batch_size" }, { "sum" }, { "mean" }, { NULL } };
 
+/* --- heads ---------------------------------------------------------------------------------------------------------- */
+
+static const job_word head_types[] = {
+    { "binary" }, { "multi_class" }, { "multi_label" }, { "regression" }, { "logistic_regression" }, { "poisson" }, { "multi" },
+    { NULL }
+};
+
+#define AT(member) offsetof(job_head, member)
+#define CLASSES    (BIT(JOB_MULTI_CLASS) | BIT(JOB_MULTI_LABEL))
+#define NUMBERS    (BIT(JOB_REGRESSION) | BIT(JOB_POISSON))
+#define WORDS      (BIT(JOB_BINARY) | CLASSES)
+
+#define HEAD_TYPE \
+    { "type", JOB_CHOICE, AT(type), "what is predicted; multi: several things at once", .required = JOB_ALL, .words = head_types }
+
+#define HEAD_FIELDS \
+    { "n_classes", JOB_INT, AT(n_classes), "how many classes labels have", .only = CLASSES, .required = CLASSES, .min = 2, .max = 1e6 }, \
+    { "label_dimension", JOB_INT, AT(label_dimension), "how many numbers a label has", "1", .only = NUMBERS, .min = 1, .max = 1e6 }, \
+    { "thresholds", JOB_NUMBERS, AT(thresholds), "more metrics at these probabilities, between 0 and 1", \
+      .only = BIT(JOB_BINARY) | BIT(JOB_MULTI_LABEL), .above = true }, \
+    { "metric_classes", JOB_INTS, AT(metric_classes), "classes with metrics of their own", .only = BIT(JOB_MULTI_LABEL) }, \
+    { "inverse_link", JOB_CHOICE, AT(inverse_link), "predictions are this of the logits; absent: the logits", \
+      .only = BIT(JOB_REGRESSION), .words = activations }, \
+    { "full_loss", JOB_BOOL, AT(full_loss), "with the term that does not depend on the model", "true", .only = BIT(JOB_POISSON) }, \
+    { "loss_reduction", JOB_CHOICE, AT(loss_reduction), "absent: sum_over_batch_size; with v1 sum", .only = ~BIT(JOB_MULTI), \
+      .words = reductions }
+
+static const job_field one_head_fields[] = {
+    HEAD_TYPE,
+    HEAD_FIELDS,
+    { "name", JOB_TEXT, AT(name), "comes before the names of its metrics and predictions", .required = JOB_ALL },
+    { "label", JOB_TEXT, AT(label), "the field with the label; absent: the name" },
+    { "vocabulary", JOB_TEXTS, AT(vocabulary), "labels are these words; absent: numbers", .only = WORDS },
+    { "loss_weight", JOB_NUMBER, AT(loss_weight), "how much its loss counts", "1", .above = true },
+    { NULL }
+};
+
+static const job_record one_head = { "a head", sizeof(job_head), one_head_fields };
+
+static const job_field head_fields[] = {
+    HEAD_TYPE,
+    HEAD_FIELDS,
+    { "heads", JOB_RECORDS, AT(heads), "its parts", .only = BIT(JOB_MULTI), .required = BIT(JOB_MULTI), .record = &one_head },
+    { NULL }
+};
+
+static const job_record head = { "a head", sizeof(job_head), head_fields, "type" };
+
+#undef AT
 #define AT(member)  offsetof(job_model, member)
-#define DNN         (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_DNN_REGRESSOR))
-#define LINEAR      (BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_LINEAR_REGRESSOR))
-#define COMBINED    (BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_COMBINED_REGRESSOR))
+#define DNN         (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_DNN_REGRESSOR) | BIT(JOB_DNN_ESTIMATOR))
+#define LINEAR      (BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_LINEAR_REGRESSOR) | BIT(JOB_LINEAR_ESTIMATOR))
+#define COMBINED    (BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_COMBINED_REGRESSOR) | BIT(JOB_COMBINED_ESTIMATOR))
+#define ESTIMATORS  (BIT(JOB_DNN_ESTIMATOR) | BIT(JOB_LINEAR_ESTIMATOR) | BIT(JOB_COMBINED_ESTIMATOR))
 #define BASELINE    (BIT(JOB_BASELINE_CLASSIFIER) | BIT(JOB_BASELINE_REGRESSOR))
 #define CLASSIFIERS (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_BASELINE_CLASSIFIER))
 #define REGRESSORS  (BIT(JOB_DNN_REGRESSOR) | BIT(JOB_LINEAR_REGRESSOR) | BIT(JOB_COMBINED_REGRESSOR) | BIT(JOB_BASELINE_REGRESSOR))
@@ -89,7 +178,10 @@ static const job_field model_fields[] = {
     { "linear_optimizer", JOB_RECORD, AT(linear_optimizer), "of the wide part; absent: Ftrl", .only = COMBINED, .record = &optimizer },
     { "n_classes", JOB_INT, AT(n_classes), "how many classes labels have", "2", .only = CLASSIFIERS, .min = 2, .max = 1e6 },
     { "label_dimension", JOB_INT, AT(label_dimension), "how many numbers a label has", "1", .only = REGRESSORS, .min = 1, .max = 1e6 },
-    { "loss_reduction", JOB_CHOICE, AT(loss_reduction), "absent: sum_over_batch_size; with v1 sum", .words = reductions },
+    { "head", JOB_RECORD, AT(head), "what an estimator predicts; its type alone will do where no other key is needed",
+      .only = ESTIMATORS, .required = ESTIMATORS, .record = &head },
+    { "loss_reduction", JOB_CHOICE, AT(loss_reduction), "absent: sum_over_batch_size; with v1 sum", .only = ~ESTIMATORS,
+      .words = reductions },
     { "v1", JOB_BOOL, AT(v1), "the formulas and names of tf.compat.v1.estimator", "false" },
     { NULL }
 };
@@ -102,32 +194,63 @@ static const job_record model = { "a model", sizeof(job_model), model_fields };
 
 static const job_word feature_types[] = {
     { "numeric" }, { "bucketized" }, { "identity" }, { "hash" }, { "vocabulary" }, { "cross" }, { "weighted" },
-    { "indicator" }, { "embedding" }, { "shared" }, { NULL }
+    { "indicator" }, { "embedding" }, { "shared" }, { "dynamic" }, { NULL }
 };
 
+static const job_word initializer_types[] = {
+    { "zeros" }, { "ones" }, { "constant" }, { "random_uniform" }, { "random_normal" }, { "truncated_normal" }, { "glorot_uniform" },
+    { "glorot_normal" }, { "he_uniform" }, { "he_normal" }, { "lecun_uniform" }, { "lecun_normal" }, { NULL }
+};
+
+#define AT(member) offsetof(job_initializer, member)
+#define NORMALS    (BIT(JOB_INIT_NORMAL) | BIT(JOB_INIT_TRUNCATED_NORMAL))
+
+static const job_field initializer_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "what is drawn", .required = JOB_ALL, .words = initializer_types },
+    { "value", JOB_NUMBER, AT(value), "the constant", .only = BIT(JOB_INIT_CONSTANT), .required = BIT(JOB_INIT_CONSTANT) },
+    { "low", JOB_NUMBER, AT(low), "the smallest number", "-0.05", .only = BIT(JOB_INIT_UNIFORM) },
+    { "high", JOB_NUMBER, AT(high), "above the largest", "0.05", .only = BIT(JOB_INIT_UNIFORM) },
+    { "mean", JOB_NUMBER, AT(mean), "of the numbers", "0", .only = NORMALS },
+    { "stddev", JOB_NUMBER, AT(stddev), "their deviation", "0.05", .only = NORMALS, .above = true },
+    { "seed", JOB_INT, AT(seed), "absent: of the run", .only = ~(BIT(JOB_INIT_ZEROS) | BIT(JOB_INIT_ONES) | BIT(JOB_INIT_CONSTANT)),
+      .min = 1 },
+    { NULL }
+};
+
+static const job_record initializer = { "an initializer", sizeof(job_initializer), initializer_fields, "type" };
+
+#undef AT
+
+static const job_word transforms[] = { { "none" }, { "log1p" }, { NULL } };
 static const job_word dtypes[] = { { "float32" }, { "int64" }, { "string" }, { NULL } };
 
 #define AT(member) offsetof(job_feature, member)
-#define KEYED      (BIT(JOB_NUMERIC) | BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY))
+#define KEYED      (BIT(JOB_NUMERIC) | BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY) | BIT(JOB_DYNAMIC))
 #define TABLES     (BIT(JOB_EMBEDDING) | BIT(JOB_SHARED))
+#define VECTORS    (TABLES | BIT(JOB_DYNAMIC))
 #define OF_ONE     (BIT(JOB_BUCKETIZED) | BIT(JOB_WEIGHTED) | BIT(JOB_INDICATOR) | BIT(JOB_EMBEDDING))
 
 static const job_field feature_fields[] = {
     { "type", JOB_CHOICE, AT(type), "numeric: numbers as they are; bucketized: which range a number is in; identity: integers from 0; "
       "hash, vocabulary: words; cross: combinations; weighted: words with weights; indicator: how often each id occurs; "
-      "embedding: a trained vector for each id; shared: embeddings of several features with one table",
+      "embedding: a trained vector for each id; shared: embeddings of several features with one table; "
+      "dynamic: a trained vector for each word or number there is, as they come",
       .required = JOB_ALL, .words = feature_types },
     { "key", JOB_TEXT, AT(key), "the field of the data; absent: the feature's name", .only = KEYED },
     { "source", JOB_TEXT, AT(source), "the feature it is made of", .only = OF_ONE, .required = OF_ONE },
     { "sources", JOB_TEXTS, AT(sources), "the features it is made of; for a cross, a name that is none is a field of the data",
       .only = BIT(JOB_CROSS) | BIT(JOB_SHARED), .required = BIT(JOB_CROSS) | BIT(JOB_SHARED) },
     { "dtype", JOB_CHOICE, AT(dtype), "float32, int64 or string; absent: float32 for numeric, string for words",
-      .only = BIT(JOB_NUMERIC) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY), .words = dtypes },
+      .only = BIT(JOB_NUMERIC) | BIT(JOB_HASH) | BIT(JOB_VOCABULARY) | BIT(JOB_DYNAMIC), .words = dtypes },
     { "shape", JOB_INTS, AT(shape), "of the numbers of a row", "1", .only = BIT(JOB_NUMERIC), .min = 1, .max = 1e9 },
     { "default", JOB_NUMBERS, AT(default_number), "numeric: what a row without the feature gets; absent: such a row is an error",
       .only = BIT(JOB_NUMERIC) },
+    { "transform", JOB_CHOICE, AT(transform), "log1p: the logarithm of 1 + x, before anything below", "none", .only = BIT(JOB_NUMERIC),
+      .words = transforms },
     { "mean", JOB_NUMBER, AT(mean), "is subtracted", "0", .only = BIT(JOB_NUMERIC) },
     { "stddev", JOB_NUMBER, AT(stddev), "is divided by", "1", .only = BIT(JOB_NUMERIC), .above = true },
+    { "min", JOB_NUMBER, AT(low), "becomes 0, and max 1; in place of mean and stddev", .only = BIT(JOB_NUMERIC) },
+    { "max", JOB_NUMBER, AT(high), "becomes 1", .only = BIT(JOB_NUMERIC) },
     { "boundaries", JOB_NUMBERS, AT(boundaries), "ascending, between the ranges", .only = BIT(JOB_BUCKETIZED),
       .required = BIT(JOB_BUCKETIZED) },
     { "buckets", JOB_INT, AT(buckets), "how many ids there are", .only = BIT(JOB_IDENTITY) | BIT(JOB_HASH) | BIT(JOB_CROSS),
@@ -140,10 +263,21 @@ static const job_field feature_fields[] = {
     { "default_id", JOB_INT, AT(default_id), "the id of what is not known or out of range", .only = BIT(JOB_IDENTITY) | BIT(JOB_VOCABULARY) },
     { "hash_key", JOB_INT, AT(hash_key), "of the hash; 0: the usual", "0", .only = BIT(JOB_CROSS) },
     { "weight", JOB_TEXT, AT(weight), "the field with the weights", .only = BIT(JOB_WEIGHTED), .required = BIT(JOB_WEIGHTED) },
-    { "dimension", JOB_INT, AT(dimension), "length of the vectors", .only = TABLES, .required = TABLES, .min = 1, .max = 1e6 },
-    { "combiner", JOB_CHOICE, AT(combiner), "how several vectors of a row become one", "mean", .only = TABLES, .words = combiners },
+    { "dimension", JOB_INT, AT(dimension), "length of the vectors", .only = VECTORS, .required = VECTORS, .min = 1, .max = 1e6 },
+    { "combiner", JOB_CHOICE, AT(combiner), "how several vectors of a row become one", "mean", .only = VECTORS, .words = combiners },
+    { "initializer", JOB_RECORD, AT(initializer), "of new vectors; absent: a truncated normal of deviation 1 / sqrt(dimension)",
+      .only = VECTORS, .record = &initializer },
+    { "checkpoint", JOB_TEXT, AT(checkpoint), "where the first vectors are from; with tensor_name", .only = TABLES },
+    { "tensor_name", JOB_TEXT, AT(tensor_name), "the table in that checkpoint", .only = TABLES },
     { "max_norm", JOB_NUMBER, AT(max_norm), "vectors are cut to that length", .only = TABLES, .above = true },
     { "frozen", JOB_BOOL, AT(frozen), "vectors are not trained", "false", .only = TABLES },
+    { "collection_name", JOB_TEXT, AT(collection_name), "of the table; absent: made of the sources' names", .only = BIT(JOB_SHARED) },
+    { "max_rows", JOB_INT, AT(max_rows), "vectors there may be; then the one not seen for longest makes room", "16777216",
+      .only = BIT(JOB_DYNAMIC), .min = 1, .max = 1e12 },
+    { "admit_after", JOB_INT, AT(admit_after), "a word or number has its vector from this sighting on", "1", .only = BIT(JOB_DYNAMIC),
+      .min = 1 },
+    { "max_age", JOB_INT, AT(max_age), "steps without a sighting after which a vector goes; absent: none does", .only = BIT(JOB_DYNAMIC),
+      .min = 1 },
     { NULL }
 };
 
@@ -190,12 +324,13 @@ static const job_field data_fields[] = {
     { "format", JOB_CHOICE, AT(format), "of the files; libsvm has the fields index, value and label", "csv", .words = formats },
     { "train", JOB_TEXTS, AT(train), "files to train on: a pattern of the shell, or several" },
     { "eval", JOB_TEXTS, AT(eval), "files to evaluate on; absent: training does not evaluate" },
-    { "label", JOB_RECORD, AT(label), "what is learnt; its name alone will do", .required = JOB_ALL, .record = &label },
+    { "label", JOB_RECORD, AT(label), "what is learnt; its name alone will do. Required unless model.head is multi", .record = &label },
     { "weight", JOB_TEXT, AT(weight), "the field with the weight of a row; absent: all count the same" },
     { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
     { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
     { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
-    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read are left out before that is an error", "0", .words = any },
+    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label or weight cannot be, are left out before that "
+      "is an error", "0", .words = any },
     { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
     { NULL }
 };
@@ -238,10 +373,33 @@ static const job_field run_fields[] = {
 static const job_record run = { "run", sizeof(job_run), run_fields };
 
 #undef AT
+#define AT(member) offsetof(job_stop, member)
+
+static const job_word stop_types[] = { { "no_decrease" }, { "no_increase" }, { "higher" }, { "lower" }, { NULL } };
+
+#define BY_STEPS     (BIT(JOB_NO_DECREASE) | BIT(JOB_NO_INCREASE))
+#define BY_THRESHOLD (BIT(JOB_HIGHER) | BIT(JOB_LOWER))
+
+static const job_field stop_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "no_decrease, no_increase: the best value of the metric is so many steps old; higher, lower: a value "
+      "is beyond the threshold", .required = JOB_ALL, .words = stop_types },
+    { "metric", JOB_TEXT, AT(metric), "of evaluations", .required = JOB_ALL },
+    { "steps", JOB_INT, AT(steps), "without a better value", .only = BY_STEPS, .required = BY_STEPS, .min = 1 },
+    { "threshold", JOB_NUMBER, AT(threshold), "above or below which training ends", .only = BY_THRESHOLD, .required = BY_THRESHOLD },
+    { "min_steps", JOB_INT, AT(min_steps), "results of earlier steps do not count", "0" },
+    { "run_every_steps", JOB_INT, AT(run_every_steps), "steps between looks at the results; absent: by time", .min = 1 },
+    { "run_every_secs", JOB_NUMBER, AT(run_every_secs), "seconds between them; absent: 60, unless by steps", .above = true },
+    { NULL }
+};
+
+static const job_record stop = { "an early stop", sizeof(job_stop), stop_fields };
+
+#undef AT
 #define AT(member) offsetof(job_train, member)
 
 static const job_field train_fields[] = {
     { "max_steps", JOB_INT, AT(max_steps), "the step at which training ends; absent: when the input does", .min = 1 },
+    { "early_stopping", JOB_RECORDS, AT(early_stopping), "what else ends it, by the results of evaluations", "[]", .record = &stop },
     { NULL }
 };
 
@@ -261,20 +419,50 @@ static const job_field eval_fields[] = {
 
 static const job_record eval = { "eval", sizeof(job_eval), eval_fields };
 
+static const job_word directions[] = { { "smaller" }, { "larger" }, { NULL } };
 static const job_word export_types[] = { { "latest" }, { "final" }, { "best" }, { NULL } };
 
 #undef AT
 #define AT(member) offsetof(job_export, member)
 
 static const job_field export_fields[] = {
-    { "type", JOB_CHOICE, AT(type), "latest: after every evaluation; final: at the end; best: when the loss was never smaller",
+    { "type", JOB_CHOICE, AT(type), "latest: after every evaluation; final: at the end; best: when the metric was never better",
       .required = JOB_ALL, .words = export_types },
     { "name", JOB_TEXT, AT(name), "of the directory below export; absent: the type" },
     { "keep", JOB_INT, AT(keep), "exports that are kept", "5", .min = 1, .max = 1e9, .words = all_kept },
+    { "metric", JOB_TEXT, AT(metric), "that is compared", "loss", .only = BIT(JOB_EXPORT_BEST) },
+    { "better", JOB_CHOICE, AT(better), "which value of it is", "smaller", .only = BIT(JOB_EXPORT_BEST), .words = directions },
+    { "as_text", JOB_BOOL, AT(as_text), "saved_model.pbtxt in place of .pb", "false" },
     { NULL }
 };
 
 static const job_record export = { "an export", sizeof(job_export), export_fields, "type" };
+
+#undef AT
+#define AT(member) offsetof(job_rename, member)
+
+static const job_field rename_fields[] = {
+    { "from", JOB_TEXT, AT(from), "the name in the checkpoint", .required = JOB_ALL },
+    { NULL }
+};
+
+static const job_record renaming = { "a renaming", sizeof(job_rename), rename_fields, "from" };
+
+#undef AT
+#define AT(member) offsetof(job_vocabulary, member)
+
+static const job_field vocabulary_fields[] = {
+    { "file", JOB_TEXT, AT(file), "the new words, one a line", .required = JOB_ALL },
+    { "old_file", JOB_TEXT, AT(old_file), "the words of the checkpoint", .required = JOB_ALL },
+    { "size", JOB_INT, AT(size), "lines used of the file; absent: all", .min = 1 },
+    { "old_size", JOB_INT, AT(old_size), "lines used of the old one; absent: all", .min = 1 },
+    { "oov_buckets", JOB_INT, AT(oov_buckets), "ids for words that are not known", "0" },
+    { "axis", JOB_INT, AT(axis), "0: words are rows of the variable; 1: columns, as of the last layer of a classifier", "0", .max = 1 },
+    { "keep_initial", JOB_BOOL, AT(keep_initial), "new words begin as the variable does; false: with 0", "true" },
+    { NULL }
+};
+
+static const job_record vocabulary = { "a vocabulary", sizeof(job_vocabulary), vocabulary_fields };
 
 #undef AT
 #define AT(member) offsetof(job_warm_start, member)
@@ -283,6 +471,10 @@ static const job_field warm_start_fields[] = {
     { "path", JOB_TEXT, AT(path), "a checkpoint, a model directory or a SavedModel", .required = JOB_ALL },
     { "variables", JOB_TEXT, AT(variables), "those whose names begin like this regular expression", ".*" },
     { "all", JOB_BOOL, AT(all), "slots of optimizers too, not only what is trained", "false" },
+    { "renames", JOB_NAMED, AT(renames), "names of variables here, each with that in the checkpoint", "{}", .record = &renaming },
+    { "vocabularies", JOB_NAMED, AT(vocabularies), "names of variables whose rows belong to words that have changed", "{}",
+      .record = &vocabulary },
+    { "only_vocabularies", JOB_BOOL, AT(only_vocabularies), "no variables but those", "false" },
     { NULL }
 };
 
@@ -325,6 +517,23 @@ const job_alias job_aliases[] = {
     { "weighted_categorical_column", "weighted" }, { "indicator_column", "indicator" }, { "embedding_column", "embedding" },
     { "shared_embeddings", "shared" },
 
+    { "DNNEstimator", "dnn_estimator" }, { "LinearEstimator", "linear_estimator" },
+    { "DNNLinearCombinedEstimator", "dnn_linear_combined_estimator" }, { "BinaryClassHead", "binary" },
+    { "MultiClassHead", "multi_class" }, { "MultiLabelHead", "multi_label" }, { "RegressionHead", "regression" },
+    { "LogisticRegressionHead", "logistic_regression" }, { "PoissonRegressionHead", "poisson" }, { "MultiHead", "multi" },
+    { "classes_for_class_based_metrics", "metric_classes" }, { "inverse_link_fn", "inverse_link" },
+    { "compute_full_loss", "full_loss" }, { "head_weights", "loss_weight" },
+
+    { "ExponentialDecay", "exponential_decay" }, { "PolynomialDecay", "polynomial_decay" }, { "CosineDecay", "cosine_decay" },
+    { "CosineDecayRestarts", "cosine_decay_restarts" }, { "InverseTimeDecay", "inverse_time_decay" },
+    { "PiecewiseConstantDecay", "piecewise_constant" }, { "initial_learning_rate", "learning_rate" },
+    { "end_learning_rate", "end" }, { "first_decay_steps", "decay_steps" },
+
+    { "ckpt_to_load_from", "checkpoint" }, { "tensor_name_in_ckpt", "tensor_name" }, { "trainable", "frozen" },
+    { "shared_embedding_collection_name", "collection_name" }, { "normalizer_fn", "transform" },
+    { "compare_fn", "metric" }, { "metric_name", "metric" }, { "max_steps_without_decrease", "steps" },
+    { "max_steps_without_increase", "steps" }, { "eval_metric", "metric" },
+
     { "hash_bucket_size", "buckets" }, { "num_buckets", "buckets" }, { "vocabulary_list", "values" }, { "vocabulary_file", "file" },
     { "vocabulary_size", "size" }, { "num_oov_buckets", "oov_buckets" }, { "default_value", "default" },
     { "default_value", "default_id" }, { "source_column", "source" }, { "categorical_column", "source" },
@@ -332,7 +541,9 @@ const job_alias job_aliases[] = {
 
     { "batch_size", "batch" }, { "num_epochs", "epochs" }, { "shuffle_buffer_size", "shuffle" }, { "field_delim", "delimiter" },
     { "na_value", "na" }, { "column_names", "fields" }, { "tf_random_seed", "seed" }, { "exports_to_keep", "keep" },
-    { "ckpt_to_initialize_from", "path" }, { "vars_to_warm_start", "variables" }, { NULL }
+    { "ckpt_to_initialize_from", "path" }, { "vars_to_warm_start", "variables" },
+    { "var_name_to_prev_var_name", "renames" }, { "var_name_to_vocab_info", "vocabularies" }, { "new_vocab", "file" },
+    { "old_vocab", "old_file" }, { "new_vocab_size", "size" }, { "old_vocab_size", "old_size" }, { NULL }
 };
 
 /* clang-format on */

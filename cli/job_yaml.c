@@ -18,6 +18,7 @@ typedef struct composer {
     yaml_parser_t parser;
     est_arena    *arena;
     const char   *source;
+    est_str       text;
     bool          numbered;
     job_errors   *errors;
     est_map       anchors; /* finished nodes by name, so that no alias is inside of what it names */
@@ -131,21 +132,93 @@ static job_node place(const composer *c, yaml_mark_t mark)
                        .column = c->numbered ? (int)mark.column + 1 : 0 };
 }
 
+/* libyaml's problems in our words; %s: where the thing began that is not right. */
+static const struct {
+    const char *theirs, *ours;
+} problems[] = {
+    { "did not find expected ',' or ']'", "a list%s has neither a comma nor its ] here" },
+    { "did not find expected ',' or '}'", "a mapping%s has neither a comma nor its } here" },
+    { "mapping values are not allowed",
+      "a second key in the line, or one that is indented otherwise than those above; a "
+      "text with \": \" in it needs quotes" },
+    { "found unexpected end of stream", "the quote%s is not closed" },
+    { "found unknown escape character",
+      "a backslash before a character that has no meaning after it; double it, or use "
+      "single quotes" },
+    { "did not find expected '-' indicator",
+      "an entry of the list%s has no dash, or is indented otherwise than the others" },
+    { "did not find expected key", "this is no key of the mapping%s; is it indented as the others are?" },
+    { "could not find expected ':'", "the key%s has no \": \" after it" },
+    { "did not find expected node content", "a value is missing" },
+    { "did not find expected alphabetic or numeric",
+      "a name is missing after & or *; a text that begins so needs quotes" },
+};
+
+/* The byte at a place that libyaml gave, which counts characters; 0: the end. */
+static char byte_at(const composer *c, yaml_mark_t mark)
+{
+    const char *at = c->text.data, *end = at + c->text.size;
+
+    for (size_t line = 0; line < mark.line && at < end; at++) line += *at == '\n';
+    for (size_t column = 0; column < mark.column && at < end; column++) {
+        do at++;
+        while (at < end && ((unsigned char)*at & 0xc0) == 0x80);
+    }
+    return at < end ? *at : '\0';
+}
+
+/* The reader counts bytes, not lines. */
+static void refuse_bytes(composer *c)
+{
+    size_t   offset = c->parser.problem_offset;
+    job_node at     = place(c, (yaml_mark_t){ 0 });
+
+    for (size_t i = 0; i < offset && i < c->text.size && c->numbered; i++) {
+        at.column = c->text.data[i] == '\n' ? 1 : at.column + 1;
+        at.line += c->text.data[i] == '\n';
+    }
+    job_error(c->errors, &at, "a byte that is no text in UTF-8, or a character that YAML does not allow");
+}
+
+static void refuse_text(composer *c)
+{
+    const yaml_parser_t *p         = &c->parser;
+    job_node             at        = place(c, p->problem_mark);
+    char                 began[32] = "";
+
+    if (p->context != NULL && c->numbered) snprintf(began, sizeof began, " of line %zu", p->context_mark.line + 1);
+    if (strstr(p->problem, "cannot start any token") != NULL) {
+        char byte = byte_at(c, p->problem_mark);
+
+        if (byte == '\t') {
+            job_error(c->errors, &at, "a tab; lines are indented with blanks");
+        } else {
+            job_error(c->errors, &at, "a value cannot begin with %c; put it in quotes", byte);
+        }
+        return;
+    }
+    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+        const char *ours = problems[i].ours, *mark = strstr(ours, "%s");
+
+        if (strstr(p->problem, problems[i].theirs) == NULL) continue;
+        if (mark == NULL) {
+            job_error(c->errors, &at, "%s", ours);
+        } else {
+            job_error(c->errors, &at, "%.*s%s%s", (int)(mark - ours), ours, began, mark + 2);
+        }
+        return;
+    }
+    job_error(c->errors, &at, "this is no YAML: %s", p->problem);
+}
+
 static est_status next_event(composer *c, yaml_event_t *event)
 {
-    job_node at;
-
     if (yaml_parser_parse(&c->parser, event) == 1) return EST_OK;
     if (c->parser.error == YAML_MEMORY_ERROR) return no_memory();
-    at = place(c, c->parser.problem_mark);
     if (c->parser.error == YAML_READER_ERROR) {
-        /* The reader counts bytes, not lines. */
-        at.line = 0;
-        job_error(c->errors, &at, "%s at byte %zu", c->parser.problem, c->parser.problem_offset);
-    } else if (c->parser.context != NULL) {
-        job_error(c->errors, &at, "%s (%s)", c->parser.problem, c->parser.context);
+        refuse_bytes(c);
     } else {
-        job_error(c->errors, &at, "%s", c->parser.problem);
+        refuse_text(c);
     }
     return invalid();
 }
@@ -307,7 +380,7 @@ static est_status compose_stream(composer *c, job_node **out)
 est_status job_yaml_parse(est_arena *arena, const char *source, bool numbered, est_str text, job_errors *errors,
                           job_node **out)
 {
-    composer   c      = { .arena = arena, .source = source, .numbered = numbered, .errors = errors };
+    composer   c      = { .arena = arena, .source = source, .text = text, .numbered = numbered, .errors = errors };
     int        before = errors->n;
     job_node  *root   = NULL;
     job_node   start  = { .source = source, .line = numbered, .column = numbered };

@@ -23,7 +23,7 @@ typedef struct job_node job_node;
 struct job_node {
     job_node_kind kind;
     bool          quoted; /* a scalar that is text whatever it looks like */
-    const char   *source; /* the file, or "--set key=value"; borrowed */
+    const char   *source; /* the file, or --set "key=value"; borrowed */
     int           line;   /* from 1; 0: the source says enough */
     int           column;
     const char   *text;  /* of a scalar; without a 0 inside */

@@ -31,6 +31,8 @@ typedef struct prediction_call {
     int64_t     batch;
     const char *keys[KEYS_MAX];
     int         n_keys;
+    job_rows    rows;
+    int64_t     n_written;
 } prediction_call;
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */
@@ -94,21 +96,48 @@ static void append_json(est_strbuf *out, const est_predictions *p)
     est_strbuf_append(out, "}\n");
 }
 
-static est_status write_all(const prediction_call *call, est_predictions *p)
+static bool writes_json(const prediction_call *call)
+{
+    return call->job.json || call->json_rows;
+}
+
+/* Bad rows before the next answer: in JSON they have a line, so that the others keep their places. */
+static est_status write_errors(prediction_call *call)
+{
+    est_strbuf     text   = { 0 };
+    est_status     status = EST_OK;
+    const job_row *row;
+
+    while ((row = job_rows_first(&call->rows)) != NULL && row->record == NULL && status == EST_OK) {
+        if (writes_json(call)) {
+            est_strbuf_append(&text, "{\"error\": ");
+            tool_append_json_text(&text, row->error);
+            est_strbuf_append(&text, "}\n");
+            status = tool_write(&text);
+        }
+        job_rows_pop(&call->rows);
+    }
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static est_status write_answers(prediction_call *call, est_predictions *p)
 {
     est_strbuf text = { 0 }, cell = { 0 };
     est_status status;
-    int64_t    n = 0;
 
     while ((status = est_predictions_next(p)) == EST_OK) {
-        if (call->job.json || call->json_rows) {
+        status = write_errors(call);
+        if (status != EST_OK) break;
+        if (writes_json(call)) {
             append_json(&text, p);
         } else {
-            if (n == 0) append_header(&text, p);
+            if (call->n_written == 0) append_header(&text, p);
             append_csv(&text, &cell, p);
         }
         status = tool_write(&text);
-        if (status == EST_OK && ++n % call->batch == 0) status = tool_flush();
+        job_rows_pop(&call->rows);
+        if (status == EST_OK && ++call->n_written % call->batch == 0) status = tool_flush();
         if (status != EST_OK) break;
     }
     est_strbuf_clear(&text);
@@ -118,24 +147,39 @@ static est_status write_all(const prediction_call *call, est_predictions *p)
 
 /* --- the command ------------------------------------------------------------------------------------------------------ */
 
-static est_status predict(prediction_call *call)
+/* Asks a new model until the rows end, or it fails. */
+static est_status ask(prediction_call *call, const char *checkpoint)
 {
-    job_rows         rows = { 0 };
-    est_predictions *p    = NULL;
-    char             path[EST_CHECKPOINT_PATH_MAX];
+    est_predictions *p = NULL;
     est_status       status;
 
-    EST_TRY(job_call_checkpoint(&call->job, path));
-    EST_TRY(job_rows_open(&rows, &call->job.runner, call->json_rows, call->batch));
-    status = est_predict(call->job.runner.estimator,
-                         EST_PREDICT_OPTIONS(.input_fn = job_rows_input, .input_user = &rows,
-                                             .keys = call->n_keys > 0 ? call->keys : NULL, .n_keys = call->n_keys,
-                                             .checkpoint_path = path),
-                         &p);
-    if (status == EST_OK) status = write_all(call, p);
-    if (status == EST_OK && rows.failed.status != EST_OK) status = est_error_raise(&rows.failed);
+    EST_TRY(est_predict(call->job.runner.estimator,
+                        EST_PREDICT_OPTIONS(.input_fn = job_rows_input, .input_user = &call->rows,
+                                            .keys = call->n_keys > 0 ? call->keys : NULL, .n_keys = call->n_keys,
+                                            .checkpoint_path = checkpoint),
+                        &p));
+    status = write_answers(call, p);
     est_predictions_free(p);
-    job_rows_close(&rows);
+    return status;
+}
+
+static est_status predict(prediction_call *call)
+{
+    job_rows  *rows = &call->rows;
+    char       path[EST_CHECKPOINT_PATH_MAX];
+    bool       again  = true;
+    est_status status = EST_OK;
+
+    EST_TRY(job_call_checkpoint(&call->job, path));
+    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->batch));
+    while (status == EST_OK && again) status = job_rows_ended(rows, ask(call, path), &again);
+    if (status == EST_OK) status = write_errors(call);
+    if (status == EST_OK && rows->failed.status != EST_OK) status = est_error_raise(&rows->failed);
+    if (status == EST_OK && rows->n_bad > 0) {
+        status = est_fail(EST_INVALID_ARGUMENT, "%lld of %lld rows have no answer", (long long)rows->n_bad,
+                          (long long)rows->n_rows);
+    }
+    job_rows_close(rows);
     return status;
 }
 
@@ -199,8 +243,9 @@ const tool_command tool_predict = {
         "read and may be empty). JSON lines are objects, a feature of several values a list. Fields that the\n"
         "model does not know are passed over; what is missing is as the feature's default says.\n"
         "\n"
-        "A batch is written as soon as it is full. A row that cannot be read ends the work with its line in\n"
-        "the message, after the rows before it were answered.\n",
+        "A batch is written as soon as it is full. A row that cannot be read, or that the model refuses, is\n"
+        "reported with its line on standard error and has no answer; in JSON it is {\"error\": ...}, so that rows\n"
+        "keep their places. The exit code is 1 then.\n",
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",

@@ -2,10 +2,12 @@
  *
  * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. Where TF_CONFIG
  * names an evaluator, it is one. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/file.h"
 #include "estimator/estimator.h"
+#include "estoc/early_stopping.h"
 #include "job_command.h"
 #include "output.h"
 
@@ -17,6 +19,19 @@ static double secs(double value)
     return value == 0 ? EST_OFF : value;
 }
 
+/* The metric of a job_export, compared as it says. */
+static bool is_better(void *user, const est_metrics *best, const est_metrics *current)
+{
+    const job_export *e   = user;
+    double            was = est_metrics_get(best, e->metric), is = est_metrics_get(current, e->metric);
+
+    if (isnan(is)) {
+        tool_note(&tool_train, "export \"%s\": the evaluation has no metric \"%s\" that is a number", e->name,
+                  e->metric);
+    }
+    return e->better == 1 ? is > was : is < was;
+}
+
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
     est_exporter_options options_of = { .struct_size = sizeof options_of };
@@ -24,9 +39,12 @@ static est_status make_exporters(const job_call *call, est_exporter **out)
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {
-        const job_export *e = &call->job.exports.data[i];
+        job_export *e = &call->job.exports.data[i];
 
-        options_of.exports_to_keep = (int)e->keep;
+        options_of.exports_to_keep     = (int)e->keep;
+        options_of.saved_model.as_text = e->as_text;
+        options_of.compare             = e->type == JOB_EXPORT_BEST ? is_better : NULL;
+        options_of.compare_user        = e->type == JOB_EXPORT_BEST ? e : NULL;
         switch (e->type) {
         case JOB_EXPORT_LATEST: out[i] = est_latest_exporter(e->name, &options_of); break;
         case JOB_EXPORT_FINAL: out[i] = est_final_exporter(e->name, &options_of); break;
@@ -37,27 +55,62 @@ static est_status make_exporters(const job_call *call, est_exporter **out)
     return EST_OK;
 }
 
+static est_hook *make_stop(const job_stop *s, const est_early_stopping_options *options_of)
+{
+    switch (s->type) {
+    case JOB_NO_DECREASE: return est_stop_if_no_decrease_hook(s->metric, s->steps, options_of);
+    case JOB_NO_INCREASE: return est_stop_if_no_increase_hook(s->metric, s->steps, options_of);
+    case JOB_HIGHER: return est_stop_if_higher_hook(s->metric, s->threshold, options_of);
+    default: return est_stop_if_lower_hook(s->metric, s->threshold, options_of);
+    }
+}
+
+static est_status make_stops(const job_call *call, est_hook **out)
+{
+    const char *name = call->job.eval.name;
+    const char *dir  = name != NULL ? est_arena_printf(call->arena, "%s/eval_%s",
+                                                       est_estimator_model_dir(call->runner.estimator), name)
+                                    : NULL;
+
+    if (name != NULL && dir == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    for (int i = 0; i < call->job.train.early_stopping.n; i++) {
+        const job_stop *s = &call->job.train.early_stopping.data[i];
+
+        out[i] = make_stop(
+            s, EST_EARLY_STOPPING(.eval_dir = dir, .min_steps = s->min_steps,
+                                  .run_every_secs  = isnan(s->run_every_secs) ? 0 : s->run_every_secs,
+                                  .run_every_steps = s->run_every_steps != JOB_NO_INT ? s->run_every_steps : 0));
+        if (out[i] == NULL) return EST_INVALID_ARGUMENT; /* which has been recorded */
+    }
+    return EST_OK;
+}
+
 static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
 {
-    const job_spec *job       = &call->job;
-    int             n         = job->exports.n;
+    const job_spec *job = &call->job;
+    int             n = job->exports.n, n_stops = job->train.early_stopping.n;
     int64_t         max_steps = job->train.max_steps != JOB_NO_INT ? job->train.max_steps : 0;
     est_exporter  **exporters = est_arena_alloc(call->arena, (size_t)(n + 1) * sizeof(est_exporter *));
+    est_hook      **stops     = est_arena_alloc(call->arena, (size_t)(n_stops + 1) * sizeof(est_hook *));
     est_status      status;
 
-    if (exporters == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters");
+    if (exporters == NULL || stops == NULL)
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters and hooks");
     status = make_exporters(call, exporters);
+    if (status == EST_OK) status = make_stops(call, stops);
     if (status == EST_OK) {
-        status = est_train_and_evaluate(
-            call->runner.estimator,
-            EST_TRAIN_SPEC(.input_fn = job_input, .input_user = &call->runner, .max_steps = max_steps),
-            EST_EVAL_SPEC(.input_fn = job_input, .input_user = &call->runner, .steps = job->eval.steps,
-                          .name = job->eval.name, .exporters = { exporters, n },
-                          .start_delay_secs = secs(job->eval.start_delay_secs),
-                          .throttle_secs    = secs(job->eval.throttle_secs)),
-            metrics);
+        status = est_train_and_evaluate(call->runner.estimator,
+                                        EST_TRAIN_SPEC(.input_fn = job_input, .input_user = &call->runner,
+                                                       .max_steps = max_steps, .hooks = { stops, n_stops }),
+                                        EST_EVAL_SPEC(.input_fn = job_input, .input_user = &call->runner,
+                                                      .steps = job->eval.steps, .name = job->eval.name,
+                                                      .exporters        = { exporters, n },
+                                                      .start_delay_secs = secs(job->eval.start_delay_secs),
+                                                      .throttle_secs    = secs(job->eval.throttle_secs)),
+                                        metrics);
     }
     for (int i = 0; i < n; i++) est_exporter_free(exporters[i]);
+    for (int i = 0; i < n_stops; i++) est_hook_free(stops[i]);
     return status;
 }
 
@@ -112,12 +165,12 @@ static est_status print(const job_call *call, const est_metrics *metrics)
     est_strbuf text = { 0 };
     est_status status;
 
-    if (!call->json) return metrics != NULL ? job_print_metrics(metrics) : EST_OK;
+    if (!call->json) return metrics != NULL ? job_print_metrics(metrics, (double)NAN) : EST_OK;
     est_strbuf_append(&text, "{\"model_dir\": ");
     tool_append_json_text(&text, est_estimator_model_dir(call->runner.estimator));
     est_strbuf_append(&text, ", \"metrics\": ");
     if (metrics != NULL) {
-        job_append_json_metrics(&text, metrics);
+        job_append_json_metrics(&text, metrics, (double)NAN);
     } else {
         est_strbuf_append(&text, "null");
     }

@@ -5,13 +5,15 @@
  *
  *   census_wide_deep [--model-dir DIR] [--seed N] wide|deep|wide_deep data-directory
  *
- * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2).
+ * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2);
+ * the names adult-train.csv and adult-test.csv do as well.
  * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TRAIN_ROWS 32561
 #define BATCH_SIZE 64
@@ -149,6 +151,15 @@ typedef struct census {
     est_csv_columns wanted;
 } census;
 
+/* A file under the newer of its names, or else under that of the repository. */
+static void find_file(const char *dir, est_mode mode, char *path, size_t size)
+{
+    snprintf(path, size, "%s/%s", dir, mode == EST_TRAIN ? "adult-train.csv" : "adult-test.csv");
+    if (access(path, R_OK) != 0) {
+        snprintf(path, size, "%s/%s", dir, mode == EST_TRAIN ? "adult.data" : "adult.test");
+    }
+}
+
 static est_status input_fn(const est_input_context *ctx, void *user, est_dataset **out)
 {
     static const char *const fields[] = { "age", "workclass", "fnlwgt", "education", "education_num", "marital_status",
@@ -158,7 +169,7 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
     est_dataset             *d;
     char                     path[512];
 
-    snprintf(path, sizeof path, "%s/%s", files->dir, ctx->mode == EST_TRAIN ? "adult.data" : "adult.test");
+    find_file(files->dir, ctx->mode, path, sizeof path);
     d = est_dataset_files(path);
     d = est_dataset_lines(d, NULL);
     d = est_dataset_filter(d, is_row, NULL);
@@ -213,38 +224,8 @@ static est_column_list feature_columns(const char *type, const model_columns *co
 
 /* --- the exact area under the curve ----------------------------------------------------------------------------------- */
 
-/* A row of the test file: what the model says of it, and what is true. */
-typedef struct judged {
-    float score;
-    bool  positive;
-} judged;
-
-static int by_score(const void *a, const void *b)
-{
-    float x = ((const judged *)a)->score, y = ((const judged *)b)->score;
-
-    return (x > y) - (x < y);
-}
-
-/* How likely a positive row has a higher score than a negative one; half of the pairs with equal scores count. The metric
- * "auc" is nearly that, as it looks at 200 thresholds only. */
-static double area_under_curve(judged *rows, size_t n)
-{
-    double positives = 0, negatives = 0, pairs = 0;
-
-    qsort(rows, n, sizeof *rows, by_score);
-    for (size_t i = 0, end; i < n; i = end) {
-        double p = 0; /* positive ones of this score */
-
-        for (end = i; end < n && rows[end].score == rows[i].score; end++) p += rows[end].positive;
-        pairs += p * (negatives + 0.5 * ((double)(end - i) - p));
-        positives += p;
-        negatives += (double)(end - i) - p;
-    }
-    return pairs / (positives * negatives);
-}
-
-/* Predicts the test file and reads its labels at the same time, batch by batch. */
+/* Predicts the test file and reads its labels at the same time, batch by batch. The metric "auc" is nearly that, as it
+ * looks at 200 thresholds only. */
 static est_status exact_auc(est_estimator *estimator, census *files, double *auc)
 {
     census           incomes     = { files->dir, EST_CSV_COLUMNS({ .name = "income", .dtype = EST_STRING }) };
@@ -252,7 +233,7 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     est_iterator    *labels      = NULL;
     est_predictions *predictions = NULL;
     est_field        label       = { 0 };
-    judged          *rows        = NULL;
+    est_scored      *rows        = NULL;
     size_t           n           = 0;
     est_status       status;
 
@@ -265,18 +246,18 @@ static est_status exact_auc(est_estimator *estimator, census *files, double *auc
     while (status == EST_OK && (status = est_iterator_next(labels, &label)) == EST_OK) {
         const est_str *income = est_tensor_data(label.values);
         size_t         batch  = (size_t)est_tensor_count(label.values);
-        judged        *grown  = realloc(rows, (n + batch) * sizeof *rows);
+        est_scored    *grown  = realloc(rows, (n + batch) * sizeof *rows);
 
         if (grown != NULL) rows = grown;
         status = grown != NULL ? est_predictions_next(predictions) : est_fail(EST_RESOURCE_EXHAUSTED, "no memory");
         for (size_t i = 0; i < batch && status == EST_OK; i++) {
             const float *logistic = est_tensor_data(est_predictions_get(predictions, "logistic")); /* [batch, 1] */
-            rows[n++]             = (judged){ logistic[i], income[i].data[0] == '>' };
+            rows[n++]             = (est_scored){ logistic[i], 1, income[i].data[0] == '>' };
         }
         est_element_clear(&label, 1);
     }
     if (status == EST_OUT_OF_RANGE) status = EST_OK; /* the end of the file */
-    if (status == EST_OK) *auc = area_under_curve(rows, n);
+    if (status == EST_OK) *auc = est_exact_auc(rows, n);
     free(rows);
     est_predictions_free(predictions);
     est_iterator_free(labels);

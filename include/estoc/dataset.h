@@ -218,6 +218,12 @@ typedef struct est_parse_options {
     bool    unordered;      /* with workers: batches in the order they are ready, which differs between runs */
     int64_t bad_rows_max;   /* rows left out, in all passes together; their batch is that much smaller. 0: none;
                            * EST_FOREVER: any number */
+
+    /* Whether decoded rows are good, beyond what the format says: gets all components of a batch, and when it fails
+     * with EST_INVALID_ARGUMENT those of each of its rows alone, so that the error names the row and a bad one can be
+     * left out. Called from the workers. NULL: all are. `check_user` is borrowed as long as the dataset. */
+    est_status (*check)(void *user, const est_field *rows);
+    void *check_user;
 } est_parse_options;
 
 #define EST_PARSE(...) (&(const est_parse_options){ .struct_size = sizeof(est_parse_options), __VA_ARGS__ })

@@ -28,6 +28,7 @@
 #include "estoc/saver.h"
 #include "estoc/session.h"
 #include "estoc/status.h"
+#include "estoc/strategy.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
 

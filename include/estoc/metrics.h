@@ -85,6 +85,18 @@ EST_API est_metric est_metric_recall_at_threshold(est_node labels, est_node pred
 /* Predictions are probabilities in [0, 1]: est_sigmoid() of logits, not logits. */
 EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const est_metric_options *options);
 
+/* What a model says of a row, and what is true of it. */
+typedef struct est_scored {
+    float score;
+    float weight; /* how much the row counts; usually 1 */
+    bool  positive;
+} est_scored;
+
+/* The area under the ROC curve without thresholds: how likely a positive row has a higher score than a negative one, over all
+ * pairs, those of equal scores by half. Sorts the rows. NaN: there are not both kinds of rows. est_metric_auc, which keeps no
+ * rows, comes near it. */
+EST_API double est_exact_auc(est_scored *rows, size_t n);
+
 /* est_metric_accuracy without options. */
 EST_API est_metric est_accuracy(est_node labels, est_node predictions);
 

@@ -121,12 +121,22 @@ static void rows_read(decode_job *job)
     }
 }
 
+/* Decodes rows, and asks the caller what he thinks of them. */
+static est_status rows_check(est_decode_iter *it, int worker, const est_decode_rows *rows, est_field *out)
+{
+    const est_decode *own = (const est_decode *)it->base.base.dataset;
+    est_status        status;
+
+    EST_TRY(own->format->decode(it, worker, rows, out));
+    if (own->options.check == NULL) return EST_OK;
+    status = own->options.check(own->options.check_user, out);
+    if (status != EST_OK) est_element_clear(out, own->base.n_components);
+    return status;
+}
+
 static est_status rows_decode(est_decode_iter *it, int worker, const decode_job *job, est_field *out)
 {
-    const est_decode     *own  = (const est_decode *)it->base.base.dataset;
-    const est_decode_rows rows = { job->text, job->row, job->n };
-
-    return own->format->decode(it, worker, &rows, out);
+    return rows_check(it, worker, &(est_decode_rows){ job->text, job->row, job->n }, out);
 }
 
 /* The thread's error is about the only row of a batch: says which row of the job, or where in a file, it is. */
@@ -158,7 +168,7 @@ static est_status bad_rows_drop(est_decode_iter *it, int worker, decode_job *job
     for (i = 0; i < job->n && status == EST_OK; i++) {
         const est_decode_rows rows = { &job->text[i], &job->row[i], 1 };
 
-        status = own->format->decode(it, worker, &rows, job->base.out->field);
+        status = rows_check(it, worker, &rows, job->base.out->field);
         if (status == EST_OK) {
             est_element_clear(job->base.out->field, own->base.n_components);
             job->text[kept]  = job->text[i];

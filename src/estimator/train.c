@@ -20,7 +20,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/estimator.h"
+#include "estimator/cluster_task.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
@@ -50,9 +50,20 @@ typedef struct training {
     est_hook                *own[8];         /* [n_own]: hooks made here */
     int                      n_own;
     est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
+    est_cluster_task         cluster;          /* remote NULL: it trains on its own */
 } training;
 
 /* --- seed -------------------------------------------------------------------------------------------------------------- */
+
+/* Tasks that train together draw different numbers: the same dropout and the same shuffled input would be a waste. */
+static void mix_task(training *t)
+{
+    const est_task *task = t->estimator->task;
+
+    if (task->is_chief || t->cluster.remote == NULL) return;
+    t->seed = (t->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(task->global_id + 1)) & INT64_MAX;
+    if (t->seed == 0) t->seed = 1;
+}
 
 /* The seed of the run: the configured one, else that of the checkpoint it goes on from, else a new one. */
 static est_status choose_seed(training *t)
@@ -200,9 +211,10 @@ static est_status compare_rates(const est_graph *graph, est_session *session, co
     return EST_OK;
 }
 
-static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
+/* Variables of ps tasks outlive their trainers. Those that have values keep them, so that a chief that was started again, or
+ * one ps task that was, takes nothing back from the others. */
+static est_status initialize_variables(training *t, est_loop *loop)
 {
-    training    *t        = user;
     est_session *session  = est_loop_session(loop);
     est_tensor  *position = NULL, *runs = NULL;
     est_restored restored;
@@ -210,11 +222,16 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 
     status = est_saver_restore(
         t->saver, session,
-        EST_RESTORE(.extras = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs })), &restored);
+        EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
+                    .missing_only = t->cluster.remote != NULL),
+        &restored);
     status = est_estimator_blame_checkpoint(status);
-    if (status == EST_OK) {
+    if (status == EST_OK && restored.path[0] == '\0') {
+        est_log_info("All variables have values already: going on with them.");
+    } else if (status == EST_OK) {
         est_log_info("Restoring parameters from %s", restored.path);
-        status = compare_rates(t->model->graph, session, restored.path);
+        if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
+        if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
         status = est_session_init(session);
@@ -224,7 +241,20 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
     }
     est_tensor_free(position);
     est_tensor_free(runs);
-    EST_TRY(status);
+    return status;
+}
+
+static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
+{
+    training *t = user;
+
+    if (t->estimator->task->is_chief || t->cluster.remote == NULL) {
+        EST_TRY(initialize_variables(t, loop));
+        if (t->cluster.remote != NULL) {
+            EST_TRY(est_session_init(est_loop_session(loop))); /* what no checkpoint has */
+            EST_TRY(est_remote_declare_ready(t->cluster.remote));
+        }
+    }
     return read_step(loop, global_step);
 }
 
@@ -379,6 +409,7 @@ static est_status prepare(training *t)
         EST_SAVER(.keep_max = config->keep_checkpoint_max, .keep_every_n_hours = config->keep_checkpoint_every_n_hours),
         &t->saver));
     EST_TRY(choose_seed(t));
+    mix_task(t);
     EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
@@ -417,7 +448,8 @@ static est_status run_loop(training *t, int64_t *out_step)
                                             .session     = { .struct_size    = sizeof(est_session_options),
                                                              .threads        = config->threads,
                                                              .seed           = t->seed,
-                                                             .check_numerics = config->check_numerics },
+                                                             .check_numerics = config->check_numerics,
+                                                             .remote         = t->cluster.remote },
                                             .input       = t->input,
                                             .feeds       = t->model->feeds.data,
                                             .n_feeds     = t->model->feeds.n,
@@ -453,11 +485,13 @@ static est_status run_loop(training *t, int64_t *out_step)
     return status;
 }
 
-/* Whether others train, too. The evaluator, which some list in the cluster, does not. */
+/* Whether others train, too, with nobody to keep the variables for all. The evaluator, which some list in the cluster, does
+ * not. */
 static bool trains_with_others(const est_task *task)
 {
     const est_cluster *cluster = task->cluster;
 
+    if (est_cluster_tasks(cluster, "ps") > 0) return false;
     for (int i = 0; i < est_cluster_jobs(cluster); i++) {
         const char *job = est_cluster_job(cluster, i);
 
@@ -492,18 +526,28 @@ static est_status check_options(const est_estimator *estimator, const est_train_
     if (trains_with_others(estimator->task)) {
         return est_fail(
             EST_UNIMPLEMENTED,
-            "task %s %d of a cluster of several: this build trains on one machine only; leave the others out",
+            "task %s %d of a cluster of several without \"ps\" tasks: this build trains together only with parameter "
+            "servers; add ps tasks, or leave the others out",
             estimator->task->type, estimator->task->index);
     }
     return EST_OK;
 }
 
-static est_status train(training *t)
+/* A worker's input may be used up, and the job over, before it has begun. */
+static est_status train_in_cluster(training *t, int64_t *step)
+{
+    est_status status = est_cluster_task_delay(&t->cluster);
+
+    if (status == EST_OK) status = run_loop(t, step);
+    if (status != EST_OUT_OF_RANGE || !est_job_is_over(t->estimator, t->options->max_steps)) return status;
+    est_log_info("All steps were made by others.");
+    return EST_OK;
+}
+
+static est_status train_steps(training *t)
 {
     int64_t saved, step = 0;
 
-    EST_TRY(est_estimator_make_dir(t->estimator));
-    if (t->held == NULL) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
     if (t->options->max_steps > 0 && saved >= t->options->max_steps) {
         est_log_info("Skipping training since max_steps has already saved.");
@@ -511,8 +555,24 @@ static est_status train(training *t)
     }
     EST_TRY(prepare(t));
     EST_TRY(find_done(t));
-    EST_TRY(run_loop(t, &step));
+    EST_TRY(t->cluster.remote != NULL ? train_in_cluster(t, &step) : run_loop(t, &step));
     return mark_done(t, step);
+}
+
+/* Of the tasks that train together one has the directory: the chief. It also ends the job for all. */
+static est_status train(training *t)
+{
+    bool is_chief = t->estimator->task->is_chief;
+
+    EST_TRY(est_estimator_make_dir(t->estimator));
+    if (t->held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
+    if (est_has_ps(t->estimator)) {
+        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
+        EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
+    }
+    EST_TRY(train_steps(t));
+    if (t->cluster.remote != NULL && is_chief) est_remote_end_job(t->cluster.remote);
+    return EST_OK;
 }
 
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
@@ -530,6 +590,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
+    est_cluster_task_close(&t.cluster);
     est_summary_writer_free(t.summaries);
     est_model_free(t.model);
     est_dataset_free(t.input);

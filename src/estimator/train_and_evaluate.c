@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; an evaluator
- * task watches the directory of a trainer elsewhere.
+ * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; chief and worker
+ * tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
@@ -20,7 +20,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/estimator.h"
+#include "estimator/cluster_task.h"
 #include "estoc/exporter.h"
 #include "train/hooks.h"
 #include "train/lock.h"
@@ -473,15 +473,10 @@ static est_status check_specs(const est_train_spec *train, const est_eval_spec *
 /* Whether there is something to do for a task of this type. */
 static est_status check_role(const est_task *task)
 {
-    static const char *const known[] = { "chief", "evaluator", "master", "worker" };
+    static const char *const known[] = { "chief", "evaluator", "master", "ps", "worker" };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(task->type, known[i]) == 0) return EST_OK;
-    }
-    if (strcmp(task->type, "ps") == 0) {
-        return est_fail(EST_UNIMPLEMENTED,
-                        "task ps %d: this build has no parameter servers; leave \"ps\" out of the cluster",
-                        task->index);
     }
     return est_fail(EST_INVALID_ARGUMENT,
                     "TF_CONFIG: task.type is \"%s\"; train_and_evaluate knows what to do as \"chief\", \"evaluator\", "
@@ -511,6 +506,8 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
         status = run_evaluator(&e);
+    } else if (strcmp(estimator->task->type, "ps") == 0) {
+        status = est_estimator_serve(estimator, own_train.max_steps);
     } else if (evaluates_itself(estimator->task)) {
         status = run_local(&e);
     } else {

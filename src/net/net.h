@@ -3,7 +3,7 @@
  * The network of a process: requests to other tasks of the job, and theirs to this one.
  *
  * A process has one est_net: one thread, at most one listener, and a link to every peer that it talks to. A link is a
- * connection whose two ends have said who they are (est_identity) and found that they are of one job. Either end may make
+ * connection whose two ends have said who they are (est_task_id) and found that they are of one job. Either end may make
  * requests over it; every request is answered, or fails within its deadline with a text that names the peer and what was
  * asked of it. Peers that are silent for longer than `silence_secs` are lost, and so are those that close, break the
  * protocol or send what cannot be read; a lost link never comes back, est_net_connect makes a new one.
@@ -31,11 +31,11 @@ typedef struct est_ask     est_ask;     /* one that we made: to be waited for on
 #define EST_NET_NAME_MAX 64
 
 /* Who a process is. The incarnation is drawn at every start, so that a process that was started again is another. */
-typedef struct est_identity {
+typedef struct est_task_id {
     char     job[EST_NET_NAME_MAX];  /* peers of another job are refused; "" is a name like any */
     char     task[EST_NET_NAME_MAX]; /* "ps:0", "worker:3", "chief:0", "client" */
     uint64_t incarnation;
-} est_identity;
+} est_task_id;
 
 typedef struct est_part {
     const void *data;
@@ -59,11 +59,11 @@ est_message               *est_message_ref(est_message *message);
 void                       est_message_free(est_message *message); /* gives a reference back; NULL is fine */
 
 typedef struct est_net_options {
-    const char  *transport;    /* "tls", "tcp", "ucx" */
-    const char  *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
-    est_identity self;
-    double silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
-    size_t message_max;  /* 0: no limit but memory; a peer that announces more is lost */
+    const char *transport;    /* "tls", "tcp", "ucx" */
+    const char *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
+    est_task_id self;
+    double      silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
+    size_t      message_max;  /* 0: no limit but memory; a peer that announces more is lost */
 
     /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then (est_message_ref
      * keeps it longer). Called in the order in which requests of one link were made. */
@@ -98,10 +98,10 @@ void est_net_cancel(est_net *net, const char *why);
 
 /* --- links -------------------------------------------------------------------------------------------------------- */
 
-const est_identity *est_link_peer(const est_link *link);
-bool                est_link_is_lost(const est_link *link);
-est_link           *est_link_ref(est_link *link);
-void                est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
+const est_task_id *est_link_peer(const est_link *link);
+bool               est_link_is_lost(const est_link *link);
+est_link          *est_link_ref(est_link *link);
+void               est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
 
 /* Closes the connection; `lost` is called on both sides. Requests under way fail with EST_UNAVAILABLE. */
 void est_link_close(est_link *link, const char *why);

@@ -277,6 +277,25 @@ bool est_host_writes(const est_host *host, int at)
     return host->parts[at].writes;
 }
 
+bool est_host_changes(const est_host *host, int at, const char *variable)
+{
+    const est_graph *graph = host->parts[at].graph;
+
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+            const est_node_def *handle = est_graph_node(graph, def->in[i].node);
+
+            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+                strcmp(est_node_string(handle, "shared_name"), variable) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 est_status est_host_run(est_host *host, int at, uint64_t run_seed, const est_tensor *const *inputs)
 {
     return est_plan_run(host->parts[at].plan, inputs, run_seed);

@@ -34,6 +34,7 @@ int  est_host_parts(const est_host *host);
 int  est_host_inputs(const est_host *host, int part);
 int  est_host_outputs(const est_host *host, int part);
 bool est_host_writes(const est_host *host, int part);
+bool est_host_changes(const est_host *host, int part, const char *variable); /* whether it writes that one */
 
 /* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
 EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);

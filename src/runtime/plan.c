@@ -142,6 +142,7 @@ static est_status bind_sources(est_plan *plan, est_store *store)
 static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
 {
     EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
+    EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
     if (plan->bindings == NULL) return no_memory();

@@ -12,6 +12,7 @@
 #include "base/callback.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "runtime/session.h"
 #include "train/hooks.h"
 #include "train/summary_writer.h"
 
@@ -626,6 +627,18 @@ static void note_progress(est_loop *loop)
     loop->recoveries = loop->fruitless = 0;
 }
 
+/* Tasks that train together take turns, so that together they make no step too many. */
+static est_status await_turn(est_loop *loop)
+{
+    est_remote *remote = est_session_remote(loop->session);
+    bool        finished;
+
+    if (remote == NULL || remote->ops->turn == NULL) return EST_OK;
+    EST_TRY(remote->ops->turn(remote, &finished));
+    if (finished) est_loop_request_stop(loop, "all steps were made");
+    return EST_OK;
+}
+
 est_status est_loop_step(est_loop *loop)
 {
     for (;;) {
@@ -636,7 +649,9 @@ est_status est_loop_step(est_loop *loop)
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
         if (!has_one) return end_here(loop);
-        status = run_once(loop);
+        status = await_turn(loop);
+        if (status == EST_OK && loop->stop) return end_here(loop);
+        if (status == EST_OK) status = run_once(loop);
         if (status == EST_OK) note_progress(loop);
         if (!is_recoverable(status)) return status;
         if (++loop->fruitless > FRUITLESS_MAX) {

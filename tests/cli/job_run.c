@@ -2,78 +2,12 @@
  *
  * Job files at work: what train, evaluate, predict and export make of one on small data with a planted rule, in every format
  * and with every model, also when they are killed on the way. */
-#include "cli/job_file.h"
+#include "cli/job_data.h"
 
-#include <math.h>
 #include <signal.h>
 #include <time.h>
 
-#define N_ROWS 2000
-
-/* Rich is who is over 40 and a smith or baker, or under 40 and a cook: no single column tells. */
-static void write_rows(const char *name, uint32_t seed, const char *end)
-{
-    static const char *const trades[] = { "cook", "smith", "baker" };
-    static const char *const cities[] = { "Bern", "Basel", "Chur", "none" };
-    est_strbuf               text     = { 0 };
-    uint32_t                 x        = seed;
-
-    est_strbuf_append(&text, "age,trade,city,hours,rich\n");
-    for (int i = 0; i < N_ROWS; i++) {
-        int age, trade;
-
-        x     = x * 1664525u + 1013904223u;
-        age   = 16 + (int)(x >> 8) % 50;
-        trade = (int)(x >> 16) % 3;
-        est_strbuf_printf(&text, "%d,%s,%s,", age, trades[trade], cities[(x >> 24) % 4]);
-        if ((x >> 27) % 4 != 0) est_strbuf_printf(&text, "%d", 20 + (int)(x >> 10) % 40);
-        est_strbuf_printf(&text, ",%s%s\n", (age >= 40) == (trade != 0) ? "yes" : "no", end);
-    }
-    tool_write_text(name, est_strbuf_text(&text));
-    est_strbuf_clear(&text);
-}
-
-static int make_files(void **state)
-{
-    if (enter_dir(state) != 0) return 1;
-    setenv("EST_LOG", "info", 1);
-    write_rows("train.csv", 1, "");
-    write_rows("eval.csv", 2, ".");
-    return 0;
-}
-
 /* --- processes ---------------------------------------------------------------------------------------------------------- */
-
-/* Starts the tool in the background, with a file or descriptor as its standard input. */
-static pid_t start(const char *const *argv, int in)
-{
-    int   out = tool_open_new("out"), err = tool_open_new("err");
-    pid_t child = fork();
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (in >= 0) dup2(in, STDIN_FILENO);
-        dup2(out, STDOUT_FILENO);
-        dup2(err, STDERR_FILENO);
-        tool_exec(argv);
-    }
-    close(out);
-    close(err);
-    return child;
-}
-
-static tool_run finish(pid_t child, int expected)
-{
-    tool_run run = { 0 };
-    int      status;
-
-    assert_int_equal(waitpid(child, &status, 0), child);
-    run.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-    run.out  = tool_read_file("out", &run.out_size);
-    run.err  = tool_read_file("err", NULL);
-    if (run.code != expected) fail_msg("exit code %d, not %d: %s", run.code, expected, run.err);
-    return run;
-}
 
 /* Waits until the log of a process has a text. */
 static void wait_for(const char *text)
@@ -89,27 +23,7 @@ static void wait_for(const char *text)
     fail_msg("\"%s\" never came", text);
 }
 
-static tool_run ask(int expected, const char *rows, const char *const *argv)
-{
-    const char *path = put("rows", rows);
-    int         in   = open(path, O_RDONLY | O_CLOEXEC);
-    tool_run    run  = finish(start(argv, in), expected);
-
-    close(in);
-    return run;
-}
-
 /* --- what they do ------------------------------------------------------------------------------------------------------- */
-
-#define DIR(name) "--set", "run.model_dir=" name
-
-static double metric(const est_json *metrics, const char *name)
-{
-    double value = (double)NAN;
-
-    tool_check(est_json_f64(metrics, &value, "%s", name));
-    return value;
-}
 
 static void test_train_and_evaluate(void **state)
 {
@@ -129,6 +43,8 @@ static void test_train_and_evaluate(void **state)
     run = TOOL(0, "evaluate", path, DIR("trained"), "--json", "--quiet");
     tool_expect_text(run.err, "", "standard error");
     again = tool_json(run.out);
+    assert_true(fabs(metric(again, "exact_auc") - metric(again, "auc")) < 0.005); /* 200 thresholds come near it */
+    assert_int_equal(json_object_del((json_t *)again, "exact_auc"), 0);
     assert_true(json_equal(again, est_json_get(result, "metrics")));
     tool_run_free(&run);
 
@@ -239,7 +155,7 @@ static void test_predict_as_evaluated(void **state)
     est_free(rows);
 }
 
-/* The rows before a bad one are answered, and its line is named. */
+/* The other rows are answered, and the line of a bad one is named. */
 static void test_predict_bad_rows(void **state)
 {
     const char *path = changed("seed: 3", "seed: 3");
@@ -249,8 +165,10 @@ static void test_predict_bad_rows(void **state)
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
-    tool_expect_text(run.out, "class_ids\n1\n", "standard output");
-    tool_expect_text(run.err, "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n",
+    tool_expect_text(run.out, "class_ids\n1\n1\n", "standard output");
+    tool_expect_text(run.err,
+                     "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n"
+                     "estoc predict: 1 of 3 rows have no answer\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK("trade\nsmith\n", "-q");
@@ -273,7 +191,9 @@ static void test_predict_bad_rows(void **state)
     tool_expect_part(run.err, "line 1: there is no header", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": 3}\n{\"age\": \"3\"}\n", "--format", "jsonl");
-    tool_expect_text(run.out, "{\"class_ids\": [0]}\n", "standard output");
+    tool_expect_text(run.out,
+                     "{\"class_ids\": [0]}\n{\"error\": \"\\\"age\\\" takes a number, or a list of numbers\"}\n",
+                     "standard output");
     tool_expect_part(run.err, "line 2: \"age\" takes a number, or a list of numbers\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
@@ -286,9 +206,49 @@ static void test_predict_bad_rows(void **state)
     tool_expect_part(run.err, "line 1: a row is a JSON object\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\"\n", "--format", "jsonl");
-    tool_expect_part(run.err, "standard input, line 1: ", "standard error");
+    tool_expect_part(run.err, "standard input, line 1: not JSON: column 6: ", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": 3, \"trade\": \"a\\u0000b\"}\n", "--format", "jsonl");
+    tool_expect_part(run.err, "line 1: \\u0000 is not allowed in a text; take it out\n", "standard error");
     tool_run_free(&run);
 #undef ASK
+}
+
+/* An id that is out of range is for the model to find, in a batch of others. Those are answered, in their places. */
+static void test_predict_refused(void **state)
+{
+    static const char *const batches[] = { "1", "2", "3", "100" };
+    const char              *path      = put("job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
+                                                                           "features: {trade: {type: identity, buckets: 8}}\n"
+                                                                           "data: {train: ids.csv, label: rich}\n"
+                                                                           "run: {seed: 1, model_dir: ids}\n"
+                                                                           "train: {max_steps: 20}\n");
+    static const char        rows[]    = "trade\n7\n3\n8\n7\nx\n3\n-9\ny\n9\n";
+    tool_run                 run;
+
+    (void)state;
+    put("ids.csv", "trade,rich\n7,1\n3,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    for (size_t i = 0; i < 4; i++) {
+        run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--keys", "class_ids", "--batch", batches[i]));
+        tool_expect_text(run.out, "class_ids\n1\n0\n1\n0\n0\n", "standard output");
+        tool_expect_part(run.err, "estoc predict: standard input, line 4: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 6: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 9: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: standard input, line 10: ", "standard error");
+        tool_expect_part(run.err, "estoc predict: 4 of 9 rows have no answer\n", "standard error");
+        tool_run_free(&run);
+        run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--json", "--keys", "class_ids", "--batch", batches[i]));
+        assert_int_equal(tool_json_lines(run.out), 9);
+        for (int k = 0; k < 9; k++) {
+            const char *line = run.out;
+
+            for (int skip = 0; skip < k; skip++) line = strchr(line, '\n') + 1;
+            assert_int_equal(strncmp(line, "{\"error\": \"", 11) == 0, k == 2 || k == 4 || k >= 7);
+        }
+        tool_run_free(&run);
+    }
 }
 
 /* Rows are as the files are: with csv.fields there is no header, and the other keys of data.csv hold, too. */
@@ -310,7 +270,7 @@ static void test_predict_as_csv_says(void **state)
 
     path = changed("csv: {na: none}", "csv: {fields: [age, trade, city, hours, rich]}");
     run  = ASK(1, "50,smith,40\n");
-    tool_expect_text(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
+    tool_expect_part(run.err, "estoc predict: standard input, line 1: 3 fields, and data.csv.fields has 5\n",
                      "standard error");
     tool_run_free(&run);
     run = ASK(1, "age,trade,city,hours,rich\n50,smith,,40,\n");
@@ -582,7 +542,205 @@ static void test_libsvm(void **state)
     tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [0]}\n", "standard output");
     tool_run_free(&run);
     put("rows.libsvm", "7 0:1\n");
-    TOOL_OUT(1, "", "the label 7 is none of 2 classes", "train", path, "-q", "--set", "run.model_dir=other");
+    TOOL_OUT(1, "", "rows.libsvm:1: the label 7 is none of 2 classes", "train", path, "-q", "--set",
+             "run.model_dir=other");
+}
+
+/* --- weights -------------------------------------------------------------------------------------------------------------- */
+
+/* Trade 7 of weight 2 is what is learnt; a row may have neither. */
+static const char *weighted_job(void)
+{
+    est_strbuf text = { 0 };
+
+    est_strbuf_append(&text, "trade,hours,rich\n");
+    for (int i = 0; i < 400; i++) {
+        est_strbuf_append(&text, i % 4 == 0 ? "7,2,1\n" : i % 4 == 1 ? "3,0.5,0\n" : i % 4 == 2 ? ",,0\n" : "-1,9,0\n");
+    }
+    put("weighted.csv", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    return put("job.yaml", "model: {type: linear_classifier, columns: [weighed]}\n"
+                           "features:\n"
+                           "  trade: {type: identity, buckets: 8}\n"
+                           "  weighed: {type: weighted, source: trade, weight: hours}\n"
+                           "data: {train: weighted.csv, eval: weighted.csv, label: rich}\n"
+                           "run: {seed: 1, model_dir: weighted}\n"
+                           "train: {max_steps: 100}\n");
+}
+
+/* A category that is missing takes its weight with it; one without a weight is an error with its line. */
+static void test_weighted(void **state)
+{
+    static const char csv[]   = "trade,hours\n7,2\n,\n,5\n-1,\n";
+    static const char jsonl[] = "{\"trade\": [7], \"hours\": 2}\n"
+                                "{\"trade\": null, \"hours\": []}\n"
+                                "{\"trade\": [], \"hours\": [5]}\n"
+                                "{\"trade\": [-1, null], \"hours\": [null, 3]}\n";
+    static const char mixed[] = "{\"trade\": [-1, 7, null], \"hours\": [5, 2, null]}\n"
+                                "{\"trade\": 7, \"hours\": 2}\n";
+    const char       *path    = weighted_job();
+    tool_run          run     = TOOL(0, "train", path, "-q", "--json"), a, b;
+    est_json         *result  = tool_json(run.out);
+    size_t            size;
+
+    (void)state;
+    assert_true(metric(result, "metrics.accuracy") == 1);
+    est_json_free(result);
+    tool_run_free(&run);
+#define ASK(code, rows, format)                                                                                        \
+    ask(code, rows, TOOL_ARGV("predict", path, "-q", "--json", "--format", format, "--keys", "logits"))
+    a = ASK(0, csv, "csv");
+    b = ASK(0, jsonl, "jsonl");
+    tool_expect_text(b.out, a.out, "the answers to JSON");
+    assert_int_equal(tool_json_lines(a.out), 4);
+    tool_run_free(&b);
+    b    = ASK(0, mixed, "jsonl"); /* both as the first row above */
+    size = strcspn(a.out, "\n") + 1;
+    assert_int_equal(b.out_size, 2 * size);
+    assert_memory_equal(b.out, a.out, size);
+    assert_memory_equal(b.out + size, a.out, size);
+    tool_run_free(&a);
+    tool_run_free(&b);
+    a = ASK(1, "trade,hours\n7,2\n7,\n", "csv");
+    tool_expect_part(a.err, "line 3: \"trade\" has no weight: give it one in \"hours\", or leave both out\n",
+                     "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2, null]}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": 7}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"trade\" has no weight: ", "standard error");
+    tool_run_free(&a);
+    a = ASK(1, "{\"trade\": [7, 7], \"hours\": [2]}\n", "jsonl");
+    tool_expect_part(a.err, "line 1: \"hours\" has 1 weights for 2 values of \"trade\"\n", "standard error");
+    tool_run_free(&a);
+#undef ASK
+    put("weighted.csv", "trade,hours,rich\n7,2,1\n7,,1\n");
+    TOOL_OUT(1, "", "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty; write one there, or leave both out\n",
+             "train", path, "-q", DIR("no-weight"));
+}
+
+/* A combination is missing where a part of it is; a field of weights follows the gaps of one kind of rows only. */
+static void test_weighted_cross(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: linear_classifier, columns: [weighed]}\n"
+                                       "features:\n"
+                                       "  pair: {type: cross, sources: [trade, city], buckets: 50}\n"
+                                       "  weighed: {type: weighted, source: pair, weight: hours}\n"
+                                       "  trade: {type: identity, buckets: 8}\n"
+                                       "  other: {type: weighted, source: trade, weight: hours}\n"
+                                       "data: {train: pairs.csv, label: rich}\n"
+                                       "run: {seed: 1, model_dir: weighted-cross}\n"
+                                       "train: {max_steps: 20}\n");
+    tool_run    run, same;
+
+    (void)state;
+    put("pairs.csv", "trade,city,hours,rich\n7,Bern,2,1\n7,,,0\n,Chur,,0\n,,,0\n3,Chur,1,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run  = ask(0, "trade,city,hours\n7,Bern,2\n7,,9\n,Chur,\n",
+               TOOL_ARGV("predict", path, "-q", "--json", "--keys", "logits"));
+    same = ask(0,
+               "{\"trade\": 7, \"city\": \"Bern\", \"hours\": 2}\n{\"trade\": 7, \"hours\": 9}\n"
+               "{\"city\": \"Chur\"}\n",
+               TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "logits"));
+    tool_expect_text(same.out, run.out, "the answers to JSON");
+    tool_run_free(&run);
+    tool_run_free(&same);
+    TOOL_OUT(
+        1, "",
+        "job.yaml:6:10: the feature \"other\": the field \"hours\" has the weights of other fields already; it needs "
+        "its own\n",
+        "train", path, "-q", "--set", "model.columns=[weighed, other]");
+    put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
+    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty; ", "train", path, "-q", DIR("gap"));
+}
+
+/* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
+static void test_exact_auc(void **state)
+{
+    const char *path = put(
+        "job.yaml", "model: {type: linear_classifier, columns: [trade]}\n"
+                    "features: {trade: {type: identity, buckets: 8}}\n"
+                    "data: {train: pairs.csv, eval: pairs.csv, label: {name: rich, vocabulary: [n, y], strip: .}}\n"
+                    "run: {seed: 1, model_dir: pairs}\n"
+                    "train: {max_steps: 20}\n");
+    tool_run run;
+
+    (void)state;
+    put("pairs.csv", "trade,w,rich\n1,1,y\n1,1,y\n2,1,n\n1,1,n.\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run = TOOL(0, "evaluate", path, "-q", "--json"); /* of 4 pairs two are right and two are ties */
+    tool_expect_part(run.out, ", \"exact_auc\": 0.75}\n", "the metrics");
+    tool_run_free(&run);
+    put("heavy.csv", "trade,w,rich\n1,1,y\n2,3,n\n1,1,n.\n");
+    run = TOOL(0, "evaluate", path, "-q", "--set", "data.weight=w", "--set", "data.eval=heavy.csv");
+    tool_expect_part(run.out, "\nexact_auc ", "the metrics");
+    tool_expect_part(run.out, " 0.875\n", "the metrics"); /* (3 + 1/2) / 4 */
+    tool_run_free(&run);
+}
+
+/* A baseline needs no features, and its rows nothing. */
+static void test_baseline_alone(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: baseline_classifier}\n"
+                                       "data: {train: labels.csv, eval: labels.csv, label: rich}\n"
+                                       "run: {seed: 1, model_dir: alone-baseline}\n"
+                                       "train: {max_steps: 20}\n"
+                                       "export: [final]\n");
+    tool_run    run;
+
+    (void)state;
+    put("labels.csv", "age,rich\n3,1\n4,1\n5,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+    run = ask(0, "{}\n{\"age\": 3}\n", TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "class_ids"));
+    tool_expect_text(run.out, "{\"class_ids\": [1]}\n{\"class_ids\": [1]}\n", "standard output");
+    tool_run_free(&run);
+}
+
+/* A label that nobody knows is said with its place, as a word and as a number. */
+static void test_bad_labels(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+
+    (void)state;
+    put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,no\n50,cook,Bern,40,perhaps.\n");
+    TOOL_OUT(1, "", "labels.csv:3: the label \"perhaps\" is not in data.label.vocabulary\n", "train", path, "-q",
+             DIR("labels"), "--set", "data.train=labels.csv");
+    put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,1\n50,cook,Bern,40,2\n");
+    TOOL_OUT(1, "", "labels.csv:3: the label 2 is none of 2 classes\n", "train", path, "-q", DIR("labels"), "--set",
+             "data.train=labels.csv", "--set", "data.label=rich");
+}
+
+/* What is learnt, or weighs a row, cannot be a feature. */
+static void test_label_is_feature(void **state)
+{
+    const char *path;
+
+    (void)state;
+    TOOL_OUT(1, "", "job.yaml:20:10: the label: \"trade\" is also read for a feature of the model; ", "train",
+             changed("name: rich", "name: trade"), "-q", DIR("label"));
+    path = changed("batch: 64", "weight: hours");
+    TOOL_OUT(1, "", "job.yaml:18:3: the weight: \"hours\" is also read for a feature of the model; ", "train", path,
+             "-q", DIR("label"));
+}
+
+/* A table that has another width than before is named by its feature. */
+static void test_other_dimension(void **state)
+{
+    const char *path = changed("dimension: 2", "dimension: 3");
+
+    (void)state;
+#define SAY                                                                                                            \
+    "job.yaml:16:17: the feature \"trade_vector\": its dimension is 3, and 2 in trained/model.ckpt-150, which was "    \
+    "trained before; set it back, or name another run.model_dir\n"
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("trained"));
+    TOOL_OUT(1, "", SAY, "predict", path, "-q", DIR("trained"));
+#undef SAY
+    TOOL_OUT(1, "", "its dimension is 3, and 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
+             "--checkpoint", "trained/model.ckpt-50");
 }
 
 /* A table of an earlier run goes on in another model. */
@@ -627,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_as_evaluated),
         cmocka_unit_test(test_predict_bad_rows),
+        cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_predict_as_csv_says),
         cmocka_unit_test(test_predict_warns),
         cmocka_unit_test(test_predict_streams),
@@ -636,6 +795,13 @@ int main(void)
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_tfrecords),
         cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_weighted),
+        cmocka_unit_test(test_weighted_cross),
+        cmocka_unit_test(test_exact_auc),
+        cmocka_unit_test(test_baseline_alone),
+        cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_label_is_feature),
+        cmocka_unit_test(test_other_dimension),
         cmocka_unit_test(test_warm_start),
         cmocka_unit_test(test_tf_config),
     };

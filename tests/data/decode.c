@@ -234,6 +234,37 @@ static void test_csv_header(void **state)
                     "its header is: name,years");
 }
 
+/* Nobody may be of the age `user`. */
+static est_status not_of_age(void *user, const est_field *rows)
+{
+    const int32_t *ages = est_tensor_data(rows[0].values);
+
+    for (int64_t i = 0; i < est_tensor_count(rows[0].values); i++) {
+        if (ages[i] == *(const int *)user) return est_fail(EST_INVALID_ARGUMENT, "nobody is %d", ages[i]);
+    }
+    return EST_OK;
+}
+
+/* What the caller finds bad is as bad as what cannot be read. */
+static void test_csv_checked(void **state)
+{
+    int never = 3;
+
+    (void)state;
+    source_write_text("c.csv", "1,ann\n2,bob\n3,cyd\n4,dan\n3,eve\n");
+    for (int workers = 0; workers <= 2; workers++) {
+        est_parse_options parse = {
+            .struct_size = sizeof parse, .workers = workers, .check = not_of_age, .check_user = &never
+        };
+
+        est_test_breaks(csv("c.csv", NULL, 4, &parse), EST_INVALID_ARGUMENT, "c.csv:3: nobody is 3");
+        parse.bad_rows_max = 1;
+        est_test_breaks(csv("c.csv", NULL, 4, &parse), EST_INVALID_ARGUMENT, "c.csv:5: nobody is 3");
+        parse.bad_rows_max = 2;
+        est_test_yields(csv("c.csv", NULL, 4, &parse), "[1 2 4] | [\"ann\" \"bob\" \"dan\"]");
+    }
+}
+
 static est_status text_row(int64_t row, int i, est_tensor **out)
 {
     char text[64];
@@ -491,15 +522,15 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),         cmocka_unit_test(test_examples_components),
-        cmocka_unit_test(test_examples_default), cmocka_unit_test(test_examples_bad_rows),
-        cmocka_unit_test(test_examples_refused), cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_csv_header),       cmocka_unit_test(test_csv_from_memory),
-        cmocka_unit_test(test_csv_bad_rows),     cmocka_unit_test(test_csv_refused),
-        cmocka_unit_test(test_csv_quotes),       cmocka_unit_test(test_csv_pipe),
-        cmocka_unit_test(test_libsvm),           cmocka_unit_test(test_unordered),
-        cmocka_unit_test(test_positions),        cmocka_unit_test(test_positions_changed),
-        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_examples),          cmocka_unit_test(test_examples_components),
+        cmocka_unit_test(test_examples_default),  cmocka_unit_test(test_examples_bad_rows),
+        cmocka_unit_test(test_examples_refused),  cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_csv_header),        cmocka_unit_test(test_csv_checked),
+        cmocka_unit_test(test_csv_from_memory),   cmocka_unit_test(test_csv_bad_rows),
+        cmocka_unit_test(test_csv_refused),       cmocka_unit_test(test_csv_quotes),
+        cmocka_unit_test(test_csv_pipe),          cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_unordered),         cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_positions_changed), cmocka_unit_test(test_allocations),
     };
 
     est_log_set_level(EST_LOG_ERROR); /* bad rows are warned about */

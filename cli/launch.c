@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `estoc launch`: a cluster on this machine. This file makes the tasks of the cluster and their variables, shows them or
+ * has them run, and says how it ended. */
+#include "launch.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "net/certificates.h"
+#include "output.h"
+
+#define TASKS_MAX      512
+#define HOST           "127.0.0.1"
+#define PORT_MAX       65535
+#define DRY_RUN_FOLDER "certs" /* where a dry run says to make certificates */
+#define SECS_MAX       1000000000
+#define SIGNAL_EXIT    128 /* a shell's exit code for a signal, less its number */
+
+enum {
+    OPTION_PS = TOOL_OPTION_OWN,
+    OPTION_WORKERS,
+    OPTION_NO_CHIEF,
+    OPTION_EVALUATOR,
+    OPTION_RESTART,
+    OPTION_GRACE,
+    OPTION_TRANSPORT,
+    OPTION_PORT,
+    OPTION_LOG_DIR,
+    OPTION_DRY_RUN
+};
+
+static const char *const transports[] = { "tls", "tcp", "ucx", NULL };
+
+static const tool_option options[] = {
+    { "ps", OPTION_PS, "N", "parameter servers (0)" },
+    { "workers", OPTION_WORKERS, "N", "workers besides the chief (1)" },
+    { "no-chief", OPTION_NO_CHIEF, NULL, "no chief: worker 0 acts as one, as in MultiWorkerMirroredStrategy" },
+    { "evaluator", OPTION_EVALUATOR, NULL, "an evaluator, which is not part of the cluster" },
+    { "restart", OPTION_RESTART, "N|always", "start a task that failed again, at most N times each (0)" },
+    { "grace", OPTION_GRACE, "SECS", "from the request to end until tasks are killed (30)" },
+    { "transport", OPTION_TRANSPORT, "NAME",
+      "what tasks talk over: tls (encrypted, the default), tcp (in the\n"
+      "clear), or ucx (shared memory and RDMA, for trusted machines)",
+      transports },
+    { "port", OPTION_PORT, "BASE", "ports BASE, BASE+1, ... instead of free ones" },
+    { "log-dir", OPTION_LOG_DIR, "DIR", "write all output of a task into DIR/<type>-<index>.log too" },
+    { "dry-run", OPTION_DRY_RUN, NULL, "print the command line of every task, start nothing" },
+    TOOL_COMMON_OPTIONS,
+};
+
+const char *const launch_variable_names[LAUNCH_VARIABLES] = { "TF_CONFIG", "ESTOC_JOB", "ESTOC_PROTOCOL",
+                                                              "ESTOC_CERTS" };
+
+/* --- what was asked for ------------------------------------------------------------------------------------------ */
+
+static bool read_number(const char *option, const char *value, int64_t max, int64_t *out)
+{
+    if (!tool_count(&tool_launch, option, value, out)) return false;
+    if (*out <= max) return true;
+    tool_usage(&tool_launch, "--%s takes at most %" PRId64 ", not %s", option, max, value);
+    return false;
+}
+
+static bool read_restart(const char *value, int64_t *out)
+{
+    if (strcmp(value, "always") != 0) return read_number("restart", value, INT32_MAX, out);
+    *out = LAUNCH_ALWAYS;
+    return true;
+}
+
+/* One option; false when its value is wrong, which has been said then. */
+static bool read_option(launch *l, int id, const char *value)
+{
+    switch (id) {
+    case OPTION_PS: return read_number("ps", value, TASKS_MAX, &l->n_ps);
+    case OPTION_WORKERS: return read_number("workers", value, TASKS_MAX, &l->n_workers);
+    case OPTION_NO_CHIEF: l->no_chief = true; return true;
+    case OPTION_EVALUATOR: l->has_evaluator = true; return true;
+    case OPTION_RESTART: return read_restart(value, &l->restarts_max);
+    case OPTION_GRACE: return read_number("grace", value, SECS_MAX, &l->grace_secs);
+    case OPTION_TRANSPORT: l->transport = value; return tool_option_choice(&tool_launch, id, value) >= 0;
+    case OPTION_PORT: return read_number("port", value, PORT_MAX, &l->port_base);
+    case OPTION_LOG_DIR: l->log_dir = value; return true;
+    case OPTION_DRY_RUN: l->dry_run = true; return true;
+    default: l->json = true; return true;
+    }
+}
+
+static tool_exit read_options(int argc, char **argv, launch *l)
+{
+    const char *value;
+    int         id;
+    int64_t     n_in_cluster;
+
+    while ((id = tool_next_option(&tool_launch, argc, argv, &value)) != TOOL_OPTION_END) {
+        if (id < TOOL_OPTION_JSON) return tool_other_option(&tool_launch, id);
+        if (!read_option(l, id, value)) return TOOL_USAGE;
+    }
+    if (optind == argc || strcmp(argv[optind - 1], "--") != 0) { /* or its options would be taken for ours */
+        return tool_usage(&tool_launch, "write the program and its arguments after --");
+    }
+    if (l->no_chief && l->n_workers == 0) {
+        return tool_usage(&tool_launch, "--no-chief with --workers 0 leaves nobody who trains");
+    }
+    n_in_cluster = l->n_ps + l->n_workers + !l->no_chief;
+    if (n_in_cluster > TASKS_MAX) {
+        return tool_usage(&tool_launch, "that makes %" PRId64 " tasks; at most %d are possible", n_in_cluster,
+                          TASKS_MAX);
+    }
+    if (l->port_base > PORT_MAX - n_in_cluster + 1) {
+        return tool_usage(&tool_launch, "--port %" PRId64 " leaves no room for %" PRId64 " ports; they end at %d",
+                          l->port_base, n_in_cluster, PORT_MAX);
+    }
+    l->argv = argv + optind;
+    return TOOL_OK;
+}
+
+/* As execvp would find it; TOOL_OK when it does. Better said once here than by every task. */
+static tool_exit check_program(const char *name)
+{
+    const char *at = getenv("PATH");
+    char        path[4096];
+
+    if (strchr(name, '/') != NULL) {
+        if (access(name, X_OK) == 0) return TOOL_OK;
+        tool_note(&tool_launch, "cannot run %s: %s", name, strerror(errno));
+        return TOOL_NO_FILE;
+    }
+    while (at != NULL) {
+        size_t size = strcspn(at, ":");
+        int    n    = snprintf(path, sizeof path, "%.*s/%s", (int)size, size > 0 ? at : ".", name);
+
+        if (n > 0 && (size_t)n < sizeof path && access(path, X_OK) == 0) return TOOL_OK;
+        at = at[size] == ':' ? at + size + 1 : NULL;
+    }
+    tool_note(&tool_launch, "cannot run %s: it is not in PATH", name);
+    return TOOL_NO_FILE;
+}
+
+/* --- tasks ------------------------------------------------------------------------------------------------------- */
+
+static void add_tasks(launch *l, const char *type, int64_t n)
+{
+    for (int i = 0; i < (int)n; i++) {
+        launch_task *task = &l->tasks[l->n_tasks++];
+
+        task->owner      = l;
+        task->type       = type;
+        task->index      = i;
+        task->trains     = strcmp(type, "chief") == 0 || strcmp(type, "worker") == 0;
+        task->socket     = -1;
+        task->output.log = -1;
+        snprintf(task->name, sizeof task->name, "%s:%d", type, i);
+    }
+}
+
+static est_status make_tasks(launch *l)
+{
+    static const int colours[] = { 36, 33, 32, 35, 34, 96, 93, 92, 95, 94 }; /* not red, which is for errors */
+    uint64_t         name;
+    int              width = 0;
+
+    if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name) name = (uint64_t)est_wall_ns();
+    snprintf(l->job, sizeof l->job, "launch-%016" PRIx64, name);
+    l->tasks = est_zalloc((size_t)(l->n_ps + l->n_workers + 2) * sizeof *l->tasks);
+    if (l->tasks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks");
+    add_tasks(l, "chief", !l->no_chief);
+    add_tasks(l, "worker", l->n_workers);
+    add_tasks(l, "ps", l->n_ps);
+    add_tasks(l, "evaluator", l->has_evaluator);
+    for (int i = 0; i < l->n_tasks; i++) {
+        int size = (int)strlen(l->tasks[i].name);
+
+        if (size > width) width = size;
+    }
+    for (int i = 0; i < l->n_tasks; i++) {
+        launch_output *output = &l->tasks[i].output;
+
+        snprintf(output->prefix, sizeof output->prefix, "%-*s | ", width, l->tasks[i].name);
+        output->colour    = colours[(size_t)i % (sizeof colours / sizeof colours[0])];
+        output->to_stderr = l->json;
+    }
+    return EST_OK;
+}
+
+/* A socket that is bound but does not listen keeps a port from everybody, but for those who ask for this very port with
+ * SO_REUSEADDR, as servers do. So it is held to the end, and a task that was started again finds its port free. */
+static est_status hold_port(launch_task *task, int64_t wanted)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wanted) };
+    socklen_t          size    = sizeof address;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    task->socket            = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (task->socket < 0 || setsockopt(task->socket, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)) != 0 ||
+        bind(task->socket, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(task->socket, (struct sockaddr *)&address, &size) != 0) {
+        return est_fail(est_status_from_errno(errno), "no port " HOST ":%" PRId64 " for %s: %s%s", wanted, task->name,
+                        strerror(errno), wanted > 0 ? "; another --port, or none, may do" : "");
+    }
+    task->port = ntohs(address.sin_port);
+    return EST_OK;
+}
+
+static est_status hold_ports(launch *l)
+{
+    for (int i = 0; i < l->n_tasks; i++) {
+        if (strcmp(l->tasks[i].type, "evaluator") == 0) continue;
+        EST_TRY(hold_port(&l->tasks[i], l->port_base > 0 ? l->port_base + i : 0));
+    }
+    return EST_OK;
+}
+
+static void free_tasks(launch *l)
+{
+    for (int i = 0; i < l->n_tasks; i++) {
+        if (l->tasks[i].socket >= 0) close(l->tasks[i].socket);
+        launch_output_close(&l->tasks[i].output);
+    }
+    est_free(l->tasks);
+    est_free(l->certificates);
+}
+
+/* --- variables --------------------------------------------------------------------------------------------------- */
+
+static void break_line(est_strbuf *out, bool is_pretty, int depth)
+{
+    if (is_pretty) est_strbuf_printf(out, "\n%*s", 2 * depth, "");
+}
+
+/* The addresses of one job, which follow each other. */
+static void append_job(const launch *l, const char *type, est_strbuf *out)
+{
+    bool is_first = true;
+
+    est_strbuf_printf(out, "\"%s\": [", type);
+    for (int i = 0; i < l->n_tasks; i++) {
+        if (strcmp(l->tasks[i].type, type) != 0) continue;
+        est_strbuf_printf(out, "%s\"" HOST ":%d\"", is_first ? "" : ", ", l->tasks[i].port);
+        is_first = false;
+    }
+    est_strbuf_append(out, "]");
+}
+
+/* TensorFlow's form. The evaluator is no part of the cluster, not even for itself. */
+static void append_tf_config(const launch_task *task, bool is_pretty, est_strbuf *out)
+{
+    const launch *l    = task->owner;
+    const char   *type = NULL;
+
+    est_strbuf_append(out, "{");
+    break_line(out, is_pretty, 1);
+    est_strbuf_append(out, "\"cluster\": {");
+    for (int i = 0; i < l->n_tasks; i++) {
+        if (l->tasks[i].port == 0 || l->tasks[i].type == type) continue;
+        if (type != NULL) est_strbuf_append(out, is_pretty ? "," : ", ");
+        type = l->tasks[i].type;
+        break_line(out, is_pretty, 2);
+        append_job(l, type, out);
+    }
+    break_line(out, is_pretty, 1);
+    est_strbuf_append(out, is_pretty ? "}," : "}, ");
+    break_line(out, is_pretty, 1);
+    est_strbuf_printf(out, "\"task\": {\"type\": \"%s\", \"index\": %d}", task->type, task->index);
+    break_line(out, is_pretty, 0);
+    est_strbuf_append(out, "}");
+}
+
+void launch_append_variable(const launch_task *task, int variable, bool is_pretty, est_strbuf *out)
+{
+    switch (variable) {
+    case LAUNCH_TF_CONFIG: append_tf_config(task, is_pretty, out); break;
+    case LAUNCH_JOB: est_strbuf_append(out, task->owner->job); break;
+    case LAUNCH_PROTOCOL: est_strbuf_append(out, task->owner->transport); break;
+    default: est_strbuf_append(out, task->owner->certificates); break;
+    }
+}
+
+/* --- dry run ----------------------------------------------------------------------------------------------------- */
+
+/* A word as a shell reads it back. */
+static void append_quoted(est_strbuf *out, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=@%+";
+
+    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+        est_strbuf_append(out, text);
+        return;
+    }
+    est_strbuf_append(out, "'");
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            est_strbuf_append(out, "'\\''");
+        } else {
+            est_strbuf_append_bytes(out, text, 1);
+        }
+    }
+    est_strbuf_append(out, "'");
+}
+
+static void append_command_line(const launch_task *task, est_strbuf *out)
+{
+    const launch *l = task->owner;
+
+    est_strbuf_printf(out, "\n# %s\nenv", task->name);
+    for (int i = LAUNCH_VARIABLES - 1; i >= 0; i--) {
+        est_strbuf value = { 0 };
+
+        if (i == LAUNCH_CERTS && l->certificates == NULL) continue;
+        launch_append_variable(task, i, true, &value);
+        est_strbuf_printf(out, " %s=", launch_variable_names[i]);
+        append_quoted(out, est_strbuf_text(&value));
+        if (value.failed) out->failed = true;
+        est_strbuf_clear(&value);
+    }
+    for (int i = 0; l->argv[i] != NULL; i++) {
+        est_strbuf_append(out, " ");
+        append_quoted(out, l->argv[i]);
+    }
+    est_strbuf_append(out, "\n");
+}
+
+static void append_command_json(const launch_task *task, est_strbuf *out)
+{
+    const launch *l = task->owner;
+
+    est_strbuf_printf(out, "{\"task\": \"%s\", \"environment\": {", task->name);
+    for (int i = 0; i < LAUNCH_VARIABLES; i++) {
+        est_strbuf value = { 0 };
+
+        if (i == LAUNCH_CERTS && l->certificates == NULL) continue;
+        launch_append_variable(task, i, false, &value);
+        est_strbuf_printf(out, "%s\"%s\": ", i > 0 ? ", " : "", launch_variable_names[i]);
+        tool_append_json_text(out, est_strbuf_text(&value));
+        if (value.failed) out->failed = true;
+        est_strbuf_clear(&value);
+    }
+    est_strbuf_append(out, "}, \"command\": [");
+    for (int i = 0; l->argv[i] != NULL; i++) {
+        est_strbuf_append(out, i > 0 ? ", " : "");
+        tool_append_json_text(out, l->argv[i]);
+    }
+    est_strbuf_append(out, "]}");
+}
+
+static est_status show_tasks(launch *l)
+{
+    est_strbuf out = { 0 };
+    est_status status;
+
+    if (strcmp(l->transport, "tls") == 0) {
+        l->certificates = est_strdup(DRY_RUN_FOLDER);
+        if (l->certificates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+        if (!l->json) est_strbuf_printf(&out, "# once\nestoc certificates --job %s " DRY_RUN_FOLDER "\n", l->job);
+    }
+    if (l->json) est_strbuf_append(&out, "{\"tasks\": [");
+    for (int i = 0; i < l->n_tasks; i++) {
+        if (!l->json) {
+            append_command_line(&l->tasks[i], &out);
+        } else {
+            est_strbuf_append(&out, i > 0 ? ", " : "");
+            append_command_json(&l->tasks[i], &out);
+        }
+    }
+    if (l->json) est_strbuf_append(&out, "]}\n");
+    status = tool_write(&out);
+    est_strbuf_clear(&out);
+    return status;
+}
+
+/* --- a run ------------------------------------------------------------------------------------------------------- */
+
+static est_status open_logs(launch *l)
+{
+    if (l->log_dir != NULL) EST_TRY(est_dir_create(l->log_dir));
+    for (int i = 0; i < l->n_tasks; i++) {
+        char name[48];
+
+        snprintf(name, sizeof name, "%s-%d", l->tasks[i].type, l->tasks[i].index);
+        EST_TRY(launch_output_open(&l->tasks[i].output, l->log_dir, name));
+    }
+    return EST_OK;
+}
+
+/* A folder for the certificates of this run, which the keeper removes. */
+static est_status make_folder(launch *l)
+{
+    const char *parent = getenv("TMPDIR");
+    est_strbuf  path   = { 0 };
+
+    if (strcmp(l->transport, "tls") != 0) return EST_OK;
+    est_strbuf_printf(&path, "%s/estoc-launch-XXXXXX", parent != NULL && parent[0] != '\0' ? parent : "/tmp");
+    EST_TRY(est_strbuf_take(&path, &l->certificates));
+    if (mkdtemp(l->certificates) != NULL) return EST_OK;
+    return est_fail(est_status_from_errno(errno), "cannot make a folder %s: %s", l->certificates, strerror(errno));
+}
+
+static est_status run_tasks(launch *l)
+{
+    pid_t      keeper;
+    est_status status = EST_OK;
+
+    EST_TRY(open_logs(l));
+    EST_TRY(make_folder(l));
+    EST_TRY(launch_keeper_start(l->certificates, &l->keeper_fd, &keeper));
+    if (l->certificates != NULL) status = est_certificates_make(l->certificates, l->job, 0);
+    if (status == EST_OK) status = launch_run(l);
+    launch_keeper_end(l->keeper_fd, keeper);
+    return status;
+}
+
+static int exit_code(const launch *l)
+{
+    if (l->failed == NULL) return TOOL_OK;
+    return l->failed->exit_signal != 0 ? SIGNAL_EXIT + l->failed->exit_signal : l->failed->exit_code;
+}
+
+static est_status print_table(const launch *l)
+{
+    static const char *const names[] = { "task", "exit", "restarts", "time" };
+    tool_table               table   = { .right = 0xc };
+    est_status               status  = EST_OK;
+
+    tool_table_begin(&table, names, 4);
+    for (int i = 0; i < l->n_tasks && status == EST_OK; i++) {
+        const launch_task *task = &l->tasks[i];
+
+        tool_table_cell(&table, "%s", task->name);
+        if (task->exit_signal != 0) {
+            tool_table_cell(&table, "SIG%s", sigabbrev_np(task->exit_signal));
+        } else {
+            tool_table_cell(&table, "%d", task->exit_code);
+        }
+        tool_table_cell(&table, "%" PRId64, task->n_restarts);
+        tool_table_cell(&table, "%.1f s", (double)task->ran_ns / EST_NS_PER_SEC);
+        status = tool_table_row(&table);
+    }
+    if (status == EST_OK) status = tool_table_end(&table);
+    tool_table_clear(&table);
+    return status;
+}
+
+static est_status print_json(const launch *l)
+{
+    est_strbuf out = { 0 };
+    est_status status;
+
+    est_strbuf_printf(&out, "{\"exit\": %d, \"failed\": ", exit_code(l));
+    est_strbuf_printf(&out, l->failed != NULL ? "\"%s\"" : "null", l->failed != NULL ? l->failed->name : "");
+    est_strbuf_append(&out, ", \"tasks\": [");
+    for (int i = 0; i < l->n_tasks; i++) {
+        const launch_task *task = &l->tasks[i];
+
+        est_strbuf_printf(&out, "%s{\"task\": \"%s\", ", i > 0 ? ", " : "", task->name);
+        if (task->exit_signal != 0) {
+            est_strbuf_printf(&out, "\"exit\": null, \"signal\": \"SIG%s\"", sigabbrev_np(task->exit_signal));
+        } else {
+            est_strbuf_printf(&out, "\"exit\": %d, \"signal\": null", task->exit_code);
+        }
+        est_strbuf_printf(&out, ", \"restarts\": %" PRId64 ", \"secs\": %.3f}", task->n_restarts,
+                          (double)task->ran_ns / EST_NS_PER_SEC);
+    }
+    est_strbuf_append(&out, "]}\n");
+    status = tool_write(&out);
+    est_strbuf_clear(&out);
+    return status;
+}
+
+/* The last thing said: who failed, and what it wrote last. */
+static void say_failure(const launch *l)
+{
+    est_strbuf text = { 0 };
+
+    launch_append_end(l->failed, &text);
+    if (l->failed->output.n_lines > 0) {
+        est_strbuf_append(&text, "; its last lines:");
+        launch_output_append_last(&l->failed->output, &text);
+    }
+    tool_note(&tool_launch, "%s %s", l->failed->name, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+static tool_exit run(int argc, char **argv)
+{
+    launch     l    = { .n_workers = 1, .grace_secs = 30, .transport = "tls" };
+    tool_exit  code = read_options(argc, argv, &l);
+    est_status status;
+
+    if (code == TOOL_OK && !l.dry_run) code = check_program(l.argv[0]);
+    if (code != TOOL_OK) return code;
+    status = make_tasks(&l);
+    if (status == EST_OK) status = hold_ports(&l);
+    if (status == EST_OK && l.dry_run) status = show_tasks(&l);
+    if (status == EST_OK && !l.dry_run) {
+        status = run_tasks(&l);
+        if (status == EST_OK) {
+            code   = (tool_exit)exit_code(&l);
+            status = l.json ? print_json(&l) : print_table(&l);
+        }
+        if (l.failed != NULL && !l.is_interrupted) say_failure(&l);
+    }
+    free_tasks(&l);
+    if (status != EST_OK && code == TOOL_OK) code = tool_failed(&tool_launch, status);
+    return code;
+}
+
+const tool_command tool_launch = {
+    .name      = "launch",
+    .summary   = "start a cluster on this machine: chief, workers, parameter servers, evaluator",
+    .arguments = "[options] -- PROGRAM [ARGUMENT ...]",
+    .description =
+        "Starts PROGRAM once for every task of a cluster, each with its own TF_CONFIG, on free ports of the\n"
+        "loopback interface, with certificates made for this run. What the tasks write appears line by line with\n"
+        "the name of the task before it.\n"
+        "\n"
+        "It ends when all tasks have ended, with exit code 0 if all of them did so. When a task fails and is not\n"
+        "started again (--restart), the others get SIGTERM, SIGKILL after --grace seconds, and the exit code is\n"
+        "that of the task that failed first: 128 + the number of a signal. SIGINT, SIGTERM and SIGHUP are passed\n"
+        "on to the tasks; a second one kills them. Nothing that the tasks have started stays behind, also when\n"
+        "estoc itself is killed.\n"
+        "\n"
+        "With --json the last line is a JSON object on standard output, and what tasks write goes to standard\n"
+        "error.\n",
+    .options  = options,
+    .examples = "  estoc launch --ps 2 --workers 3 --evaluator -- ./train --model-dir runs/ads\n"
+                "  estoc launch --no-chief --workers 4 --restart 3 --log-dir logs -- ./train\n"
+                "  estoc launch --ps 1 --dry-run -- ./train              shows TF_CONFIG of every task\n",
+    .takes    = TOOL_TAKES_FILES,
+    .run      = run,
+};

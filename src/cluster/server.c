@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a server: who comes and goes, the executor, and the end of the job. */
+#include "cluster/server.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/signals.h"
+
+#define LONELY_SECS_DEFAULT  7200.0
+#define SILENCE_SECS_DEFAULT 10.0
+#define LEAVE_SECS           30.0 /* that others have to leave after the job's end */
+#define LOOK_NS              (EST_NS_PER_SEC / 10)
+
+/* --- who comes and goes ----------------------------------------------------------------------------------------------- */
+
+static est_client *find_client(const est_server *s, const char *task)
+{
+    for (int i = 0; i < s->n_clients; i++) {
+        if (strcmp(s->clients[i]->who.task, task) == 0) return s->clients[i];
+    }
+    return NULL;
+}
+
+static est_client *add_client(est_server *s, const est_task_id *who)
+{
+    est_client *client;
+
+    if (s->n_clients == s->max_clients) {
+        int          max  = s->max_clients == 0 ? 16 : 2 * s->max_clients;
+        est_client **more = est_realloc(s->clients, sizeof(est_client *) * (size_t)max);
+
+        if (more == NULL) return NULL;
+        s->clients     = more;
+        s->max_clients = max;
+    }
+    client = est_zalloc(sizeof *client);
+    if (client == NULL) return NULL;
+    client->who                = *who;
+    s->clients[s->n_clients++] = client;
+    return client;
+}
+
+est_client *est_server_client(est_server *s, est_link *link)
+{
+    const est_task_id *who    = est_link_peer(link);
+    est_client        *client = find_client(s, who->task);
+
+    return client != NULL ? client : add_client(s, who);
+}
+
+static void add_counters(est_link_counters *sum, est_link_counters more)
+{
+    sum->bytes_in += more.bytes_in;
+    sum->bytes_out += more.bytes_out;
+    sum->requests_in += more.requests_in;
+    sum->requests_out += more.requests_out;
+}
+
+static void drop_link(est_client *client)
+{
+    if (client->link == NULL) return;
+    add_counters(&client->gone, est_link_count(client->link));
+    est_link_free(client->link);
+    client->link = NULL;
+}
+
+/* A process that was started anew takes the place of the one before. */
+static void put_out(est_server *s, est_client *client, const est_task_id *who)
+{
+    if (client->who.incarnation == who->incarnation) return;
+    est_log_info("%s: %s was started anew", s->task, who->task);
+    if (client->link != NULL) est_link_close(client->link, "another process has taken this task's place");
+    est_gate_leave(s->gate, who->task);
+    client->who   = *who;
+    client->gated = false;
+}
+
+static void met(void *user, est_link *link)
+{
+    est_server *s = user;
+    est_client *client;
+
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, link);
+    if (client == NULL) {
+        est_link_close(link, "no memory for another client");
+    } else {
+        put_out(s, client, est_link_peer(link));
+        drop_link(client);
+        client->link     = est_link_ref(link);
+        client->since_ns = est_now_ns();
+        est_server_wake(s);
+    }
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
+static void lost(void *user, est_link *link, const char *why)
+{
+    est_server *s = user;
+    est_client *client;
+
+    pthread_mutex_lock(&s->lock);
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        if (est_request_link(s->parked[i].request) != link) continue;
+        est_request_fail(s->parked[i].request, EST_UNAVAILABLE, why);
+        s->parked[i] = s->parked[--s->n_parked];
+    }
+    client = find_client(s, est_link_peer(link)->task);
+    if (client != NULL && client->link == link) {
+        drop_link(client);
+        client->since_ns = est_now_ns();
+        snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
+        est_gate_stop_waiting(s->gate, client->who.task);
+        est_server_wake(s);
+        if (!s->done && !s->stopping) est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+    }
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Turns of those who did not come back are given to others. */
+static void forget_lost(est_server *s)
+{
+    for (int i = 0; i < s->n_clients; i++) {
+        const est_client *client = s->clients[i];
+
+        if (client->link != NULL || !est_gate_has_turn(s->gate, client->who.task)) continue;
+        if ((double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC) continue;
+        est_log_warn("%s: the step that %s had begun is given to others", s->task, client->who.task);
+        est_gate_leave(s->gate, client->who.task);
+        est_server_wake(s);
+    }
+}
+
+/* --- those who wait ---------------------------------------------------------------------------------------------------- */
+
+static void answer_turn(const est_server *s, est_request *request, est_gate_answer answer)
+{
+    est_packing packing = { 0 };
+    est_payload payload;
+
+    if (answer == EST_GATE_DROPPED) {
+        est_request_fail(request, EST_ABORTED, "asked again");
+        return;
+    }
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
+    est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, answer == EST_GATE_FINISHED);
+    if (est_packing_payload(&packing, &payload) == EST_OK) {
+        est_request_answer(request, payload);
+    } else {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
+    }
+    est_packing_clear(&packing);
+}
+
+static bool may_go(const est_server *s, est_method method)
+{
+    return method == EST_METHOD_HOLD ? est_gate_is_idle(s->gate) : s->ready || s->done;
+}
+
+void est_server_wake(est_server *s)
+{
+    void           *waiter;
+    est_gate_answer answer;
+
+    while (est_gate_next(s->gate, &waiter, &answer)) answer_turn(s, waiter, answer);
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        if (!may_go(s, s->parked[i].method)) continue;
+        est_request_answer(s->parked[i].request, (est_payload){ 0 });
+        s->parked[i] = s->parked[--s->n_parked];
+    }
+}
+
+/* --- the executor ------------------------------------------------------------------------------------------------------- */
+
+static void *execute(void *arg)
+{
+    est_server *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        est_queued *job = s->first;
+
+        if (job == NULL) {
+            pthread_cond_wait(&s->changed, &s->lock);
+            continue;
+        }
+        s->first = job->next;
+        if (s->first == NULL) s->last = &s->first;
+        s->busy = true;
+        pthread_mutex_unlock(&s->lock);
+        est_service_run(s, job->request);
+        est_free(job);
+        pthread_mutex_lock(&s->lock);
+        s->busy = s->first != NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------- */
+
+static const char *or_environment(const char *given, const char *variable, const char *fallback)
+{
+    const char *value = given != NULL ? given : getenv(variable);
+
+    return value != NULL && value[0] != '\0' ? value : fallback;
+}
+
+static est_status open_ledger(est_server *s)
+{
+    const char *folder = getenv("ESTOC_LEDGER");
+    char        path[512];
+
+    if (folder == NULL || folder[0] == '\0') return EST_OK;
+    snprintf(path, sizeof path, "%s/%s-%016" PRIx64 ".ledger", folder, s->task, s->self.incarnation);
+    s->ledger = fopen(path, "we");
+    return s->ledger != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "ESTOC_LEDGER: cannot write %s", path);
+}
+
+static est_status start_net(est_server *s, const est_server_options *o, const char *address)
+{
+    const char     *transport = or_environment(o->transport, "ESTOC_PROTOCOL", "tls");
+    est_net_options options   = { .transport    = strcmp(transport, "grpc") == 0 ? "tls" : transport,
+                                  .certificates = or_environment(o->certificates, "ESTOC_CERTS", NULL),
+                                  .self         = s->self,
+                                  .silence_secs = s->silence_secs,
+                                  .serve        = est_service_serve,
+                                  .met          = met,
+                                  .lost         = lost,
+                                  .user         = s };
+
+    EST_TRY(est_net_create(&options, &s->net));
+    if (address == NULL) return EST_OK;
+    EST_TRY(est_net_listen(s->net, address));
+    snprintf(s->target, sizeof s->target, "%s://%s", options.transport, address);
+    return EST_OK;
+}
+
+static est_status find_address(const est_server *s, const char *type, int index, const char **out)
+{
+    *out = NULL;
+    if (type == NULL) return EST_OK;
+    *out = est_cluster_address(s->cluster, type, index);
+    if (*out != NULL) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s %d", type, index);
+}
+
+static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o)
+{
+    const char *address;
+
+    EST_TRY(find_address(s, type, index, &address));
+    if (type != NULL) {
+        snprintf(s->task, sizeof s->task, "%s:%d", type, index);
+    } else {
+        snprintf(s->task, sizeof s->task, "client:%ld", (long)getpid());
+    }
+    snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
+    memcpy(s->self.task, s->task, sizeof s->self.task);
+    if (getrandom(&s->self.incarnation, sizeof s->self.incarnation, 0) != (ssize_t)sizeof s->self.incarnation) {
+        s->self.incarnation = (uint64_t)est_wall_ns();
+    }
+    s->silence_secs = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
+    s->lonely_secs  = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
+    s->start_ns     = est_now_ns();
+    EST_TRY(open_ledger(s));
+    EST_TRY(est_host_create(o->threads, &s->host));
+    EST_TRY(est_gate_create(&s->gate));
+    EST_TRY(est_thread_start(&s->executor, "est-executor", execute, s));
+    s->has_executor = true;
+    return start_net(s, o, address);
+}
+
+static est_status make_locks(est_server *s)
+{
+    EST_TRY(est_lock_init(&s->host_lock));
+    EST_TRY(est_lock_init(&s->lock));
+    return est_cond_init(&s->changed);
+}
+
+est_status est_server_create(const est_cluster *cluster, const char *type, int index, const est_server_options *options,
+                             est_server **out)
+{
+    est_server_options own;
+    est_server        *s;
+    est_status         status;
+
+    EST_TRY(est_options_take("EST_SERVER", options, &own, sizeof own));
+    s = est_zalloc(sizeof *s);
+    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a server");
+    s->last = &s->first;
+    s->step = -1;
+    status  = make_locks(s);
+    if (status == EST_OK) status = est_cluster_copy(cluster, &s->cluster);
+    if (status == EST_OK) status = set_up(s, type, index, &own);
+    if (status != EST_OK) {
+        est_server_free(s);
+        return est_fail_context(status, "task %s", type != NULL ? type : "of a client");
+    }
+    if (s->target[0] != '\0') est_log_info("%s listens at %s", s->task, s->target);
+    *out = s;
+    return EST_OK;
+}
+
+const char *est_server_target(const est_server *server)
+{
+    return server->target;
+}
+
+est_net *est_server_net(est_server *server)
+{
+    return server->net;
+}
+
+static void stop_executor(est_server *s)
+{
+    if (!s->has_executor) return;
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_cond_broadcast(&s->changed);
+    while (s->n_writers > 0) pthread_cond_wait(&s->changed, &s->lock); /* each ends with its file */
+    pthread_mutex_unlock(&s->lock);
+    est_thread_join(&s->executor);
+}
+
+static void fail_all(est_server *s)
+{
+    void           *waiter;
+    est_gate_answer answer;
+
+    for (est_queued *job = s->first; job != NULL;) {
+        est_queued *next = job->next;
+
+        est_request_fail(job->request, EST_UNAVAILABLE, "the server ends");
+        est_free(job);
+        job = next;
+    }
+    for (int i = 0; i < s->n_parked; i++) est_request_fail(s->parked[i].request, EST_UNAVAILABLE, "the server ends");
+    s->first    = NULL;
+    s->n_parked = 0;
+    if (s->gate == NULL) return;
+    est_gate_finish(s->gate);
+    while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
+}
+
+static void free_client(est_client *client)
+{
+    if (client->link != NULL) est_link_free(client->link);
+    est_free(client->answer);
+    est_free(client->part_sizes);
+    est_free(client);
+}
+
+void est_server_free(est_server *s)
+{
+    if (s == NULL) return;
+    stop_executor(s);
+    pthread_mutex_lock(&s->lock);
+    fail_all(s);
+    pthread_mutex_unlock(&s->lock);
+    est_net_free(s->net); /* no callback comes after it */
+    for (int i = 0; i < s->n_clients; i++) free_client(s->clients[i]);
+    est_free(s->clients);
+    est_free(s->parked);
+    est_gate_free(s->gate);
+    est_host_free(s->host);
+    est_free(s->part_ns);
+    est_free(s->part_counts);
+    est_free(s->feeds);
+    est_unpacked_clear(&s->inputs);
+    est_packing_clear(&s->outputs);
+    if (s->ledger != NULL) fclose(s->ledger);
+    est_cluster_free(s->cluster);
+    pthread_mutex_destroy(&s->host_lock);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
+    est_free(s);
+}
+
+/* --- the end of the job -------------------------------------------------------------------------------------------------- */
+
+/* Tasks that train are here; a client that only looks is not waited for. */
+static int n_present(const est_server *s)
+{
+    int n = 0;
+
+    for (int i = 0; i < s->n_clients; i++) {
+        n += s->clients[i]->link != NULL && strncmp(s->clients[i]->who.task, "client:", 7) != 0;
+    }
+    return n;
+}
+
+void est_server_set_over(est_server *server, bool (*over)(void *user), void *user)
+{
+    server->over      = over;
+    server->over_user = user;
+}
+
+est_status est_server_join(est_server *s)
+{
+    int64_t    here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
+    est_status status = EST_OK;
+
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        int64_t now = est_now_ns();
+
+        if (n_present(s) > 0) here_ns = now;
+        if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
+            asked_ns = now;
+            s->done  = s->done || s->over(s->over_user);
+        }
+        if (s->done && done_ns == 0) done_ns = now;
+        if (s->done && (n_present(s) == 0 || (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC)) break;
+        if (est_stop_signal() != 0) {
+            status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
+            break;
+        }
+        if ((double)(now - here_ns) > s->lonely_secs * (double)EST_NS_PER_SEC) {
+            status = est_fail(EST_DEADLINE_EXCEEDED, "%s: no task of the job was here for %g s", s->task,
+                              s->lonely_secs);
+            break;
+        }
+        forget_lost(s);
+        est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
+    return status;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A server from the inside: what its network thread, its executor and its owner share.
+ *
+ * Requests come in the network thread (service.c). What is small runs there and then; what may take long, and everything while
+ * something long runs, goes to the executor, one thread that takes requests in the order they came. So variables change one
+ * run at a time, and a run of one client never waits for the network of another.
+ *
+ * Who is who: a client is a task by name. When a process with another incarnation takes a task's name the old one is put out:
+ * its link is closed and whatever it still sends is refused. Of each client the last run that changed variables is
+ * remembered with its answer, so that a run that is asked for again, because the link broke before the answer came, is answered
+ * and not repeated.
+ *
+ * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host, parts and what saving copies. Who
+ * takes both takes host_lock first. */
+#ifndef EST_CLUSTER_SERVER_H
+#define EST_CLUSTER_SERVER_H
+
+#include <pthread.h>
+
+#include "base/thread.h"
+#include "cluster/cluster.h"
+#include "cluster/gate.h"
+#include "cluster/protocol.h"
+#include "estoc/server.h"
+#include "runtime/host.h"
+
+/* A task that talks to this one. */
+typedef struct est_client {
+    est_task_id       who;
+    est_link         *link;     /* the newest; a reference; NULL: gone */
+    int64_t           since_ns; /* it came, or was lost */
+    char              lost_why[160];
+    bool              gated;            /* it asks for turns, and may count a step only with one */
+    int64_t           limit, staleness; /* that it asked with last */
+    uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
+    void             *answer;           /* of that run: head and parts in one block; NULL: none */
+    size_t            head_size;
+    size_t           *part_sizes;
+    int               n_parts;
+    uint64_t          runs, repeats; /* served; answered from memory */
+    est_link_counters gone;          /* of links that were lost */
+} est_client;
+
+/* A request that waits for something else than the executor. */
+typedef struct est_parked {
+    est_request *request;
+    est_method   method;
+    int64_t      since_ns;
+} est_parked;
+
+typedef struct est_queued {
+    est_request       *request;
+    struct est_queued *next;
+} est_queued;
+
+struct est_server {
+    est_cluster *cluster;
+    char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client" */
+    char         target[320];
+    est_task_id  self;
+    double       lonely_secs, silence_secs;
+    est_net     *net;
+    int64_t      start_ns;
+
+    pthread_mutex_t host_lock;
+    est_host       *host;
+    int64_t        *part_ns;     /* per part: what a run took lately */
+    bool           *part_counts; /* per part: it counts the global step */
+    int             max_parts;
+    est_unpacked    inputs;
+    est_tensor    **feeds; /* scratch of a run */
+    int             max_feeds;
+    est_packing     outputs;
+    uint64_t        applied; /* runs that wrote */
+    FILE           *ledger;  /* of those, when ESTOC_LEDGER names a folder */
+
+    pthread_mutex_t lock;
+    pthread_cond_t  changed; /* the queue, a client, a flag */
+    est_client    **clients;
+    int             n_clients, max_clients;
+    est_gate       *gate;
+    est_parked     *parked;
+    int             n_parked, max_parked;
+    bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
+    void       *over_user;
+    bool        ready, done, stopping;
+    int64_t     step; /* the global step here, -1: it is not here */
+    est_queued *first, **last;
+    bool        busy; /* the executor runs something */
+    est_thread  executor;
+    bool        has_executor;
+    int         n_writers; /* threads that write a checkpoint */
+};
+
+/* Serves a request (network thread). */
+void est_service_serve(void *user, est_request *request);
+
+/* Runs one request to its end (network thread or executor, host_lock held by neither). */
+void est_service_run(est_server *server, est_request *request);
+
+/* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
+est_client *est_server_client(est_server *server, est_link *link);
+
+/* Answers all whose waiting has ended. Under `lock`. */
+void est_server_wake(est_server *server);
+
+est_net *est_server_net(est_server *server);
+
+/* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
+void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
+
+/* How things are, as JSON text to be freed with est_free (status.c). */
+EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);
+
+#endif

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a server does for others, request by request.
+ *
+ * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
+ * RUN        PART, SEQUENCE, SEED, tensors           -> tensors
+ * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
+ * READ       NAME                                    -> a tensor
+ * WRITE      NAME, a tensor                          -> -
+ * TURN       LIMIT, STALENESS                        -> STEP, FINISHED; waits (cluster/gate.h)
+ * AWAIT_READY -                                      -> -; waits
+ * DECLARE_READY, DONE, LEAVE -                       -> -
+ * HOLD       HELD                                    -> -; waits until no step is under way
+ * STATUS     -                                       -> BYTES (JSON)
+ * and those of cluster/service_files.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/server.h"
+#include "cluster/service_files.h"
+
+#define INLINE_NS    200000    /* runs that take longer are not for the network thread */
+#define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
+
+/* --- answers -------------------------------------------------------------------------------------------------------------- */
+
+static void answer_packed(est_request *request, const est_packing *packing)
+{
+    est_payload payload;
+    est_status  status = est_packing_payload(packing, &payload);
+
+    if (status == EST_OK) {
+        est_request_answer(request, payload);
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+}
+
+/* --- segments --------------------------------------------------------------------------------------------------------------- */
+
+static est_status reserve_parts(est_server *s)
+{
+    int      max = s->max_parts == 0 ? 16 : 2 * s->max_parts;
+    int64_t *ns;
+    bool    *counts;
+
+    if (est_host_parts(s->host) < s->max_parts) return EST_OK;
+    ns = est_realloc(s->part_ns, sizeof *ns * (size_t)max);
+    if (ns != NULL) s->part_ns = ns;
+    counts = est_realloc(s->part_counts, sizeof *counts * (size_t)max);
+    if (counts != NULL) s->part_counts = counts;
+    if (ns == NULL || counts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    s->max_parts = max;
+    return EST_OK;
+}
+
+static est_status enter(est_server *s, est_request *request, est_packing *out)
+{
+    est_str bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    int     part, before = est_host_parts(s->host);
+
+    if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a segment without bytes");
+    EST_TRY(reserve_parts(s));
+    EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &part));
+    if (part == before) { /* its first run lays out memory: not in the network thread */
+        s->part_ns[part]     = INLINE_NS + 1;
+        s->part_counts[part] = est_host_changes(s->host, part, "global_step");
+    }
+    est_wire_put_i64(&out->head, EST_FIELD_PART, part);
+    est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, part));
+    est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, part));
+    return EST_OK;
+}
+
+/* The tensors of the message as feeds; they point into it. */
+static est_status take_inputs(est_server *s, est_request *request, int part, int *n)
+{
+    *n = 0;
+    EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
+    if (s->inputs.n != est_host_inputs(s->host, part)) {
+        return est_fail(EST_INVALID_ARGUMENT, "segment %d takes %d tensors, got %d", part,
+                        est_host_inputs(s->host, part), s->inputs.n);
+    }
+    if (s->inputs.n > s->max_feeds) {
+        est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)s->inputs.n);
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tensors", s->inputs.n);
+        s->feeds     = more;
+        s->max_feeds = s->inputs.n;
+    }
+    for (; *n < s->inputs.n; ++*n) {
+        const est_view *view = &s->inputs.views[*n];
+
+        if (view->dtype == EST_STRING) {
+            EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &s->feeds[*n]));
+        } else {
+            EST_TRY(est_tensor_wrap(view->dtype, view->shape, view->data, NULL, NULL, &s->feeds[*n]));
+        }
+    }
+    return EST_OK;
+}
+
+static est_status run_part(est_server *s, est_request *request, int part)
+{
+    int        n;
+    int64_t    start  = est_now_ns(), took;
+    est_status status = take_inputs(s, request, part, &n);
+
+    if (status == EST_OK) {
+        status = est_host_run(s->host, part, est_head_u64(est_request_message(request), EST_FIELD_SEED, 0),
+                              (const est_tensor *const *)s->feeds);
+    }
+    while (n > 0) est_tensor_free(s->feeds[--n]);
+    EST_TRY(status);
+    est_packing_reset(&s->outputs);
+    for (int i = 0; i < est_host_outputs(s->host, part); i++)
+        est_pack_view(&s->outputs, est_host_output(s->host, part, i));
+    took             = est_now_ns() - start;
+    s->part_ns[part] = took < s->part_ns[part] / 4 ? took
+                                                   : (3 * s->part_ns[part] + took) / 4; /* the first run is none */
+    return EST_OK;
+}
+
+/* --- runs that change variables: once -------------------------------------------------------------------------------------------- */
+
+/* Keeps the answer, in case the link breaks before it has arrived. A client that was answered from memory is not run again. */
+static est_status remember(est_client *client, uint64_t sequence, const est_packing *answer)
+{
+    size_t   bytes = 0;
+    uint8_t *block = NULL, *at;
+    size_t  *sizes = NULL;
+    int      n     = answer->n_parts;
+
+    for (int i = 0; i < n; i++) bytes += answer->parts[i].size;
+    if (answer->head.size + bytes > 0) {
+        block = est_alloc(answer->head.size + bytes);
+        sizes = est_alloc(sizeof *sizes * ((size_t)n + 1));
+        if (block == NULL || sizes == NULL) {
+            est_free(block);
+            est_free(sizes);
+            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep an answer of %zu bytes", bytes);
+        }
+        if (answer->head.size > 0) memcpy(block, answer->head.data, answer->head.size);
+        at = block + answer->head.size;
+        for (int i = 0; i < n; i++) {
+            sizes[i] = answer->parts[i].size;
+            if (sizes[i] > 0) memcpy(at, answer->parts[i].data, sizes[i]);
+            at += sizes[i];
+        }
+    }
+    est_free(client->answer);
+    est_free(client->part_sizes);
+    client->done       = sequence;
+    client->answer     = block;
+    client->part_sizes = sizes;
+    client->head_size  = answer->head.size;
+    client->n_parts    = n;
+    return EST_OK;
+}
+
+static void answer_again(est_request *request, est_client *client)
+{
+    est_part      *parts = est_alloc(sizeof *parts * ((size_t)client->n_parts + 1));
+    const uint8_t *at    = client->answer;
+
+    if (parts == NULL) {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
+        return;
+    }
+    at += client->head_size;
+    for (int i = 0; i < client->n_parts; i++) {
+        parts[i] = (est_part){ at, client->part_sizes[i] };
+        at += client->part_sizes[i];
+    }
+    client->repeats++;
+    est_request_answer(request, (est_payload){ client->answer, client->head_size, parts, client->n_parts });
+    est_free(parts);
+}
+
+/* The global step as it is here, after something may have changed it. Under `lock`. */
+static void look_at_step(est_server *s, const char *who)
+{
+    const est_var *var = est_store_find(est_host_store(s->host), "global_step");
+
+    if (var == NULL || !var->initialized || var->value.dtype != EST_I64 || var->value.count != 1) return;
+    s->step = *(const int64_t *)var->value.data;
+    est_gate_count(s->gate, who, s->step);
+    est_server_wake(s);
+}
+
+/* Whether the client may run it now; takes the client along. */
+static est_status admit(est_server *s, est_request *request, int part, est_client **out)
+{
+    const est_task_id *who = est_link_peer(est_request_link(request));
+    est_client        *client;
+    est_status         status = EST_OK;
+
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    if (client == NULL) {
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    } else if (client->who.incarnation != who->incarnation) {
+        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
+    } else if (client->gated && s->part_counts[part] && !est_gate_has_turn(s->gate, who->task)) {
+        status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
+                          who->task);
+    }
+    *out = client;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int part)
+{
+    s->applied++;
+    if (s->ledger == NULL) return;
+    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d\n", who->task, who->incarnation, sequence, part);
+    (void)fflush(s->ledger);
+}
+
+/* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
+static void count(est_server *s, est_client *client, int part)
+{
+    pthread_mutex_lock(&s->lock);
+    look_at_step(s, s->part_counts[part] ? client->who.task : NULL);
+    if (client->gated && s->part_counts[part] &&
+        est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
+        est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Under host_lock. */
+static void run(est_server *s, est_request *request)
+{
+    const est_task_id *who      = est_link_peer(est_request_link(request));
+    uint64_t           part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
+    uint64_t           sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
+    est_client        *client;
+    est_status         status;
+
+    if (part >= (uint64_t)est_host_parts(s->host)) {
+        est_request_fail(request, EST_ABORTED, "there is no such segment here: was the task started anew?");
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    pthread_mutex_unlock(&s->lock);
+    if (client != NULL && client->done_by == who->incarnation && sequence <= client->done && sequence > 0 &&
+        est_host_writes(s->host, (int)part)) {
+        if (sequence == client->done) {
+            answer_again(request, client);
+        } else {
+            est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
+        }
+        return;
+    }
+    status = admit(s, request, (int)part, &client);
+    if (status == EST_OK) status = run_part(s, request, (int)part);
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
+        return;
+    }
+    client->runs++;
+    if (est_host_writes(s->host, (int)part)) {
+        write_ledger(s, who, sequence, (int)part);
+        count(s, client, (int)part);
+        client->done_by = who->incarnation;
+        if (remember(client, sequence, &s->outputs) !=
+            EST_OK) { /* it was applied: the answer is all that can be lost */
+            client->done    = sequence;
+            client->n_parts = 0;
+            est_log_warn("%s: %s", s->task, est_error_message());
+        }
+    }
+    answer_packed(request, &s->outputs);
+}
+
+/* --- variables ----------------------------------------------------------------------------------------------------------------- */
+
+static void list_variables(est_server *s, est_packing *out)
+{
+    est_store *store = est_host_store(s->host);
+
+    for (int i = 0; i < est_store_size(store); i++) {
+        est_wire_put_string(&out->head, EST_FIELD_NAME, est_store_at(store, i)->name);
+        est_wire_put_bool(&out->head, EST_FIELD_INITIALIZED, est_store_at(store, i)->initialized);
+        est_wire_put_u64(&out->head, EST_FIELD_SIZE,
+                         (uint64_t)est_store_at(store, i)->value.count *
+                             est_dtype_size(est_store_at(store, i)->value.dtype));
+    }
+}
+
+static est_status name_of(est_request *request, char name[512])
+{
+    est_str given = est_head_bytes(est_request_message(request), EST_FIELD_NAME);
+
+    if (given.data == NULL || given.size >= 512) return est_fail(EST_INVALID_ARGUMENT, "a request without a name");
+    memcpy(name, given.data, given.size);
+    name[given.size] = '\0';
+    return EST_OK;
+}
+
+static est_status read_variable(est_server *s, est_request *request, est_packing *out)
+{
+    char           name[512];
+    const est_var *var;
+    est_view       stored;
+
+    EST_TRY(name_of(request, name));
+    var = est_store_find(est_host_store(s->host), name);
+    if (var == NULL || !var->initialized) {
+        return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", name);
+    }
+    stored = est_var_stored(var);
+    est_pack_view(out, &stored);
+    return EST_OK;
+}
+
+static est_status write_variable(est_server *s, est_request *request)
+{
+    char            name[512];
+    est_var        *var;
+    const est_view *value;
+
+    EST_TRY(name_of(request, name));
+    EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
+    if (s->inputs.n != 1)
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is written with %d tensors", name, s->inputs.n);
+    value = &s->inputs.views[0];
+    EST_TRY(est_store_get(est_host_store(s->host), name, value->dtype, value->shape, &var));
+    if (var->rows != NULL) return est_fail(EST_UNIMPLEMENTED, "variable '%s' belongs to a dynamic embedding", name);
+    if (value->count > 0) memcpy(var->value.data, value->data, (size_t)value->count * est_dtype_size(value->dtype));
+    var->initialized = true;
+    pthread_mutex_lock(&s->lock);
+    look_at_step(s, NULL);
+    pthread_mutex_unlock(&s->lock);
+    return EST_OK;
+}
+
+/* --- one request ------------------------------------------------------------------------------------------------------------------ */
+
+static void run_packed(est_server *s, est_request *request, int method)
+{
+    est_packing out    = { 0 };
+    est_status  status = EST_OK;
+
+    if (method == EST_METHOD_ENTER) status = enter(s, request, &out);
+    if (method == EST_METHOD_VARIABLES) list_variables(s, &out);
+    if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
+    if (method == EST_METHOD_WRITE) status = write_variable(s, request);
+    if (status == EST_OK) {
+        answer_packed(request, &out);
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+    est_packing_clear(&out);
+}
+
+void est_service_run(est_server *s, est_request *request)
+{
+    int method = est_request_method(request);
+
+    pthread_mutex_lock(&s->host_lock);
+    switch (method) {
+    case EST_METHOD_RUN: run(s, request); break;
+    case EST_METHOD_SAVE: est_service_save(s, request); break;
+    case EST_METHOD_VERIFY:
+    case EST_METHOD_FIND_NAN: est_service_files(s, request); break;
+    case EST_METHOD_RESTORE:
+        est_service_files(s, request);
+        pthread_mutex_lock(&s->lock);
+        look_at_step(s, NULL);
+        pthread_mutex_unlock(&s->lock);
+        break;
+    default: run_packed(s, request, method); break;
+    }
+    pthread_mutex_unlock(&s->host_lock);
+}
+
+/* --- in the network thread ---------------------------------------------------------------------------------------------------------- */
+
+/* Whether a run is so short that it is over before anybody else could have been woken for it. Takes host_lock when it is. */
+static bool take_inline(est_server *s, est_request *request)
+{
+    const est_message *message = est_request_message(request);
+    uint64_t           part    = est_head_u64(message, EST_FIELD_PART, UINT64_MAX);
+    size_t             bytes   = 0, size;
+    bool               idle;
+
+    if (est_request_method(request) != EST_METHOD_RUN) return false;
+    for (int i = 0; i < est_message_parts(message); i++) {
+        (void)est_message_part(message, i, &size);
+        bytes += size;
+    }
+    pthread_mutex_lock(&s->lock);
+    idle = s->first == NULL && !s->busy;
+    pthread_mutex_unlock(&s->lock);
+    if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
+    if (part < (uint64_t)est_host_parts(s->host) && s->part_ns[part] <= INLINE_NS) return true;
+    pthread_mutex_unlock(&s->host_lock);
+    return false;
+}
+
+static void enqueue(est_server *s, est_request *request)
+{
+    est_queued *job = est_alloc(sizeof *job);
+
+    if (job == NULL) {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to queue a request");
+        return;
+    }
+    *job = (est_queued){ .request = request };
+    pthread_mutex_lock(&s->lock);
+    *s->last = job;
+    s->last  = &job->next;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static est_status park(est_server *s, est_request *request, est_method method)
+{
+    if (s->n_parked == s->max_parked) {
+        int         max  = s->max_parked == 0 ? 16 : 2 * s->max_parked;
+        est_parked *more = est_realloc(s->parked, sizeof *more * (size_t)max);
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for one who waits");
+        s->parked     = more;
+        s->max_parked = max;
+    }
+    s->parked[s->n_parked++] = (est_parked){ request, method, est_now_ns() };
+    return EST_OK;
+}
+
+static est_status ask_turn(est_server *s, est_request *request)
+{
+    const est_message *message = est_request_message(request);
+    est_client        *client  = est_server_client(s, est_request_link(request));
+
+    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    if (client->who.incarnation != est_link_peer(est_request_link(request))->incarnation) {
+        return est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", client->who.task);
+    }
+    client->gated     = true;
+    client->limit     = (int64_t)est_head_u64(message, EST_FIELD_LIMIT, 0);
+    client->staleness = (int64_t)est_head_u64(message, EST_FIELD_STALENESS, 0);
+    return est_gate_ask(s->gate, client->who.task, client->limit, client->staleness, request);
+}
+
+static est_status hold(est_server *s, est_request *request, bool *waits)
+{
+    *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
+    if (*waits) {
+        EST_TRY(park(s, request, EST_METHOD_HOLD));
+        est_gate_hold(s->gate);
+    } else {
+        est_gate_release(s->gate);
+    }
+    return EST_OK;
+}
+
+/* Requests that are about who may go on: bookkeeping only. */
+static void coordinate(est_server *s, est_request *request, int method)
+{
+    est_status status = EST_OK;
+    bool       waits  = false;
+
+    pthread_mutex_lock(&s->lock);
+    switch (method) {
+    case EST_METHOD_TURN:
+        status = ask_turn(s, request);
+        waits  = true;
+        break;
+    case EST_METHOD_AWAIT_READY:
+        status = park(s, request, EST_METHOD_AWAIT_READY);
+        waits  = true;
+        break;
+    case EST_METHOD_DECLARE_READY: s->ready = true; break;
+    case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
+    case EST_METHOD_LEAVE: est_gate_leave(s->gate, est_link_peer(est_request_link(request))->task); break;
+    case EST_METHOD_DONE:
+        s->done = true;
+        est_gate_finish(s->gate);
+        break;
+    default: status = est_fail(EST_UNIMPLEMENTED, "request %d is not one of this version", method); break;
+    }
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
+    } else if (!waits) {
+        est_request_answer(request, (est_payload){ 0 });
+    }
+    est_server_wake(s);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void answer_how_things_are(est_server *s, est_request *request)
+{
+    est_packing out    = { 0 };
+    char       *text   = NULL;
+    est_status  status = est_server_status(s, &text);
+
+    if (status == EST_OK) {
+        est_wire_put_string(&out.head, EST_FIELD_BYTES, text);
+        answer_packed(request, &out);
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+    est_free(text);
+    est_packing_clear(&out);
+}
+
+void est_service_serve(void *user, est_request *request)
+{
+    est_server *s      = user;
+    int         method = est_request_method(request);
+
+    if (take_inline(s, request)) {
+        run(s, request);
+        pthread_mutex_unlock(&s->host_lock);
+        return;
+    }
+    switch (method) {
+    case EST_METHOD_ENTER:
+    case EST_METHOD_RUN:
+    case EST_METHOD_VARIABLES:
+    case EST_METHOD_READ:
+    case EST_METHOD_WRITE:
+    case EST_METHOD_SAVE:
+    case EST_METHOD_VERIFY:
+    case EST_METHOD_FIND_NAN:
+    case EST_METHOD_RESTORE: enqueue(s, request); break;
+    case EST_METHOD_STATUS: answer_how_things_are(s, request); break;
+    default: coordinate(s, request, method); break;
+    }
+}

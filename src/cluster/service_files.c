@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of a server's variables. Only the copy is made while steps wait; a thread of its own writes it. */
+#include "cluster/service_files.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/entries.h"
+
+/* What a request is about. */
+typedef struct files {
+    est_arena       *arena;
+    char            *prefix; /* "" when there is none */
+    est_store_entry *entries;
+    int              n;
+} files;
+
+static est_status open_files(const est_request *request, files *out)
+{
+    const est_message *message = est_request_message(request);
+    est_str            prefix  = est_head_bytes(message, EST_FIELD_PREFIX);
+
+    *out = (files){ .arena = est_arena_create() };
+    if (out->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    out->prefix = est_arena_printf(out->arena, "%.*s", (int)prefix.size, prefix.data != NULL ? prefix.data : "");
+    if (out->prefix == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    return est_entries_unpack(message, out->arena, &out->entries, &out->n);
+}
+
+static void close_files(files *f)
+{
+    est_arena_free(f->arena);
+}
+
+static void answer(est_request *request, est_status status)
+{
+    if (status == EST_OK) {
+        est_request_answer(request, (est_payload){ 0 });
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+}
+
+/* --- saving ---------------------------------------------------------------------------------------------------------- */
+
+/* A copy on its way to disk. */
+typedef struct writing {
+    est_server   *server;
+    est_request  *request;
+    est_snapshot *snapshot;
+    char         *prefix;
+} writing;
+
+static void *write_copy(void *arg)
+{
+    writing    *w      = arg;
+    est_server *server = w->server;
+
+    (void)pthread_detach(pthread_self()); /* the server waits for the count below */
+    answer(w->request, est_snapshot_write(w->snapshot, w->prefix));
+    est_free(w->prefix);
+    est_free(w);
+    pthread_mutex_lock(&server->lock);
+    server->n_writers--;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+static est_status start_writing(est_server *server, est_request *request, est_snapshot *snapshot, const char *prefix)
+{
+    writing   *w = est_zalloc(sizeof *w);
+    est_thread thread;
+    est_status status;
+
+    if (w != NULL) *w = (writing){ server, request, snapshot, est_strdup(prefix) };
+    if (w == NULL || w->prefix == NULL) {
+        est_free(w);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a checkpoint");
+    }
+    pthread_mutex_lock(&server->lock);
+    server->n_writers++;
+    pthread_mutex_unlock(&server->lock);
+    status = est_thread_start(&thread, "est-save", write_copy, w);
+    if (status == EST_OK) return EST_OK;
+    pthread_mutex_lock(&server->lock);
+    server->n_writers--;
+    pthread_mutex_unlock(&server->lock);
+    est_free(w->prefix);
+    est_free(w);
+    return status;
+}
+
+void est_service_save(est_server *server, est_request *request)
+{
+    est_snapshot *snapshot = NULL;
+    files         f;
+    est_status    status = open_files(request, &f);
+
+    if (status == EST_OK) status = est_store_snapshot(est_host_store(server->host), f.entries, f.n, &snapshot);
+    if (status == EST_OK) {
+        status = start_writing(server, request, snapshot, f.prefix);
+        if (status != EST_OK) est_snapshot_free(snapshot);
+    }
+    if (status != EST_OK) answer(request, status);
+    close_files(&f);
+}
+
+/* --- the others ------------------------------------------------------------------------------------------------------- */
+
+static est_status read_files(est_server *server, const files *f, bool verify_only)
+{
+    est_bundle *bundle;
+    est_status  status;
+
+    EST_TRY(est_bundle_open(f->prefix, &bundle));
+    est_bundle_set_pool(bundle, est_host_pool(server->host));
+    status = verify_only ? est_store_verify(bundle, f->entries, f->n)
+                         : est_store_restore(est_host_store(server->host), bundle, f->entries, f->n);
+    est_bundle_close(bundle);
+    return status;
+}
+
+static void answer_nan(est_server *server, est_request *request, const files *f)
+{
+    est_packing out = { 0 };
+    est_payload payload;
+    est_status  status;
+
+    est_wire_put_i64(&out.head, EST_FIELD_STEP, est_store_find_nan(est_host_store(server->host), f->entries, f->n));
+    status = est_packing_payload(&out, &payload);
+    if (status == EST_OK) {
+        est_request_answer(request, payload);
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+    est_packing_clear(&out);
+}
+
+void est_service_files(est_server *server, est_request *request)
+{
+    int        method = est_request_method(request);
+    files      f;
+    est_status status = open_files(request, &f);
+
+    if (status == EST_OK && method == EST_METHOD_FIND_NAN) {
+        answer_nan(server, request, &f);
+    } else {
+        if (status == EST_OK) status = read_files(server, &f, method == EST_METHOD_VERIFY);
+        answer(request, status);
+    }
+    close_files(&f);
+}

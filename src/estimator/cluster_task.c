@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tasks of a cluster with parameter servers. */
+#include "estimator/cluster_task.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strbuf.h"
+
+#define DELAY_EACH_SECS 5.0 /* between the starts of two workers */
+
+bool est_has_ps(const est_estimator *estimator)
+{
+    return est_cluster_tasks(estimator->task->cluster, "ps") > 0;
+}
+
+/* The mark alone may be of an earlier training; together with the last step it is of this one. */
+bool est_job_is_over(est_estimator *estimator, int64_t max_steps)
+{
+    est_strbuf path = { 0 };
+    int64_t    saved;
+    bool       marked;
+
+    if (max_steps <= 0) return false;
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
+    marked = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
+    est_strbuf_clear(&path);
+    return marked && est_estimator_saved_step(estimator, &saved) == EST_OK && saved >= max_steps;
+}
+
+static bool is_over(void *user)
+{
+    const est_cluster_task *task = user;
+
+    return est_job_is_over(task->estimator, task->max_steps);
+}
+
+/* What TensorFlow calls grpc is whatever the environment says, or tls. */
+static const char *transport_of(const est_run_config *config)
+{
+    if (config->protocol == NULL || strcmp(config->protocol, "grpc") == 0) return NULL;
+    return strcmp(config->protocol, "grpc+verbs") == 0 ? "ucx" : config->protocol;
+}
+
+static est_status start_server(est_estimator *estimator, est_server **out)
+{
+    const est_task *task = estimator->task;
+
+    return est_server_create(task->cluster, task->type, task->index,
+                             EST_SERVER(.transport   = transport_of(&estimator->config),
+                                        .threads     = estimator->config.threads,
+                                        .lonely_secs = estimator->config.session_creation_timeout_secs),
+                             out);
+}
+
+est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
+{
+    est_status status;
+
+    *out = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps };
+    EST_TRY(start_server(estimator, &out->server));
+    status = est_remote_create(out->server,
+                               EST_REMOTE(.is_chief     = estimator->task->is_chief,
+                                          .connect_secs = estimator->config.session_creation_timeout_secs,
+                                          .step_limit   = max_steps),
+                               &out->remote);
+    if (status == EST_OK) {
+        est_remote_set_over(out->remote, is_over, out);
+    } else {
+        est_cluster_task_close(out);
+    }
+    return status;
+}
+
+void est_cluster_task_close(est_cluster_task *task)
+{
+    est_remote_free(task->remote);
+    est_server_free(task->server);
+    *task = (est_cluster_task){ 0 };
+}
+
+est_status est_cluster_task_delay(const est_cluster_task *task)
+{
+    const est_task *self = task->estimator->task;
+    double          most = task->estimator->config.max_worker_delay_secs; /* EST_OFF is below 0 */
+    double          secs = DELAY_EACH_SECS * (self->index + 1);
+    int64_t         until;
+
+    if (self->is_chief || most <= 0) return EST_OK;
+    if (secs > most) secs = most;
+    est_log_info("Waiting %g secs before starting training.", secs);
+    until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+    while (est_now_ns() < until && !est_job_is_over(task->estimator, task->max_steps)) {
+        double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
+
+        if (est_signals_wait(left < 0.5 ? left : 0.5)) {
+            return est_fail(EST_CANCELLED, "%s before training began", est_stop_signal_name());
+        }
+    }
+    return EST_OK;
+}
+
+est_status est_estimator_serve(est_estimator *estimator, int64_t max_steps)
+{
+    est_cluster_task task = { .estimator = estimator, .max_steps = max_steps };
+    est_status       status;
+
+    EST_TRY(start_server(estimator, &task.server));
+    est_server_set_over(task.server, is_over, &task);
+    status = est_server_join(task.server);
+    est_server_free(task.server);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An estimator as a task of a cluster with parameter servers: a ps task serves until the job ends; chief and workers train with
+ * the variables that ps tasks have. */
+#ifndef EST_ESTIMATOR_CLUSTER_TASK_H
+#define EST_ESTIMATOR_CLUSTER_TASK_H
+
+#include "cluster/remote.h"
+#include "estimator/estimator.h"
+
+/* A training task's server and the ps tasks as its sessions see them. Zeroed: none. */
+typedef struct est_cluster_task {
+    est_estimator *estimator;
+    int64_t        max_steps;
+    est_server    *server;
+    est_remote    *remote;
+} est_cluster_task;
+
+/* Whether ps tasks keep the variables of a training by this estimator. */
+bool est_has_ps(const est_estimator *estimator);
+
+/* Starts the server of a training task. */
+EST_MUST_CHECK est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out);
+void                      est_cluster_task_close(est_cluster_task *task);
+
+/* Workers begin one after the other, as TensorFlow's do: waits a while that depends on the task's number, less when the job ends
+ * meanwhile. */
+EST_MUST_CHECK est_status est_cluster_task_delay(const est_cluster_task *task);
+
+/* Serves as a ps task until the job ends. */
+EST_MUST_CHECK est_status est_estimator_serve(est_estimator *estimator, int64_t max_steps);
+
+/* Whether all steps of the job are made and saved. */
+bool est_job_is_over(est_estimator *estimator, int64_t max_steps);
+
+#endif

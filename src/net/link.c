@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Links: from connection to hello, from there to the last farewell, and whether the peer is alive. */
+#include "net/link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
+#define LEAVE_NS         EST_NS_PER_SEC
+#define UNFINISHED_MAX   1024
+#define HELLO_FRAME_MAX  1024
+#define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of answers that a peer does not fetch: then we do not read from it */
+
+est_status est_link_create(est_net *net, const char *address, const char *wanted, est_link **out)
+{
+    est_link  *link = est_zalloc(sizeof *link);
+    est_status status;
+
+    if (link == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a link to %s", address);
+    status = est_lock_init(&link->lock);
+    if (status != EST_OK) goto free_link;
+    status = est_cond_init(&link->changed);
+    if (status != EST_OK) goto destroy_lock;
+
+    est_refcount_init(&link->refs);
+    link->net       = net;
+    link->transport = net->transport;
+    link->blocks    = est_blocks_ref(net->blocks);
+    link->made_ns   = est_machine_ns();
+    snprintf(link->address, sizeof link->address, "%s", address);
+    snprintf(link->wanted, sizeof link->wanted, "%s", wanted);
+    *out = link;
+    return EST_OK;
+
+destroy_lock:
+    pthread_mutex_destroy(&link->lock);
+free_link:
+    est_free(link);
+    return status;
+}
+
+est_link *est_link_ref(est_link *link)
+{
+    est_refcount_add(&link->refs);
+    return link;
+}
+
+void est_link_free(est_link *link)
+{
+    if (link == NULL || !est_refcount_drop(&link->refs)) return;
+    est_free(link->slots);
+    est_blocks_free(link->blocks);
+    pthread_cond_destroy(&link->changed);
+    pthread_mutex_destroy(&link->lock);
+    est_free(link);
+}
+
+void est_link_add(est_link *link)
+{
+    est_net *net = link->net;
+
+    link->next = net->links;
+    if (net->links != NULL) net->links->previous = link;
+    net->links   = est_link_ref(link);
+    link->listed = true;
+    pthread_mutex_lock(&link->lock);
+    pthread_mutex_lock(&net->lock);
+    link->cancelled = net->cancelled;
+    pthread_mutex_unlock(&net->lock);
+    pthread_mutex_unlock(&link->lock);
+}
+
+static void remove_link(est_link *link)
+{
+    if (link->next != NULL) link->next->previous = link->previous;
+    if (link->previous != NULL) {
+        link->previous->next = link->next;
+    } else {
+        link->net->links = link->next;
+    }
+    link->listed = false;
+}
+
+const char *est_link_name(const est_link *link)
+{
+    return link->peer.task[0] != '\0' ? link->peer.task : link->wanted[0] != '\0' ? link->wanted : link->address;
+}
+
+/* --- sending: the lock is held --------------------------------------------------------------------------------------- */
+
+est_status est_link_send(est_link *link, est_frame_kind kind, uint64_t id, uint16_t method, est_payload payload,
+                         void *owner)
+{
+    est_outgoing out  = { .frame = { .kind = kind, .id = id, .method = method }, .payload = payload, .owner = owner };
+    bool         wake = false;
+    est_status   status;
+
+    EST_TRY(est_frame_measure(&payload, &out.frame));
+    status        = link->transport->send(link->wire, &out, &wake);
+    link->sent_ns = est_machine_ns();
+    if (status == EST_OK) link->counters.bytes_out += EST_FRAME_BYTES + out.frame.body_size;
+    if (wake) est_net_flag(link->net, link);
+    return status;
+}
+
+void est_link_send_text(est_link *link, est_frame_kind kind, uint64_t id, est_status status, const char *text)
+{
+    uint8_t     head[EST_FAREWELL_MAX];
+    est_payload payload = { .head = head, .head_size = est_farewell_encode(status, text, head) };
+
+    /* Without memory for even this the peer would wait in vain: better it learns that the link is of no use. */
+    if (est_link_send(link, kind, id, 0, payload, NULL) != EST_OK && kind == EST_FRAME_FAILURE) {
+        link->close_wanted = true;
+        snprintf(link->why, sizeof link->why, "no memory to answer");
+        est_net_flag(link->net, link);
+    }
+}
+
+/* --- hello ----------------------------------------------------------------------------------------------------------- */
+
+static est_status send_hello(est_link *link)
+{
+    est_hello hello = { .self = link->net->options.self };
+    uint8_t   head[EST_HELLO_BYTES];
+
+    memcpy(hello.wanted, link->wanted, sizeof hello.wanted);
+    est_hello_encode(&hello, head);
+    return est_link_send(link, EST_FRAME_HELLO, 0, 0, (est_payload){ .head = head, .head_size = sizeof head }, NULL);
+}
+
+static void set_state(est_link *link, est_link_state state)
+{
+    pthread_mutex_lock(&link->lock);
+    link->state = state;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+}
+
+est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pthread_mutex_t **lock)
+{
+    est_link *link;
+
+    net->n_events++;
+    if (net->n_unfinished >= UNFINISHED_MAX) {
+        est_net_warn(net, address, "too many connections are not finished");
+        return NULL;
+    }
+    if (est_link_create(net, address, "", &link) != EST_OK) {
+        est_net_warn(net, address, est_error_message());
+        return NULL;
+    }
+    link->accepted = true;
+    link->wire     = wire;
+    *lock          = &link->lock;
+    est_link_add(link);
+    est_link_free(link); /* the list has a reference */
+    net->n_unfinished++;
+    return link;
+}
+
+void est_link_opened(est_link *link)
+{
+    est_status status = EST_OK;
+
+    link->net->n_events++;
+    set_state(link, EST_LINK_HELLO);
+    if (link->accepted) return; /* who was called answers */
+    est_link_inject(link);
+    pthread_mutex_lock(&link->lock);
+    status = send_hello(link);
+    pthread_mutex_unlock(&link->lock);
+    if (status != EST_OK) est_link_lose(link, status, "no memory for a hello");
+}
+
+/* Tells the peer why it is not wanted, and closes. */
+static void refuse(est_link *link, est_status status, const char *why)
+{
+    char text[EST_WHY_MAX];
+
+    snprintf(text, sizeof text, "refused by %s: %s", link->net->options.self.task, why);
+    pthread_mutex_lock(&link->lock);
+    est_link_send_text(link, EST_FRAME_FAILURE, 0, status, text);
+    pthread_mutex_unlock(&link->lock);
+    est_link_leave(link, status, why);
+}
+
+static void welcome(est_link *link, const est_hello *hello)
+{
+    est_net          *net    = link->net;
+    const est_task_id self   = net->options.self;
+    est_status        status = EST_OK;
+    char              why[EST_WHY_MAX];
+
+    if (strcmp(hello->self.job, self.job) != 0) {
+        snprintf(why, sizeof why, "%s is of job %s, this is job %s", hello->self.task, hello->self.job, self.job);
+        refuse(link, EST_PERMISSION_DENIED, why);
+        return;
+    }
+    if (hello->wanted[0] != '\0' && strcmp(hello->wanted, self.task) != 0) {
+        snprintf(why, sizeof why, "%s looks for %s, this is %s", hello->self.task, hello->wanted, self.task);
+        refuse(link, EST_FAILED_PRECONDITION, why);
+        return;
+    }
+    if (link->wanted[0] != '\0' && strcmp(hello->self.task, link->wanted) != 0) {
+        snprintf(why, sizeof why, "it is %s, not %s", hello->self.task, link->wanted);
+        refuse(link, EST_FAILED_PRECONDITION, why);
+        return;
+    }
+    pthread_mutex_lock(&link->lock);
+    link->peer = hello->self;
+    pthread_mutex_unlock(&link->lock);
+    est_link_inject(link);
+    pthread_mutex_lock(&link->lock);
+    if (link->accepted) status = send_hello(link);
+    if (status == EST_OK) {
+        link->state    = EST_LINK_OPEN;
+        link->heard_ns = est_machine_ns();
+    }
+    pthread_mutex_unlock(&link->lock);
+    if (status != EST_OK) {
+        est_link_lose(link, status, "no memory for a hello");
+        return;
+    }
+    if (link->accepted) net->n_unfinished--;
+    link->met = true;
+    if (net->options.met != NULL) net->options.met(net->options.user, link);
+    pthread_mutex_lock(&link->lock);
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+}
+
+static void on_hello_frame(est_link *link, const est_frame *frame, est_message *message)
+{
+    est_hello   hello;
+    est_status  status, code;
+    char        text[EST_FAREWELL_MAX];
+    size_t      size;
+    const void *head = est_message_head(message, &size);
+
+    if (frame->kind == EST_FRAME_HELLO) {
+        status = est_hello_decode(head, size, &hello);
+        if (status == EST_OK) {
+            welcome(link, &hello);
+            return;
+        }
+    } else if (frame->kind == EST_FRAME_FAILURE && !link->accepted) {
+        status = est_farewell_decode(head, size, &code, text);
+        if (status == EST_OK) {
+            est_link_lose(link, code == EST_UNAVAILABLE ? EST_PERMISSION_DENIED : code, text);
+            return;
+        }
+    } else {
+        status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
+    }
+    est_link_lose(link, status, est_error_message());
+}
+
+/* --- frames that come ------------------------------------------------------------------------------------------------ */
+
+est_status est_link_room(est_link *link, const est_frame *frame, est_message **out)
+{
+    size_t     limit  = link->net->options.message_max;
+    est_status status = EST_OK;
+
+    if (frame->sequence != link->sequence) {
+        status = est_fail(EST_DATA_LOSS, "frame %llu came where %llu was due: one was lost or repeated",
+                          (unsigned long long)frame->sequence, (unsigned long long)link->sequence);
+    } else if (link->state == EST_LINK_HELLO &&
+               (frame->body_size > HELLO_FRAME_MAX || frame->n_parts > 0 ||
+                (frame->kind != EST_FRAME_HELLO && frame->kind != EST_FRAME_FAILURE))) {
+        status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
+    } else if (limit > 0 && frame->body_size > limit) {
+        status = est_fail(EST_DATA_LOSS, "a message of %.1f MB was announced; %.1f MB are allowed",
+                          (double)frame->body_size / 1e6, (double)limit / 1e6);
+    }
+    if (status == EST_OK) status = est_message_create(link->blocks, frame, out);
+    if (status != EST_OK) est_link_lose(link, status, est_error_message());
+    return status;
+}
+
+static void on_bye(est_link *link, est_message *message)
+{
+    est_status  code;
+    char        text[EST_FAREWELL_MAX], why[EST_WHY_MAX];
+    size_t      size;
+    const void *head = est_message_head(message, &size);
+
+    if (est_farewell_decode(head, size, &code, text) != EST_OK) text[0] = '\0';
+    snprintf(why, sizeof why, "closed by %s: %.400s", est_link_name(link), text);
+    est_link_lose(link, EST_UNAVAILABLE, why);
+}
+
+/* Stops reading while answers pile up. */
+static void check_queue(est_link *link)
+{
+    bool full;
+
+    if (link->state != EST_LINK_OPEN) return;
+    pthread_mutex_lock(&link->lock);
+    full = link->transport->queued_bytes(link->wire) > (link->held ? QUEUED_BYTES_MAX / 2 : QUEUED_BYTES_MAX);
+    if (link->held && !full) link->heard_ns = est_machine_ns(); /* it may have spoken while we did not listen */
+    pthread_mutex_unlock(&link->lock);
+    if (full == link->held) return;
+    link->held = full;
+    link->transport->hold(link->wire, full);
+}
+
+void est_link_drained(est_link *link)
+{
+    if (link->held) check_queue(link);
+}
+
+bool est_link_frame(est_link *link, const est_frame *frame, est_message *message)
+{
+    est_wire  *wire   = link->wire;
+    est_status status = est_message_finish(message, frame);
+
+    link->sequence++;
+    est_link_ref(link);
+    if (status != EST_OK) {
+        est_link_lose(link, status, est_error_message());
+        est_message_free(message);
+    } else if (link->state == EST_LINK_HELLO) {
+        on_hello_frame(link, frame, message);
+        est_message_free(message);
+    } else if (frame->kind == EST_FRAME_BYE) {
+        on_bye(link, message);
+        est_message_free(message);
+    } else if (link->state != EST_LINK_OPEN || frame->kind == EST_FRAME_BEAT) {
+        est_message_free(message);
+    } else if (frame->kind == EST_FRAME_REQUEST) {
+        est_asks_serve(link, frame, message);
+    } else if (frame->kind == EST_FRAME_ANSWER || frame->kind == EST_FRAME_FAILURE) {
+        est_asks_answered(link, frame, message);
+    } else {
+        est_link_lose(link, EST_DATA_LOSS, "it says hello again");
+        est_message_free(message);
+    }
+    check_queue(link);
+    wire = link->wire == wire ? wire : NULL;
+    est_link_free(link);
+    return wire != NULL;
+}
+
+void est_link_heard(est_link *link, size_t bytes)
+{
+    link->net->n_events++;
+    pthread_mutex_lock(&link->lock);
+    link->heard_ns = est_machine_ns();
+    link->counters.bytes_in += bytes;
+    pthread_mutex_unlock(&link->lock);
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------------- */
+
+void est_link_broken(est_link *link, est_status status, const char *why)
+{
+    est_link_lose(link, status, why);
+}
+
+void est_link_lose(est_link *link, est_status status, const char *why)
+{
+    est_net  *net = link->net;
+    est_wire *wire;
+    char      text[EST_WHY_MAX];
+
+    if (link->state == EST_LINK_LOST) return;
+    net->n_events++;
+    if (link->accepted && !link->met) {
+        net->n_unfinished--;
+        /* One that went without a word was somebody looking whether the port is open. */
+        if (link->state < EST_LINK_CLOSING && (status != EST_UNAVAILABLE || link->counters.bytes_in > 0)) {
+            est_net_warn(net, link->address, why);
+        } else if (link->state == EST_LINK_CLOSING) {
+            est_net_warn(net, link->address, link->why);
+        }
+    }
+    pthread_mutex_lock(&link->lock);
+    wire       = link->wire;
+    link->wire = NULL;
+    if (link->state != EST_LINK_CLOSING) {
+        link->failure = status;
+        snprintf(link->why, sizeof link->why, "%s", why);
+    }
+    link->state = EST_LINK_LOST;
+    snprintf(text, sizeof text, "%s", link->why);
+    est_asks_fail_all(link, EST_UNAVAILABLE, link->why, false);
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+
+    if (wire != NULL) link->transport->end(wire);
+    est_asks_call(link);
+    if (link->met && net->options.lost != NULL) net->options.lost(net->options.user, link, text);
+    if (link->listed) {
+        remove_link(link);
+        est_link_free(link);
+    }
+}
+
+void est_link_leave(est_link *link, est_status status, const char *why)
+{
+    if (link->state >= EST_LINK_CLOSING) return;
+    if (link->state == EST_LINK_CONNECTING || (link->state == EST_LINK_HELLO && !link->accepted)) {
+        est_link_lose(link, status, why);
+        return;
+    }
+    pthread_mutex_lock(&link->lock);
+    if (link->state == EST_LINK_OPEN) est_link_send_text(link, EST_FRAME_BYE, 0, EST_UNAVAILABLE, why);
+    link->failure = status;
+    snprintf(link->why, sizeof link->why, "%s", why);
+    est_asks_fail_all(link, status, link->why, false);
+    link->state       = EST_LINK_CLOSING;
+    link->close_by_ns = est_machine_ns() + LEAVE_NS;
+    pthread_mutex_unlock(&link->lock);
+    est_asks_call(link);
+    if (link->held) link->transport->hold(link->wire, false);
+    link->held        = false;
+    link->half_closed = link->transport->finish(link->wire);
+}
+
+void est_link_close(est_link *link, const char *why)
+{
+    pthread_mutex_lock(&link->lock);
+    if (link->state < EST_LINK_CLOSING && !link->close_wanted) {
+        link->close_wanted = true;
+        snprintf(link->why, sizeof link->why, "%s", why);
+        est_net_flag(link->net, link);
+    }
+    pthread_mutex_unlock(&link->lock);
+}
+
+/* --- in the network thread, now and then ----------------------------------------------------------------------------- */
+
+void est_link_look(est_link *link)
+{
+    char why[EST_WHY_MAX];
+    bool close_wanted;
+
+    if (link->state == EST_LINK_LOST) return;
+    pthread_mutex_lock(&link->lock);
+    close_wanted = link->close_wanted;
+    memcpy(why, link->why, sizeof why);
+    pthread_mutex_unlock(&link->lock);
+    if (close_wanted) est_link_leave(link, EST_UNAVAILABLE, why);
+    if (link->wire != NULL) link->transport->flush(link->wire);
+    if (link->state == EST_LINK_CLOSING && !link->half_closed) {
+        link->half_closed = link->transport->finish(link->wire);
+    }
+}
+
+void est_link_tick(est_link *link, int64_t now_ns)
+{
+    int64_t silence_ns = link->net->silence_ns;
+    char    why[128];
+    bool    silent, quiet;
+
+    if (link->state <= EST_LINK_HELLO && now_ns - link->made_ns > HELLO_NS) {
+        est_link_lose(link, EST_UNAVAILABLE, "it did not say who it is within 10 s");
+        return;
+    }
+    if (link->state == EST_LINK_CLOSING) {
+        if (now_ns > link->close_by_ns) {
+            est_link_lose(link, EST_UNAVAILABLE, "");
+        } else {
+            est_link_look(link);
+        }
+        return;
+    }
+    if (link->state != EST_LINK_OPEN) return;
+    pthread_mutex_lock(&link->lock);
+    if (link->held) link->heard_ns = now_ns;
+    silent = now_ns - link->heard_ns > silence_ns;
+    quiet  = now_ns - link->sent_ns > silence_ns / 3;
+    if (quiet && !silent && est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL) != EST_OK) {
+        est_log_debug("no memory for a beat to %s", est_link_name(link));
+    }
+    est_asks_expire(link, now_ns);
+    pthread_mutex_unlock(&link->lock);
+    est_asks_call(link);
+    if (!silent) return;
+    snprintf(why, sizeof why, "nothing came from %s for %g s", est_link_name(link), (double)silence_ns / 1e9);
+    est_link_lose(link, EST_UNAVAILABLE, why);
+}
+
+/* --- what callers see ------------------------------------------------------------------------------------------------ */
+
+const est_task_id *est_link_peer(const est_link *link)
+{
+    return &link->peer;
+}
+
+static pthread_mutex_t *lock_of(const est_link *link)
+{
+    est_link *own;
+
+    memcpy(&own, &link, sizeof own); /* to look at a link one must lock it */
+    return &own->lock;
+}
+
+bool est_link_is_lost(const est_link *link)
+{
+    bool lost;
+
+    pthread_mutex_lock(lock_of(link));
+    lost = link->state >= EST_LINK_CLOSING || link->close_wanted;
+    pthread_mutex_unlock(lock_of(link));
+    return lost;
+}
+
+est_link_counters est_link_count(const est_link *link)
+{
+    est_link_counters counters;
+
+    pthread_mutex_lock(lock_of(link));
+    counters             = link->counters;
+    counters.silent_secs = (double)(est_machine_ns() - link->heard_ns) / 1e9;
+    pthread_mutex_unlock(lock_of(link));
+    return counters;
+}
+
+void est_link_inject(est_link *link)
+{
+    est_net    *net  = link->net;
+    const char *task = link->peer.task[0] != '\0' ? link->peer.task : link->wanted;
+
+    if (net->injected.what == EST_INJECT_NOTHING || link->wire == NULL || strcmp(task, net->injected.task) != 0) return;
+    pthread_mutex_lock(&link->lock);
+    if (link->transport->inject != NULL) link->transport->inject(link->wire, net->injected.what, net->injected.n);
+    pthread_mutex_unlock(&link->lock);
+}

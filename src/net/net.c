@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The network thread, listening, connecting, cancelling. */
+#include "net/net.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "net/inject.h"
+#include "net/link.h"
+
+#define SILENCE_SECS   10.0
+#define TICK_NS_MIN    (EST_NS_PER_SEC / 200)
+#define TICK_NS_MAX    (EST_NS_PER_SEC / 10)
+#define STOP_NS        EST_NS_PER_SEC /* for answers to leave before the end */
+#define RETRY_NS_MIN   (20 * EST_NS_PER_SEC / 1000)
+#define RETRY_NS_MAX   (500 * EST_NS_PER_SEC / 1000)
+#define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)
+#define ADDRESSES_MAX  8
+
+/* --- the network thread ---------------------------------------------------------------------------------------------- */
+
+void est_net_flag(est_net *net, est_link *link)
+{
+    if (link->flagged) return;
+    link->flagged = true;
+    est_link_ref(link);
+    pthread_mutex_lock(&net->lock);
+    link->next_flagged = net->flagged;
+    net->flagged       = link;
+    pthread_mutex_unlock(&net->lock);
+    uv_async_send(&net->wake);
+}
+
+static void look_at_flagged(est_net *net)
+{
+    for (;;) {
+        est_link *link;
+
+        pthread_mutex_lock(&net->lock);
+        link = net->flagged;
+        if (link != NULL) net->flagged = link->next_flagged;
+        pthread_mutex_unlock(&net->lock);
+        if (link == NULL) return;
+        pthread_mutex_lock(&link->lock);
+        link->flagged = false;
+        pthread_mutex_unlock(&link->lock);
+        est_link_look(link);
+        est_link_free(link);
+    }
+}
+
+static void run_call(est_net *net)
+{
+    est_status (*call)(est_net *, void *);
+    est_status status;
+
+    pthread_mutex_lock(&net->lock);
+    call = net->call;
+    pthread_mutex_unlock(&net->lock);
+    if (call == NULL) return;
+    status = call(net, net->call_arg);
+    pthread_mutex_lock(&net->lock);
+    net->call        = NULL;
+    net->call_done   = true;
+    net->call_status = status;
+    if (status != EST_OK) est_error_take(status, &net->call_error);
+    pthread_cond_broadcast(&net->changed);
+    pthread_mutex_unlock(&net->lock);
+}
+
+/* Runs call(net, arg) in the network thread and waits for it. */
+static est_status call_thread(est_net *net, est_status (*call)(est_net *, void *), void *arg)
+{
+    est_status status;
+    est_error  error;
+
+    if (pthread_equal(pthread_self(), net->thread.id)) return call(net, arg);
+    pthread_mutex_lock(&net->call_lock);
+    pthread_mutex_lock(&net->lock);
+    net->call      = call;
+    net->call_arg  = arg;
+    net->call_done = false;
+    uv_async_send(&net->wake);
+    while (!net->call_done) est_cond_wait_ns(&net->changed, &net->lock, EST_NS_PER_SEC);
+    status = net->call_status;
+    error  = net->call_error;
+    pthread_mutex_unlock(&net->lock);
+    pthread_mutex_unlock(&net->call_lock);
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    est_net *net = wake->data;
+
+    net->n_events++;
+    run_call(net);
+    look_at_flagged(net);
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    est_net *net = tick->data;
+    int64_t  now = est_machine_ns();
+
+    for (est_link *link = net->links, *next; link != NULL; link = next) {
+        est_link_ref(link);
+        est_link_tick(link, now);
+        next = link->next;
+        est_link_free(link);
+    }
+}
+
+static bool is_stopping(est_net *net)
+{
+    bool stopping;
+
+    pthread_mutex_lock(&net->lock);
+    stopping = net->stopping;
+    pthread_mutex_unlock(&net->lock);
+    return stopping;
+}
+
+/* Says farewell to all, waits a little for what was answered, and closes everything. */
+static void stop(est_net *net)
+{
+    int64_t by = est_machine_ns() + STOP_NS;
+    char    why[EST_WHY_MAX];
+
+    net->transport->unlisten(net->carrier);
+    snprintf(why, sizeof why, "%s ends its network", net->options.self.task);
+    for (est_link *link = net->links, *next; link != NULL; link = next) {
+        next = link->next;
+        est_link_leave(link, EST_CANCELLED, why);
+    }
+    while (net->links != NULL && est_machine_ns() < by) uv_run(&net->loop, UV_RUN_ONCE);
+    while (net->links != NULL) est_link_lose(net->links, EST_CANCELLED, why);
+    uv_close((uv_handle_t *)&net->wake, NULL);
+    uv_close((uv_handle_t *)&net->tick, NULL);
+    uv_run(&net->loop, UV_RUN_DEFAULT);
+    look_at_flagged(net); /* gives the references back */
+}
+
+static void *net_main(void *arg)
+{
+    est_net *net = arg;
+
+    while (!is_stopping(net)) uv_run(&net->loop, UV_RUN_ONCE);
+    stop(net);
+    return NULL;
+}
+
+void est_net_warn(est_net *net, const char *address, const char *why)
+{
+    const char *colon = strrchr(address, ':');
+    int         size = (int)(colon != NULL ? (size_t)(colon - address) : strlen(address)), oldest = 0;
+    int64_t     now = est_machine_ns();
+
+    for (int i = 0; i < EST_REFUSALS_MAX; i++) {
+        if ((int)strlen(net->refusals[i].host) == size && memcmp(net->refusals[i].host, address, (size_t)size) == 0 &&
+            net->refusals[i].at_ns != 0 && now - net->refusals[i].at_ns < REFUSAL_LOG_NS) {
+            est_log_debug("refused a connection from %s: %s", address, why);
+            return;
+        }
+        if (net->refusals[i].at_ns < net->refusals[oldest].at_ns) oldest = i;
+    }
+    snprintf(net->refusals[oldest].host, sizeof net->refusals[oldest].host, "%.*s", size, address);
+    net->refusals[oldest].at_ns = now;
+    est_log_warn("refused a connection from %s: %s (more of them from there within a minute are not shown)", address,
+                 why);
+}
+
+/* --- create and free ------------------------------------------------------------------------------------------------- */
+
+static est_status init_locks(est_net *net)
+{
+    est_status status = est_lock_init(&net->lock);
+
+    if (status != EST_OK) return status;
+    status = est_lock_init(&net->call_lock);
+    if (status != EST_OK) goto destroy_lock;
+    status = est_cond_init(&net->changed);
+    if (status != EST_OK) goto destroy_call_lock;
+    return EST_OK;
+
+destroy_call_lock:
+    pthread_mutex_destroy(&net->call_lock);
+destroy_lock:
+    pthread_mutex_destroy(&net->lock);
+    return status;
+}
+
+static void destroy_locks(est_net *net)
+{
+    pthread_cond_destroy(&net->changed);
+    pthread_mutex_destroy(&net->call_lock);
+    pthread_mutex_destroy(&net->lock);
+}
+
+/* A loop with its two handles, or nothing. */
+static est_status init_loop(est_net *net)
+{
+    uint64_t tick_ms;
+    int64_t  tick_ns = net->silence_ns / 12;
+    int      error   = EST_FAULT_POINT("net.loop") ? UV_ENOMEM : uv_loop_init(&net->loop);
+
+    if (error != 0) return est_fail(EST_RESOURCE_EXHAUSTED, "cannot start the network: %s", uv_strerror(error));
+    error = EST_FAULT_POINT("net.async") ? UV_EMFILE : uv_async_init(&net->loop, &net->wake, on_wake);
+    if (error != 0) {
+        uv_loop_close(&net->loop);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "cannot start the network: %s", uv_strerror(error));
+    }
+    tick_ns = tick_ns < TICK_NS_MIN ? TICK_NS_MIN : tick_ns > TICK_NS_MAX ? TICK_NS_MAX : tick_ns;
+    tick_ms = (uint64_t)(tick_ns / 1000000);
+    uv_timer_init(&net->loop, &net->tick);
+    uv_timer_start(&net->tick, on_tick, tick_ms, tick_ms);
+    net->wake.data = net->tick.data = net;
+    return EST_OK;
+}
+
+static void close_loop(est_net *net)
+{
+    uv_close((uv_handle_t *)&net->wake, NULL);
+    uv_close((uv_handle_t *)&net->tick, NULL);
+    uv_run(&net->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&net->loop);
+}
+
+est_status est_net_create(const est_net_options *options, est_net **out)
+{
+    double     silence_secs = options->silence_secs > 0 ? options->silence_secs : SILENCE_SECS;
+    est_net   *net          = est_zalloc(sizeof *net);
+    est_status status;
+
+    if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    net->options    = *options;
+    net->silence_ns = (int64_t)(silence_secs * 1e9);
+    status          = est_transport_find(options->transport, &net->transport);
+    if (status != EST_OK) goto free_net;
+    status = init_locks(net);
+    if (status != EST_OK) goto free_net;
+    status = est_blocks_create(&net->blocks);
+    if (status != EST_OK) goto destroy_locks;
+    status = init_loop(net);
+    if (status != EST_OK) goto free_blocks;
+    status = net->transport->open(net, &net->loop, net->blocks, options->certificates, &net->carrier);
+    if (status != EST_OK) goto close_loop;
+    /* The thread compares itself with net->thread, which only is its own when we have the lock back. */
+    pthread_mutex_lock(&net->lock);
+    status = est_thread_start(&net->thread, "est-net", net_main, net);
+    pthread_mutex_unlock(&net->lock);
+    if (status != EST_OK) goto close_carrier;
+    *out = net;
+    return EST_OK;
+
+close_carrier:
+    net->transport->close(net->carrier);
+close_loop:
+    close_loop(net);
+free_blocks:
+    est_blocks_free(net->blocks);
+destroy_locks:
+    destroy_locks(net);
+free_net:
+    est_free(net);
+    return status;
+}
+
+void est_net_free(est_net *net)
+{
+    if (net == NULL) return;
+    est_net_cancel(net, "the network ends");
+    pthread_mutex_lock(&net->lock);
+    while (net->n_connecting > 0) est_cond_wait_ns(&net->changed, &net->lock, EST_NS_PER_SEC);
+    net->stopping = true;
+    pthread_mutex_unlock(&net->lock);
+    uv_async_send(&net->wake);
+    est_thread_join(&net->thread);
+    net->transport->close(net->carrier);
+    uv_loop_close(&net->loop);
+    est_blocks_free(net->blocks);
+    destroy_locks(net);
+    est_free(net);
+}
+
+/* --- listening ------------------------------------------------------------------------------------------------------- */
+
+static est_status listen_call(est_net *net, void *arg)
+{
+    int port;
+
+    if (net->port != 0) {
+        return est_fail(EST_FAILED_PRECONDITION, "the network listens at port %d already", net->port);
+    }
+    EST_TRY(net->transport->listen(net->carrier, arg, &port));
+    pthread_mutex_lock(&net->lock);
+    net->port = port;
+    pthread_mutex_unlock(&net->lock);
+    return EST_OK;
+}
+
+est_status est_net_listen(est_net *net, const char *address)
+{
+    char copy[512];
+
+    snprintf(copy, sizeof copy, "%s", address);
+    return call_thread(net, listen_call, copy);
+}
+
+int est_net_port(const est_net *net)
+{
+    est_net *own;
+    int      port;
+
+    memcpy(&own, &net, sizeof own); /* to look at it one must lock it */
+    pthread_mutex_lock(&own->lock);
+    port = own->port;
+    pthread_mutex_unlock(&own->lock);
+    return port;
+}
+
+/* --- connecting ------------------------------------------------------------------------------------------------------ */
+
+typedef struct attempt {
+    est_link                 *link;
+    const est_socket_address *to;
+} attempt;
+
+static est_status connect_call(est_net *net, void *arg)
+{
+    attempt   *a = arg;
+    est_wire  *wire;
+    est_status status;
+
+    status = net->transport->connect(net->carrier, a->to, a->link, &a->link->lock, &wire);
+    if (status != EST_OK) return status;
+    pthread_mutex_lock(&a->link->lock);
+    a->link->wire = wire;
+    pthread_mutex_unlock(&a->link->lock);
+    est_link_add(a->link);
+    return EST_OK;
+}
+
+static est_status give_up_call(est_net *net, void *arg)
+{
+    (void)net;
+    est_link_lose(arg, EST_UNAVAILABLE, "it did not say who it is in time");
+    return EST_OK;
+}
+
+static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
+{
+    bool cancelled;
+
+    pthread_mutex_lock(&net->lock);
+    cancelled = net->cancelled;
+    if (cancelled) memcpy(why, net->cancel_why, EST_WHY_MAX);
+    pthread_mutex_unlock(&net->lock);
+    return cancelled;
+}
+
+/* One connection to one address: open, or failed. */
+static est_status try_address(est_net *net, const char *address, const est_socket_address *to, const char *task,
+                              int64_t until_ns, est_link **out)
+{
+    attempt    a = { .to = to };
+    est_status status;
+    int64_t    now;
+
+    EST_TRY(est_link_create(net, address, task, &a.link));
+    status = call_thread(net, connect_call, &a);
+    if (status != EST_OK) {
+        est_link_free(a.link);
+        return status;
+    }
+    pthread_mutex_lock(&a.link->lock);
+    while (a.link->state < EST_LINK_OPEN && (now = est_machine_ns()) < until_ns) {
+        est_cond_wait_ns(&a.link->changed, &a.link->lock, until_ns - now);
+    }
+    status = a.link->state < EST_LINK_OPEN ? EST_DEADLINE_EXCEEDED : EST_OK;
+    pthread_mutex_unlock(&a.link->lock);
+    if (status != EST_OK) EST_TRY(call_thread(net, give_up_call, a.link));
+
+    pthread_mutex_lock(&a.link->lock);
+    status = a.link->state == EST_LINK_OPEN ? EST_OK : est_fail(a.link->failure, "%s", a.link->why);
+    pthread_mutex_unlock(&a.link->lock);
+    if (status != EST_OK) {
+        est_link_free(a.link);
+        return status;
+    }
+    *out = a.link;
+    return EST_OK;
+}
+
+/* All addresses of the host, one after the other. */
+static est_status try_host(est_net *net, const char *address, const char *task, int64_t until_ns, est_link **out)
+{
+    est_socket_address to[ADDRESSES_MAX];
+    est_status         status;
+    int                n;
+
+    EST_TRY(est_socket_resolve(address, to, ADDRESSES_MAX, &n));
+    status = est_fail(EST_UNAVAILABLE, "the host has no address");
+    for (int i = 0; i < n && status == EST_UNAVAILABLE; i++) {
+        status = try_address(net, address, &to[i], task, until_ns, out);
+    }
+    return status;
+}
+
+static est_status connect_until(est_net *net, const char *address, const char *task, double deadline_secs,
+                                est_link **out)
+{
+    int64_t until = est_machine_ns() + (int64_t)(deadline_secs * 1e9), pause = RETRY_NS_MIN;
+    char    why[EST_WHY_MAX];
+
+    for (;;) {
+        est_status status;
+        int64_t    now;
+
+        if (is_cancelled(net, why)) return est_fail(EST_CANCELLED, "cancelled: %s", why);
+        status = try_host(net, address, task, until, out);
+        if (is_cancelled(net, why) && status != EST_OK) return est_fail(EST_CANCELLED, "cancelled: %s", why);
+        now = est_machine_ns();
+        if (status != EST_UNAVAILABLE) return status;
+        if (now + pause >= until) return est_fail_context(status, "not reached within %g s", deadline_secs);
+        pthread_mutex_lock(&net->lock);
+        if (!net->cancelled) est_cond_wait_ns(&net->changed, &net->lock, pause);
+        pthread_mutex_unlock(&net->lock);
+        pause = 2 * pause < RETRY_NS_MAX ? 2 * pause : RETRY_NS_MAX;
+    }
+}
+
+est_status est_net_connect(est_net *net, const char *address, const char *task, double deadline_secs, est_link **out)
+{
+    est_status status;
+
+    pthread_mutex_lock(&net->lock);
+    net->n_connecting++;
+    pthread_mutex_unlock(&net->lock);
+    status = connect_until(net, address, task != NULL ? task : "", deadline_secs, out);
+    if (status != EST_OK)
+        status = est_fail_context(status, "connecting to %s at %s", task != NULL ? task : "a peer", address);
+    pthread_mutex_lock(&net->lock);
+    net->n_connecting--;
+    pthread_cond_broadcast(&net->changed);
+    pthread_mutex_unlock(&net->lock);
+    return status;
+}
+
+/* --- cancelling ------------------------------------------------------------------------------------------------------ */
+
+static est_status cancel_call(est_net *net, void *arg)
+{
+    (void)arg;
+    for (est_link *link = net->links, *next; link != NULL; link = next) {
+        next = link->next;
+        if (link->state <= EST_LINK_HELLO && !link->accepted) {
+            est_link_lose(link, EST_CANCELLED, net->cancel_why);
+            continue;
+        }
+        pthread_mutex_lock(&link->lock);
+        link->cancelled = true;
+        est_asks_fail_all(link, EST_CANCELLED, net->cancel_why, true);
+        pthread_mutex_unlock(&link->lock);
+    }
+    return EST_OK;
+}
+
+void est_net_cancel(est_net *net, const char *why)
+{
+    bool first;
+
+    pthread_mutex_lock(&net->lock);
+    first = !net->cancelled;
+    if (first) snprintf(net->cancel_why, sizeof net->cancel_why, "%s", why);
+    net->cancelled = true;
+    pthread_cond_broadcast(&net->changed);
+    pthread_mutex_unlock(&net->lock);
+    if (first && call_thread(net, cancel_call, NULL) != EST_OK) est_log_debug("cancelling failed");
+}
+
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+typedef struct injection {
+    const char   *task;
+    est_injection what;
+    uint64_t      n;
+} injection;
+
+static est_status inject_call(est_net *net, void *arg)
+{
+    const injection *i = arg;
+
+    snprintf(net->injected.task, sizeof net->injected.task, "%s", i->task);
+    net->injected.what = i->what;
+    net->injected.n    = i->n;
+    for (est_link *link = net->links; link != NULL; link = link->next) est_link_inject(link);
+    return EST_OK;
+}
+
+est_status est_net_inject(est_net *net, const char *task, est_injection what, uint64_t n)
+{
+    return call_thread(net, inject_call, &(injection){ task, what, n });
+}
+#endif

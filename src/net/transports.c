@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The transports that there are. */
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "net/transport.h"
+
+static const est_transport *const transports[] = { &est_transport_tls, &est_transport_tcp };
+
+#define N_TRANSPORTS (sizeof transports / sizeof transports[0])
+
+est_status est_transport_find(const char *name, const est_transport **out)
+{
+    est_strbuf names = { 0 };
+    est_status status;
+
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        if (name != NULL && strcmp(transports[i]->name, name) == 0) {
+            *out = transports[i];
+            return EST_OK;
+        }
+        est_strbuf_printf(&names, "%s%s", i == 0 ? "" : i + 1 == N_TRANSPORTS ? " or " : ", ", transports[i]->name);
+    }
+    status = est_fail(EST_INVALID_ARGUMENT, "there is no transport \"%s\"; expected %s", name != NULL ? name : "",
+                      est_strbuf_text(&names));
+    est_strbuf_clear(&names);
+    return status;
+}

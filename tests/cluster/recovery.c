@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tasks of a cluster that are killed, stopped or started again while it trains: the job ends all the same, every task with exit
+ * code 0, at exactly max_steps, and no task does what another has done. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "estoc/estoc.h"
+#include "support/cluster_test.h"
+#include "support/estimator_test.h"
+
+#define STEPS "2000"
+
+/* Gives each step a length, as if it had much to compute. */
+static est_status take_time(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    (void)loop;
+    est_sleep_ns(1000000);
+    return EST_OK;
+}
+
+/* A task: argv is the model directory and max_steps. */
+static int run_task(int argc, char **argv)
+{
+    est_hook       slow      = { .after_run = take_time };
+    est_hook      *hooks[]   = { &slow };
+    est_estimator *estimator = NULL;
+    est_status     status;
+
+    (void)argc;
+    status = est_estimator_create(
+        est_test_model,
+        EST_ESTIMATOR(.model_dir = argv[0],
+                      .config = EST_RUN_CONFIG(.save_checkpoints_steps = 100, .seed = 11, .log_step_count_steps = 500,
+                                               .max_worker_delay_secs = EST_OFF)),
+        &estimator);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = atoi(argv[1]), .hooks = { hooks, 1 }),
+            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 1), NULL);
+    }
+    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    est_estimator_free(estimator);
+    return status == EST_OK ? 0 : 1;
+}
+
+static cluster begin(int workers, int ps, int evaluator)
+{
+    cluster c = cluster_make(1, workers, ps, evaluator);
+
+    c.args[0] = STEPS;
+    cluster_start_all(&c);
+    return c;
+}
+
+static void end(cluster *c)
+{
+    cluster_wait_all(c, 90);
+    assert_int_equal(cluster_saved_step(c), atoi(STEPS));
+    cluster_free(c);
+}
+
+static void kill_and_restart(cluster *c, const char *type, int index)
+{
+    cluster_task *task = cluster_find(c, type, index);
+
+    cluster_signal(task, SIGKILL);
+    cluster_wait(c, task, 10);
+    cluster_start(c, task);
+}
+
+static void test_worker(void **state)
+{
+    cluster c = begin(2, 2, 0);
+
+    (void)state;
+    cluster_wait_step(&c, 200, 30);
+    kill_and_restart(&c, "worker", 0);
+    end(&c);
+}
+
+/* Its turn, if it had one, goes to others. */
+static void test_worker_gone_for_good(void **state)
+{
+    cluster       c = begin(2, 2, 0);
+    cluster_task *task;
+
+    (void)state;
+    cluster_wait_step(&c, 200, 30);
+    task = cluster_find(&c, "worker", 1);
+    cluster_signal(task, SIGKILL);
+    cluster_wait(&c, task, 10);
+    task->status = 0; /* as it was meant to */
+    end(&c);
+}
+
+static void test_ps(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        cluster c = begin(2, 2, 0);
+
+        cluster_wait_step(&c, 200, 30);
+        kill_and_restart(&c, "ps", which);
+        end(&c);
+    }
+}
+
+static void test_chief(void **state)
+{
+    cluster c = begin(2, 2, 0);
+
+    (void)state;
+    cluster_wait_step(&c, 200, 30);
+    kill_and_restart(&c, "chief", 0);
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "All variables have values already", 30);
+    end(&c);
+}
+
+static void test_evaluator(void **state)
+{
+    cluster c = begin(1, 1, 1);
+
+    (void)state;
+    cluster_wait_step(&c, 200, 30);
+    kill_and_restart(&c, "evaluator", 0);
+    end(&c);
+}
+
+static void test_two_at_once(void **state)
+{
+    cluster c = begin(2, 2, 0);
+
+    (void)state;
+    cluster_wait_step(&c, 200, 30);
+    cluster_signal(cluster_find(&c, "ps", 1), SIGKILL);
+    cluster_signal(cluster_find(&c, "chief", 0), SIGKILL);
+    cluster_wait(&c, cluster_find(&c, "ps", 1), 10);
+    cluster_wait(&c, cluster_find(&c, "chief", 0), 10);
+    cluster_start(&c, cluster_find(&c, "chief", 0));
+    cluster_start(&c, cluster_find(&c, "ps", 1));
+    end(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_worker),    cmocka_unit_test(test_worker_gone_for_good),
+                                        cmocka_unit_test(test_ps),        cmocka_unit_test(test_chief),
+                                        cmocka_unit_test(test_evaluator), cmocka_unit_test(test_two_at_once) };
+
+    cluster_task_main(argc, argv, run_task);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Servers and sessions over them, on loopback: the numbers of a session without a cluster, bit for bit; variables that outlive
+ * sessions; runs that are repeated because the link broke and must not be done twice; turns. */
+#include "estoc/server.h"
+#include "base/clock.h"
+#include "cluster/remote.h"
+#include "estoc/estoc.h"
+#include "runtime/session.h"
+#include "support/nn_test.h"
+
+#define PS 2
+
+typedef struct fixture {
+    est_cluster *cluster;
+    est_server  *ps[PS], *worker;
+    est_remote  *remote;
+} fixture;
+
+static int free_port(void);
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int free_port(void)
+{
+    int                fd   = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t          size = sizeof at;
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static fixture set_up(int64_t limit)
+{
+    fixture     f = { 0 };
+    char        address[PS + 1][32];
+    const char *ps[PS], *worker[1];
+
+    for (int i = 0; i <= PS; i++) snprintf(address[i], sizeof address[i], "127.0.0.1:%d", free_port());
+    for (int i = 0; i < PS; i++) ps[i] = address[i];
+    worker[0] = address[PS];
+    assert_ok(est_cluster_create((const est_job[]){ { "ps", ps, PS }, { "worker", worker, 1 } }, 2, &f.cluster));
+    for (int i = 0; i < PS; i++) {
+        assert_ok(est_server_create(f.cluster, "ps", i, EST_SERVER(.transport = "tcp", .threads = 1), &f.ps[i]));
+    }
+    assert_ok(est_server_create(f.cluster, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &f.worker));
+    assert_ok(est_remote_create(
+        f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .step_limit = limit), &f.remote));
+    return f;
+}
+
+static void tear_down(fixture *f)
+{
+    est_remote_free(f->remote);
+    est_server_free(f->worker);
+    for (int i = 0; i < PS; i++) est_server_free(f->ps[i]);
+    est_cluster_free(f->cluster);
+}
+
+typedef struct model {
+    est_graph *graph;
+    est_node   x, loss, train, step;
+} model;
+
+static model make_model(void)
+{
+    model m = { 0 };
+
+    assert_ok(est_graph_create(3, &m.graph));
+    m.x     = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 8));
+    m.loss  = est_reduce_mean(est_square(est_dense(est_dense(m.x, 32, EST_DENSE(.activation = est_relu)), 4, NULL)),
+                              EST_I64S(0, 1), false);
+    m.train = est_minimize(est_adam(0.01, NULL), m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+static est_tensor *batch(void)
+{
+    est_tensor *x = NULL;
+
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(16, 8), &x));
+    for (int i = 0; i < 128; i++) ((float *)est_tensor_data(x))[i] = (float)(i % 13) / 13.0f - 0.4f;
+    return x;
+}
+
+static void train(est_session *session, const model *m, int steps, double *losses)
+{
+    est_step   *step;
+    est_tensor *x = batch();
+
+    assert_ok(est_session_prepare(session, EST_NODES(m->x), EST_NODES(m->loss, m->step), EST_NODES(m->train), &step));
+    for (int i = 0; i < steps; i++) {
+        assert_ok(est_step_run(step, (const est_tensor *[]){ x }));
+        losses[i] = est_step_scalar(step, 0);
+    }
+    est_tensor_free(x);
+}
+
+static void test_same_numbers(void **state)
+{
+    fixture      f     = set_up(0);
+    model        m     = make_model();
+    est_session *whole = NULL, *cut = NULL;
+    double       want[20], got[20];
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &cut));
+    assert_ok(est_session_init(whole));
+    assert_ok(est_session_init(cut));
+    train(whole, &m, 20, want);
+    train(cut, &m, 20, got);
+    assert_memory_equal(want, got, sizeof want);
+    est_session_free(cut); /* variables stay */
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &cut));
+    assert_ok(est_session_init(cut));
+    train(whole, &m, 3, want);
+    train(cut, &m, 3, got);
+    assert_memory_equal(want, got, 3 * sizeof *want);
+    est_session_free(whole);
+    est_session_free(cut);
+    est_graph_free(m.graph);
+    tear_down(&f);
+}
+
+/* Turns end at the limit. */
+static void test_turns(void **state)
+{
+    fixture      f        = set_up(5);
+    model        m        = make_model();
+    est_session *session  = NULL;
+    bool         finished = false;
+    double       loss;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    for (int i = 0; i < 5; i++) {
+        assert_ok(f.remote->ops->turn(f.remote, &finished));
+        assert_false(finished);
+        train(session, &m, 1, &loss);
+    }
+    assert_ok(f.remote->ops->turn(f.remote, &finished));
+    assert_true(finished);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_turns) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clusters of real processes on loopback, for tests: each task is this test program itself, started again with "--task" and a
+ * TF_CONFIG of its own, so that a test says in one file what its tasks do. Every wait has a deadline; whatever is left is
+ * killed by cluster_free. */
+#ifndef EST_TESTS_CLUSTER_TEST_H
+#define EST_TESTS_CLUSTER_TEST_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CLUSTER_TASKS_MAX 40
+#define CLUSTER_ARGS_MAX  12
+
+typedef struct cluster_task {
+    char  type[16];
+    int   index;
+    char  address[32]; /* "" for an evaluator */
+    pid_t pid;         /* 0: not running */
+    int   starts;
+    int   status; /* of waitpid, when it has ended */
+    bool  ended;
+    char  log[256]; /* everything that it printed, all starts */
+} cluster_task;
+
+typedef struct cluster {
+    char         dir[64];   /* of the test; logs, certificates and ledgers are in it */
+    char         model[80]; /* a model_dir in it, not made yet */
+    const char  *transport; /* "tcp" unless changed before the first start */
+    cluster_task tasks[CLUSTER_TASKS_MAX];
+    int          n;
+    const char  *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
+} cluster;
+
+/* A cluster of so many tasks, none of them started; chief and evaluator: 0 or 1. */
+cluster cluster_make(int chief, int workers, int ps, int evaluator);
+void    cluster_free(cluster *c);
+
+cluster_task *cluster_find(cluster *c, const char *type, int index);
+
+void cluster_start(cluster *c, cluster_task *task);
+void cluster_start_all(cluster *c);
+
+void cluster_signal(const cluster_task *task, int signal);
+/* Waits until the task has ended; fails the test with the end of its log when it has not within `secs`. */
+void cluster_wait(cluster *c, cluster_task *task, double secs);
+/* Waits for all, and that each ended with exit code 0. */
+void cluster_wait_all(cluster *c, double secs);
+
+/* Waits until the log of a task has `text`; how often it has it now. */
+void cluster_wait_log(cluster *c, const cluster_task *task, const char *text, double secs);
+int  cluster_count_log(const cluster_task *task, const char *text);
+
+/* Waits until the latest checkpoint of the model directory has at least that step. */
+void cluster_wait_step(cluster *c, long step, double secs);
+long cluster_saved_step(const cluster *c); /* -1: none */
+
+/* Prints the end of all logs, for failures. */
+void cluster_dump(const cluster *c);
+
+/* For main: when the program was started as a task ("--task"), calls run(argc, argv) with what follows and exits with its
+ * result. */
+void cluster_task_main(int argc, char **argv, int (*run)(int argc, char **argv));
+
+#endif
