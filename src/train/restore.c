@@ -342,7 +342,8 @@ typedef struct reads {
 /* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
 static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
-    out->here = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
+    out->elsewhere.missing_only = r->options->missing_only;
+    out->here                   = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
     if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
     for (int i = 0; i < r->n; i++) {
         const target *t = &r->targets[i];

@@ -25,8 +25,11 @@ static void open_session(trained *m)
     assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = m->remote), &m->session));
 }
 
-static trained build(int n_tasks)
+/* n_shards: 0, or over how many tasks the rows of a variable are spread. */
+static trained build_spread(int n_tasks, int n_shards)
 {
+    static est_partitioner fixed[8];
+
     trained  m = { 0 };
     est_node table, here, h;
 
@@ -41,8 +44,17 @@ static trained build(int n_tasks)
     m.train = est_minimize(est_adam(0.05, NULL), m.loss, NULL);
     assert_ok(est_graph_status(m.graph));
     m.remote = n_tasks > 0 ? memory_remote_create(n_tasks) : NULL;
+    if (n_shards > 0) {
+        fixed[n_shards]       = est_fixed_shards(n_shards);
+        m.remote->partitioner = &fixed[n_shards];
+    }
     open_session(&m);
     return m;
+}
+
+static trained build(int n_tasks)
+{
+    return build_spread(n_tasks, 0);
 }
 
 static void end(trained *m)
@@ -193,6 +205,73 @@ static void test_files(void **state)
     est_tensor_free(got);
     est_saver_free(saver);
     end(&m);
+}
+
+/* --- spread variables ------------------------------------------------------------------------------------------------- */
+
+/* A variable that is spread is one tensor of the checkpoint, whoever has which of its rows. */
+static void test_other_shards(void **state)
+{
+    static const int tasks[] = { 0, 1, 3, 3, 4, 7 }, shards[] = { 0, 0, 3, 2, 4, 7 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        trained a = build_spread(tasks[i], shards[i]);
+        char    dir[128];
+
+        assert_ok(est_session_init(a.session));
+        train(&a, STEPS);
+        snprintf(dir, sizeof dir, "%s/shards%d", test_root, i);
+        save_into(dir, a.session, STEPS);
+        for (int k = 0; k < 6; k++) {
+            trained b = build_spread(tasks[k], shards[k]);
+
+            assert_ok(restore_from(dir, b.session, NULL));
+            assert_same(a.session, b.session);
+            end(&b);
+        }
+        end(&a);
+    }
+}
+
+/* Of a variable that is spread only the rows of the task that was lost go back. */
+static void test_missing_shard(void **state)
+{
+    trained      m = build_spread(3, 3), saved = build(0), now = build(0);
+    est_restored restored;
+    est_tensor  *values[3];
+    est_store   *store;
+    int64_t      n_lost = 0;
+
+    (void)state;
+    assert_ok(est_session_init(m.session));
+    save_into(at("shard"), m.session, 1);
+    assert_ok(restore_from(at("shard"), saved.session, NULL));
+    train(&m, STEPS);
+    save_into(at("shard_now"), m.session, 1);
+    assert_ok(restore_from(at("shard_now"), now.session, NULL));
+    memory_remote_lose(m.remote, 1);
+    assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("shard"), .missing_only = true), &restored));
+    assert_string_equal(restored.path, at("shard/model.ckpt-1"));
+    assert_ok(est_session_store(m.session, &store));
+    assert_ok(est_session_read(m.session, "table", &values[0]));
+    assert_ok(est_session_read(saved.session, "table", &values[1]));
+    assert_ok(est_session_read(now.session, "table", &values[2]));
+    for (int i = 0; i < est_store_find(store, "table")->n_shards; i++) {
+        const est_var *shard = est_store_find(store, "table")->shards[i];
+        bool           lost  = shard->task == 1;
+
+        n_lost += lost;
+        for (int64_t k = 0; k < shard->value.count; k++) {
+            int64_t e = 3 * shard->first_row + k;
+            assert_true(nn_element(values[0], e) == nn_element(values[lost ? 1 : 2], e));
+        }
+    }
+    assert_int_equal(n_lost, 1);
+    for (int i = 0; i < 3; i++) est_tensor_free(values[i]);
+    end(&m);
+    end(&saved);
+    end(&now);
 }
 
 /* --- dynamic embeddings ----------------------------------------------------------------------------------------------- */
@@ -581,6 +660,8 @@ int main(void)
         cmocka_unit_test(test_missing_only),
         cmocka_unit_test(test_missing_only_here),
         cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_other_shards),
+        cmocka_unit_test(test_missing_shard),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
