@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "cluster/server.h"
 #include "cluster/service_files.h"
+#include "cluster/status.h"
 
 #define INLINE_NS    200000    /* runs that take longer are not for the network thread */
 #define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
@@ -233,8 +234,17 @@ static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequenc
 /* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
 static void count(est_server *s, est_client *client, int part)
 {
+    int64_t before;
+
     pthread_mutex_lock(&s->lock);
+    before = s->step;
     look_at_step(s, s->part_counts[part] ? client->who.task : NULL);
+    if (before >= 0 && s->step > before) { /* and not just its first value */
+        s->steps++;
+        client->steps++;
+        client->step = s->step;
+    }
+    est_server_sample_run(s);
     if (client->gated && s->part_counts[part] &&
         est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
         est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
@@ -509,7 +519,12 @@ static void answer_how_things_are(est_server *s, est_request *request)
     est_packing out    = { 0 };
     char       *text   = NULL;
     est_status  status = est_server_status(s, &text);
+    est_client *client;
 
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    if (client != NULL) client->looks++;
+    pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, text);
         answer_packed(request, &out);
