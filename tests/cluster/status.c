@@ -355,6 +355,7 @@ static void test_wait_for_the_chief(void **state)
     assert_ok(f.remote[0]->ops->connect(f.remote[0]));
     assert_ok(est_thread_start(&thread, "worker", connect_remote, f.remote[1]));
     est_json_free(await_wait(f.ps, "worker:1", true));
+    est_json_free(await_wait(f.worker[1], "worker:1", true));
     est_manual_clock_advance(&manual, 4 * SEC);
     root = status_of(f.ps);
     expect_wait(root, "worker:1", "worker:0", "it has not given the variables here their values", 4);
@@ -399,6 +400,7 @@ static void test_wait_for_a_turn(void **state)
     assert_false(finished);
     assert_ok(est_thread_start(&thread, "worker", ask_turn, f.remote[1]));
     est_json_free(await_wait(f.ps, "worker:1", true));
+    est_json_free(await_wait(f.worker[1], "worker:1", true));
     est_manual_clock_advance(&manual, 41 * SEC);
     root = status_of(f.ps);
     expect_wait(root, "worker:1", "worker:0", "their steps are under way", 41);
