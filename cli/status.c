@@ -106,7 +106,7 @@ static est_status list_tasks(const est_cluster *cluster, const char *first, cons
 
     view->names = est_zalloc(sizeof *view->names * max);
     view->asked = est_zalloc(sizeof *view->asked * max);
-    view->told  = est_zalloc(sizeof *view->told * max);
+    view->told  = est_zalloc(sizeof(est_json *) * max);
     if (view->names == NULL || view->asked == NULL || view->told == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu tasks", max);
     }

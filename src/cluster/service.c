@@ -185,7 +185,6 @@ static void answer_again(est_request *request, est_client *client)
         parts[i] = (est_part){ at, client->part_sizes[i] };
         at += client->part_sizes[i];
     }
-    client->repeats++;
     est_request_answer(request, (est_payload){ client->answer, client->head_size, parts, client->n_parts });
     est_free(parts);
 }
@@ -252,6 +251,14 @@ static void count(est_server *s, est_client *client, int part)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* One more of something that the status view reads. */
+static void tally(est_server *s, uint64_t *counter)
+{
+    pthread_mutex_lock(&s->lock);
+    (*counter)++;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Under host_lock. */
 static void run(est_server *s, est_request *request)
 {
@@ -271,6 +278,7 @@ static void run(est_server *s, est_request *request)
     if (client != NULL && client->done_by == who->incarnation && sequence <= client->done && sequence > 0 &&
         est_host_writes(s->host, (int)part)) {
         if (sequence == client->done) {
+            tally(s, &client->repeats);
             answer_again(request, client);
         } else {
             est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
@@ -283,7 +291,7 @@ static void run(est_server *s, est_request *request)
         est_request_fail(request, status, est_error_message());
         return;
     }
-    client->runs++;
+    tally(s, &client->runs);
     if (est_host_writes(s->host, (int)part)) {
         write_ledger(s, who, sequence, (int)part);
         count(s, client, (int)part);

@@ -233,11 +233,13 @@ static void expect_process(const est_json *root, const fixture *f)
 {
     const char  *incarnation;
     est_cluster *cluster;
-    char         host[256];
+    char         host[256], target[64];
 
     expect_text(root, "task", "ps:0");
     expect_text(root, "job", "");
     expect_text(root, "transport", "tcp");
+    snprintf(target, sizeof target, "tcp://%s", f->address[0]);
+    assert_string_equal(est_server_target(f->ps), target);
     expect_text(root, "address", f->address[0]);
     expect_number(root, "pid", (double)getpid());
     assert_int_equal(gethostname(host, sizeof host), 0);
