@@ -33,6 +33,7 @@ enum { KNOWN = 1, INITIALIZED = 2 };
 typedef struct peer {
     char      *address;
     char       name[EST_NET_NAME_MAX];
+    char      *who;  /* the task that talks to it, this one; borrowed from the server */
     est_link  *link; /* NULL: none yet */
     uint64_t   incarnation;
     uint64_t   sequence;  /* of the last run */
@@ -123,10 +124,15 @@ static est_status ask_peer(const peer *p, est_method method, const est_packing *
 {
     est_payload payload;
     est_ask    *ask;
+    est_status  status;
+    int         wait;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_ask_wait(ask, answer);
+    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
+    status = est_ask_wait(ask, answer);
+    est_wait_end(wait);
+    return status;
 }
 
 /* The same when the answer is of no interest. */
@@ -730,6 +736,7 @@ static est_status list_peers(cluster_remote *r)
         p->address = est_strdup(address);
         if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
+        p->who = r->server->task;
         r->base.n_tasks++;
     }
     if (r->base.n_tasks > 0) return EST_OK;

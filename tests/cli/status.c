@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "cli/tool.h"
 #include "cluster/remote.h"
+#include "estoc/estoc.h"
 #include "net/certificates.h"
 
 #define WAIT_NS (INT64_C(30) * 1000000000) /* for what should be at once, on a busy machine */
@@ -40,15 +41,20 @@ static int free_port(void)
     return ntohs(at.sin_port);
 }
 
-static job make_job(const char *transport, const char *certificates)
+static job make_job_of(const char *second, const char *transport, const char *certificates)
 {
     job         j  = { .transport = transport, .certificates = certificates };
     const char *ps = j.ps, *worker = j.worker;
 
     snprintf(j.ps, sizeof j.ps, "127.0.0.1:%d", free_port());
     snprintf(j.worker, sizeof j.worker, "127.0.0.1:%d", free_port());
-    tool_check(est_cluster_create((const est_job[]){ { "ps", &ps, 1 }, { "worker", &worker, 1 } }, 2, &j.cluster));
+    tool_check(est_cluster_create((const est_job[]){ { "ps", &ps, 1 }, { second, &worker, 1 } }, 2, &j.cluster));
     return j;
+}
+
+static job make_job(const char *transport, const char *certificates)
+{
+    return make_job_of("worker", transport, certificates);
 }
 
 static void *wait_for_the_chief(void *arg)
@@ -59,7 +65,27 @@ static void *wait_for_the_chief(void *arg)
     return NULL;
 }
 
-/* Never returns. A worker waits for a chief, and there is none. */
+/* Three steps over a weight of 40 bytes. */
+static est_status train(est_server *server)
+{
+    est_remote  *remote;
+    est_graph   *graph;
+    est_session *session;
+    est_node     loss, step;
+
+    EST_TRY(est_remote_create(server, EST_REMOTE(.is_chief = true), &remote));
+    EST_TRY(est_graph_create(5, &graph));
+    loss = est_mean(est_square(est_read_variable(est_weight(graph, "w", EST_SHAPE(10), NULL))));
+    step = est_minimize(est_sgd(0.1), loss, NULL);
+    EST_TRY(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    EST_TRY(est_session_init(session));
+    for (int i = 0; i < 3; i++) {
+        EST_TRY(est_session_run(session, (est_feeds){ 0 }, EST_NO_NODES, EST_NODES(step), NULL));
+    }
+    return EST_OK; /* and all of it stays until the process ends */
+}
+
+/* Never returns. A worker waits for a chief, and there is none; a chief trains. */
 static void be_task(const job *j, const char *type, int ready, int stop)
 {
     est_server *server;
@@ -76,6 +102,7 @@ static void be_task(const job *j, const char *type, int ready, int stop)
                                         est_thread_start(&thread, "worker", wait_for_the_chief, remote) != EST_OK)) {
         _exit(1);
     }
+    if (strcmp(type, "chief") == 0 && train(server) != EST_OK) _exit(1);
     if (write(ready, &byte, 1) != 1) _exit(1);
     while (read(stop, &byte, 1) > 0) continue;
     _exit(0);
@@ -149,6 +176,39 @@ static void test_table(void **state)
     tool_expect_text(run.err, "", "standard error");
     tool_run_free(&run);
     stop_task(worker);
+    stop_task(ps);
+    est_cluster_free(j.cluster);
+}
+
+/* The row of a task: its step, and the bytes of its variables. */
+static void expect_row(const char *out, const char *name, long want_step, const char *want_bytes)
+{
+    const char *row = strstr(out, name);
+    char        number[16], unit[16], bytes[40];
+    long        step = -1;
+
+    assert_non_null(row);
+    row += strlen(name);
+    assert_int_equal(sscanf(row, "%*s %*s %*s %ld %*s %*s %*s %*s %*s %15s %15s", &step, number, unit), 3);
+    assert_int_equal(step, want_step);
+    snprintf(bytes, sizeof bytes, "%s %s", number, unit);
+    assert_string_equal(bytes, want_bytes);
+}
+
+/* The ps has the global step and knows which of them the chief has counted. */
+static void test_training(void **state)
+{
+    job      j  = make_job_of("chief", "tcp", NULL);
+    task     ps = start_task(&j, "ps"), chief = start_task(&j, "chief");
+    tool_run run;
+
+    (void)state;
+    run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0, " 48 B ");
+    expect_row(run.out, "\nps:0 ", 3, "48 B"); /* the weight and the global step */
+    expect_row(run.out, "\nchief:0 ", 3, "0 B");
+    assert_null(strstr(run.out, "Waits"));
+    tool_run_free(&run);
+    stop_task(chief);
     stop_task(ps);
     est_cluster_free(j.cluster);
 }
@@ -286,11 +346,9 @@ static void test_wrong_usage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_task_that_is_not_there),
-        cmocka_unit_test(test_certificates),
-        cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_json),         cmocka_unit_test(test_task_that_is_not_there),
+        cmocka_unit_test(test_certificates), cmocka_unit_test(test_watch),
         cmocka_unit_test(test_wrong_usage),
     };
 

@@ -217,6 +217,18 @@ static est_json *await_wait(est_server *server, const char *who, bool waits)
     }
 }
 
+/* The same until it waits for a reason: it may have others before. */
+static est_json *await_wait_of(est_server *server, const char *who, const char *why)
+{
+    for (;;) {
+        est_json       *root = await_wait(server, who, true);
+        const est_json *wait = find_by(root, "waits", "who", who);
+
+        if (strcmp(json_string_value(json_object_get(wait, "why")), why) == 0) return root;
+        est_json_free(root);
+    }
+}
+
 static void expect_wait(est_json *root, const char *who, const char *for_whom, const char *why, double since)
 {
     est_json *wait = find_by(root, "waits", "who", who);
@@ -527,6 +539,25 @@ static void test_busy_task(void **state)
     tear_down(&f);
 }
 
+/* What is asked beside steps is a wait as well. */
+static void test_wait_for_an_answer(void **state)
+{
+    fixture    f = set_up(0);
+    est_thread thread;
+    est_json  *root;
+
+    (void)state;
+    pthread_mutex_lock(&f.ps->host_lock);
+    assert_ok(est_thread_start(&thread, "chief", connect_remote, f.remote[0]));
+    root = await_wait_of(f.worker[0], "worker:0", "list variables");
+    expect_wait(root, "worker:0", "ps:0", "list variables", 0);
+    est_json_free(root);
+    pthread_mutex_unlock(&f.ps->host_lock);
+    est_thread_join(&thread);
+    est_json_free(await_wait(f.worker[0], "worker:0", false));
+    tear_down(&f);
+}
+
 /* A worker that has gone, with the reason; texts of others may be anything. */
 static void test_lost_client(void **state)
 {
@@ -658,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_wait_for_a_turn),
         cmocka_unit_test(test_wait_for_a_checkpoint),
         cmocka_unit_test(test_busy_task),
+        cmocka_unit_test(test_wait_for_an_answer),
         cmocka_unit_test(test_lost_client),
         cmocka_unit_test(test_lookers_are_forgotten),
         cmocka_unit_test(test_no_memory),
