@@ -18,6 +18,8 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "cluster/entries.h"
+#include "cluster/status.h"
+#include "cluster/waits.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
@@ -33,6 +35,7 @@ enum { KNOWN = 1, INITIALIZED = 2 };
 typedef struct peer {
     char      *address;
     char       name[EST_NET_NAME_MAX];
+    char      *who;  /* the task that talks to it, this one; borrowed from the server */
     est_link  *link; /* NULL: none yet */
     uint64_t   incarnation;
     uint64_t   sequence;  /* of the last run */
@@ -78,11 +81,14 @@ typedef struct waiting {
     const char           *for_whom, *why;
     int64_t               since_ns;
     double                limit_secs, report_secs;
+    int                   wait; /* for the status view */
 } waiting;
 
 static waiting begin_wait(const cluster_remote *r, const char *for_whom, const char *why, double limit_secs)
 {
-    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, FIRST_REPORT_SECS };
+    int wait = est_wait_begin(r->server->task, for_whom, why);
+
+    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, FIRST_REPORT_SECS, wait };
 }
 
 static double waited(const waiting *w)
@@ -120,10 +126,15 @@ static est_status ask_peer(const peer *p, est_method method, const est_packing *
 {
     est_payload payload;
     est_ask    *ask;
+    est_status  status;
+    int         wait;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_ask_wait(ask, answer);
+    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
+    status = est_ask_wait(ask, answer);
+    est_wait_end(wait);
+    return status;
 }
 
 /* The same when the answer is of no interest. */
@@ -179,6 +190,7 @@ static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_an
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
+    est_wait_end(w.wait);
     return status;
 }
 
@@ -215,24 +227,34 @@ static bool may_come_yet(est_status status)
     return status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
 }
 
+static est_status connect_patiently(waiting *w, peer *p)
+{
+    est_status status;
+
+    do {
+        status = est_net_connect(est_server_net(w->remote->server), p->address, p->name, SLICE_SECS, &p->link);
+        if (may_come_yet(status)) {
+            char why[256];
+
+            snprintf(why, sizeof why, "%s", est_error_message());
+            EST_TRY(keep_waiting(w, why));
+        }
+    } while (may_come_yet(status));
+    return status;
+}
+
 /* A link to the peer, within the limit. */
 static est_status reach(const cluster_remote *r, peer *p, double limit_secs)
 {
-    waiting    w = begin_wait(r, p->name, "it is not there", limit_secs);
+    waiting    w;
     est_status status;
 
     if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
     est_link_free(p->link);
     p->link = NULL;
-    do {
-        status = est_net_connect(est_server_net(r->server), p->address, p->name, SLICE_SECS, &p->link);
-        if (may_come_yet(status)) {
-            char why[256];
-
-            snprintf(why, sizeof why, "%s", est_error_message());
-            EST_TRY(keep_waiting(&w, why));
-        }
-    } while (may_come_yet(status));
+    w       = begin_wait(r, p->name, "it is not there", limit_secs);
+    status  = connect_patiently(&w, p);
+    est_wait_end(w.wait);
     EST_TRY(status);
     if (w.report_secs > FIRST_REPORT_SECS) est_log_info("%s is there", p->name);
     return EST_OK;
@@ -479,6 +501,24 @@ static est_status ask_again(est_remote_call *call)
     return send(call);
 }
 
+static est_status await_answer(est_remote_call *call)
+{
+    est_server *server = call->remote->server;
+    est_status  status;
+    char        why[64];
+    int         wait;
+
+    snprintf(why, sizeof why, "phase %d of a step", call->phase);
+    wait      = est_wait_begin(server->task, call->remote->peers[call->task].name, why);
+    status    = est_ask_wait(call->ask, &call->answer);
+    call->ask = NULL;
+    est_wait_end(wait);
+    pthread_mutex_lock(&server->lock);
+    est_server_sample(server);
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
 static est_status finish(est_remote_call *call, const est_view **out)
 {
     const peer *p = &call->remote->peers[call->task];
@@ -487,14 +527,12 @@ static est_status finish(est_remote_call *call, const est_view **out)
     if (!call->started) return est_fail(EST_INTERNAL, "a segment of %s was not started", p->name);
     call->started = false;
     status        = EST_UNAVAILABLE;
-    if (call->ask != NULL) status = est_ask_wait(call->ask, &call->answer);
-    call->ask = NULL;
+    if (call->ask != NULL) status = await_answer(call);
     while (status == EST_UNAVAILABLE) {
         status = ask_again(call);
         if (status == EST_DEADLINE_EXCEEDED) return est_fail_context(EST_UNAVAILABLE, "%s is lost", p->name);
         EST_TRY(status);
-        status    = est_ask_wait(call->ask, &call->answer);
-        call->ask = NULL;
+        status = await_answer(call);
     }
     EST_TRY(status);
     EST_TRY(est_unpack_tensors(call->answer, &call->out));
@@ -802,6 +840,7 @@ static est_status list_peers(cluster_remote *r)
         p->address = est_strdup(address);
         if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
+        p->who = r->server->task;
         r->base.n_tasks++;
     }
     if (r->base.n_tasks > 0) return EST_OK;

@@ -23,6 +23,11 @@
 
 /* --- who comes and goes ----------------------------------------------------------------------------------------------- */
 
+static bool is_client(const char *task)
+{
+    return strncmp(task, "client:", 7) == 0;
+}
+
 static est_client *find_client(const est_server *s, const char *task)
 {
     for (int i = 0; i < s->n_clients; i++) {
@@ -46,6 +51,8 @@ static est_client *add_client(est_server *s, const est_task_id *who)
     client = est_zalloc(sizeof *client);
     if (client == NULL) return NULL;
     client->who                = *who;
+    client->samples[0].at_ns   = est_now_ns();
+    client->samples[1].at_ns   = client->samples[0].at_ns;
     s->clients[s->n_clients++] = client;
     return client;
 }
@@ -72,6 +79,29 @@ static void drop_link(est_client *client)
     add_counters(&client->gone, est_link_count(client->link));
     est_link_free(client->link);
     client->link = NULL;
+}
+
+static void free_client(est_client *client)
+{
+    if (client->link != NULL) est_link_free(client->link);
+    est_free(client->answer);
+    est_free(client->part_sizes);
+    est_free(client);
+}
+
+/* No task, and nothing but the status was asked for: so no run of it is under way, and nothing of it needs to be remembered. */
+static bool has_only_looked(const est_client *client)
+{
+    return is_client(client->who.task) && client->gone.requests_in == client->looks;
+}
+
+static void forget_client(est_server *s, est_client *client)
+{
+    int i = 0;
+
+    while (s->clients[i] != client) i++;
+    s->clients[i] = s->clients[--s->n_clients];
+    free_client(client);
 }
 
 /* A process that was started anew takes the place of the one before. */
@@ -124,7 +154,11 @@ static void lost(void *user, est_link *link, const char *why)
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
         est_server_wake(s);
-        if (!s->done && !s->stopping) est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+        if (has_only_looked(client)) {
+            forget_client(s, client);
+        } else if (!s->done && !s->stopping) {
+            est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+        }
     }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
@@ -273,9 +307,10 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     if (getrandom(&s->self.incarnation, sizeof s->self.incarnation, 0) != (ssize_t)sizeof s->self.incarnation) {
         s->self.incarnation = (uint64_t)est_wall_ns();
     }
-    s->silence_secs = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
-    s->lonely_secs  = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
-    s->start_ns     = est_now_ns();
+    s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
+    s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
+    s->start_ns         = est_now_ns();
+    s->samples[0].at_ns = s->samples[1].at_ns = s->start_ns;
     EST_TRY(open_ledger(s));
     EST_TRY(est_host_create(o->threads, &s->host));
     EST_TRY(est_gate_create(&s->gate));
@@ -356,14 +391,6 @@ static void fail_all(est_server *s)
     while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
 }
 
-static void free_client(est_client *client)
-{
-    if (client->link != NULL) est_link_free(client->link);
-    est_free(client->answer);
-    est_free(client->part_sizes);
-    est_free(client);
-}
-
 void est_server_free(est_server *s)
 {
     if (s == NULL) return;
@@ -398,7 +425,7 @@ static int n_present(const est_server *s)
     int n = 0;
 
     for (int i = 0; i < s->n_clients; i++) {
-        n += s->clients[i]->link != NULL && strncmp(s->clients[i]->who.task, "client:", 7) != 0;
+        n += s->clients[i]->link != NULL && !is_client(s->clients[i]->who.task);
     }
     return n;
 }

@@ -25,6 +25,19 @@
 #include "estoc/server.h"
 #include "runtime/host.h"
 
+/* What was counted at a moment, for numbers per second (status.c). */
+typedef struct est_sample {
+    int64_t  at_ns;
+    uint64_t steps, bytes_in, bytes_out;
+} est_sample;
+
+/* What the variables were when they were last looked at. */
+typedef struct est_store_seen {
+    int64_t  at_ns; /* 0: never */
+    int      n_variables;
+    uint64_t bytes, rows, applied;
+} est_store_seen;
+
 /* A task that talks to this one. */
 typedef struct est_client {
     est_task_id       who;
@@ -40,6 +53,10 @@ typedef struct est_client {
     int               n_parts;
     uint64_t          runs, repeats; /* served; answered from memory */
     est_link_counters gone;          /* of links that were lost */
+    uint64_t          looks;         /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;         /* that it counted */
+    int64_t           step;          /* the global step after the last of them */
+    est_sample        samples[2];    /* the older one first */
 } est_client;
 
 /* A request that waits for something else than the executor. */
@@ -83,14 +100,17 @@ struct est_server {
     est_parked     *parked;
     int             n_parked, max_parked;
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
-    void       *over_user;
-    bool        ready, done, stopping;
-    int64_t     step; /* the global step here, -1: it is not here */
-    est_queued *first, **last;
-    bool        busy; /* the executor runs something */
-    est_thread  executor;
-    bool        has_executor;
-    int         n_writers; /* threads that write a checkpoint */
+    void          *over_user;
+    bool           ready, done, stopping;
+    int64_t        step;  /* the global step here, -1: it is not here */
+    uint64_t       steps; /* that were counted here */
+    est_sample     samples[2];
+    est_store_seen seen;
+    est_queued    *first, **last;
+    bool           busy; /* the executor runs something */
+    est_thread     executor;
+    bool           has_executor;
+    int            n_writers; /* threads that write a checkpoint */
 };
 
 /* Serves a request (network thread). */
@@ -109,8 +129,5 @@ est_net *est_server_net(est_server *server);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
-
-/* How things are, as JSON text to be freed with est_free (status.c). */
-EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);
 
 #endif

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "cluster/server.h"
 #include "cluster/service_files.h"
+#include "cluster/status.h"
 
 #define INLINE_NS    200000    /* runs that take longer are not for the network thread */
 #define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
@@ -176,7 +177,6 @@ static void answer_again(est_request *request, est_client *client)
         parts[i] = (est_part){ at, client->part_sizes[i] };
         at += client->part_sizes[i];
     }
-    client->repeats++;
     est_request_answer(request, (est_payload){ client->answer, client->head_size, parts, client->n_parts });
     est_free(parts);
 }
@@ -225,12 +225,29 @@ static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequenc
 /* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
 static void count(est_server *s, est_client *client, int part)
 {
+    int64_t before;
+
     pthread_mutex_lock(&s->lock);
+    before = s->step;
     look_at_step(s, s->part_counts[part] ? client->who.task : NULL);
+    if (before >= 0 && s->step > before) { /* and not just its first value */
+        s->steps++;
+        client->steps++;
+        client->step = s->step;
+    }
+    est_server_sample_run(s);
     if (client->gated && s->part_counts[part] &&
         est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
         est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* One more of something that the status view reads. */
+static void tally(est_server *s, uint64_t *counter)
+{
+    pthread_mutex_lock(&s->lock);
+    (*counter)++;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -253,6 +270,7 @@ static void run(est_server *s, est_request *request)
     if (client != NULL && client->done_by == who->incarnation && sequence <= client->done && sequence > 0 &&
         est_host_writes(s->host, (int)part)) {
         if (sequence == client->done) {
+            tally(s, &client->repeats);
             answer_again(request, client);
         } else {
             est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
@@ -265,7 +283,7 @@ static void run(est_server *s, est_request *request)
         est_request_fail(request, status, est_error_message());
         return;
     }
-    client->runs++;
+    tally(s, &client->runs);
     if (est_host_writes(s->host, (int)part)) {
         write_ledger(s, who, sequence, (int)part);
         count(s, client, (int)part);
@@ -503,7 +521,12 @@ static void answer_how_things_are(est_server *s, est_request *request)
     est_packing out    = { 0 };
     char       *text   = NULL;
     est_status  status = est_server_status(s, &text);
+    est_client *client;
 
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    if (client != NULL) client->looks++;
+    pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, text);
         answer_packed(request, &out);
