@@ -532,4 +532,5 @@ void est_link_inject(est_link *link)
     pthread_mutex_lock(&link->lock);
     if (link->transport->inject != NULL) link->transport->inject(link->wire, net->injected.what, net->injected.n);
     pthread_mutex_unlock(&link->lock);
+    link->transport->hold(link->wire, net->injected.what == EST_INJECT_SILENCE);
 }
