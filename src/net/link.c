@@ -360,6 +360,12 @@ void est_link_heard(est_link *link, size_t bytes)
 
 void est_link_broken(est_link *link, est_status status, const char *why)
 {
+    char text[EST_WHY_MAX];
+
+    if (link->state == EST_LINK_HELLO && !link->accepted && status == EST_UNAVAILABLE) {
+        snprintf(text, sizeof text, "%s before it said who it is (does one side use tls and the other tcp?)", why);
+        why = text;
+    }
     est_link_lose(link, status, why);
 }
 

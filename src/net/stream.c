@@ -284,7 +284,10 @@ static bool unstage(est_wire *wire)
 
     for (;;) {
         if (wire->message == NULL) {
-            if (wire->n_staged - at < EST_FRAME_BYTES) break;
+            size_t left = wire->n_staged - at;
+
+            /* What is no frame need not be one's length to be refused: an alert of TLS is shorter. */
+            if (left < EST_FRAME_BYTES && est_frame_may_begin(wire->staged + at, left)) break;
             if (!begin_frame(wire, wire->staged + at)) return false;
             at += EST_FRAME_BYTES;
         }
@@ -363,11 +366,17 @@ static void open_wire(est_wire *wire)
 static bool shake_hands(est_wire *wire)
 {
     est_tls_result result;
+    int            error;
 
     pthread_mutex_lock(wire->lock);
     result = est_tls_shake_hands(wire->tls);
     if (result != EST_TLS_BROKEN) (void)send_encrypted(wire);
+    error = wire->broken;
     pthread_mutex_unlock(wire->lock);
+    if (error != 0) {
+        break_errno(wire, error);
+        return false;
+    }
     switch (result) {
     case EST_TLS_DONE: return true;
     case EST_TLS_WAIT: watch(wire); return false;
