@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 
 #define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
 #define LEAVE_NS         EST_NS_PER_SEC
@@ -461,9 +460,10 @@ void est_link_look(est_link *link)
 
 void est_link_tick(est_link *link, int64_t now_ns)
 {
-    int64_t silence_ns = link->net->silence_ns;
-    char    why[128];
-    bool    silent, quiet;
+    int64_t    silence_ns = link->net->silence_ns;
+    char       why[128];
+    bool       silent, quiet;
+    est_status beat = EST_OK;
 
     if (link->state <= EST_LINK_HELLO && now_ns - link->made_ns > HELLO_NS) {
         est_link_lose(link, EST_UNAVAILABLE, "it did not say who it is within 10 s");
@@ -482,9 +482,9 @@ void est_link_tick(est_link *link, int64_t now_ns)
     if (link->held) link->heard_ns = now_ns;
     silent = now_ns - link->heard_ns > silence_ns;
     quiet  = now_ns - link->sent_ns > silence_ns / 3;
-    if (quiet && !silent && est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL) != EST_OK) {
-        est_log_debug("no memory for a beat to %s", est_link_name(link));
-    }
+    /* Without memory for a beat the next tick tries again. */
+    if (quiet && !silent) beat = est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL);
+    if (beat != EST_OK) link->sent_ns = now_ns - silence_ns / 2;
     est_asks_expire(link, now_ns);
     pthread_mutex_unlock(&link->lock);
     est_asks_call(link);
