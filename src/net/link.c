@@ -144,7 +144,6 @@ est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pth
 {
     est_link *link;
 
-    net->n_events++;
     if (net->n_unfinished >= UNFINISHED_MAX) {
         est_net_warn(net, address, "too many connections are not finished");
         return NULL;
@@ -166,7 +165,6 @@ void est_link_opened(est_link *link)
 {
     est_status status = EST_OK;
 
-    link->net->n_events++;
     set_state(link, EST_LINK_HELLO);
     if (link->accepted) return; /* who was called answers */
     est_link_inject(link);
@@ -348,7 +346,6 @@ bool est_link_frame(est_link *link, const est_frame *frame, est_message *message
 
 void est_link_heard(est_link *link, size_t bytes)
 {
-    link->net->n_events++;
     pthread_mutex_lock(&link->lock);
     link->heard_ns = est_machine_ns();
     link->counters.bytes_in += bytes;
@@ -375,7 +372,6 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     char      text[EST_WHY_MAX];
 
     if (link->state == EST_LINK_LOST) return;
-    net->n_events++;
     if (link->accepted && !link->met) {
         net->n_unfinished--;
         /* One that went without a word was somebody looking whether the port is open. */
