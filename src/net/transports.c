@@ -16,9 +16,10 @@ est_status est_transport_find(const char *name, const est_transport **out)
     est_status status;
 
     for (size_t i = 0; i < N_TRANSPORTS; i++) {
-        if (name == NULL || strcmp(transports[i]->name, name) != 0) continue;
-        *out = transports[i];
-        return EST_OK;
+        if (name != NULL && strcmp(transports[i]->name, name) == 0) {
+            *out = transports[i];
+            return EST_OK;
+        }
     }
     for (size_t i = 0; i < N_TRANSPORTS; i++) {
         est_strbuf_printf(&names, "%s%s", i == 0 ? "" : i + 1 == N_TRANSPORTS ? " or " : ", ", transports[i]->name);
