@@ -2,6 +2,7 @@
  *
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/server.h"
+#include "cluster/sync.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,6 +154,7 @@ static void lost(void *user, est_link *link, const char *why)
         client->since_ns = est_now_ns();
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
+        if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
         if (has_only_looked(client)) {
             forget_client(s, client);
@@ -201,7 +203,23 @@ static void answer_turn(const est_server *s, est_request *request, est_gate_answ
 
 static bool may_go(const est_server *s, est_method method)
 {
-    return method == EST_METHOD_HOLD ? est_gate_is_idle(s->gate) : s->ready || s->done;
+    if (method == EST_METHOD_FINISH_STEP) return false; /* est_sync_wake answers those */
+    if (method == EST_METHOD_HOLD) return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+    return s->ready || s->done;
+}
+
+est_status est_server_park(est_server *s, est_request *request, est_method method)
+{
+    if (s->n_parked == s->max_parked) {
+        int         max  = s->max_parked == 0 ? 16 : 2 * s->max_parked;
+        est_parked *more = est_realloc(s->parked, sizeof *more * (size_t)max);
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for one who waits");
+        s->parked     = more;
+        s->max_parked = max;
+    }
+    s->parked[s->n_parked++] = (est_parked){ .request = request, .method = method, .since_ns = est_now_ns() };
+    return EST_OK;
 }
 
 void est_server_wake(est_server *s)
@@ -215,6 +233,7 @@ void est_server_wake(est_server *s)
         est_request_answer(s->parked[i].request, (est_payload){ 0 });
         s->parked[i] = s->parked[--s->n_parked];
     }
+    est_sync_wake(s);
 }
 
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
@@ -403,9 +422,9 @@ void est_server_free(est_server *s)
     est_free(s->clients);
     est_free(s->parked);
     est_gate_free(s->gate);
+    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) est_collect_free(s->parts[i].collect);
     est_host_free(s->host);
-    est_free(s->part_ns);
-    est_free(s->part_counts);
+    est_free(s->parts);
     est_free(s->feeds);
     est_unpacked_clear(&s->inputs);
     est_packing_clear(&s->outputs);

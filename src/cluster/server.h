@@ -20,6 +20,7 @@
 
 #include "base/thread.h"
 #include "cluster/cluster.h"
+#include "cluster/collect.h"
 #include "cluster/gate.h"
 #include "cluster/protocol.h"
 #include "estoc/server.h"
@@ -45,6 +46,7 @@ typedef struct est_client {
     int64_t           since_ns; /* it came, or was lost */
     char              lost_why[160];
     bool              gated;            /* it asks for turns, and may count a step only with one */
+    bool              together;         /* it makes steps together with others */
     int64_t           limit, staleness; /* that it asked with last */
     uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
     void             *answer;           /* of that run: head and parts in one block; NULL: none */
@@ -64,7 +66,18 @@ typedef struct est_parked {
     est_request *request;
     est_method   method;
     int64_t      since_ns;
+    int64_t      tag;    /* FINISH_STEP: the step, */
+    int          wanted; /* and how many workers make one */
 } est_parked;
+
+/* What the server knows of a part of its host. */
+typedef struct est_part_state {
+    int64_t      ns;      /* what a run took lately */
+    bool         counts;  /* it counts the global step */
+    int          phase;   /* of the step that it is of */
+    bool         has_run; /* after a commit; its results are still there */
+    est_collect *collect; /* NULL: nothing was collected yet */
+} est_part_state;
 
 typedef struct est_queued {
     est_request       *request;
@@ -82,9 +95,10 @@ struct est_server {
 
     pthread_mutex_t host_lock;
     est_host       *host;
-    int64_t        *part_ns;     /* per part: what a run took lately */
-    bool           *part_counts; /* per part: it counts the global step */
+    est_part_state *parts;
     int             max_parts;
+    int64_t         version; /* the step that is being collected */
+    uint64_t        dropped; /* runs that came too late for their step */
     est_unpacked    inputs;
     est_tensor    **feeds; /* scratch of a run */
     int             max_feeds;
@@ -102,8 +116,10 @@ struct est_server {
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
     void          *over_user;
     bool           ready, done, stopping;
-    int64_t        step;  /* the global step here, -1: it is not here */
-    uint64_t       steps; /* that were counted here */
+    int64_t        step;                        /* the global step here, -1: it is not here */
+    uint64_t       steps;                       /* that were counted here */
+    char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
+    int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
     est_store_seen seen;
     est_queued    *first, **last;
@@ -121,6 +137,9 @@ void est_service_run(est_server *server, est_request *request);
 
 /* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
 est_client *est_server_client(est_server *server, est_link *link);
+
+/* Keeps a request waiting. Under `lock`. */
+EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
 
 /* Answers all whose waiting has ended. Under `lock`. */
 void est_server_wake(est_server *server);

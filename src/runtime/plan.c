@@ -325,6 +325,7 @@ static void mark_trains(est_plan *plan)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
 
+        if (call->node->op->if_trains) call->trains = est_node_bool(call->node, "trains");
         for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
             const est_item *writer = &plan->items[other];
 
