@@ -261,8 +261,8 @@ static void list_followers(est_plan *plan)
 static void need_inputs(est_plan *plan, const est_item *item)
 {
     for (int i = 0; i < item->call.n_in; i++) {
-        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
-        if (!shape_only) plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
+        if (!est_op_shape_only(item->call.node->op, i))
+            plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
     }
 }
 
@@ -325,6 +325,7 @@ static void mark_trains(est_plan *plan)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
 
+        if (call->node->op->if_trains) call->trains = est_node_bool(call->node, "trains");
         for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
             const est_item *writer = &plan->items[other];
 

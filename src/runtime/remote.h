@@ -24,6 +24,7 @@ typedef struct est_segment {
     int        task;
     int        phase;  /* which exchange of messages with that task, from 1 up */
     bool       writes; /* changes variables: must not run twice for one start */
+    bool       trains; /* is of a step that moves the variable "global_step" on */
     est_graph *graph;
     est_io     io; /* of that graph */
 } est_segment;

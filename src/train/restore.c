@@ -9,8 +9,8 @@
  *   est_session_init, and reads each byte once;
  * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
  *   (the file was changed in between), the variables are marked as having no value.
- * - with variables at other tasks all are verified first, here and there. A task that fails after that has variables
- *   without values, while others may have theirs already: to try again with missing_only completes it.
+ * - with variables at other tasks all are verified first, here and there. Should a task fail after that its variables
+ *   have no values, while others may have theirs already. Only restoring again mends that.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
  * Values of variables with rows for keys count as none while there are no keys. */
@@ -342,7 +342,8 @@ typedef struct reads {
 /* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
 static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
-    out->here = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
+    out->elsewhere.missing_only = r->options->missing_only;
+    out->here                   = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
     if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
     for (int i = 0; i < r->n; i++) {
         const target *t = &r->targets[i];

@@ -77,6 +77,7 @@ est_status est_remote_list_add(est_remote_list *list, const est_store *store, co
     for (int i = 0; i < var->n_shards; i++) {
         const est_var *shard = var->shards[i];
 
+        if (list->missing_only && shard->initialized) continue;
         entry.name  = shard->name;
         entry.first = shard->first_row;
         entry.rows  = shard->value.shape.dim[0];

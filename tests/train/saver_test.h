@@ -127,7 +127,7 @@ typedef struct model {
 static const char *const model_names[] = { "global_step", "layer/bias", "layer/kernel" };
 
 /* Over tasks that have the variables; NULL: none. */
-static inline model make_model_at(est_remote *remote)
+static inline model make_model_at(struct est_remote *remote)
 {
     model m = { 0 };
 
