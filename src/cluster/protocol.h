@@ -30,7 +30,8 @@
     X(STATUS, 13, "tell how things are")                                                                               \
     X(LEAVE, 14, "leave")                                                                                              \
     X(VERIFY, 15, "check a checkpoint")                                                                                \
-    X(FIND_NAN, 16, "look for NaN")
+    X(FIND_NAN, 16, "look for NaN")                                                                                    \
+    X(AWAIT_ALONE, 17, "wait until nobody else trains")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,

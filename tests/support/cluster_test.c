@@ -4,6 +4,7 @@
 #include "support/cluster_test.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -73,6 +74,21 @@ cluster cluster_make(int chief, int workers, int ps, int evaluator)
     return c;
 }
 
+cluster_task *cluster_add_twin(cluster *c, const char *type, int index)
+{
+    char                dir[64];
+    const cluster_task *original = cluster_find(c, type, index);
+    int                 fds[1], n_fds = 0;
+
+    memcpy(dir, c->dir, sizeof dir);
+    add_tasks(c, dir, type, 1, true, fds, &n_fds);
+    close(fds[0]);
+    c->tasks[c->n - 1].index = index;
+    c->tasks[c->n - 1].twin  = (int)(original - c->tasks) + 1;
+    snprintf(c->tasks[c->n - 1].log, sizeof c->tasks[0].log, "%s/%s-%d-twin.log", dir, type, index);
+    return &c->tasks[c->n - 1];
+}
+
 cluster_task *cluster_find(cluster *c, const char *type, int index)
 {
     for (int i = 0; i < c->n; i++) {
@@ -84,7 +100,7 @@ cluster_task *cluster_find(cluster *c, const char *type, int index)
 
 /* --- starting ------------------------------------------------------------------------------------------------------------ */
 
-static void put_job(const cluster *c, const char *type, char *out, size_t size, bool *first)
+static void put_job(const cluster *c, const cluster_task *self, const char *type, char *out, size_t size, bool *first)
 {
     size_t at   = strlen(out);
     bool   none = true;
@@ -92,7 +108,8 @@ static void put_job(const cluster *c, const char *type, char *out, size_t size, 
     for (int i = 0; i < c->n; i++) {
         const cluster_task *task = &c->tasks[i];
 
-        if (strcmp(task->type, type) != 0 || task->address[0] == '\0') continue;
+        if (strcmp(task->type, type) != 0 || task->address[0] == '\0' || task->twin > 0) continue;
+        if (self->twin == i + 1) task = self;
         at += (size_t)snprintf(out + at, size - at, "%s\"%s\"", none ? (*first ? "" : ", ") : ", ",
                                none ? type : task->address);
         if (none) at += (size_t)snprintf(out + at, size - at, ": [\"%s\"", task->address);
@@ -108,9 +125,9 @@ static void put_config(const cluster *c, const cluster_task *task, char *out, si
     size_t at;
 
     snprintf(out, size, "TF_CONFIG={\"cluster\": {");
-    put_job(c, "ps", out, size, &first);
-    put_job(c, "chief", out, size, &first);
-    put_job(c, "worker", out, size, &first);
+    put_job(c, task, "ps", out, size, &first);
+    put_job(c, task, "chief", out, size, &first);
+    put_job(c, task, "worker", out, size, &first);
     at = strlen(out);
     snprintf(out + at, size - at, "}, \"task\": {\"type\": \"%s\", \"index\": %d}}", task->type, task->index);
 }
@@ -249,6 +266,15 @@ void cluster_wait_all(cluster *c, double secs)
     }
 }
 
+void cluster_wait_code(cluster *c, cluster_task *task, int code, double secs)
+{
+    cluster_wait(c, task, secs);
+    if (WIFEXITED(task->status) && WEXITSTATUS(task->status) == code) return;
+    cluster_dump(c);
+    fail_msg("%s:%d ended with status %#x, not with exit code %d", task->type, task->index, (unsigned)task->status,
+             code);
+}
+
 int cluster_count_log(const cluster_task *task, const char *text)
 {
     char  *bytes;
@@ -302,6 +328,133 @@ void cluster_wait_step(cluster *c, long step, double secs)
         }
         est_sleep_ns(LOOK_NS);
     }
+}
+
+/* --- what is left -------------------------------------------------------------------------------------------------------- */
+
+/* One line of a ledger: a run, by who asked for it, of whom, and its number there. */
+typedef struct ledger_run {
+    char               asker[32], asked[32];
+    unsigned long long asker_start, asked_start, sequence;
+    int                part;
+} ledger_run;
+
+typedef struct ledger_runs {
+    ledger_run *runs;
+    size_t      n, max;
+} ledger_runs;
+
+static int compare_runs(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(ledger_run));
+}
+
+static ledger_run *add_run(ledger_runs *runs)
+{
+    if (runs->n == runs->max) {
+        runs->max  = runs->max == 0 ? 1024 : 2 * runs->max;
+        runs->runs = realloc(runs->runs, runs->max * sizeof *runs->runs);
+        assert_non_null(runs->runs);
+    }
+    memset(&runs->runs[runs->n], 0, sizeof *runs->runs); /* they are compared by bytes */
+    return &runs->runs[runs->n++];
+}
+
+/* A task that was killed may have left half a line at the end. */
+static void read_ledger(const char *path, const char *name, ledger_runs *done, ledger_runs *asked)
+{
+    FILE              *file = fopen(path, "r");
+    char               line[256], self[32], other[32];
+    unsigned long long start, other_start, sequence;
+    int                part;
+
+    assert_non_null(file);
+    assert_int_equal(sscanf(name, "%31[^-]-%llx.ledger", self, &start), 2);
+    while (fgets(line, sizeof line, file) != NULL) {
+        bool        asks = strncmp(line, "asks ", 5) == 0;
+        ledger_run *run;
+
+        if (strchr(line, '\n') == NULL) break;
+        assert_int_equal(sscanf(line + (asks ? 5 : 0), "%31s %llx %llu %d", other, &other_start, &sequence, &part), 4);
+        run = add_run(asks ? asked : done);
+        memcpy(run->asker, asks ? self : other, strlen(asks ? self : other));
+        memcpy(run->asked, asks ? other : self, strlen(asks ? other : self));
+        run->asker_start = asks ? start : other_start;
+        run->asked_start = asks ? other_start : start;
+        run->sequence    = sequence;
+        run->part        = part;
+    }
+    fclose(file);
+}
+
+/* Calls back for each entry of a folder. */
+static void each_file(const char *folder, void (*call)(const char *path, const char *name, void *user), void *user)
+{
+    DIR           *dir = opendir(folder);
+    struct dirent *entry;
+    char           path[512];
+
+    if (dir == NULL) return;
+    while ((entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        call(path, entry->d_name, user);
+    }
+    closedir(dir);
+}
+
+static void take_ledger(const char *path, const char *name, void *user)
+{
+    if (strstr(name, ".ledger") != NULL) read_ledger(path, name, user, (ledger_runs *)user + 1);
+}
+
+long cluster_check_ledgers(const cluster *c)
+{
+    ledger_runs both[2] = { 0 }; /* done, asked for */
+    long        n;
+
+    each_file(c->dir, take_ledger, both);
+    if (both[0].n > 0) qsort(both[0].runs, both[0].n, sizeof(ledger_run), compare_runs);
+    if (both[1].n > 0) qsort(both[1].runs, both[1].n, sizeof(ledger_run), compare_runs);
+    for (size_t i = 0; i < both[0].n; i++) {
+        const ledger_run *run = &both[0].runs[i];
+
+        if (i > 0 && compare_runs(run, run - 1) == 0) {
+            fail_msg("%s did run %llu of %s twice", run->asked, run->sequence, run->asker);
+        }
+        if (both[1].n == 0 || bsearch(run, both[1].runs, both[1].n, sizeof *run, compare_runs) == NULL) {
+            fail_msg("%s did run %llu of %s, which it had not asked for", run->asked, run->sequence, run->asker);
+        }
+    }
+    n = (long)both[0].n;
+    free(both[0].runs);
+    free(both[1].runs);
+    return n;
+}
+
+static void expect_finished(const char *path, const char *name, void *user)
+{
+    (void)user;
+    if (strstr(name, ".part") != NULL || strstr(name, ".temp") != NULL || strstr(name, ".tmp") != NULL) {
+        fail_msg("%s was left", path);
+    }
+}
+
+void cluster_check_clean(const cluster *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct sockaddr_in at  = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        int                one = 1, fd;
+
+        assert_int_equal(c->tasks[i].pid, 0);
+        if (c->tasks[i].address[0] == '\0') continue;
+        at.sin_port = htons((uint16_t)atoi(strchr(c->tasks[i].address, ':') + 1));
+        fd          = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+        if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0) fail_msg("somebody listens at %s", c->tasks[i].address);
+        close(fd);
+    }
+    each_file(c->model, expect_finished, NULL);
 }
 
 void cluster_free(cluster *c)
