@@ -3,9 +3,11 @@
  * The job that tests of clusters disturb. */
 #include "support/cluster_job.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "support/estimator_test.h"
@@ -55,6 +57,18 @@ static est_status make_input(const est_input_context *context, void *user, est_d
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
 
+/* Breaks all connections, wherever they are in a message. Only calls that a signal handler may make. */
+static void cut_links(int number)
+{
+    (void)number;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage peer;
+        socklen_t               size = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) (void)shutdown(fd, SHUT_RDWR);
+    }
+}
+
 int cluster_job_task(int argc, char **argv)
 {
     cluster_job    job       = { .save = 50, .seed = 11 };
@@ -65,14 +79,15 @@ int cluster_job_task(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
-    status  = est_estimator_create(
-         est_test_model,
-         EST_ESTIMATOR(.model_dir = argv[0],
-                       .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
-                                                   .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
-                                                   .peer_silence_secs             = job.silence,
-                                                   .session_creation_timeout_secs = job.timeout)),
-         &estimator);
+    (void)signal(SIGUSR1, cut_links);
+    status = est_estimator_create(
+        est_test_model,
+        EST_ESTIMATOR(.model_dir = argv[0],
+                      .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
+                                                  .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
+                                                  .peer_silence_secs             = job.silence,
+                                                  .session_creation_timeout_secs = job.timeout)),
+        &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,

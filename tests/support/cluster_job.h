@@ -20,7 +20,7 @@ typedef struct cluster_job {
 } cluster_job;
 
 /* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:
- * it failed. */
+ * it failed. SIGUSR1 breaks all its connections. */
 int cluster_job_task(int argc, char **argv);
 
 /* The loss of the latest checkpoint of a model directory. */

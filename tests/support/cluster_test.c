@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@
 
 /* --- making ------------------------------------------------------------------------------------------------------------ */
 
-/* A port that is free now; the socket stays open in *fd until all have one, so that none is given twice. */
+/* A port that is free now. The socket stays open, so that nobody else gets the port while its task is down, not even a
+ * connection as its own end; the task can still listen there. */
 static int free_port(int *fd)
 {
     struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -43,7 +45,7 @@ static int free_port(int *fd)
     return ntohs(at.sin_port);
 }
 
-static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens, int *fds, int *n_fds)
+static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens)
 {
     for (int i = 0; i < n; i++) {
         cluster_task *task = &c->tasks[c->n++];
@@ -52,25 +54,22 @@ static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool
         snprintf(task->type, sizeof task->type, "%s", type);
         task->index = i;
         snprintf(task->log, sizeof task->log, "%s/%s-%d.log", dir, type, i);
-        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", free_port(&fds[(*n_fds)++]));
+        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", free_port(&c->ports[c->n_ports++]));
     }
 }
 
 cluster cluster_make(int chief, int workers, int ps, int evaluator)
 {
     cluster c = { .transport = "tcp" };
-    int     fds[CLUSTER_TASKS_MAX], n_fds = 0;
-
-    char dir[64];
+    char    dir[64];
 
     est_test_dir(dir);
     memcpy(c.dir, dir, sizeof dir);
     snprintf(c.model, sizeof c.model, "%s/model", dir);
-    add_tasks(&c, dir, "ps", ps, true, fds, &n_fds);
-    add_tasks(&c, dir, "chief", chief, true, fds, &n_fds);
-    add_tasks(&c, dir, "worker", workers, true, fds, &n_fds);
-    add_tasks(&c, dir, "evaluator", evaluator, false, fds, &n_fds);
-    for (int i = 0; i < n_fds; i++) close(fds[i]);
+    add_tasks(&c, dir, "ps", ps, true);
+    add_tasks(&c, dir, "chief", chief, true);
+    add_tasks(&c, dir, "worker", workers, true);
+    add_tasks(&c, dir, "evaluator", evaluator, false);
     return c;
 }
 
@@ -78,11 +77,9 @@ cluster_task *cluster_add_twin(cluster *c, const char *type, int index)
 {
     char                dir[64];
     const cluster_task *original = cluster_find(c, type, index);
-    int                 fds[1], n_fds = 0;
 
     memcpy(dir, c->dir, sizeof dir);
-    add_tasks(c, dir, type, 1, true, fds, &n_fds);
-    close(fds[0]);
+    add_tasks(c, dir, type, 1, true);
     c->tasks[c->n - 1].index = index;
     c->tasks[c->n - 1].twin  = (int)(original - c->tasks) + 1;
     snprintf(c->tasks[c->n - 1].log, sizeof c->tasks[0].log, "%s/%s-%d-twin.log", dir, type, index);
@@ -144,7 +141,7 @@ static void make_certificates(const cluster *c, char *folder, size_t size)
 void cluster_start(cluster *c, cluster_task *task)
 {
     static char config[8192];
-    char        certs[128], certs_env[160], transport[64], ledger[160], program[512];
+    char        certs[128], certs_env[160], transport[64], ledger[160], temporary[160], program[512];
     const char *argv[CLUSTER_ARGS_MAX + 4], *env[24];
     int         n = 0, e = 0;
     ssize_t     size = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -155,9 +152,12 @@ void cluster_start(cluster *c, cluster_task *task)
     put_config(c, task, config, sizeof config);
     snprintf(transport, sizeof transport, "ESTOC_PROTOCOL=%s", c->transport);
     snprintf(ledger, sizeof ledger, "ESTOC_LEDGER=%s", c->dir);
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s/tmp", c->dir);
+    (void)mkdir(temporary + strlen("TMPDIR="), 0700);
     env[e++] = config;
     env[e++] = transport;
     env[e++] = ledger;
+    env[e++] = temporary;
     env[e++] = "ESTOC_JOB=test";
     env[e++] = "EST_NUM_THREADS=1";
     if (strcmp(c->transport, "tls") == 0) {
@@ -181,7 +181,13 @@ void cluster_start(cluster *c, cluster_task *task)
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+        (void)signal(SIGUSR1, SIG_IGN); /* until the task has something to do with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody */
+        if (task->network[0] != '\0') {
+            int network = open(task->network, O_RDONLY | O_CLOEXEC);
+
+            if (network < 0 || setns(network, CLONE_NEWNET) != 0) _exit(125);
+        }
         if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
         execve(program, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)env);
         _exit(127);
@@ -195,7 +201,7 @@ void cluster_start_all(cluster *c)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------------- */
 
-static bool look(cluster_task *task)
+bool cluster_look(cluster_task *task)
 {
     if (task->pid == 0) return true;
     if (waitpid(task->pid, &task->status, WNOHANG) != task->pid) return false;
@@ -242,7 +248,7 @@ void cluster_wait(cluster *c, cluster_task *task, double secs)
 {
     int64_t until = deadline_in(secs);
 
-    while (!look(task)) {
+    while (!cluster_look(task)) {
         if (est_now_ns() > until) {
             cluster_dump(c);
             fail_msg("%s:%d has not ended within %g s", task->type, task->index, secs);
@@ -439,8 +445,16 @@ static void expect_finished(const char *path, const char *name, void *user)
     }
 }
 
+static void expect_nothing(const char *path, const char *name, void *user)
+{
+    (void)user;
+    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) fail_msg("%s was left", path);
+}
+
 void cluster_check_clean(const cluster *c)
 {
+    char temporary[160];
+
     for (int i = 0; i < c->n; i++) {
         struct sockaddr_in at  = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         int                one = 1, fd;
@@ -455,6 +469,8 @@ void cluster_check_clean(const cluster *c)
         close(fd);
     }
     each_file(c->model, expect_finished, NULL);
+    snprintf(temporary, sizeof temporary, "%s/tmp", c->dir);
+    each_file(temporary, expect_nothing, NULL);
 }
 
 void cluster_free(cluster *c)
@@ -464,6 +480,7 @@ void cluster_free(cluster *c)
         (void)kill(c->tasks[i].pid, SIGKILL);
         (void)waitpid(c->tasks[i].pid, NULL, 0);
     }
+    for (int i = 0; i < c->n_ports; i++) close(c->ports[i]);
     est_test_dir_remove(c->dir);
 }
 

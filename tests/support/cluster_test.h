@@ -20,8 +20,9 @@ typedef struct cluster_task {
     int   starts;
     int   status; /* of waitpid, when it has ended */
     bool  ended;
-    char  log[256]; /* everything that it printed, all starts */
-    int   twin;     /* > 0: it says that it is tasks[twin - 1], at an address of its own */
+    char  log[256];    /* everything that it printed, all starts */
+    char  network[64]; /* the file of the network namespace that it is started in; "": the test's own */
+    int   twin;        /* > 0: it says that it is tasks[twin - 1], at an address of its own */
 } cluster_task;
 
 typedef struct cluster {
@@ -30,7 +31,9 @@ typedef struct cluster {
     const char  *transport; /* "tcp" unless changed before the first start */
     cluster_task tasks[CLUSTER_TASKS_MAX];
     int          n;
-    const char  *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
+    int ports[CLUSTER_TASKS_MAX]; /* sockets that keep the tasks' ports from everybody else while they are down */
+    int n_ports;
+    const char *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
 } cluster;
 
 /* A cluster of so many tasks, none of them started; chief and evaluator: 0 or 1. */
@@ -46,6 +49,8 @@ void cluster_start(cluster *c, cluster_task *task);
 void cluster_start_all(cluster *c);
 
 void cluster_signal(const cluster_task *task, int signal);
+/* Whether the task is not running, without waiting. */
+bool cluster_look(cluster_task *task);
 /* Waits until the task has ended; fails the test with the end of its log when it has not within `secs`. */
 void cluster_wait(cluster *c, cluster_task *task, double secs);
 /* Waits for all, and that each ended with exit code 0. */
