@@ -173,7 +173,7 @@ static void answer_again(est_request *request, est_client *client)
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
         return;
     }
-    at += client->head_size;
+    if (at != NULL) at += client->head_size;
     for (int i = 0; i < client->n_parts; i++) {
         parts[i] = (est_part){ at, client->part_sizes[i] };
         at += client->part_sizes[i];
