@@ -126,6 +126,7 @@ static void test_ps(void **state)
         cluster_wait_step(&c, 20, 20);
         cluster_signal(ps, SIGSTOP);
         cluster_wait_log(&c, chief, lost, 20);
+        cluster_wait_log(&c, chief, "Making a new session", 20);
         cluster_wait_log(&c, cluster_find(&c, "worker", 0), "Making a new session", 20);
         cluster_signal(ps, SIGCONT);
         cluster_wait_log(&c, chief, "All variables have values already", 20);

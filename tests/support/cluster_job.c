@@ -3,6 +3,7 @@
  * The job that tests of clusters disturb. */
 #include "support/cluster_job.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,8 @@ static est_status make_input(const est_input_context *context, void *user, est_d
 /* Breaks all connections, wherever they are in a message. Only calls that a signal handler may make. */
 static void cut_links(int number)
 {
+    int error = errno;
+
     (void)number;
     for (int fd = 3; fd < 256; fd++) {
         struct sockaddr_storage peer;
@@ -67,6 +70,7 @@ static void cut_links(int number)
 
         if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) (void)shutdown(fd, SHUT_RDWR);
     }
+    errno = error;
 }
 
 int cluster_job_task(int argc, char **argv)

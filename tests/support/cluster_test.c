@@ -181,7 +181,7 @@ void cluster_start(cluster *c, cluster_task *task)
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
-        (void)signal(SIGUSR1, SIG_IGN); /* until the task has something to do with it */
+        (void)signal(SIGUSR1, SIG_IGN);   /* until the task has something to do with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody */
         if (task->network[0] != '\0') {
             int network = open(task->network, O_RDONLY | O_CLOEXEC);
@@ -210,11 +210,15 @@ bool cluster_look(cluster_task *task)
     return true;
 }
 
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
 static int64_t deadline_in(double secs)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    secs *= 4;
-#endif
+    if (SANITIZED) secs *= 4;
     return est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
 }
 
