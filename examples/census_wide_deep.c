@@ -5,13 +5,15 @@
  *
  *   census_wide_deep [--model-dir DIR] [--seed N] wide|deep|wide_deep data-directory
  *
- * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2).
+ * The directory has adult.data and adult.test of the Adult data set of the UCI repository (archive.ics.uci.edu/dataset/2);
+ * the names adult-train.csv and adult-test.csv do as well.
  * The export reads tf.train.Examples. Started again with the same --model-dir, it goes on where it stopped. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TRAIN_ROWS 32561
 #define BATCH_SIZE 64
@@ -149,6 +151,15 @@ typedef struct census {
     est_csv_columns wanted;
 } census;
 
+/* A file under the newer of its names, or else under that of the repository. */
+static void find_file(const char *dir, est_mode mode, char *path, size_t size)
+{
+    snprintf(path, size, "%s/%s", dir, mode == EST_TRAIN ? "adult-train.csv" : "adult-test.csv");
+    if (access(path, R_OK) != 0) {
+        snprintf(path, size, "%s/%s", dir, mode == EST_TRAIN ? "adult.data" : "adult.test");
+    }
+}
+
 static est_status input_fn(const est_input_context *ctx, void *user, est_dataset **out)
 {
     static const char *const fields[] = { "age", "workclass", "fnlwgt", "education", "education_num", "marital_status",
@@ -158,7 +169,7 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
     est_dataset             *d;
     char                     path[512];
 
-    snprintf(path, sizeof path, "%s/%s", files->dir, ctx->mode == EST_TRAIN ? "adult.data" : "adult.test");
+    find_file(files->dir, ctx->mode, path, sizeof path);
     d = est_dataset_files(path);
     d = est_dataset_lines(d, NULL);
     d = est_dataset_filter(d, is_row, NULL);

@@ -20,6 +20,7 @@ static const op_stage op_stages[] = {
     { "StringToHashBucket", BENCH_HASH },
     { "RaggedCross", BENCH_HASH },
     { "EstEmbeddingBagGrad", BENCH_SPARSE },
+    { "EstEmbeddingBagSliceGrad", BENCH_SPARSE },
     { "EstEmbeddingBag", BENCH_LOOKUP },
     { "ResourceSparseApply", BENCH_SPARSE },
     { "ResourceApply", BENCH_DENSE },
@@ -51,12 +52,13 @@ static double view_bytes(const est_view *v)
     return bytes;
 }
 
-/* Rows that a kernel looks up or updates: as many as it has ids. */
-static double rows_bytes(const est_call *c, const est_view *table)
+/* Rows of the table that is input `table` that a kernel looks up or updates: as many as it has ids, behind the table. */
+static double rows_bytes(const est_call *c, int table)
 {
-    double lines = ceil((double)est_row_size(table) * (double)est_dtype_size(table->dtype) / LINE);
+    const est_view *rows  = &est_call_variable(c, table)->value;
+    double          lines = ceil((double)est_row_size(rows) * (double)est_dtype_size(rows->dtype) / LINE);
 
-    for (int i = 0; i < c->n_in; i++) {
+    for (int i = table + 1; i < c->n_in; i++) {
         if (c->in[i]->dtype == EST_I64 && c->in[i]->shape.rank == 1) return (double)c->in[i]->count * lines * LINE;
     }
     return 0;
@@ -65,13 +67,17 @@ static double rows_bytes(const est_call *c, const est_view *table)
 static double item_bytes(const est_call *c)
 {
     bool by_rows = strncmp(c->node->op->name, "ResourceSparse", 14) == 0 ||
-                   strcmp(c->node->op->name, "EstEmbeddingBag") == 0;
-    double bytes = 0;
+                   strcmp(c->node->op->name, "EstEmbeddingBag") == 0 ||
+                   strcmp(c->node->op->name, "EstEmbeddingBagConcat") == 0;
+    bool   sliced = strcmp(c->node->op->name, "EstEmbeddingBagSliceGrad") == 0; /* looks at some columns of dy */
+    double bytes  = sliced
+                        ? view_bytes(c->in[0]) * ((double)est_row_size(&c->out[0]) / (double)est_row_size(c->in[0]) - 1)
+                        : 0;
 
     for (int i = 0; i < c->n_in; i++) {
         if (c->in[i]->dtype == EST_RESOURCE) {
             const est_view *table = &est_call_variable(c, i)->value;
-            double once = by_rows ? rows_bytes(c, table) : c->node->op->writes >> i & 1u ? view_bytes(table) : 0;
+            double          once  = by_rows ? rows_bytes(c, i) : c->node->op->writes >> i & 1u ? view_bytes(table) : 0;
 
             bytes += c->node->op->writes >> i & 1u ? 2 * once : once; /* read and written */
         } else if (c->in[i]->data != NULL) {

@@ -28,7 +28,9 @@ extern "C" {
 /* An optimizer: a value, or a name with the model's default learning rate. Zeroed: the model's default. */
 typedef struct est_canned_optimizer {
     est_optimizer value;
-    const char   *name; /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD" */
+    const char
+        *name; /* "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD"; of Linear also "None", which as optimizer=None there is
+                         * Ftrl with the learning rate min(0.2, 1 / sqrt(number of columns)) */
 } est_canned_optimizer;
 
 typedef struct est_canned_options {
@@ -57,7 +59,10 @@ typedef struct est_canned_options {
     int64_t            n_classes;       /* classifiers; 0: 2 */
     int64_t            label_dimension; /* regressors; 0: 1 */
     const char        *label;           /* the component with the labels; NULL: "label" */
+    est_dtype          label_dtype;     /* in Examples, for parse specs; as in estoc/head.h */
+    est_tensor        *label_default;   /* the same */
     const char        *weight_column;   /* NULL: none */
+    const est_column  *weight_numeric;  /* the same as a numeric column, with its normalizer and default; not both */
     const char *const *label_vocabulary;
     int                n_label_vocabulary;
     est_reduction      loss_reduction; /* as in estoc/head.h */
@@ -77,7 +82,8 @@ EST_API EST_MUST_CHECK est_status est_dnn_classifier(const est_canned_options *o
 EST_API EST_MUST_CHECK est_status est_dnn_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_dnn_estimator(const est_canned_options *options, est_estimator **out);
 
-/* Wide: every column weighed, summed, plus a bias. */
+/* Wide: every column weighed, summed, plus a bias. The summary fraction_of_zero_weights reads all weights, in the runs that
+ * write summaries and in no others. */
 EST_API EST_MUST_CHECK est_status est_linear_classifier(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_regressor(const est_canned_options *options, est_estimator **out);
 EST_API EST_MUST_CHECK est_status est_linear_estimator(const est_canned_options *options, est_estimator **out);

@@ -26,8 +26,10 @@
 #include "estoc/ops.h"
 #include "estoc/run_config.h"
 #include "estoc/saver.h"
+#include "estoc/server.h"
 #include "estoc/session.h"
 #include "estoc/status.h"
+#include "estoc/strategy.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
 

@@ -162,8 +162,9 @@ EST_API const est_column *est_embedding_column(const est_column *categorical, in
                                                const est_embedding_column_options *options);
 
 /* The same with one table for several columns (of one kind and number of buckets), one new column for each into out. All
- * layers of a graph that use one of them use the same table, which is named within the first. These are the columns of
- * tf.compat.v1; the deep estimators of TensorFlow 2 name the table otherwise and, unlike ours, never train it. */
+ * layers of a graph that use one of them use the same table. Its variable is "<collection>", outside of all scopes, as that of
+ * tf.feature_column.shared_embeddings; in layers with .v1 it is "<collection>/embedding_weights" within the first of them, as
+ * that of tf.compat.v1. The estimators of TensorFlow 2 never train such a table; ours do. */
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
 
@@ -206,7 +207,7 @@ EST_API const est_column *est_sequence_numeric_column(est_columns *columns, cons
  * list. A key may be wanted by several columns, but in one way. */
 typedef struct est_parse_spec est_parse_spec;
 
-/* A new spec of what these columns read; it needs them no longer. */
+/* A new spec of what these columns read; it needs them no longer. None is fine: a baseline reads a label only. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out);
 /* Adds another feature, as a label or a weight. One that is there already is an error. */
 EST_API EST_MUST_CHECK est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature);
@@ -238,6 +239,7 @@ typedef struct est_input_layer_options {
     size_t      struct_size; /* filled by EST_INPUT_LAYER */
     const char *name;        /* the scope; NULL: "input_layer" */
     bool        frozen;      /* true: no variable of it is trained */
+    bool        v1;          /* true: shared embeddings have the names of tf.compat.v1 */
 } est_input_layer_options;
 #define EST_INPUT_LAYER(...)                                                                                           \
     (&(const est_input_layer_options){ .struct_size = sizeof(est_input_layer_options), __VA_ARGS__ })
@@ -252,6 +254,7 @@ typedef struct est_linear_model_options {
     int64_t      units;       /* 0: 1 */
     est_combiner combiner;    /* of categorical columns; 0: sum */
     bool         frozen;
+    bool         v1; /* as in est_input_layer_options */
 } est_linear_model_options;
 #define EST_LINEAR_MODEL(...)                                                                                          \
     (&(const est_linear_model_options){ .struct_size = sizeof(est_linear_model_options), __VA_ARGS__ })
@@ -263,6 +266,10 @@ EST_API est_node est_linear_model(est_features features, est_column_list columns
 /* Sequence columns side by side, float32 [batch, longest, sum of widths], and the length of every row, int64 [batch], which
  * must be the same in all of them. The scope is "sequence_input_layer". */
 EST_API est_node est_sequence_input_layer(est_features features, est_column_list columns, est_node *lengths);
+
+/* Sequences [batch, steps, n] with what is the same in all steps of a row, [batch, m], behind each of them: [batch, steps, n + m].
+ * context is what est_input_layer makes of other columns; TensorFlow calls it concatenate_context_input. */
+EST_API est_node est_concat_context(est_node sequence, est_node context);
 
 #ifdef __cplusplus
 }

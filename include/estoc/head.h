@@ -27,14 +27,17 @@ extern "C" {
 
 typedef struct est_head est_head;
 
-/* A loss of your own: one value for each example [batch, 1], or each element (regression). */
-typedef est_node (*est_head_loss_fn)(est_node labels, est_node logits, void *user);
+/* A loss of your own: one value for each example [batch, 1], or each element (regression), before weights and reduction. */
+typedef est_node (*est_head_loss_fn)(est_node labels, est_node logits, est_features features, void *user);
 
 typedef struct est_head_options {
-    size_t             struct_size;      /* filled by EST_HEAD */
-    const char        *name;             /* NULL: none; required within a multi-head */
-    const char        *label;            /* the component that holds the labels; NULL: the head's name, else "label" */
-    const char        *weight_column;    /* a numeric feature that weighs examples; NULL: all the same */
+    size_t      struct_size;   /* filled by EST_HEAD */
+    const char *name;          /* NULL: none; required within a multi-head */
+    const char *label;         /* the component that holds the labels; NULL: the head's name, else "label" */
+    est_dtype   label_dtype;   /* of labels in Examples; 0: float32 of a regression, strings of a vocabulary, int64 */
+    est_tensor *label_default; /* what an Example without the label gets, a scalar or all of it; NULL: such an
+                                          * Example is an error. Shared */
+    const char *weight_column; /* a numeric feature that weighs examples; NULL: all the same */
     const est_column  *weight_numeric;   /* the same as a numeric column, normalizer included; not both */
     const char *const *label_vocabulary; /* labels are these strings; NULL: numbers */
     int                n_label_vocabulary;

@@ -55,6 +55,7 @@
 #define est_clip_gradients_by_value(...) EST_LOCATED(est_clip_gradients_by_value, __VA_ARGS__)
 #define est_compute_gradients(...) EST_LOCATED(est_compute_gradients, __VA_ARGS__)
 #define est_concat(...) EST_LOCATED(est_concat, __VA_ARGS__)
+#define est_concat_context(...) EST_LOCATED(est_concat_context, __VA_ARGS__)
 #define est_const(...) EST_LOCATED(est_const, __VA_ARGS__)
 #define est_const_f32(...) EST_LOCATED(est_const_f32, __VA_ARGS__)
 #define est_const_i32(...) EST_LOCATED(est_const_i32, __VA_ARGS__)

@@ -25,12 +25,11 @@
 
 #include "estoc/cluster.h"
 #include "estoc/graph.h"
+#include "estoc/strategy.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct est_strategy est_strategy;
 
 /* The device that an operation is to run on, as "/job:ps/task:0/device:CPU:0" or a part of it; NULL or "": any. `node` is
  * its output 0, `op` its kind as TensorFlow calls it ("VarHandleOp"), `device` what est_graph_device said before. The
@@ -48,27 +47,30 @@ typedef struct est_distribute_config {
     (&(const est_distribute_config){ .struct_size = sizeof(est_distribute_config), __VA_ARGS__ })
 
 typedef struct est_run_config {
-    size_t              struct_size;            /* filled by EST_RUN_CONFIG */
-    const char         *model_dir;              /* NULL: that of TF_CONFIG, else a new temporary directory, logged */
-    uint64_t            seed;                   /* 0: drawn once, logged, kept in the checkpoint */
-    int64_t             save_summary_steps;     /* 0: 100; EST_OFF: none */
-    int64_t             save_checkpoints_steps; /* 0: by time instead; EST_OFF: not by steps */
-    double              save_checkpoints_secs;  /* 0: 600, unless by steps; EST_OFF: not by time. Not both */
-    int32_t             keep_checkpoint_max;    /* 0: 5; EST_OFF: keep all */
-    double              keep_checkpoint_every_n_hours; /* 0: 10000 */
-    int64_t             log_step_count_steps;          /* 0: 100; EST_OFF: none */
-    double              session_creation_timeout_secs; /* 0: 7200; only a task that waits for its cluster uses it */
-    double              peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
-    int32_t             max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; only workers of a cluster use it */
-    bool                no_graph_def;                  /* true: no .meta beside checkpoints */
-    int                 threads;           /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
-    bool                check_numerics;    /* true: the node that first makes a NaN or infinity is named */
-    bool                no_input_position; /* true: a resumed run starts its input anew, as TensorFlow does */
-    bool                no_signals;        /* true: SIGINT and SIGTERM are left to the program */
-    bool                quiet;             /* true: no progress line; est_log_set_level(EST_LOG_WARN) hides news, too */
-    const est_strategy *train_distribute;  /* NULL: one device. This build has no strategy yet: EST_UNIMPLEMENTED */
-    const est_strategy *eval_distribute;   /* likewise; both borrowed until the run ends */
-    const char         *cluster_json;      /* NULL: the TF_CONFIG variable, if set; "{}": none */
+    size_t      struct_size;                   /* filled by EST_RUN_CONFIG */
+    const char *model_dir;                     /* NULL: that of TF_CONFIG, else a new temporary directory, logged */
+    uint64_t    seed;                          /* 0: drawn once, logged, kept in the checkpoint */
+    int64_t     save_summary_steps;            /* 0: 100; EST_OFF: none */
+    int64_t     save_checkpoints_steps;        /* 0: by time instead; EST_OFF: not by steps */
+    double      save_checkpoints_secs;         /* 0: 600, unless by steps; EST_OFF: not by time. Not both */
+    int32_t     keep_checkpoint_max;           /* 0: 5; EST_OFF: keep all */
+    double      keep_checkpoint_every_n_hours; /* 0: 10000 */
+    int64_t     log_step_count_steps;          /* 0: 100; EST_OFF: none */
+    double      session_creation_timeout_secs; /* 0: 7200; only a task that waits for its cluster uses it */
+    double      peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
+    int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; only workers of a cluster use it */
+    bool        no_graph_def;                  /* true: no .meta beside checkpoints */
+    int         threads;                       /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
+    bool        check_numerics;                /* true: the node that first makes a NaN or infinity is named */
+    bool        no_input_position;             /* true: a resumed run starts its input anew, as TensorFlow does */
+    bool        no_signals;                    /* true: SIGINT and SIGTERM are left to the program */
+    bool        quiet; /* true: no progress line; est_log_set_level(EST_LOG_WARN) hides news, too */
+    const est_strategy
+        *train_distribute; /* how tasks train together (estoc/strategy.h); NULL: ps tasks if there are any,
+                                            * each worker by itself; else one device */
+    const est_strategy
+               *eval_distribute; /* NULL: one device; others are EST_UNIMPLEMENTED. Both borrowed until the run ends */
+    const char *cluster_json;    /* NULL: the TF_CONFIG variable, if set; "{}": none */
     const char *protocol; /* between tasks of a cluster: "tcp", "tls" or "ucx"; as TensorFlow has them "grpc" (tcp) and
                            * "grpc+verbs" (ucx); NULL: "grpc". Only a cluster uses it */
     est_device_fn device_fn;   /* asked about every operation that model_fn made, in training, evaluation and

@@ -123,7 +123,7 @@ typedef struct est_restore_options {
 typedef struct est_restored {
     char path[EST_CHECKPOINT_PATH_MAX]; /* prefix of the checkpoint it used; "": all had values (missing_only) */
     int  n_restored;                    /* variables that have their value from it */
-    int  n_missing;                     /* that it lacks (partial) */
+    int  n_missing;                     /* that it lacks (partial, or slots of shared embeddings of TensorFlow) */
     int  n_filtered;                    /* that the filter left out */
 } est_restored;
 

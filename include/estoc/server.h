@@ -67,6 +67,11 @@ typedef struct est_remote_options {
     double      answer_secs;   /* 0: 600; how long one part of a step may take there */
     int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers together */
     int64_t     max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
+    int sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and
+                                  what others push for it later is dropped */
+    const struct est_partitioner *partitioner; /* NULL: no variable is spread (estoc/strategy.h); copied */
+    bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */
+    bool consistent_saves; /* no step is under way while tasks copy their variables for a checkpoint */
 } est_remote_options;
 
 #define EST_REMOTE(...) (&(const est_remote_options){ .struct_size = sizeof(est_remote_options), __VA_ARGS__ })

@@ -12,9 +12,8 @@
 
 #include "base/fault.h"
 
-/* From this size on an aligned block starts on a huge page and asks the kernel for huge ones. */
-#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
-#define HUGE_BLOCK_BYTES (2 * HUGE_PAGE_BYTES)
+/* From one huge page on an aligned block starts on one and asks the kernel for them. */
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static atomic_uint_least64_t alloc_count;
 
@@ -40,17 +39,26 @@ void *est_realloc(void *p, size_t bytes)
     return alloc_begin(bytes) ? realloc(p, bytes != 0 ? bytes : 1) : NULL;
 }
 
+/* Bytes of a block that are in huge pages. The last one may be filled by half only: a table of a few megabytes would
+ * otherwise have most of its rows in small ones. */
+static size_t huge_bytes(size_t bytes)
+{
+    return bytes < HUGE_PAGE_BYTES ? 0 : (bytes + HUGE_PAGE_BYTES / 2) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+}
+
 void *est_alloc_aligned(size_t bytes)
 {
-    size_t alignment = bytes >= HUGE_BLOCK_BYTES ? HUGE_PAGE_BYTES : EST_ALIGNMENT;
+    size_t huge;
     void  *p;
 
     if (!alloc_begin(bytes)) return NULL;
+    huge  = huge_bytes(bytes);
     bytes = (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
-    if (posix_memalign(&p, alignment, bytes != 0 ? bytes : EST_ALIGNMENT) != 0) return NULL;
-    if (alignment == HUGE_PAGE_BYTES) {
-        madvise(p, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* a wish: failure changes nothing */
+    if (bytes < huge) bytes = huge;
+    if (posix_memalign(&p, huge > 0 ? HUGE_PAGE_BYTES : EST_ALIGNMENT, bytes != 0 ? bytes : EST_ALIGNMENT) != 0) {
+        return NULL;
     }
+    if (huge > 0) madvise(p, huge, MADV_HUGEPAGE); /* a wish: failure changes nothing */
     return p;
 }
 
@@ -58,11 +66,11 @@ void *est_alloc_aligned(size_t bytes)
 void *est_zalloc_aligned(size_t bytes)
 {
     char  *p     = est_alloc_aligned(bytes);
-    size_t pages = bytes >= HUGE_BLOCK_BYTES ? bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES : 0;
+    size_t pages = huge_bytes(bytes);
 
     if (p == NULL) return NULL;
     if (pages > 0 && madvise(p, pages, MADV_DONTNEED) != 0) pages = 0;
-    memset(p + pages, 0, bytes - pages);
+    if (pages < bytes) memset(p + pages, 0, bytes - pages);
     return p;
 }
 
@@ -83,7 +91,7 @@ void *est_reserve(size_t bytes)
     if (!alloc_begin(bytes)) return NULL;
     p = mmap(NULL, bytes != 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    if (bytes >= HUGE_BLOCK_BYTES) madvise(p, bytes, MADV_HUGEPAGE); /* a wish, as above */
+    if (bytes >= HUGE_PAGE_BYTES) madvise(p, bytes, MADV_HUGEPAGE); /* a wish, as above */
     return p;
 }
 

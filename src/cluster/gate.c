@@ -194,6 +194,11 @@ bool est_gate_is_idle(const est_gate *gate)
     return turns(gate) == 0;
 }
 
+bool est_gate_is_held(const est_gate *gate)
+{
+    return gate->holds > 0;
+}
+
 void est_gate_finish(est_gate *gate)
 {
     gate->finished = true;

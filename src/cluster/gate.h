@@ -48,6 +48,7 @@ void est_gate_leave(est_gate *gate, const char *who);
 void est_gate_hold(est_gate *gate);
 void est_gate_release(est_gate *gate);
 bool est_gate_is_idle(const est_gate *gate);
+bool est_gate_is_held(const est_gate *gate);
 
 /* Whoever asks is told that the job is finished from now on. */
 void est_gate_finish(est_gate *gate);

@@ -31,7 +31,10 @@
     X(LEAVE, 14, "leave")                                                                                              \
     X(VERIFY, 15, "check a checkpoint")                                                                                \
     X(FIND_NAN, 16, "look for NaN")                                                                                    \
-    X(AWAIT_ALONE, 17, "wait until nobody else trains")
+    X(FINISH_STEP, 17, "finish a step with others")                                                                    \
+    X(COMMIT, 18, "do what was collected")                                                                             \
+    X(COLLECTED, 19, "say what came of a step")                                                                        \
+    X(AWAIT_ALONE, 20, "wait until nobody else trains")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -54,6 +57,10 @@ enum {
     EST_FIELD_STEP,        /* the global step */
     EST_FIELD_LIMIT,       /* at which training ends */
     EST_FIELD_STALENESS,   /* how old a step under way may be while others begin; 0: no bound */
+    EST_FIELD_TAG,         /* one more than the step that a run is collected for; 0: it is run at once */
+    EST_FIELD_TOGETHER,    /* how many workers make a step */
+    EST_FIELD_COMMIT,      /* whoever is answered has to */
+    EST_FIELD_PHASE,       /* of a segment */
     EST_FIELD_TURN,        /* another step may begin */
     EST_FIELD_FINISHED,    /* there are no steps left to begin */
     EST_FIELD_HELD,        /* for HOLD: begin or end */

@@ -19,6 +19,8 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "cluster/entries.h"
+#include "cluster/status.h"
+#include "cluster/waits.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
@@ -34,6 +36,7 @@ enum { KNOWN = 1, INITIALIZED = 2 };
 typedef struct peer {
     char      *address;
     char       name[EST_NET_NAME_MAX];
+    char      *who;  /* the task that talks to it, this one; borrowed from the server */
     est_link  *link; /* NULL: none yet */
     uint64_t   incarnation;
     uint64_t   sequence;  /* of the last run */
@@ -46,9 +49,14 @@ typedef struct cluster_remote {
     est_remote         base;
     est_server        *server;
     est_remote_options options;
-    peer              *peers;    /* [base.n_tasks] */
-    est_remote_call   *calls;    /* all that were entered */
-    bool               has_turn; /* given with the answer to the last step */
+    peer              *peers; /* [base.n_tasks] */
+    est_remote_call   *calls; /* all that were entered */
+    est_partitioner    partitioner;
+    int                placed;    /* the task after the last that was given a variable */
+    bool               has_turn;  /* given with the answer to the last step */
+    int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
+    bool               pushed;    /* something of it was */
+    bool               committed; /* it was made */
     bool (*over)(void *user);
     void *over_user;
 } cluster_remote;
@@ -56,7 +64,8 @@ typedef struct cluster_remote {
 struct est_remote_call {
     cluster_remote  *remote;
     int              task, part, phase;
-    est_ask         *ask; /* under way; NULL: none */
+    bool             collected; /* it writes in training steps that are made together */
+    est_ask         *ask;       /* under way; NULL: none */
     bool             started;
     uint64_t         sequence, incarnation;
     est_packing      in;
@@ -80,13 +89,15 @@ typedef struct waiting {
     int64_t               since_ns;
     double                limit_secs, report_secs;
     bool                  reported;
+    int                   wait; /* for the status view */
 } waiting;
 
 static waiting begin_wait(const cluster_remote *r, const char *for_whom, const char *why, double limit_secs)
 {
     double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
+    int    wait        = est_wait_begin(r->server->task, for_whom, why);
 
-    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false };
+    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false, wait };
 }
 
 static double waited(const waiting *w)
@@ -125,10 +136,15 @@ static est_status ask_peer(const peer *p, est_method method, const est_packing *
 {
     est_payload payload;
     est_ask    *ask;
+    est_status  status;
+    int         wait;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_ask_wait(ask, answer);
+    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
+    status = est_ask_wait(ask, answer);
+    est_wait_end(wait);
+    return status;
 }
 
 /* The same when the answer is of no interest. */
@@ -209,6 +225,7 @@ static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_an
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
+    est_wait_end(w.wait);
     return status;
 }
 
@@ -246,24 +263,34 @@ static bool may_come_yet(est_status status)
     return status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
 }
 
+static est_status connect_patiently(waiting *w, peer *p)
+{
+    est_status status;
+
+    do {
+        status = est_net_connect(est_server_net(w->remote->server), p->address, p->name, SLICE_SECS, &p->link);
+        if (may_come_yet(status)) {
+            char why[256];
+
+            snprintf(why, sizeof why, "%s", est_error_message());
+            EST_TRY(keep_waiting(w, why));
+        }
+    } while (may_come_yet(status));
+    return status;
+}
+
 /* A link to the peer, within the limit. */
 static est_status reach(const cluster_remote *r, peer *p, double limit_secs)
 {
-    waiting    w = begin_wait(r, p->name, "it is not there", limit_secs);
+    waiting    w;
     est_status status;
 
     if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
     est_link_free(p->link);
     p->link = NULL;
-    do {
-        status = est_net_connect(est_server_net(r->server), p->address, p->name, SLICE_SECS, &p->link);
-        if (may_come_yet(status)) {
-            char why[256];
-
-            snprintf(why, sizeof why, "%s", est_error_message());
-            EST_TRY(keep_waiting(&w, why));
-        }
-    } while (may_come_yet(status));
+    w       = begin_wait(r, p->name, "it is not there", limit_secs);
+    status  = connect_patiently(&w, p);
+    est_wait_end(w.wait);
     EST_TRY(status);
     if (w.reported) est_log_info("%s is there", p->name);
     return EST_OK;
@@ -339,7 +366,8 @@ static est_status connect_all(est_remote *remote)
 {
     cluster_remote *r = of(remote);
 
-    r->has_turn = false;
+    r->has_turn = r->pushed = r->committed = false;
+    r->tag                                 = -1;
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(connect_peer(r, &r->peers[i]));
     for (int i = 0; i < remote->n_tasks && !r->options.is_chief; i++) EST_TRY(await_ready(r, &r->peers[i]));
     for (int i = 0; i < remote->n_tasks; i++) EST_TRY(list_variables(&r->peers[i]));
@@ -380,14 +408,19 @@ static int located(const est_remote *remote, const char *variable)
     return -1;
 }
 
-static int place(est_remote *remote, uint64_t bytes)
+static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
-    peer *peers = of(remote)->peers;
-    int   best  = 0;
+    cluster_remote *r     = of(remote);
+    peer           *peers = r->peers;
+    int             best  = -1;
 
-    for (int i = 1; i < remote->n_tasks; i++) {
-        if (peers[i].load < peers[best].load) best = i;
+    for (int i = 0; i < remote->n_tasks; i++) {
+        int at = r->options.round_robin ? (r->placed + i) % remote->n_tasks : i;
+
+        if (taken != NULL && taken[at]) continue;
+        if (best < 0 || (!r->options.round_robin && peers[at].load < peers[best].load)) best = at;
     }
+    r->placed = best + 1;
     peers[best].load += bytes;
     return best;
 }
@@ -404,6 +437,7 @@ static est_status enter_at(est_remote_call *call, const est_segment *segment)
 
     if (status == EST_OK) {
         est_wire_put_bytes(&packing.head, EST_FIELD_BYTES, bytes.data, bytes.size);
+        est_wire_put_i64(&packing.head, EST_FIELD_PHASE, segment->phase);
         status = ask_peer(p, EST_METHOD_ENTER, &packing, call->remote->options.answer_secs, &answer);
     }
     if (status == EST_OK) {
@@ -428,6 +462,7 @@ static est_status enter(est_remote *remote, const est_segment *segment, est_remo
     call->task        = segment->task;
     call->phase       = segment->phase;
     call->n_out       = segment->io.n_fetches;
+    call->collected   = segment->writes && segment->trains && call->remote->options.sync_replicas > 0;
     call->incarnation = call->remote->peers[call->task].incarnation;
     status            = enter_at(call, segment);
     if (status != EST_OK) {
@@ -485,6 +520,21 @@ static void write_ledger(const est_remote_call *call, const peer *p)
     (void)fflush(ledger);
 }
 
+/* What is pushed after the step was made is of no step. */
+static est_status tag_run(est_remote_call *call)
+{
+    cluster_remote *r = call->remote;
+
+    if (r->tag < 0) return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
+    if (r->committed) {
+        return est_fail(EST_UNIMPLEMENTED, "an update depends on the result of another one, which steps that are made "
+                                           "together do not have before they end");
+    }
+    r->pushed = true;
+    est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
+    return EST_OK;
+}
+
 static est_status start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in)
 {
     peer *p = &call->remote->peers[call->task];
@@ -498,6 +548,7 @@ static est_status start(est_remote_call *call, uint64_t run_seed, est_view *cons
     est_wire_put_i64(&call->in.head, EST_FIELD_PART, call->part);
     est_wire_put_u64(&call->in.head, EST_FIELD_SEQUENCE, call->sequence);
     est_wire_put_u64(&call->in.head, EST_FIELD_SEED, run_seed);
+    if (call->collected) EST_TRY(tag_run(call));
     for (int i = 0; i < n_in; i++) est_pack_view(&call->in, in[i]);
     if (send(call) != EST_OK) { /* finish finds out what became of the task, and asks again if it can */
         est_error_clear();
@@ -519,6 +570,136 @@ static est_status ask_again(est_remote_call *call)
     return send(call);
 }
 
+/* --- steps that are made together (cluster/sync.h) ------------------------------------------------------------------------------------ */
+
+static est_status find_clock(cluster_remote *r, peer **out);
+
+/* All other tasks first, at the same time; the clock, which lets everybody go, last. */
+static est_status commit_step(cluster_remote *r, const peer *clock)
+{
+    est_packing packing = { 0 };
+    est_ask   **asks    = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
+    est_payload payload;
+    est_error   error;
+    est_status  status;
+
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    status = asks != NULL ? est_packing_payload(&packing, &payload)
+                          : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
+        if (&r->peers[i] == clock) continue;
+        status = est_link_ask(r->peers[i].link, EST_METHOD_COMMIT, est_method_text(EST_METHOD_COMMIT), payload,
+                              r->options.answer_secs, NULL, NULL, &asks[i]);
+    }
+    est_error_take(status, &error);
+    for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
+        est_message *answer;
+        est_status   own = asks[i] != NULL ? est_ask_wait(asks[i], &answer) : EST_OK;
+
+        if (asks[i] != NULL && own == EST_OK) est_message_free(answer);
+        if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
+    }
+    if (status == EST_OK) {
+        status = tell_peer(clock, EST_METHOD_COMMIT, &packing, r->options.answer_secs);
+    } else {
+        (void)est_error_raise(&error);
+    }
+    est_free(asks);
+    est_packing_clear(&packing);
+    return status;
+}
+
+/* Waits until the step was made, which may be up to this task. */
+static est_status complete_step(cluster_remote *r)
+{
+    est_packing  packing = { 0 };
+    est_message *answer;
+    peer        *clock;
+    bool         commit;
+    int64_t      step;
+    est_status   status;
+
+    if (r->committed) return EST_OK;
+    EST_TRY(find_clock(r, &clock));
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    status = ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
+                           r->options.connect_secs, &answer);
+    est_packing_clear(&packing);
+    EST_TRY(status);
+    commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
+    step   = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    est_message_free(answer);
+    if (commit) {
+        EST_TRY(commit_step(r, clock));
+        step = r->tag + 1;
+    }
+    r->committed = true;
+    r->tag       = step;
+    return EST_OK;
+}
+
+/* The results of the step, in place of the answer that said that the push has come. */
+static est_status fetch_collected(est_remote_call *call)
+{
+    cluster_remote *r       = call->remote;
+    est_packing     packing = { 0 };
+    est_status      status;
+
+    EST_TRY(complete_step(r));
+    est_message_free(call->answer);
+    call->answer = NULL;
+    est_wire_put_i64(&packing.head, EST_FIELD_PART, call->part);
+    status = ask_peer(&r->peers[call->task], EST_METHOD_COLLECTED, &packing, r->options.answer_secs, &call->answer);
+    est_packing_clear(&packing);
+    return status;
+}
+
+static est_status join_step(cluster_remote *r, bool *finished)
+{
+    est_packing  packing = { 0 };
+    est_message *answer;
+    peer        *clock;
+    est_status   status;
+
+    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
+    r->pushed = false;
+    if (r->committed) { /* it is known where the job is */
+        r->committed = false;
+        *finished    = r->options.step_limit > 0 && r->tag >= r->options.step_limit;
+        return EST_OK;
+    }
+    EST_TRY(find_clock(r, &clock));
+    est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    status = ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way",
+                           r->options.connect_secs, &answer);
+    est_packing_clear(&packing);
+    EST_TRY(status);
+    *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
+    r->tag    = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    est_message_free(answer);
+    return EST_OK;
+}
+
+static est_status await_answer(est_remote_call *call)
+{
+    est_server *server = call->remote->server;
+    est_status  status;
+    char        why[64];
+    int         wait;
+
+    snprintf(why, sizeof why, "phase %d of a step", call->phase);
+    wait      = est_wait_begin(server->task, call->remote->peers[call->task].name, why);
+    status    = est_ask_wait(call->ask, &call->answer);
+    call->ask = NULL;
+    est_wait_end(wait);
+    pthread_mutex_lock(&server->lock);
+    est_server_sample(server);
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
 static est_status finish(est_remote_call *call, const est_view **out)
 {
     const peer *p = &call->remote->peers[call->task];
@@ -527,16 +708,15 @@ static est_status finish(est_remote_call *call, const est_view **out)
     if (!call->started) return est_fail(EST_INTERNAL, "a segment of %s was not started", p->name);
     call->started = false;
     status        = EST_UNAVAILABLE;
-    if (call->ask != NULL) status = est_ask_wait(call->ask, &call->answer);
-    call->ask = NULL;
+    if (call->ask != NULL) status = await_answer(call);
     for (int breaks = 0; status == EST_UNAVAILABLE && breaks < BREAKS_MAX; breaks++) {
         status = ask_again(call);
         if (status == EST_DEADLINE_EXCEEDED) return est_fail_context(EST_UNAVAILABLE, "%s is lost", p->name);
         EST_TRY(status);
-        status    = est_ask_wait(call->ask, &call->answer);
-        call->ask = NULL;
+        status = await_answer(call);
     }
     EST_TRY(status);
+    if (call->collected && call->n_out > 0) EST_TRY(fetch_collected(call));
     EST_TRY(est_unpack_tensors(call->answer, &call->out));
     if (call->out.n != call->n_out) {
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, call->out.n, call->n_out);
@@ -549,6 +729,7 @@ static est_status finish(est_remote_call *call, const est_view **out)
 static void abandon(est_remote *remote)
 {
     of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
+    of(remote)->pushed = of(remote)->committed = false;
     for (est_remote_call *call = of(remote)->calls; call != NULL; call = call->next) {
         drop_ask(call);
         call->started = false;
@@ -662,9 +843,21 @@ static est_status ask_about_files(cluster_remote *r, est_method method, const ch
 
 static est_status save_files(est_remote *remote, const est_remote_files *files, bool *parts)
 {
+    bool       held = of(remote)->options.consistent_saves;
+    est_status status;
+
     for (int i = 0; i < remote->n_tasks; i++) parts[i] = false;
     for (int i = 0; i < files->n; i++) parts[files->entries[i].task] = true;
-    return ask_about_files(of(remote), EST_METHOD_SAVE, files->prefix, files->entries, files->n, NULL);
+    if (held) EST_TRY(est_remote_hold(remote));
+    status = ask_about_files(of(remote), EST_METHOD_SAVE, files->prefix, files->entries, files->n, NULL);
+    if (held) {
+        est_error error;
+
+        est_error_take(status, &error);
+        if (est_remote_release(remote) != EST_OK) est_log_warn("steps stay held: %s", est_error_message());
+        if (status != EST_OK) (void)est_error_raise(&error);
+    }
+    return status;
 }
 
 static est_status verify_files(est_remote *remote, const est_remote_files *files)
@@ -728,6 +921,7 @@ static est_status turn(est_remote *remote, bool *finished)
     est_status      status;
 
     *finished = false;
+    if (r->options.sync_replicas > 0) return join_step(r, finished);
     if (r->has_turn) {
         r->has_turn = false;
         return EST_OK;
@@ -754,6 +948,7 @@ est_status est_remote_declare_ready(est_remote *remote)
     return EST_OK;
 }
 
+/* A turn that was given in advance would be waited for. */
 est_status est_remote_hold(est_remote *remote)
 {
     cluster_remote *r       = of(remote);
@@ -763,6 +958,8 @@ est_status est_remote_hold(est_remote *remote)
     est_status      status;
 
     EST_TRY(find_clock(r, &p));
+    if (r->has_turn) EST_TRY(tell_peer(p, EST_METHOD_LEAVE, &packing, ASK_SECS));
+    r->has_turn = false;
     est_wire_put_bool(&packing.head, EST_FIELD_HELD, true);
     status = ask_patiently(r, p, EST_METHOD_HOLD, &packing, "steps are under way, and a checkpoint waits for them",
                            r->options.connect_secs, &answer);
@@ -856,6 +1053,7 @@ static est_status list_peers(cluster_remote *r)
         p->address = est_strdup(address);
         if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
+        p->who = r->server->task;
         r->base.n_tasks++;
     }
     if (r->base.n_tasks > 0) return EST_OK;
@@ -874,6 +1072,10 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
                                  : est_fail(EST_INVALID_ARGUMENT, "the server is NULL: was it created?");
     if (status == EST_OK && r->options.connect_secs <= 0) r->options.connect_secs = CONNECT_SECS_DEFAULT;
     if (status == EST_OK && r->options.answer_secs <= 0) r->options.answer_secs = ANSWER_SECS_DEFAULT;
+    if (status == EST_OK && r->options.partitioner != NULL) {
+        r->partitioner      = *r->options.partitioner;
+        r->base.partitioner = &r->partitioner;
+    }
     if (status == EST_OK) status = list_peers(r);
     if (status != EST_OK) {
         est_remote_free(&r->base);

@@ -2,6 +2,7 @@
  *
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/server.h"
+#include "cluster/sync.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,11 @@
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
 /* --- who comes and goes ----------------------------------------------------------------------------------------------- */
+
+static bool is_client(const char *task)
+{
+    return strncmp(task, "client:", 7) == 0;
+}
 
 static est_client *find_client(const est_server *s, const char *task)
 {
@@ -46,6 +52,8 @@ static est_client *add_client(est_server *s, const est_task_id *who)
     client = est_zalloc(sizeof *client);
     if (client == NULL) return NULL;
     client->who                = *who;
+    client->samples[0].at_ns   = est_now_ns();
+    client->samples[1].at_ns   = client->samples[0].at_ns;
     s->clients[s->n_clients++] = client;
     return client;
 }
@@ -97,6 +105,29 @@ bool est_server_knows(est_server *s, est_link *link)
     if (client == NULL || client->who.incarnation != est_link_peer(link)->incarnation) return false;
     adopt(client, link);
     return true;
+}
+
+static void free_client(est_client *client)
+{
+    if (client->link != NULL) est_link_free(client->link);
+    est_free(client->answer);
+    est_free(client->part_sizes);
+    est_free(client);
+}
+
+/* No task, and nothing but the status was asked for: so no run of it is under way, and nothing of it needs to be remembered. */
+static bool has_only_looked(const est_client *client)
+{
+    return is_client(client->who.task) && client->gone.requests_in == client->looks;
+}
+
+static void forget_client(est_server *s, est_client *client)
+{
+    int i = 0;
+
+    while (s->clients[i] != client) i++;
+    s->clients[i] = s->clients[--s->n_clients];
+    free_client(client);
 }
 
 /* A process that was started anew takes the place of the one before. */
@@ -164,8 +195,13 @@ static void lost(void *user, est_link *link, const char *why)
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
         end_holds(s, client);
+        if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
-        if (!s->done && !s->stopping) est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+        if (has_only_looked(client)) {
+            forget_client(s, client);
+        } else if (!s->done && !s->stopping) {
+            est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+        }
     }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
@@ -209,7 +245,7 @@ static void answer_turn(const est_server *s, est_request *request, est_gate_answ
 /* A task that trains; not one that only looks. */
 static bool is_trainer(const est_client *client)
 {
-    return strncmp(client->who.task, "client:", 7) != 0;
+    return !is_client(client->who.task);
 }
 
 /* One that has a turn may be back with its step. */
@@ -227,10 +263,25 @@ static bool is_alone(const est_server *s, const char *task)
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
-    case EST_METHOD_HOLD: return est_gate_is_idle(s->gate);
+    case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
+    case EST_METHOD_HOLD: return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
     default: return s->ready || s->done;
     }
+}
+
+est_status est_server_park(est_server *s, est_request *request, est_method method)
+{
+    if (s->n_parked == s->max_parked) {
+        int         max  = s->max_parked == 0 ? 16 : 2 * s->max_parked;
+        est_parked *more = est_realloc(s->parked, sizeof *more * (size_t)max);
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for one who waits");
+        s->parked     = more;
+        s->max_parked = max;
+    }
+    s->parked[s->n_parked++] = (est_parked){ .request = request, .method = method, .since_ns = est_now_ns() };
+    return EST_OK;
 }
 
 void est_server_wake(est_server *s)
@@ -244,6 +295,7 @@ void est_server_wake(est_server *s)
         est_request_answer(s->parked[i].request, (est_payload){ 0 });
         s->parked[i] = s->parked[--s->n_parked];
     }
+    est_sync_wake(s);
 }
 
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
@@ -346,6 +398,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
+    s->samples[0].at_ns = s->samples[1].at_ns = s->start_ns;
     EST_TRY(open_ledger(s));
     EST_TRY(est_host_create(o->threads, &s->host));
     EST_TRY(est_gate_create(&s->gate));
@@ -426,14 +479,6 @@ static void fail_all(est_server *s)
     while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
 }
 
-static void free_client(est_client *client)
-{
-    if (client->link != NULL) est_link_free(client->link);
-    est_free(client->answer);
-    est_free(client->part_sizes);
-    est_free(client);
-}
-
 void est_server_free(est_server *s)
 {
     if (s == NULL) return;
@@ -446,9 +491,9 @@ void est_server_free(est_server *s)
     est_free(s->clients);
     est_free(s->parked);
     est_gate_free(s->gate);
+    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) est_collect_free(s->parts[i].collect);
     est_host_free(s->host);
-    est_free(s->part_ns);
-    est_free(s->part_counts);
+    est_free(s->parts);
     est_free(s->feeds);
     est_unpacked_clear(&s->inputs);
     est_packing_clear(&s->outputs);

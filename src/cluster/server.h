@@ -21,10 +21,24 @@
 
 #include "base/thread.h"
 #include "cluster/cluster.h"
+#include "cluster/collect.h"
 #include "cluster/gate.h"
 #include "cluster/protocol.h"
 #include "estoc/server.h"
 #include "runtime/host.h"
+
+/* What was counted at a moment, for numbers per second (status.c). */
+typedef struct est_sample {
+    int64_t  at_ns;
+    uint64_t steps, bytes_in, bytes_out;
+} est_sample;
+
+/* What the variables were when they were last looked at. */
+typedef struct est_store_seen {
+    int64_t  at_ns; /* 0: never */
+    int      n_variables;
+    uint64_t bytes, rows, applied;
+} est_store_seen;
 
 /* A task that talks to this one. */
 typedef struct est_client {
@@ -34,6 +48,7 @@ typedef struct est_client {
     char              lost_why[160];
     int               holds;            /* of the gate, which end with its link */
     bool              gated;            /* it asks for turns, and may count a step only with one */
+    bool              together;         /* it makes steps together with others */
     int64_t           limit, staleness; /* that it asked with last */
     uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
     void             *answer;           /* of that run: head and parts in one block; NULL: none */
@@ -42,6 +57,10 @@ typedef struct est_client {
     int               n_parts;
     uint64_t          runs, repeats; /* served; answered from memory */
     est_link_counters gone;          /* of links that were lost */
+    uint64_t          looks;         /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;         /* that it counted */
+    int64_t           step;          /* the global step after the last of them */
+    est_sample        samples[2];    /* the older one first */
 } est_client;
 
 /* A request that waits for something else than the executor. */
@@ -49,7 +68,18 @@ typedef struct est_parked {
     est_request *request;
     est_method   method;
     int64_t      since_ns;
+    int64_t      tag;    /* FINISH_STEP: the step, */
+    int          wanted; /* and how many workers make one */
 } est_parked;
+
+/* What the server knows of a part of its host. */
+typedef struct est_part_state {
+    int64_t      ns;      /* what a run took lately */
+    bool         counts;  /* it counts the global step */
+    int          phase;   /* of the step that it is of */
+    bool         has_run; /* after a commit; its results are still there */
+    est_collect *collect; /* NULL: nothing was collected yet */
+} est_part_state;
 
 typedef struct est_queued {
     est_request       *request;
@@ -67,9 +97,10 @@ struct est_server {
 
     pthread_mutex_t host_lock;
     est_host       *host;
-    int64_t        *part_ns;     /* per part: what a run took lately */
-    bool           *part_counts; /* per part: it counts the global step */
+    est_part_state *parts;
     int             max_parts;
+    int64_t         version; /* the step that is being collected */
+    uint64_t        dropped; /* runs that came too late for their step */
     est_unpacked    inputs;
     est_tensor    **feeds; /* scratch of a run */
     int             max_feeds;
@@ -85,14 +116,19 @@ struct est_server {
     est_parked     *parked;
     int             n_parked, max_parked;
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
-    void       *over_user;
-    bool        ready, done, stopping;
-    int64_t     step; /* the global step here, -1: it is not here */
-    est_queued *first, **last;
-    bool        busy; /* the executor runs something */
-    est_thread  executor;
-    bool        has_executor;
-    int         n_writers; /* threads that write a checkpoint */
+    void          *over_user;
+    bool           ready, done, stopping;
+    int64_t        step;                        /* the global step here, -1: it is not here */
+    uint64_t       steps;                       /* that were counted here */
+    char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
+    int            enough;                      /* workers that made the last step */
+    est_sample     samples[2];
+    est_store_seen seen;
+    est_queued    *first, **last;
+    bool           busy; /* the executor runs something */
+    est_thread     executor;
+    bool           has_executor;
+    int            n_writers; /* threads that write a checkpoint */
 };
 
 /* Serves a request (network thread). */
@@ -109,6 +145,8 @@ bool est_server_knows(est_server *server, est_link *link);
 
 /* The task at the other end gives up what it waits for, its turn and its holds. Under `lock`. */
 void est_server_leave(est_server *server, est_link *link);
+/* Keeps a request waiting. Under `lock`. */
+EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
 
 /* Answers all whose waiting has ended. Under `lock`. */
 void est_server_wake(est_server *server);
@@ -117,8 +155,5 @@ est_net *est_server_net(est_server *server);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
-
-/* How things are, as JSON text to be freed with est_free (status.c). */
-EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);
 
 #endif

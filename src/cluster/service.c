@@ -3,11 +3,14 @@
  * What a server does for others, request by request.
  *
  * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
- * RUN        PART, SEQUENCE, SEED, tensors           -> tensors
+ * RUN        PART, SEQUENCE, SEED, TAG, tensors      -> tensors
  * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
- * TURN       LIMIT, STALENESS                        -> STEP, FINISHED; waits (cluster/gate.h)
+ * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER
+ * FINISH_STEP STEP, TOGETHER                         -> STEP, COMMIT; waits (cluster/sync.h)
+ * COMMIT     STEP                                    -> -
+ * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
  * DECLARE_READY, DONE -                              -> -
@@ -24,6 +27,8 @@
 #include "base/log.h"
 #include "cluster/server.h"
 #include "cluster/service_files.h"
+#include "cluster/status.h"
+#include "cluster/sync.h"
 
 #define INLINE_NS    200000    /* runs that take longer are not for the network thread */
 #define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
@@ -46,16 +51,13 @@ static void answer_packed(est_request *request, const est_packing *packing)
 
 static est_status reserve_parts(est_server *s)
 {
-    int      max = s->max_parts == 0 ? 16 : 2 * s->max_parts;
-    int64_t *ns;
-    bool    *counts;
+    int             max = s->max_parts == 0 ? 16 : 2 * s->max_parts;
+    est_part_state *more;
 
     if (est_host_parts(s->host) < s->max_parts) return EST_OK;
-    ns = est_realloc(s->part_ns, sizeof *ns * (size_t)max);
-    if (ns != NULL) s->part_ns = ns;
-    counts = est_realloc(s->part_counts, sizeof *counts * (size_t)max);
-    if (counts != NULL) s->part_counts = counts;
-    if (ns == NULL || counts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    more = est_realloc(s->parts, sizeof *more * (size_t)max);
+    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    s->parts     = more;
     s->max_parts = max;
     return EST_OK;
 }
@@ -69,8 +71,10 @@ static est_status enter(est_server *s, est_request *request, est_packing *out)
     EST_TRY(reserve_parts(s));
     EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &part));
     if (part == before) { /* its first run lays out memory: not in the network thread */
-        s->part_ns[part]     = INLINE_NS + 1;
-        s->part_counts[part] = est_host_changes(s->host, part, "global_step");
+        s->parts[part] = (est_part_state){ .ns     = INLINE_NS + 1,
+                                           .counts = est_host_counts(s->host, part, "global_step"),
+                                           .phase  = (int)est_head_u64(est_request_message(request), EST_FIELD_PHASE,
+                                                                       0) };
     }
     est_wire_put_i64(&out->head, EST_FIELD_PART, part);
     est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, part));
@@ -121,9 +125,9 @@ static est_status run_part(est_server *s, est_request *request, int part)
     est_packing_reset(&s->outputs);
     for (int i = 0; i < est_host_outputs(s->host, part); i++)
         est_pack_view(&s->outputs, est_host_output(s->host, part, i));
-    took             = est_now_ns() - start;
-    s->part_ns[part] = took < s->part_ns[part] / 4 ? took
-                                                   : (3 * s->part_ns[part] + took) / 4; /* the first run is none */
+    took              = est_now_ns() - start;
+    s->parts[part].ns = took < s->parts[part].ns / 4 ? took
+                                                     : (3 * s->parts[part].ns + took) / 4; /* the first run is none */
     return EST_OK;
 }
 
@@ -178,7 +182,6 @@ static void answer_again(est_request *request, est_client *client)
         parts[i] = (est_part){ at, client->part_sizes[i] };
         at += client->part_sizes[i];
     }
-    client->repeats++;
     est_request_answer(request, (est_payload){ client->answer, client->head_size, parts, client->n_parts });
     est_free(parts);
 }
@@ -207,7 +210,7 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     } else if (client->who.incarnation != who->incarnation) {
         status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
-    } else if (client->gated && s->part_counts[part] && !est_gate_has_turn(s->gate, who->task)) {
+    } else if (client->gated && s->parts[part].counts && !est_gate_has_turn(s->gate, who->task)) {
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
     }
@@ -227,12 +230,29 @@ static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequenc
 /* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
 static void count(est_server *s, est_client *client, int part)
 {
+    int64_t before;
+
     pthread_mutex_lock(&s->lock);
-    look_at_step(s, s->part_counts[part] ? client->who.task : NULL);
-    if (client->gated && s->part_counts[part] &&
+    before = s->step;
+    look_at_step(s, s->parts[part].counts ? client->who.task : NULL);
+    if (before >= 0 && s->step > before) { /* and not just its first value */
+        s->steps++;
+        client->steps++;
+        client->step = s->step;
+    }
+    est_server_sample_run(s);
+    if (client->gated && s->parts[part].counts &&
         est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
         est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* One more of something that the status view reads. */
+static void tally(est_server *s, uint64_t *counter)
+{
+    pthread_mutex_lock(&s->lock);
+    (*counter)++;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -242,6 +262,7 @@ static void run(est_server *s, est_request *request)
     const est_task_id *who      = est_link_peer(est_request_link(request));
     uint64_t           part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
     uint64_t           sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
+    uint64_t           tag      = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
     est_client        *client;
     est_status         status;
 
@@ -255,6 +276,7 @@ static void run(est_server *s, est_request *request)
     if (client != NULL && client->done_by == who->incarnation && sequence <= client->done && sequence > 0 &&
         est_host_writes(s->host, (int)part)) {
         if (sequence == client->done) {
+            tally(s, &client->repeats);
             answer_again(request, client);
         } else {
             est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
@@ -262,15 +284,20 @@ static void run(est_server *s, est_request *request)
         return;
     }
     status = admit(s, request, (int)part, &client);
-    if (status == EST_OK) status = run_part(s, request, (int)part);
+    if (status == EST_OK && tag > 0) {
+        est_packing_reset(&s->outputs);
+        status = est_sync_add(s, request, (int)part, (int64_t)tag - 1);
+    } else if (status == EST_OK) {
+        status = run_part(s, request, (int)part);
+    }
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
         return;
     }
-    client->runs++;
+    tally(s, &client->runs);
     if (est_host_writes(s->host, (int)part)) {
         write_ledger(s, who, sequence, (int)part);
-        count(s, client, (int)part);
+        if (tag == 0) count(s, client, (int)part);
         client->done_by = who->incarnation;
         if (remember(client, sequence, &s->outputs) !=
             EST_OK) { /* it was applied: the answer is all that can be lost */
@@ -344,6 +371,31 @@ static est_status write_variable(est_server *s, est_request *request)
     return EST_OK;
 }
 
+/* --- synchronous steps (cluster/sync.h) ------------------------------------------------------------------------------------------ */
+
+static est_status commit(est_server *s, est_request *request)
+{
+    EST_TRY(est_sync_commit(s, (int64_t)est_head_u64(est_request_message(request), EST_FIELD_STEP, 0)));
+    pthread_mutex_lock(&s->lock);
+    if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
+    look_at_step(s, NULL);
+    pthread_mutex_unlock(&s->lock);
+    return EST_OK;
+}
+
+/* What the last step that was made of this part gave. */
+static est_status say_collected(est_server *s, est_request *request, est_packing *out)
+{
+    uint64_t part = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
+
+    if (part >= (uint64_t)est_host_parts(s->host) || !s->parts[part].has_run) {
+        return est_fail(EST_ABORTED, "no step was made with that segment yet: was the task started anew?");
+    }
+    for (int i = 0; i < est_host_outputs(s->host, (int)part); i++)
+        est_pack_view(out, est_host_output(s->host, (int)part, i));
+    return EST_OK;
+}
+
 /* --- one request ------------------------------------------------------------------------------------------------------------------ */
 
 static void run_packed(est_server *s, est_request *request, int method)
@@ -355,6 +407,8 @@ static void run_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_VARIABLES) list_variables(s, &out);
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
+    if (method == EST_METHOD_COMMIT) status = commit(s, request);
+    if (method == EST_METHOD_COLLECTED) status = say_collected(s, request, &out);
     if (status == EST_OK) {
         answer_packed(request, &out);
     } else {
@@ -403,7 +457,7 @@ static bool take_inline(est_server *s, est_request *request)
     idle = s->first == NULL && !s->busy;
     pthread_mutex_unlock(&s->lock);
     if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
-    if (part < (uint64_t)est_host_parts(s->host) && s->part_ns[part] <= INLINE_NS) return true;
+    if (part < (uint64_t)est_host_parts(s->host) && s->parts[part].ns <= INLINE_NS) return true;
     pthread_mutex_unlock(&s->host_lock);
     return false;
 }
@@ -424,26 +478,17 @@ static void enqueue(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->lock);
 }
 
-static est_status park(est_server *s, est_request *request, est_method method)
-{
-    if (s->n_parked == s->max_parked) {
-        int         max  = s->max_parked == 0 ? 16 : 2 * s->max_parked;
-        est_parked *more = est_realloc(s->parked, sizeof *more * (size_t)max);
-
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for one who waits");
-        s->parked     = more;
-        s->max_parked = max;
-    }
-    s->parked[s->n_parked++] = (est_parked){ request, method, est_now_ns() };
-    return EST_OK;
-}
-
-static est_status ask_turn(est_server *s, est_request *request)
+static est_status ask_turn(est_server *s, est_request *request, bool *waits)
 {
     const est_message *message = est_request_message(request);
     est_client        *client  = est_server_client(s, est_request_link(request));
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    if (est_head_u64(message, EST_FIELD_TOGETHER, 0) > 0) { /* nobody has to wait to begin, but to finish */
+        *waits = false;
+        est_sync_join(s, client);
+        return EST_OK;
+    }
     client->gated     = true;
     client->limit     = (int64_t)est_head_u64(message, EST_FIELD_LIMIT, 0);
     client->staleness = (int64_t)est_head_u64(message, EST_FIELD_STALENESS, 0);
@@ -457,7 +502,7 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
     if (*waits) {
-        EST_TRY(park(s, request, EST_METHOD_HOLD));
+        EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
         est_gate_hold(s->gate);
         client->holds++;
     } else if (client->holds > 0) {
@@ -465,6 +510,18 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
         client->holds--;
     }
     return EST_OK;
+}
+
+/* Where the job is. */
+static void answer_step(est_server *s, est_request *request)
+{
+    uint64_t    limit = est_head_u64(est_request_message(request), EST_FIELD_LIMIT, 0);
+    est_packing out   = { 0 };
+
+    est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
+    est_wire_put_bool(&out.head, EST_FIELD_FINISHED, s->done || (limit > 0 && s->step >= (int64_t)limit));
+    answer_packed(request, &out);
+    est_packing_clear(&out);
 }
 
 /* Requests that are about who may go on: bookkeeping only. */
@@ -476,12 +533,16 @@ static void coordinate(est_server *s, est_request *request, int method)
     pthread_mutex_lock(&s->lock);
     switch (method) {
     case EST_METHOD_TURN:
-        status = ask_turn(s, request);
         waits  = true;
+        status = ask_turn(s, request, &waits);
+        break;
+    case EST_METHOD_FINISH_STEP:
+        waits  = true;
+        status = est_sync_finish_step(s, request);
         break;
     case EST_METHOD_AWAIT_READY:
     case EST_METHOD_AWAIT_ALONE:
-        status = park(s, request, (est_method)method);
+        status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
     case EST_METHOD_DECLARE_READY: s->ready = true; break;
@@ -495,6 +556,8 @@ static void coordinate(est_server *s, est_request *request, int method)
     }
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
+    } else if (method == EST_METHOD_TURN && !waits) {
+        answer_step(s, request);
     } else if (!waits) {
         est_request_answer(request, (est_payload){ 0 });
     }
@@ -508,7 +571,12 @@ static void answer_how_things_are(est_server *s, est_request *request)
     est_packing out    = { 0 };
     char       *text   = NULL;
     est_status  status = est_server_status(s, &text);
+    est_client *client;
 
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    if (client != NULL) client->looks++;
+    pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, text);
         answer_packed(request, &out);
@@ -556,6 +624,8 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_SAVE:
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
+    case EST_METHOD_COMMIT:
+    case EST_METHOD_COLLECTED:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
     case EST_METHOD_STATUS: answer_how_things_are(s, request); break;
     default: coordinate(s, request, method); break;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "strategy/strategy.h"
 
 #define DELAY_EACH_SECS 5.0 /* between the starts of two workers */
 
@@ -60,15 +61,20 @@ static est_status start_server(est_estimator *estimator, est_server **out)
 
 est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
 {
-    est_status status;
+    const est_strategy          *strategy = estimator->config.train_distribute;
+    est_parameter_server_options how      = { 0 };
+    est_status                   status;
 
+    if (strategy != NULL) how = strategy->ps;
     *out = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps };
     EST_TRY(start_server(estimator, &out->server));
-    status = est_remote_create(out->server,
-                               EST_REMOTE(.is_chief     = estimator->task->is_chief,
-                                          .connect_secs = estimator->config.session_creation_timeout_secs,
-                                          .step_limit   = max_steps),
-                               &out->remote);
+    status = est_remote_create(
+        out->server,
+        EST_REMOTE(.is_chief     = estimator->task->is_chief,
+                   .connect_secs = estimator->config.session_creation_timeout_secs, .step_limit = max_steps,
+                   .partitioner = how.partitioner, .round_robin = how.round_robin, .sync_replicas = how.sync_replicas,
+                   .max_staleness = how.max_staleness, .consistent_saves = how.consistent_checkpoints),
+        &out->remote);
     if (status == EST_OK) {
         est_remote_set_over(out->remote, is_over, out);
     } else {

@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "cluster/cluster.h"
 #include "format/number.h"
+#include "strategy/strategy.h"
 
 #define SAVE_SUMMARY_STEPS            100
 #define SAVE_CHECKPOINTS_SECS         600
@@ -135,8 +136,8 @@ static const char *source(const est_run_config *c)
 static est_status find_task(const est_run_config *c, est_resolver **out)
 {
     if (c->resolver == NULL) {
-        return est_resolve_text(c->cluster_json, source(c), EST_TASK_RULES(.no_chief_ok = c->train_distribute != NULL),
-                                out);
+        return est_resolve_text(c->cluster_json, source(c),
+                                EST_TASK_RULES(.no_chief_ok = est_strategy_needs_no_chief(c->train_distribute)), out);
     }
     if (c->cluster_json != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "RunConfig: resolver and cluster_json are both set; leave one out");
@@ -173,7 +174,7 @@ static est_status take_distribute(est_run_config *c, bool *remote)
     return EST_OK;
 }
 
-/* What a strategy adds to the rules; there is none yet. */
+/* What a strategy adds to the rules. */
 static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
 {
     if (remote && est_cluster_jobs(task->cluster) > 0) {
@@ -182,10 +183,19 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
                         "one out",
                         source(c));
     }
-    if (c->train_distribute == NULL && c->eval_distribute == NULL) return EST_OK;
-    return est_fail(EST_UNIMPLEMENTED,
-                    "RunConfig: %s is set, and this build has no strategies yet; leave it out to run on one device",
-                    c->train_distribute != NULL ? "train_distribute" : "eval_distribute");
+    if (c->eval_distribute != NULL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "RunConfig: eval_distribute is set, and this build evaluates on one device; leave "
+                        "it out");
+    }
+    if (c->train_distribute == NULL || est_cluster_tasks(task->cluster, "ps") > 0 ||
+        strcmp(task->type, "evaluator") == 0) {
+        return EST_OK;
+    }
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "RunConfig: train_distribute is %s, and %s has no ps tasks; add \"ps\": [\"host:port\", ...], or leave it out",
+        est_strategy_name(c->train_distribute), source(c));
 }
 
 /* --- the model directory ---------------------------------------------------------------------------------------- */

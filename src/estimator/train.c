@@ -251,7 +251,8 @@ static est_status initialize_variables(training *t, est_loop *loop)
         est_log_info("All variables have values already: going on with them.");
     } else if (status == EST_OK) {
         est_log_info("Restoring parameters from %s", restored.path);
-        status = compare_rates(t->model->graph, session, restored.path);
+        if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
+        if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
         status = est_session_init(session);

@@ -29,17 +29,17 @@ static est_status bucketized_parse(const est_column *column, est_parse_spec *spe
 /* int32 [batch, elements]. */
 static est_node buckets(const bucketized *c, const est_features *features)
 {
-    est_node x = c->source->kind->dense(c->source, features, false);
+    est_node x = c->source->kind->dense(c->source, features, (est_layer_use){ 0 });
 
     return est_graph_poisoned(features->graph) ? x : est_bucketize(x, c->boundaries, c->n);
 }
 
-static est_node bucketized_dense(const est_column *column, const est_features *features, bool frozen)
+static est_node bucketized_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
     const bucketized *c = bucketized_of(column);
     est_node          x = buckets(c, features);
 
-    (void)frozen; /* it has no variables */
+    (void)use; /* it has no variables */
     if (est_graph_poisoned(features->graph)) return x;
     return est_reshape(est_one_hot(x, c->n + 1, 1, 0, -1), EST_I64S(-1, column->width));
 }

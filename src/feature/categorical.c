@@ -45,19 +45,25 @@ static bool check_values(const categorical *c, est_node *values)
     return fits;
 }
 
-static est_node identity_map(const est_column *column, est_node values)
+/* Ids with the default, if there is one, for those out of range; else as they are. */
+static est_node identity_hashed(const est_column *column, est_node values)
 {
     const categorical *c     = categorical_of(column);
     est_graph         *graph = values.graph;
-    est_node           n     = est_scalar(graph, EST_I64, (double)column->n_buckets);
-    const char        *message;
+    est_node           n     = est_scalar(graph, EST_I64, (double)column->n_buckets), known;
 
-    if (!check_values(c, &values)) return values;
-    if (c->o.has_default) {
-        est_node known = est_logical_and(est_greater_equal(values, est_scalar(graph, EST_I64, 0)), est_less(values, n));
+    if (!check_values(c, &values) || !c->o.has_default) return values;
+    known = est_logical_and(est_greater_equal(values, est_scalar(graph, EST_I64, 0)), est_less(values, n));
+    return est_select(known, values, est_scalar(graph, EST_I64, (double)c->o.default_value));
+}
 
-        return est_select(known, values, est_scalar(graph, EST_I64, (double)c->o.default_value));
-    }
+static est_node identity_map(const est_column *column, est_node values)
+{
+    est_graph  *graph = values.graph;
+    const char *message;
+
+    values = identity_hashed(column, values);
+    if (categorical_of(column)->o.has_default || est_graph_poisoned(graph)) return values;
     message = est_arena_printf(est_graph_arena(graph),
                                "column \"%s\" has %" PRId64 " buckets, and an id is out of range", column->name,
                                column->n_buckets);
@@ -104,13 +110,25 @@ static est_node vocabulary_map(const est_column *column, est_node values)
     return check_values(c, &values) ? est_lookup(table_of(c, values.graph), values) : values;
 }
 
-static est_ids categorical_ids(const est_column *column, const est_features *features)
+static est_ids ids_by(const est_column *column, const est_features *features,
+                      est_node (*map)(const est_column *column, est_node values))
 {
     est_ids ids = { .rows = column->sequence ? est_raw_steps(column, column->key, features)
                                              : est_raw_ragged(column, column->key, features) };
 
-    if (!est_graph_poisoned(features->graph)) ids.rows.values = column->kind->map(column, ids.rows.values);
+    if (!est_graph_poisoned(features->graph)) ids.rows.values = map(column, ids.rows.values);
     return ids;
+}
+
+static est_ids categorical_ids(const est_column *column, const est_features *features)
+{
+    return ids_by(column, features, column->kind->map);
+}
+
+/* A hash looks nothing up: what is too large for a table is a value like any other in a cross, as in TensorFlow. */
+static est_ids identity_cross(const est_column *column, const est_features *features)
+{
+    return ids_by(column, features, identity_hashed);
 }
 
 est_node est_column_step_ids(const est_column *column, const est_features *features, est_node *lengths)
@@ -130,7 +148,8 @@ static void categorical_clear(const est_column *column)
 static const est_column_kind identity_kind        = { .what  = "an identity column",
                                                       .parse = categorical_parse,
                                                       .map   = identity_map,
-                                                      .ids   = categorical_ids };
+                                                      .ids   = categorical_ids,
+                                                      .cross = identity_cross };
 const est_column_kind        est_hash_bucket_kind = { .what  = "a hash bucket column",
                                                       .parse = categorical_parse,
                                                       .map   = hash_map,

@@ -20,6 +20,7 @@ struct est_column {
     const est_column      *older; /* made before it in the same set */
     const char            *name;
     const char            *scope;     /* of its variables: the name with what no scope may have replaced */
+    const char            *v1_scope;  /* the same in layers of tf.compat.v1: of a shared embedding the collection's */
     const char            *key;       /* the feature it reads; NULL: it reads through other columns */
     int64_t                n_buckets; /* categorical: ids are below it */
     int64_t                width;     /* dense: numbers a row, or a step */
@@ -32,6 +33,12 @@ typedef struct est_ids {
     est_node        weights;
 } est_ids;
 
+/* What a layer asks of all its columns. */
+typedef struct est_layer_use {
+    bool frozen; /* what they make is not trained */
+    bool v1;     /* shared embeddings are those of tf.compat.v1 */
+} est_layer_use;
+
 struct est_column_kind {
     const char *what; /* "a numeric column" */
 
@@ -42,8 +49,10 @@ struct est_column_kind {
     est_node (*map)(const est_column *column, est_node values);
     /* Categorical: the ids of a batch. */
     est_ids (*ids)(const est_column *column, const est_features *features);
-    /* Dense: float32 [batch, width]. frozen: what it makes is not trained. */
-    est_node (*dense)(const est_column *column, const est_features *features, bool frozen);
+    /* The same for a cross, of ids that need not be below n_buckets; NULL: `ids`. */
+    est_ids (*cross)(const est_column *column, const est_features *features);
+    /* Dense: float32 [batch, width]. */
+    est_node (*dense)(const est_column *column, const est_features *features, est_layer_use use);
     /* Sequences: float32 [batch, longest, width] and int64 lengths [batch]. */
     est_node (*steps)(const est_column *column, const est_features *features, est_node *lengths);
 
@@ -78,11 +87,11 @@ const char *est_scope_name(est_arena *arena, const char *name);
 /* Whether a set is there and a feature's name is one; the set is told. `what` is the kind that wants it. */
 bool est_column_key_ok(est_columns *set, const char *key, const char *what);
 
-/* The columns in the order of their names, to be freed with est_free. Fails for none, and for columns that failed. `what`
- * is who takes them. */
+/* The columns in the order of their names, to be freed with est_free. Fails for columns that failed. `what` is who takes
+ * them. */
 EST_MUST_CHECK est_status est_columns_sorted(est_column_list columns, const char *what, const est_column ***out);
 
-/* The same for a layer, which makes a variable of each: fails for two of one name too. */
+/* The same for a layer, which makes a variable of each: fails for none, and for two of one name. */
 EST_MUST_CHECK est_status est_columns_distinct(est_column_list columns, const char *what, const est_column ***out);
 
 /* --- features of a batch (raw.c) ------------------------------------------------------------------------------------- */

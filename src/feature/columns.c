@@ -26,7 +26,7 @@ est_columns *est_columns_create(void)
         est_free(set);
         return NULL;
     }
-    set->failed = (est_column){ .kind = &failed_kind, .set = set, .name = "", .scope = "" };
+    set->failed = (est_column){ .kind = &failed_kind, .set = set, .name = "", .scope = "", .v1_scope = "" };
     return set;
 }
 
@@ -97,6 +97,7 @@ void *est_column_new(est_columns *set, const est_column_kind *kind, size_t size,
                                 .name  = est_arena_strdup(set->arena, name),
                                 .scope = est_scope_name(set->arena, name) };
     }
+    if (column != NULL) column->v1_scope = column->scope;
     if (column == NULL || column->name == NULL || column->scope == NULL) {
         (void)est_columns_fail(set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", name));
         return NULL;
@@ -146,16 +147,15 @@ est_status est_columns_sorted(est_column_list columns, const char *what, const e
 {
     const est_column **sorted;
 
-    if (columns.n < 1) return est_fail(EST_INVALID_ARGUMENT, "%s needs at least one column", what);
     for (int i = 0; i < columns.n; i++) {
         const est_column *column = columns.data[i];
 
         if (column == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: column %d of %d is NULL", what, i, columns.n);
         EST_TRY(est_columns_status(column->set));
     }
-    sorted = est_alloc((size_t)columns.n * sizeof(const est_column *));
+    sorted = est_alloc(((size_t)columns.n + 1) * sizeof(const est_column *));
     if (sorted == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the columns of %s", what);
-    memcpy(sorted, columns.data, (size_t)columns.n * sizeof(const est_column *));
+    for (int i = 0; i < columns.n; i++) sorted[i] = columns.data[i];
     qsort(sorted, (size_t)columns.n, sizeof(const est_column *), by_name);
     *out = sorted;
     return EST_OK;
@@ -165,6 +165,7 @@ est_status est_columns_distinct(est_column_list columns, const char *what, const
 {
     const est_column **sorted = NULL;
 
+    if (columns.n < 1) return est_fail(EST_INVALID_ARGUMENT, "%s needs at least one column", what);
     EST_TRY(est_columns_sorted(columns, what, &sorted));
     for (int i = 1; i < columns.n; i++) {
         const char *name = sorted[i]->name;

@@ -77,6 +77,13 @@ static est_status crossed_parse(const est_column *column, est_parse_spec *spec)
     return EST_OK;
 }
 
+static est_ragged_node leaf_values(const est_column *leaf, const est_features *features, bool *dense)
+{
+    *dense = false;
+    if (leaf->kind == &key_kind) return key_values(leaf, features, dense);
+    return (leaf->kind->cross != NULL ? leaf->kind->cross : leaf->kind->ids)(leaf, features).rows;
+}
+
 static est_ids crossed_ids(const est_column *column, const est_features *features)
 {
     const crossed  *c = crossed_of(column);
@@ -85,9 +92,8 @@ static est_ids crossed_ids(const est_column *column, const est_features *feature
     est_ids         ids = { 0 };
 
     for (int i = 0; i < c->n; i++) {
-        bool            is_dense = false;
-        est_ragged_node rows     = c->leaves[i]->kind == &key_kind ? key_values(c->leaves[i], features, &is_dense)
-                                                                   : c->leaves[i]->kind->ids(c->leaves[i], features).rows;
+        bool            is_dense;
+        est_ragged_node rows = leaf_values(c->leaves[i], features, &is_dense);
 
         if (is_dense)
             dense[n_dense++] = rows;

@@ -56,7 +56,7 @@ static est_node make_rows(const dynamic *c, est_graph *graph, bool frozen)
     return handle;
 }
 
-static est_node dynamic_dense(const est_column *column, const est_features *features, bool frozen)
+static est_node dynamic_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
     const dynamic  *c     = dynamic_of(column);
     est_graph      *graph = features->graph;
@@ -65,7 +65,7 @@ static est_node dynamic_dense(const est_column *column, const est_features *feat
 
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     rows.values = keys_of(c, rows.values);
-    table       = make_rows(c, graph, frozen);
+    table       = make_rows(c, graph, use.frozen);
     if (est_graph_poisoned(graph)) return table;
     rows.values = est_find_rows(table, rows.values);
     return est_embedding_bag(table, rows, EST_NO_NODE, c->o.combiner, 0);

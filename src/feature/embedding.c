@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Embedding columns: a trained vector for every id, combined over a row. Shared ones look into one table, which the first
- * of them in a graph makes in its scope, under the name of the collection. */
+ * of them in a graph makes: outside of all scopes as "<collection>", or for v1 in its scope, which is the collection's. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -70,23 +70,38 @@ static est_node stored_make(const est_initializer *self, est_graph *graph, est_d
 
 /* --- the table -------------------------------------------------------------------------------------------------------- */
 
-static est_node make_table(const embedding *c, est_graph *graph, bool frozen)
+/* TensorFlow's estimators save the table at the top but do not train it, so that their checkpoints lack its slots. */
+static est_node make_top_table(const embedding *c, est_graph *graph, est_shape shape, est_initializer initializer,
+                               bool frozen)
 {
-    est_initializer initializer = c->o.initializer;
+    est_node table = est_nn_absolute_variable(graph, c->column.v1_scope, EST_F32, shape, initializer,
+                                              "global_variables");
 
-    if (c->o.checkpoint != NULL) initializer = (est_initializer){ .make = stored_make, .user = c };
-    return est_weight(graph, "embedding_weights", EST_SHAPE(c->source->n_buckets, c->column.width),
-                      EST_WEIGHT(.initializer = initializer, .frozen = frozen || c->o.frozen));
+    if (est_graph_poisoned(graph) || frozen) return table;
+    est_graph_collect(graph, "trainable_variables", table);
+    est_graph_collect(graph, EST_NEW_SLOTS, table);
+    return table;
 }
 
-static est_node table_of(const embedding *c, est_graph *graph, bool frozen)
+static est_node make_table(const embedding *c, est_graph *graph, est_layer_use use)
+{
+    est_initializer initializer = c->o.initializer;
+    est_shape       shape       = EST_SHAPE(c->source->n_buckets, c->column.width);
+    bool            frozen      = use.frozen || c->o.frozen;
+
+    if (c->o.checkpoint != NULL) initializer = (est_initializer){ .make = stored_make, .user = c };
+    if (c->shared != NULL && !use.v1) return make_top_table(c, graph, shape, initializer, frozen);
+    return est_weight(graph, "embedding_weights", shape, EST_WEIGHT(.initializer = initializer, .frozen = frozen));
+}
+
+static est_node table_of(const embedding *c, est_graph *graph, est_layer_use use)
 {
     est_shape want = EST_SHAPE(c->source->n_buckets, c->column.width);
     char      have_text[EST_SHAPE_TEXT_MAX], want_text[EST_SHAPE_TEXT_MAX];
     est_nodes made;
     est_node  table;
 
-    if (c->shared == NULL) return make_table(c, graph, frozen);
+    if (c->shared == NULL) return make_table(c, graph, use);
     made = est_graph_collection(graph, c->shared);
     if (made.n > 0 && !est_shape_equal(est_node_shape(made.data[0]), &want)) {
         return est_nn_fail(graph, "column \"%s\" wants a table %s, but the one of its collection \"%s\" is %s",
@@ -94,18 +109,18 @@ static est_node table_of(const embedding *c, est_graph *graph, bool frozen)
                            est_shape_text(est_node_shape(made.data[0]), have_text));
     }
     if (made.n > 0) return made.data[0];
-    table = make_table(c, graph, frozen);
+    table = make_table(c, graph, use);
     if (!est_graph_poisoned(graph)) est_graph_collect(graph, c->shared, table);
     return table;
 }
 
 /* --- looking up ------------------------------------------------------------------------------------------------------- */
 
-static est_node embedding_dense(const est_column *column, const est_features *features, bool frozen)
+static est_node embedding_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
     const embedding *c     = embedding_of(column);
     est_ids          ids   = c->source->kind->ids(c->source, features);
-    est_node         table = table_of(c, features->graph, frozen);
+    est_node         table = table_of(c, features->graph, use);
 
     if (est_graph_poisoned(features->graph)) return table;
     return est_embedding_bag(table, ids.rows, ids.weights, c->o.combiner, c->o.max_norm);
@@ -115,7 +130,7 @@ static est_node embedding_steps(const est_column *column, const est_features *fe
 {
     const embedding *c     = embedding_of(column);
     est_node         ids   = est_column_step_ids(c->source, features, lengths); /* [batch, longest] */
-    est_node         table = table_of(c, features->graph, false);
+    est_node         table = table_of(c, features->graph, (est_layer_use){ 0 });
     est_node         each, rows;
 
     if (est_graph_poisoned(features->graph)) return table;
@@ -261,9 +276,9 @@ static const est_column *make_shared(const est_column *source, int64_t dimension
     const est_column *column = make_embedding(source, dimension, o, "_shared_embedding", &made);
 
     if (made == NULL) return column;
-    made->shared       = est_arena_printf(arena, "shared_embedding/%s", o.collection_name);
-    made->column.scope = est_scope_name(arena, o.collection_name);
-    if (made->shared != NULL && made->column.scope != NULL) return column;
+    made->shared          = est_arena_printf(arena, "shared_embedding/%s", o.collection_name);
+    made->column.v1_scope = est_scope_name(arena, o.collection_name);
+    if (made->shared != NULL && made->column.v1_scope != NULL) return column;
     return est_columns_fail(source->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an embedding column"));
 }
 

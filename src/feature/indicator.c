@@ -18,11 +18,11 @@ static est_status indicator_parse(const est_column *column, est_parse_spec *spec
     return source_of(column)->kind->parse(source_of(column), spec);
 }
 
-static est_node indicator_dense(const est_column *column, const est_features *features, bool frozen)
+static est_node indicator_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
     est_ids ids = source_of(column)->kind->ids(source_of(column), features);
 
-    (void)frozen; /* it has no variables */
+    (void)use; /* it has no variables */
     if (est_graph_poisoned(features->graph)) return est_graph_poison(features->graph, EST_INVALID_ARGUMENT);
     return est_multi_hot(ids.rows, ids.weights, column->width);
 }

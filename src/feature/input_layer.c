@@ -20,13 +20,13 @@ static est_status check_dense(const est_column *column)
 }
 
 static est_node dense_parts(const est_features *features, const est_column **columns, est_node *parts, int n,
-                            bool frozen)
+                            est_layer_use use)
 {
     est_graph *graph = features->graph;
 
     for (int i = 0; i < n; i++) {
-        est_scope_push(graph, columns[i]->scope);
-        parts[i] = columns[i]->kind->dense(columns[i], features, frozen);
+        est_scope_push(graph, use.v1 ? columns[i]->v1_scope : columns[i]->scope);
+        parts[i] = columns[i]->kind->dense(columns[i], features, use);
         est_scope_pop(graph);
         if (est_graph_poisoned(graph)) return parts[i];
     }
@@ -51,7 +51,7 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
         layer = est_graph_poison(features.graph, est_graph_blame(status));
     } else {
         est_scope_push(features.graph, o.name != NULL ? o.name : "input_layer");
-        layer = dense_parts(&features, sorted, parts, columns.n, o.frozen);
+        layer = dense_parts(&features, sorted, parts, columns.n, (est_layer_use){ o.frozen, o.v1 });
         est_scope_pop(features.graph);
     }
     est_free(parts);
@@ -108,4 +108,19 @@ est_node est_sequence_input_layer(est_features features, est_column_list columns
     est_free(parts);
     est_free(sorted);
     return layer;
+}
+
+est_node est_concat_context(est_node sequence, est_node context)
+{
+    est_graph *graph = sequence.graph;
+    char       a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+    est_node   shape;
+
+    if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (est_node_shape(sequence)->rank != 3 || est_node_shape(context)->rank != 2) {
+        return est_nn_fail(graph, "sequences are [batch, steps, n] and their context is [batch, m], not %s and %s",
+                           est_shape_text(est_node_shape(sequence), a), est_shape_text(est_node_shape(context), b));
+    }
+    shape = est_pack(EST_NODES(est_nn_dim(sequence, 0), est_nn_dim(sequence, 1), est_nn_dim(context, 1)), 0);
+    return est_concat(EST_NODES(sequence, est_broadcast_to(est_expand_dims(context, 1), shape)), 2);
 }

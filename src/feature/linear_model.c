@@ -23,7 +23,7 @@ static est_node weighted_sum(const est_features *features, const est_column *col
     if (lookup)
         ids = column->kind->ids(column, features);
     else
-        x = column->kind->dense(column, features, o->frozen);
+        x = column->kind->dense(column, features, (est_layer_use){ o->frozen, o->v1 });
     if (est_graph_poisoned(features->graph)) return weights;
     return lookup ? est_embedding_bag(weights, ids.rows, ids.weights, o->combiner, 0)
                   : est_matmul(x, est_read_variable(weights));
@@ -36,7 +36,7 @@ static est_node sum_of_columns(const est_features *features, const est_column **
     est_node   sum, bias;
 
     for (int i = 0; i < n; i++) {
-        est_scope_push(graph, columns[i]->scope);
+        est_scope_push(graph, o->v1 ? columns[i]->v1_scope : columns[i]->scope);
         parts[i] = weighted_sum(features, columns[i], o);
         est_scope_pop(graph);
         if (est_graph_poisoned(graph)) return parts[i];

@@ -142,13 +142,13 @@ static int64_t row_count(est_node x)
     return est_shape_count(&row);
 }
 
-static est_node numeric_dense(const est_column *column, const est_features *features, bool frozen)
+static est_node numeric_dense(const est_column *column, const est_features *features, est_layer_use use)
 {
     const numeric *c = numeric_of(column);
     est_node       x = normalized(c, est_raw_dense(column, column->key, features));
     char           have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
-    (void)frozen; /* it has no variables */
+    (void)use; /* it has no variables */
     if (est_graph_poisoned(features->graph)) return x;
     if (row_count(x) >= 0 && row_count(x) != column->width) {
         return est_nn_fail(x.graph, "column \"%s\" has rows of shape %s, but the feature \"%s\" is %s", column->name,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weighted columns: the ids of a categorical column, and for each a number of another feature. */
+#include <inttypes.h>
+
 #include "feature/column.h"
+#include "ops/ops.h"
 
 typedef struct weighted {
     est_column        column;
@@ -27,6 +30,13 @@ static est_status weighted_parse(const est_column *column, est_parse_spec *spec)
     return est_parse_spec_want_any(spec, column, c->weight_key, EST_F32);
 }
 
+/* Weights that are known to be one for each value. */
+static est_ragged_node lined_up(const weighted *c, est_ragged_node values, est_ragged_node weights)
+{
+    weights.values = est_cast(weights.values, EST_F32);
+    return (est_ragged_node){ est_line_up(values, weights, c->column.name), values.splits };
+}
+
 /* Of dense features: a missing value takes its weight with it. */
 static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
 {
@@ -36,13 +46,17 @@ static est_ids dense_pair(const weighted *c, est_node values, est_node weights)
     char            a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (n >= 0 && n_weights >= 0 && n != n_weights) {
-        (void)est_nn_fail(values.graph, "column \"%s\": weights %s and values %s do not line up", c->column.name,
-                          est_shape_text(est_node_shape(weights), b), est_shape_text(est_node_shape(values), a));
+        (void)est_nn_fail(values.graph,
+                          "column \"%s\": every row has %" PRId64 " values and %" PRId64
+                          " weights (values %s, weights %s); there must be one for each",
+                          c->column.name, n, n_weights, est_shape_text(est_node_shape(values), a),
+                          est_shape_text(est_node_shape(weights), b));
         return (est_ids){ 0 };
     }
     rows    = est_ragged_all(values);
     numbers = est_ragged_all(weights);
     if (est_graph_poisoned(values.graph)) return (est_ids){ 0 };
+    if (n < 0 || n_weights < 0) numbers = lined_up(c, rows, numbers);
     keep        = est_raw_present(rows.values);
     rows        = est_ragged_keep(rows, keep);
     numbers     = est_ragged_keep(numbers, keep);
@@ -56,8 +70,7 @@ static est_ids ragged_pair(const weighted *c, const est_features *features, est_
     est_ids ids = c->source->kind->ids(c->source, features);
 
     if (est_graph_poisoned(features->graph)) return ids;
-    ids.rows.splits = est_splits_agree(&c->column, ids.rows.splits, weights.splits, "weights and values");
-    ids.weights     = est_cast(weights.values, EST_F32);
+    ids.weights = lined_up(c, ids.rows, weights).values;
     return ids;
 }
 

@@ -93,7 +93,7 @@ est_device_task est_device_name_task(const char *device)
 
         (void)cut(&value);
         if (kind == JOB && value.at[0] != '*' && value.n < sizeof out.job) memcpy(out.job, value.at, value.n);
-        if (kind == TASK && value.at[0] != '*') out.task = atoi(value.at);
+        if (kind == TASK && value.at[0] != '*') out.task = (int)strtol(value.at, NULL, 10); /* at most 9 digits */
         at = part.at + part.n;
     }
     return out;

@@ -175,11 +175,17 @@ struct est_op {
     uint32_t writes;      /* bit i: changes the variable that is input i */
     uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
     bool     fills_var;   /* writes input 0's variable or table without reading it: it may be uninitialised */
+    bool     assigns;     /* fills_var by copying input 1, which may have been made in the variable's memory already */
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
     bool     takes_table; /* its handles are of tables, not of variables */
-    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data */
+    uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data; bit 31: of all from 31 on */
     uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */
 };
+
+static inline bool est_op_shape_only(const est_op *op, int input)
+{
+    return (op->shape_only >> (input < 31 ? input : 31) & 1u) != 0;
+}
 
 #endif

@@ -21,6 +21,9 @@ typedef struct est_row_draw {
     uint64_t seed; /* together with the key it says which numbers */
 } est_row_draw;
 
+/* What a shard is called: the name of the whole, and which of its shards it is. */
+#define EST_SHARD_NAME "%s/part_%d"
+
 struct est_var {
     const char *name;
     est_view    value; /* memory that never moves */
@@ -30,7 +33,14 @@ struct est_var {
         *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
     est_row_draw draw;
     bool         elsewhere; /* another task has its memory: value has only dtype and shape */
-    int          task;      /* which, as the session's remote counts them */
+    int          task;      /* which, as the session's remote counts them; -1 when its rows are spread over several */
+
+    /* A variable whose rows are spread over tasks has shards: variables of their own, elsewhere, known by their names
+     * (EST_SHARD_NAME) to the tasks that have them. value.shape.dim[0] is the number of rows of each. */
+    est_var **shards;    /* [n_shards], in order of rows; NULL: it is in one piece */
+    int       n_shards;  /* 0: in one piece; else at least 2 */
+    est_var  *whole;     /* of a shard: what it is a part of; NULL: it is none */
+    int64_t   first_row; /* of a shard: which row of the whole its first is */
 };
 
 static inline est_var *est_call_variable(const est_call *c, int input)

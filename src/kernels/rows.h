@@ -26,6 +26,20 @@ static inline int64_t est_row_size(const est_view *v)
     return size;
 }
 
+/* Rows that are spread over n shards, at most as many as rows: the first of shard i (i = n: the end), and the shard of a
+ * row. TensorFlow's "div" rule: consecutive rows, and the first rows % n shards have one more than the rest. */
+static inline int64_t est_shard_first(int64_t rows, int n, int i)
+{
+    return rows / n * i + (i < rows % n ? i : rows % n);
+}
+
+static inline int est_shard_of(int64_t rows, int n, int64_t row)
+{
+    int64_t base = rows / n, extra = rows % n, low = row / (base + 1), high = (row - extra) / base;
+
+    return (int)(low > high ? low : high);
+}
+
 /* Element i of an index tensor, int32 or int64. */
 static inline int64_t est_row_at(const void *indices, bool wide, int64_t i)
 {

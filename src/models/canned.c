@@ -25,7 +25,7 @@ enum {
     HEAD       = 1 << 5,
     CLASSES    = 1 << 6, /* n_classes, label_vocabulary */
     DIMENSION  = 1 << 7, /* label_dimension */
-    LABELS     = 1 << 8, /* label, weight_column, loss_reduction */
+    LABELS     = 1 << 8, /* label..., weight_..., loss_reduction */
     WARM_START = 1 << 9
 };
 
@@ -70,7 +70,10 @@ static est_status check_taken(const canned_class *class, const est_canned_option
         { o->label_vocabulary != NULL, CLASSES, "label_vocabulary" },
         { o->label_dimension != 0, DIMENSION, "label_dimension" },
         { o->label != NULL, LABELS, "label" },
+        { o->label_dtype != EST_DTYPE_NONE, LABELS, "label_dtype" },
+        { o->label_default != NULL, LABELS, "label_default" },
         { o->weight_column != NULL, LABELS, "weight_column" },
+        { o->weight_numeric != NULL, LABELS, "weight_numeric" },
         { o->loss_reduction != EST_LOSS_DEFAULT, LABELS, "loss_reduction" },
         { o->warm_start != NULL, WARM_START, "warm_start" },
     };
@@ -148,6 +151,7 @@ static est_status copy_lists(est_canned *canned)
     o->hidden_units.data = keep(canned->arena, o->hidden_units.data,
                                 (size_t)o->hidden_units.n * sizeof *o->hidden_units.data, &failed);
     o->label = o->weight_column = o->model_dir = NULL;
+    o->label_default                           = NULL;
     o->label_vocabulary                        = NULL;
     o->config                                  = NULL;
     o->warm_start                              = NULL;
@@ -158,7 +162,9 @@ static est_status copy_lists(est_canned *canned)
 
 static est_status make_head(unsigned takes, const est_canned_options *o, est_head **out)
 {
-    const est_head_options *head = EST_HEAD(.label = o->label, .weight_column = o->weight_column,
+    const est_head_options *head = EST_HEAD(.label = o->label, .label_dtype = o->label_dtype,
+                                            .label_default = o->label_default, .weight_column = o->weight_column,
+                                            .weight_numeric     = o->weight_numeric,
                                             .label_vocabulary   = o->label_vocabulary,
                                             .n_label_vocabulary = o->n_label_vocabulary,
                                             .loss_reduction = o->loss_reduction, .v1 = o->v1);
@@ -190,6 +196,9 @@ static est_status resolve_optimizers(const canned_class *class, est_canned *cann
         return resolve(o->linear_optimizer, "Ftrl", linear, v1, &canned->linear_optimizer);
     }
     if (class->takes & DEEP) return resolve(o->optimizer, "Adagrad", v1 ? 0.05 : 0, v1, &canned->dnn_optimizer);
+    if ((class->takes & WIDE) && o->optimizer.name != NULL && strcmp(o->optimizer.name, "None") == 0) {
+        return est_optimizer_by_name("Ftrl", fmin(0.2, 1 / sqrt(o->columns.n)), !v1, &canned->dnn_optimizer);
+    }
     return resolve(o->optimizer, "Ftrl", class->takes & WIDE ? 0.2 : 0.3, v1, &canned->dnn_optimizer);
 }
 

@@ -33,7 +33,7 @@ est_node est_dnn_part(est_model *model, est_mode mode, int64_t units, const est_
     char            layer[32];
 
     est_scope_push(graph, "input_from_feature_columns");
-    x = est_input_layer(est_model_features(model), columns, NULL);
+    x = est_input_layer(est_model_features(model), columns, EST_INPUT_LAYER(.v1 = o->v1));
     est_scope_pop(graph);
     for (int i = 0; i < o->hidden_units.n; i++) {
         x = hidden_layer(x, i, mode, o);

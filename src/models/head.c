@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/options.h"
 #include "estimator/export.h"
 #include "estoc/layers.h"
@@ -41,19 +42,24 @@ static est_status check_taken(const est_head_kind *kind, const est_head_options 
 
 static est_status check_vocabulary(const est_head_kind *kind, int64_t classes, const est_head_options *o)
 {
+    est_map    seen   = { 0 }; /* places + 1 by entry */
+    est_status status = EST_OK;
+
     if (o->label_vocabulary == NULL) return EST_OK;
     if (o->n_label_vocabulary != classes) {
         return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has %d entries for %" PRId64 " classes",
                         kind->title, o->n_label_vocabulary, classes);
     }
-    for (int i = 0; i < o->n_label_vocabulary; i++) {
-        for (int k = 0; k < i; k++) {
-            if (strcmp(o->label_vocabulary[i], o->label_vocabulary[k]) != 0) continue;
-            return est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has '%s' twice, at %d and %d", kind->title,
-                            o->label_vocabulary[i], k, i);
-        }
+    for (int i = 0; i < o->n_label_vocabulary && status == EST_OK; i++) {
+        const char *entry = o->label_vocabulary[i];
+        uintptr_t   there = (uintptr_t)est_map_get(&seen, entry);
+
+        status = there == 0 ? est_map_put(&seen, entry, (void *)((uintptr_t)i + 1))
+                            : est_fail(EST_INVALID_ARGUMENT, "%s: label_vocabulary has '%s' twice, at %d and %d",
+                                       kind->title, entry, (int)there - 1, i);
     }
-    return EST_OK;
+    est_map_clear(&seen);
+    return status;
 }
 
 static est_status check_weight(const est_head_kind *kind, const est_head_options *o)
@@ -170,9 +176,10 @@ est_status est_head_create(const est_head_kind *kind, int64_t n, int64_t classes
     head = est_zalloc(sizeof *head);
     if (head == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
     est_refcount_init(&head->refs);
-    head->kind  = kind;
-    head->o     = o;
-    head->n     = n;
+    head->kind = kind;
+    head->o    = o;
+    head->n    = n;
+    if (o.label_default != NULL) head->o.label_default = est_tensor_ref(o.label_default);
     head->arena = est_arena_create();
     status      = head->arena != NULL ? copy_options(head) : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
     if (status == EST_OK && classes > 0) status = name_classes(head, classes);
@@ -195,6 +202,7 @@ void est_head_free(est_head *head)
     if (head == NULL || !est_refcount_drop(&head->refs)) return;
     for (int i = 0; i < head->n_heads; i++) est_head_free(head->heads[i]);
     est_tensor_free(head->class_names);
+    est_tensor_free(head->o.label_default);
     est_arena_free(head->arena);
     est_free(head);
 }
@@ -402,7 +410,7 @@ static est_node loss_of(est_head_use *u)
     char                    a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (o->loss_fn == NULL) return u->head->kind->loss(u);
-    l = o->loss_fn(u->labels, u->logits, o->loss_user);
+    l = o->loss_fn(u->labels, u->logits, est_model_features(u->model), o->loss_user);
     if (est_graph_status(u->graph) != EST_OK) return l;
     if (l.graph != u->graph) return est_head_fail(u, "loss_fn returned a node that does not exist");
     if (fits_logits(est_node_shape(l), est_node_shape(u->logits), width)) return l;
@@ -647,14 +655,39 @@ static est_status parse_weight(const est_column *column, est_parse_spec *spec)
     return status;
 }
 
+/* How Examples hold the label of a head of one kind. */
+static est_status parse_label(const est_head *head, est_feature_spec *out)
+{
+    const est_tensor *value = head->o.label_default;
+    int64_t           count;
+
+    *out      = head->kind->parse(head);
+    out->name = head->o.label;
+    if (head->o.label_dtype != EST_DTYPE_NONE) out->dtype = head->o.label_dtype;
+    if (value == NULL) return EST_OK;
+    if (out->rows != EST_ROWS_FIXED) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: labels '%s' are lists, which have no label_default: one that is not there is empty",
+                        head->kind->title, out->name);
+    }
+    count = est_tensor_count(value);
+    if (est_tensor_dtype(value) == out->dtype && (count == 1 || count == est_shape_count(&out->shape))) {
+        out->default_value = value;
+        return EST_OK;
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "%s: label_default has %" PRId64 " elements of %s, but labels '%s' %" PRId64 " of %s",
+                    head->kind->title, count, est_dtype_name(est_tensor_dtype(value)), out->name,
+                    est_shape_count(&out->shape), est_dtype_name(out->dtype));
+}
+
 est_status est_head_parse_spec(const est_head *head, est_parse_spec *spec)
 {
     est_feature_spec label;
 
     for (int i = 0; i < head->n_heads; i++) EST_TRY(est_head_parse_spec(head->heads[i], spec));
     if (head->kind == NULL) return EST_OK;
-    label      = head->kind->parse(head);
-    label.name = head->o.label;
+    EST_TRY(parse_label(head, &label));
     EST_TRY(est_parse_spec_add(spec, &label));
     if (head->o.weight_numeric != NULL) return parse_weight(head->o.weight_numeric, spec);
     if (head->o.weight_column == NULL) return EST_OK;

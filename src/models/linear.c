@@ -19,12 +19,8 @@ static bool is_bias(est_node variable)
     return size >= strlen(BIAS) && strcmp(name + size - strlen(BIAS), BIAS) == 0;
 }
 
-static est_node zeros_in(est_node x)
-{
-    return est_sum(est_cast(est_equal(x, est_zeros_like(x)), EST_F32));
-}
-
-/* The bias, and how much of all other weights is 0, but for dynamic embeddings, which are never read as a whole. `first`: the first variable that belongs to the linear model. */
+/* The bias, and how much of all other weights is 0, but for dynamic embeddings, which are never read as a whole. Tables are
+ * read only in runs that write summaries. `first`: the first variable that belongs to the linear model. */
 static void summarize(est_model *model, const est_canned_options *o, int64_t units, int first)
 {
     est_nodes variables = est_trainable_variables(est_model_graph(model));
@@ -44,13 +40,15 @@ static void summarize(est_model *model, const est_canned_options *o, int64_t uni
                 est_model_histogram(model, o->v1 ? "linear/bias" : "bias", value);
             }
         } else {
-            zeros = zeros.graph != NULL ? est_add(zeros, zeros_in(value)) : zeros_in(value);
+            est_node n = est_count_zeros(value);
+
+            zeros = zeros.graph != NULL ? est_add(zeros, n) : n;
             count += est_shape_count(est_node_shape(value));
         }
     }
     if (count > 0) {
         est_model_scalar(model, o->v1 ? "linear/fraction_of_zero_weights" : "fraction_of_zero_weights",
-                         est_scale(zeros, 1.0 / (double)count));
+                         est_scale(est_cast(zeros, EST_F32), 1.0 / (double)count));
     }
 }
 
@@ -59,7 +57,7 @@ est_node est_linear_part(est_model *model, int64_t units, const est_canned_optio
     est_column_list columns = o->linear_columns.n > 0 ? o->linear_columns : o->columns;
     int             first   = est_trainable_variables(est_model_graph(model)).n;
     est_node        logits  = est_linear_model(est_model_features(model), columns,
-                                               EST_LINEAR_MODEL(.units = units, .combiner = o->sparse_combiner));
+                                               EST_LINEAR_MODEL(.units = units, .combiner = o->sparse_combiner, .v1 = o->v1));
 
     if (est_model_status(model) == EST_OK) summarize(model, o, units, first);
     return logits;

@@ -3,10 +3,8 @@
  * The network thread, listening, connecting, cancelling. */
 #include "net/net.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -96,22 +94,32 @@ static est_status call_thread(est_net *net, est_status (*call)(est_net *, void *
     return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
+static est_status cancel_call(est_net *net, void *arg);
+
 static void on_wake(uv_async_t *wake)
 {
     est_net *net = wake->data;
+    bool     cancel_due;
 
-    net->n_events++;
     run_call(net);
+    pthread_mutex_lock(&net->lock);
+    cancel_due      = net->cancel_due;
+    net->cancel_due = false;
+    pthread_mutex_unlock(&net->lock);
+    if (cancel_due) (void)cancel_call(net, NULL);
     look_at_flagged(net);
 }
 
 static void on_tick(uv_timer_t *tick)
 {
     est_net *net = tick->data;
-    int64_t  now = est_machine_ns();
+    int64_t  now = est_machine_ns(), ticked = net->ticked_ns;
 
+    net->ticked_ns = now;
     for (est_link *link = net->links, *next; link != NULL; link = next) {
         est_link_ref(link);
+        /* When it was us who stood still, what the peers sent meanwhile is still to be read. */
+        if (now - ticked > net->silence_ns / 2) est_link_heard(link, 0);
         est_link_tick(link, now);
         next = link->next;
         est_link_free(link);
@@ -217,8 +225,9 @@ static est_status init_loop(est_net *net)
         uv_loop_close(&net->loop);
         return est_fail(EST_RESOURCE_EXHAUSTED, "cannot start the network: %s", uv_strerror(error));
     }
-    tick_ns = tick_ns < TICK_NS_MIN ? TICK_NS_MIN : tick_ns > TICK_NS_MAX ? TICK_NS_MAX : tick_ns;
-    tick_ms = (uint64_t)(tick_ns / 1000000);
+    tick_ns        = tick_ns < TICK_NS_MIN ? TICK_NS_MIN : tick_ns > TICK_NS_MAX ? TICK_NS_MAX : tick_ns;
+    tick_ms        = (uint64_t)(tick_ns / 1000000);
+    net->ticked_ns = est_machine_ns();
     uv_timer_init(&net->loop, &net->tick);
     uv_timer_start(&net->tick, on_tick, tick_ms, tick_ms);
     net->wake.data = net->tick.data = net;
@@ -475,15 +484,17 @@ static est_status cancel_call(est_net *net, void *arg)
 
 void est_net_cancel(est_net *net, const char *why)
 {
-    bool first;
+    bool here = pthread_equal(pthread_self(), net->thread.id) != 0, first;
 
     pthread_mutex_lock(&net->lock);
-    first = !net->cancelled;
+    first           = !net->cancelled;
+    net->cancel_due = first && here;
     if (first) snprintf(net->cancel_why, sizeof net->cancel_why, "%s", why);
     net->cancelled = true;
     pthread_cond_broadcast(&net->changed);
     pthread_mutex_unlock(&net->lock);
-    if (first && call_thread(net, cancel_call, NULL) != EST_OK) est_log_debug("cancelling failed");
+    if (first && !here && call_thread(net, cancel_call, NULL) != EST_OK) est_log_debug("cancelling failed");
+    if (first && here) uv_async_send(&net->wake);
 }
 
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS

@@ -14,10 +14,21 @@ static est_node unnamed(est_graph *graph)
     return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name a slot"));
 }
 
+static bool may_lack_slots(est_node var)
+{
+    est_nodes list = est_graph_collection(var.graph, EST_NEW_SLOTS);
+
+    for (int i = 0; i < list.n; i++) {
+        if (list.data[i].id == var.id) return true;
+    }
+    return false;
+}
+
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value)
 {
     est_arena  *arena = est_graph_arena(u->graph);
     const char *of    = est_node_name(var), *full;
+    est_node    slot;
 
     if (u->optimizer->keras) {
         full = est_arena_printf(arena, "%s/%s/%s", u->prefix, of, keras_name);
@@ -28,13 +39,14 @@ est_node est_update_slot(est_update *u, est_node var, const char *name, const ch
     }
     if (full == NULL) return unnamed(u->graph);
     if (est_has_rows(var)) {
-        est_node slot = est_row_slot(var, full, value);
-
+        slot = est_row_slot(var, full, value);
         if (est_def(slot) != NULL) est_graph_collect(u->graph, "global_variables", slot);
         return slot;
     }
-    return est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
+    slot = est_nn_absolute_variable(u->graph, full, est_variable_dtype(var), *est_node_shape(var),
                                     est_init_constant(value), "global_variables");
+    if (may_lack_slots(var)) est_graph_collect(u->graph, EST_OPTIONAL_VARIABLES, slot);
+    return slot;
 }
 
 est_node est_update_number(est_update *u, est_node var, double value)

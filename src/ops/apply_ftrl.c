@@ -15,7 +15,9 @@
 static const est_apply_form dense_form  = { .n_vars = 3, .grad = 3 };
 static const est_apply_form sparse_form = { .n_vars = 3, .grad = 3, .indices = 4 };
 
-/* k: 0 scale of g in z, 1 two l2_shrinkage, 2 scale of the powers, 3 l1, 4 two l2, 5 p */
+/* No sum has two products, of which the compiler would round one, in a vector perhaps another than in the rest after it: the
+ * same row must get the same bits in whatever tensor it is.
+ * k: 0 scale of g in z, 1 two l2_shrinkage, 2 scale of the powers, 3 l1, 4 two l2, 5 p */
 #define FTRL(name, T, suffix, power)                                                                                   \
     static inline void name##_##suffix(T *restrict w, T *restrict n, T *restrict z, T *restrict s3,                    \
                                        const T *restrict g, int64_t count, const T *restrict k)                        \
@@ -26,13 +28,13 @@ static const est_apply_form sparse_form = { .n_vars = 3, .grad = 3, .indices = 4
         (void)p;                                                                                                       \
         for (int64_t i = 0; i < count; i++) {                                                                          \
             T next    = n[i] + g[i] * g[i];                                                                            \
-            T root    = power(next, p) * by_power;                                                                     \
-            T linear  = z[i] + by_g * (g[i] + shrink * w[i]) - (root - power(n[i], p) * by_power) * w[i];              \
+            T root    = power(next, p);                                                                                \
+            T linear  = z[i] + by_g * (g[i] + shrink * w[i]) - by_power * (root - power(n[i], p)) * w[i];              \
             T clipped = linear > l1 ? l1 : linear;                                                                     \
             clipped   = clipped < -l1 ? -l1 : clipped;                                                                 \
             n[i]      = next;                                                                                          \
             z[i]      = linear;                                                                                        \
-            w[i]      = (clipped - linear) / (root + l2);                                                              \
+            w[i]      = (clipped - linear) / (by_power * root + l2);                                                   \
         }                                                                                                              \
     }
 #define SQRT_F32(x, p) __builtin_sqrtf(x)

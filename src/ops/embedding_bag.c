@@ -8,7 +8,10 @@
  * between. Where the table is at another task, EstRowsBag and its gradient do the same with a tensor of the rows that are
  * needed. The gradient (EstEmbeddingBagGrad) is w_i / c_r dy_r for each id, summed where an id occurs more than once:
  * ids get their place as in EstDedup, and every row of dy is scaled and added there in one go. Weights are seldom trained:
- * their gradient is made of other ops. */
+ * their gradient is made of other ops.
+ *
+ * What a model joins bags into need not be joined: EstEmbeddingBagConcat writes each bag into its columns of the whole,
+ * and EstEmbeddingBagSliceGrad reads dy from its columns of the whole's gradient. The planner makes both. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,6 +20,7 @@
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
 #include "kernels/rows.h"
+#include "kernels/strided.h"
 #include "ops/array.h"
 
 /* Inputs; the gradient has dy before them. */
@@ -52,22 +56,40 @@ static est_status bag_infer(est_infer *c)
     return EST_OK;
 }
 
-static est_status bag_grad_infer(est_infer *c)
+/* dy [rows, dy_cols]. */
+static est_status infer_grad(est_infer *c, int64_t dy_cols)
 {
     int64_t   rows, n;
     est_shape want, merged;
     char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     EST_TRY(infer_inputs(c, 1, &rows));
-    want = EST_SHAPE(rows, est_infer_dim(&c->in[1 + TABLE], 1));
+    want = EST_SHAPE(rows, dy_cols);
     if (est_infer_merge(&c->in[0], &want, &merged) != EST_OK) {
         return est_fail(EST_INVALID_ARGUMENT, "dy is %s instead of %s", est_shape_text(&c->in[0], a),
                         est_shape_text(&want, b));
     }
     n         = est_infer_at_most(c, est_infer_dim(&c->in[1 + IDS], 0));
-    c->out[0] = EST_SHAPE(n, merged.dim[1]);
+    c->out[0] = EST_SHAPE(n, est_infer_dim(&c->in[1 + TABLE], 1));
     c->out[1] = EST_SHAPE(n);
     return EST_OK;
+}
+
+static est_status bag_grad_infer(est_infer *c)
+{
+    return infer_grad(c, est_infer_dim(&c->in[1 + TABLE], 1));
+}
+
+static est_status slice_grad_infer(est_infer *c)
+{
+    int64_t all = est_infer_dim(&c->in[0], 1), first = est_node_int(c->node, "column");
+    int64_t cols = est_infer_dim(&c->in[1 + TABLE], 1);
+
+    if (first < 0 || (all >= 0 && cols > all - first)) {
+        return est_fail(EST_INVALID_ARGUMENT, "dy has %" PRId64 " columns, none for %" PRId64 " from %" PRId64 " on",
+                        all, cols, first);
+    }
+    return infer_grad(c, all);
 }
 
 /* --- what both kernels look at -------------------------------------------------------------------------------------- */
@@ -83,6 +105,7 @@ typedef struct bag {
     double         max_norm; /* 0: none */
     const void    *dy;
     void          *out;
+    int64_t        step; /* elements from a row of y or dy to the next: more than cols in a slice of something wider */
 } bag;
 
 static est_status bag_prepare(est_call *c)
@@ -90,6 +113,12 @@ static est_status bag_prepare(est_call *c)
     c->param[0].i = est_node_int(c->node, "combiner");
     c->param[1].f = est_node_float(c->node, "max_norm");
     return EST_OK;
+}
+
+static est_status slice_grad_prepare(est_call *c)
+{
+    c->param[2].i = est_node_int(c->node, "column");
+    return bag_prepare(c);
 }
 
 #define FIRST_TOO_LARGE(T, suffix)                                                                                     \
@@ -106,7 +135,7 @@ static est_status bag_prepare(est_call *c)
 FIRST_TOO_LARGE(int32_t, i32)
 FIRST_TOO_LARGE(int64_t, i64)
 
-static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *out)
+static est_status bag_open(const est_call *c, int first, bool weighted, est_dtype dtype, bag *out)
 {
     bool            is_var = c->in[first + TABLE]->dtype == EST_RESOURCE;
     const est_view *table  = is_var ? &est_call_variable(c, first + TABLE)->value : c->in[first + TABLE];
@@ -116,12 +145,13 @@ static est_status bag_open(const est_call *c, int first, est_dtype dtype, bag *o
                           .ids      = ids->data,
                           .wide     = ids->dtype == EST_I64,
                           .splits   = splits->data,
-                          .weights  = c->n_in > first + WEIGHTS ? c->in[first + WEIGHTS]->data : NULL,
+                          .weights  = weighted ? c->in[first + WEIGHTS]->data : NULL,
                           .n        = ids->count,
                           .rows     = splits->count - 1,
                           .cols     = est_row_size(table),
                           .combiner = (est_combiner)c->param[0].i,
-                          .max_norm = c->param[1].f };
+                          .max_norm = c->param[1].f,
+                          .step     = est_row_size(table) };
 
     if (is_var) EST_TRY(est_variable_ready(c, first + TABLE, dtype));
     EST_TRY(est_splits_check(splits, b.n));
@@ -200,11 +230,11 @@ SHARED(double, f64, __builtin_sqrt)
     static inline __attribute__((always_inline)) void combine_of_##suffix(const bag *b, int64_t begin, int64_t end,    \
                                                                           int64_t cols, bool plain)                    \
     {                                                                                                                  \
-        int64_t last = b->splits[end];                                                                                 \
+        int64_t last = b->splits[b->rows]; /* the next block's rows are asked for, too */                              \
         bool    wide = plain || b->wide;                                                                               \
                                                                                                                        \
         for (int64_t r = begin; r < end; r++) {                                                                        \
-            T   *y     = (T *)b->out + r * cols;                                                                       \
+            T   *y     = (T *)b->out + r * b->step;                                                                    \
             T    total = 0, divisor;                                                                                   \
             bool empty = true;                                                                                         \
                                                                                                                        \
@@ -252,18 +282,126 @@ SHARED(double, f64, __builtin_sqrt)
 FORWARD(float, f32)
 FORWARD(double, f64)
 
+/* Nanoseconds that a row takes, about. */
+static double row_ns(const bag *b)
+{
+    double ids = b->rows > 0 ? (double)b->n / (double)b->rows : 0;
+
+    return 3.0 + ids * (10.0 + 0.4 * (double)b->cols);
+}
+
 static est_status bag_cpu(est_call *c)
 {
     est_dtype dtype = c->out[0].dtype;
     bag       b;
-    double    ids;
 
-    EST_TRY(bag_open(c, 0, dtype, &b));
+    EST_TRY(bag_open(c, 0, c->n_in > WEIGHTS, dtype, &b));
     b.out = c->out[0].data;
     if (c->out[0].count == 0) return EST_OK;
-    ids = (double)b.n / (double)b.rows;
-    est_parallel_for(c->pool, b.rows, 8, 3.0 + ids * (10.0 + 0.4 * (double)b.cols),
-                     dtype == EST_F32 ? combine_f32 : combine_f64, &b);
+    est_parallel_for(c->pool, b.rows, 8, row_ns(&b), dtype == EST_F32 ? combine_f32 : combine_f64, &b);
+    return EST_OK;
+}
+
+/* --- forward, into columns of a whole ------------------------------------------------------------------------------- */
+
+/* Three inputs a bag, then the other parts. */
+enum { BAG_INPUTS = WEIGHTS };
+
+static est_status concat_infer(est_infer *c)
+{
+    int       n_bags = est_node_ints(c->node, "combiners").n;
+    int64_t   cols   = 0;
+    est_shape whole  = EST_SHAPE(-1, -1);
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    for (int i = 0; i < c->n_in; i += i < BAG_INPUTS * n_bags ? BAG_INPUTS : 1) {
+        est_shape part = c->in[i], rows;
+
+        EST_TRY(est_infer_rank(c, i, 2));
+        if (i < BAG_INPUTS * n_bags) EST_TRY(est_infer_ragged(c, i + IDS, i + SPLITS, &part.dim[0]));
+        rows = EST_SHAPE(est_infer_dim(&part, 0), -1);
+        if (est_infer_merge(&rows, &whole, &whole) != EST_OK) {
+            return est_fail(EST_INVALID_ARGUMENT, "a part is %s, those before it %s", est_shape_text(&rows, a),
+                            est_shape_text(&whole, b));
+        }
+        cols = cols < 0 || est_infer_dim(&part, 1) < 0 ? -1 : cols + est_infer_dim(&part, 1);
+    }
+    c->out[0] = EST_SHAPE(whole.dim[0], cols);
+    return EST_OK;
+}
+
+/* What a run needs of the attributes. */
+typedef struct concat_state {
+    const int64_t *combiners; /* of each bag; both are the node's */
+    const int64_t *columns;   /* where each bag and then each part begins */
+    int            n_bags;
+} concat_state;
+
+static est_status concat_prepare(est_call *c)
+{
+    concat_state *state = c->state;
+
+    if (state != NULL) return EST_OK;
+    c->state = state = est_alloc(sizeof *state);
+    if (state == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a kernel's state");
+    state->combiners = est_node_ints(c->node, "combiners").data;
+    state->columns   = est_node_ints(c->node, "columns").data;
+    state->n_bags    = est_node_ints(c->node, "combiners").n;
+    return EST_OK;
+}
+
+static void concat_release(est_call *c)
+{
+    est_free(c->state);
+}
+
+static size_t concat_scratch(const est_call *c)
+{
+    return sizeof(bag) * (size_t)est_node_ints(c->node, "combiners").n;
+}
+
+/* Few rows at a time through all parts, so that they stay in the cache until all of their columns are there. */
+#define CONCAT_ROWS 64
+
+static void concat_rows(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const est_call     *c     = arg;
+    const concat_state *state = c->state;
+    bag                *bags  = c->scratch;
+    int64_t             size  = (int64_t)est_dtype_size(c->out[0].dtype);
+    int64_t             step  = c->out[0].shape.dim[1] * size;
+    est_range_fn        fn    = c->out[0].dtype == EST_F32 ? combine_f32 : combine_f64;
+
+    for (int64_t row = begin; row < end; row += CONCAT_ROWS) {
+        int64_t rows = end - row < CONCAT_ROWS ? end - row : CONCAT_ROWS;
+        char   *y    = (char *)c->out[0].data + row * step;
+
+        for (int k = 0; k < state->n_bags; k++) fn(&bags[k], row, row + rows, block);
+        for (int k = state->n_bags, i = BAG_INPUTS * state->n_bags; i < c->n_in; i++, k++) {
+            int64_t bytes = c->in[i]->shape.dim[1] * size;
+
+            est_copy_rows(y + state->columns[k] * size, step, (char *)c->in[i]->data + row * bytes, bytes,
+                          (size_t)bytes, rows);
+        }
+    }
+}
+
+static est_status concat_cpu(est_call *c)
+{
+    const concat_state *state = c->state;
+    bag                *bags  = c->scratch;
+    int64_t             size  = (int64_t)est_dtype_size(c->out[0].dtype);
+    double              ns    = 5.0 * (c->n_in - BAG_INPUTS * state->n_bags);
+
+    for (int k = 0; k < state->n_bags; k++) {
+        EST_TRY(bag_open(c, BAG_INPUTS * k, false, c->out[0].dtype, &bags[k]));
+        bags[k].combiner = (est_combiner)state->combiners[k];
+        bags[k].max_norm = 0;
+        bags[k].step     = c->out[0].shape.dim[1];
+        bags[k].out      = (char *)c->out[0].data + state->columns[k] * size;
+        ns += row_ns(&bags[k]);
+    }
+    if (c->out[0].count > 0) est_parallel_for(c->pool, c->out[0].shape.dim[0], 8, ns, concat_rows, c);
     return EST_OK;
 }
 
@@ -309,6 +447,9 @@ static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t
 {
     return !k->lanes || (LANE_OF(place) >= begin && LANE_OF(place) < end);
 }
+
+/* Rows of a slice are far apart: no hardware guesses the next one. */
+#define DY_AHEAD 16
 
 #define BACKWARD(T, suffix)                                                                                            \
     static void keep_##suffix(kept *k)                                                                                 \
@@ -363,16 +504,22 @@ static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t
         const bag *b      = k->bag;                                                                                    \
         const T   *factor = k->factor;                                                                                 \
         int32_t    next   = 0; /* the place of the next id not seen before */                                          \
+        bool       sliced = b->step != b->cols;                                                                        \
         int64_t    ahead  = k->n > EST_DISTINCT_CACHED ? k->n - EST_DISTINCT_AHEAD : 0;                                \
                                                                                                                        \
         for (int64_t i = 0; i < k->n; i++) {                                                                           \
-            const T *dy    = (const T *)b->dy + (int64_t)k->row[i] * cols;                                             \
+            const T *dy    = (const T *)b->dy + (int64_t)k->row[i] * b->step;                                          \
             T       *sum   = (T *)b->out + (int64_t)k->place[i] * cols;                                                \
             bool     first = k->place[i] == next;                                                                      \
                                                                                                                        \
             next += first;                                                                                             \
             if (i < ahead && in_lanes(k, k->place[i + EST_DISTINCT_AHEAD], begin, end)) {                              \
                 EST_PREFETCH_ROW(b->out, k->place[i + EST_DISTINCT_AHEAD], (size_t)cols * sizeof(T), 1);               \
+            }                                                                                                          \
+            if (sliced && i + DY_AHEAD < k->n) {                                                                       \
+                const char *soon = (const char *)((const T *)b->dy + (int64_t)k->row[i + DY_AHEAD] * b->step);         \
+                __builtin_prefetch(soon);                                                                              \
+                __builtin_prefetch(soon + (size_t)cols * sizeof(T) - 1);                                               \
             }                                                                                                          \
             if (!in_lanes(k, k->place[i], begin, end)) continue;                                                       \
             if (b->max_norm > 0) {                                                                                     \
@@ -396,7 +543,8 @@ static inline bool in_lanes(const kept *k, int32_t place, int64_t begin, int64_t
 BACKWARD(float, f32)
 BACKWARD(double, f64)
 
-static est_status bag_grad_cpu(est_call *c)
+/* dy begins at `column` and has rows of `step` elements, 0: the table's. */
+static est_status sum_slices(est_call *c, int64_t column, int64_t step)
 {
     est_dtype dtype = c->out[0].dtype;
     bag       b;
@@ -404,12 +552,13 @@ static est_status bag_grad_cpu(est_call *c)
     int32_t   n_unique;
     double    ns;
 
-    EST_TRY(bag_open(c, 1, dtype, &b));
+    EST_TRY(bag_open(c, 1, c->n_in > 1 + WEIGHTS, dtype, &b));
     if (b.n > EST_DISTINCT_MAX || b.rows > INT32_MAX) {
         return est_fail(EST_UNIMPLEMENTED, "too many ids to sum: %" PRId64 " in %" PRId64 " rows", b.n, b.rows);
     }
-    b.dy  = c->in[0]->data;
+    b.dy  = (const char *)c->in[0]->data + (size_t)column * est_dtype_size(dtype);
     b.out = c->out[0].data;
+    if (step > 0) b.step = step;
     kept_init(&k, &b, c->scratch);
     if (dtype == EST_F32) {
         keep_f32(&k);
@@ -425,6 +574,16 @@ static est_status bag_grad_cpu(est_call *c)
     c->out[1].shape = EST_SHAPE(n_unique);
     c->out[1].count = n_unique;
     return EST_OK;
+}
+
+static est_status bag_grad_cpu(est_call *c)
+{
+    return sum_slices(c, 0, 0);
+}
+
+static est_status slice_grad_cpu(est_call *c)
+{
+    return sum_slices(c, c->param[2].i, c->in[0]->shape.dim[1]);
 }
 
 /* --- in TensorFlow's ops -------------------------------------------------------------------------------------------- */
@@ -584,6 +743,29 @@ const est_op est_op_rows_bag_grad = {
     .planned   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
+};
+
+const est_op est_op_embedding_bag_slice_grad = {
+    .name      = "EstEmbeddingBagSliceGrad",
+    .signature = "dy: dtype, resource: resource, ids: Tids, splits: int64, weights: N*dtype -> unique_values: dtype, "
+                 "unique_ids: Tids; column: int; " ATTRIBUTES,
+    .infer     = slice_grad_infer,
+    .cpu       = EST_KERNELS({ .run = slice_grad_cpu, .prepare = slice_grad_prepare, .scratch = bag_grad_scratch }),
+    .planned   = true,
+    .stateful  = true,
+    .shrinks   = true,
+    .distinct  = 1u << 1,
+};
+
+const est_op est_op_embedding_bag_concat = {
+    .name      = "EstEmbeddingBagConcat",
+    .signature = "bags: Tbags, parts: N*dtype -> output: dtype; Tbags: types; N: int; dtype: {float32, float64}; "
+                 "combiners: ints; columns: ints",
+    .infer     = concat_infer,
+    .cpu       = EST_KERNELS(
+              { .run = concat_cpu, .prepare = concat_prepare, .scratch = concat_scratch, .release = concat_release }),
+    .planned  = true,
+    .stateful = true,
 };
 
 est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,

@@ -49,6 +49,12 @@ bool est_has_rows(est_node variable);
 /* The row of each key (int64), -1 for those that have none. A step that trains the variable counts and admits them. */
 est_node est_find_rows(est_node variable, est_node keys);
 
+/* Weights of ragged values, as many in each row; at run time an error with column and row when they are not. */
+est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char *column);
+
+/* How many elements of x are 0: int64 []. */
+est_node est_count_zeros(est_node x);
+
 /* `seed`, or the graph's next one when it is 0. */
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed);
 

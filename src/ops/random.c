@@ -4,7 +4,9 @@
  * [minval, maxval).
  *
  * Numbers come from Philox, counted by element: see kernels/stream.h. Attribute seed is the graph's seed, seed2 the
- * op's own. */
+ * op's own.
+ *
+ * Each has a variant for the planner, "Est..Part", that draws elements of a larger tensor: those from `first` on. */
 #include <inttypes.h>
 
 #include "kernels/parallel.h"
@@ -32,9 +34,16 @@ static est_status random_prepare(est_call *c)
     return EST_OK;
 }
 
+static est_status part_prepare(est_call *c)
+{
+    c->param[1].i = est_node_int(c->node, "first");
+    return random_prepare(c);
+}
+
 /* What a block of a fill needs. */
 typedef struct fill {
     est_random stream;
+    int64_t    first;
     void      *out;
     int64_t    low, high;
 } fill;
@@ -45,7 +54,7 @@ typedef struct fill {
         const fill *f = arg;                                                                                           \
                                                                                                                        \
         (void)block;                                                                                                   \
-        est_random_fill_##name(&f->stream, begin, end - begin, (T *)f->out + begin);                                   \
+        est_random_fill_##name(&f->stream, f->first + begin, end - begin, (T *)f->out + begin);                        \
     }
 FILL(uniform_f32, float)
 FILL(uniform_f64, double)
@@ -59,7 +68,7 @@ static void int_i32(void *arg, int64_t begin, int64_t end, int64_t block)
     const fill *f = arg;
 
     (void)block;
-    est_random_fill_int_i32(&f->stream, begin, end - begin, (int32_t)f->low, (int32_t)f->high,
+    est_random_fill_int_i32(&f->stream, f->first + begin, end - begin, (int32_t)f->low, (int32_t)f->high,
                             (int32_t *)f->out + begin);
 }
 
@@ -68,13 +77,14 @@ static void int_i64(void *arg, int64_t begin, int64_t end, int64_t block)
     const fill *f = arg;
 
     (void)block;
-    est_random_fill_int_i64(&f->stream, begin, end - begin, f->low, f->high, (int64_t *)f->out + begin);
+    est_random_fill_int_i64(&f->stream, f->first + begin, end - begin, f->low, f->high, (int64_t *)f->out + begin);
 }
 
-/* Blocks start at multiples of 64 elements, where no block of random words is cut. */
+/* Blocks start at multiples of 64 elements, where no block of random words is cut unless `first` cuts it. */
 static est_status random_run(est_call *c, fill *f, double ns, est_range_fn fn)
 {
     f->stream = est_stream(c, c->param[0].i);
+    f->first  = c->param[1].i;
     f->out    = c->out[0].data;
     est_parallel_for(c->pool, c->out[0].count, 64, ns, fn, f);
     return EST_OK;
@@ -110,6 +120,10 @@ static est_status random_int_cpu(est_call *c)
 
 #define FLOAT_SIGNATURE                                                                                                \
     "shape: T -> output: dtype; seed: int = 0; seed2: int = 0; dtype: {float32, float64}; T: {int32, int64}"
+#define INT_SIGNATURE                                                                                                  \
+    "shape: T, minval: Tout, maxval: Tout -> output: Tout; seed: int = 0; seed2: int = 0; Tout: {int32, int64}; "      \
+    "T: {int32, int64}"
+#define FIRST "; first: int"
 
 const est_op est_op_random_uniform = {
     .name      = "RandomUniform",
@@ -140,10 +154,49 @@ const est_op est_op_truncated_normal = {
 
 const est_op est_op_random_uniform_int = {
     .name      = "RandomUniformInt",
-    .signature = "shape: T, minval: Tout, maxval: Tout -> output: Tout; seed: int = 0; seed2: int = 0; "
-                 "Tout: {int32, int64}; T: {int32, int64}",
+    .signature = INT_SIGNATURE,
     .infer     = random_int_infer,
     .cpu       = EST_KERNELS({ .run = random_int_cpu, .prepare = random_prepare }),
+    .stateful  = true,
+    .random    = true,
+};
+
+const est_op est_op_random_uniform_part = {
+    .name      = "EstRandomUniformPart",
+    .signature = FLOAT_SIGNATURE FIRST,
+    .infer     = random_infer,
+    .cpu       = EST_KERNELS({ .run = uniform_cpu, .prepare = part_prepare }),
+    .planned   = true,
+    .stateful  = true,
+    .random    = true,
+};
+
+const est_op est_op_random_standard_normal_part = {
+    .name      = "EstRandomStandardNormalPart",
+    .signature = FLOAT_SIGNATURE FIRST,
+    .infer     = random_infer,
+    .cpu       = EST_KERNELS({ .run = normal_cpu, .prepare = part_prepare }),
+    .planned   = true,
+    .stateful  = true,
+    .random    = true,
+};
+
+const est_op est_op_truncated_normal_part = {
+    .name      = "EstTruncatedNormalPart",
+    .signature = FLOAT_SIGNATURE FIRST,
+    .infer     = random_infer,
+    .cpu       = EST_KERNELS({ .run = truncated_cpu, .prepare = part_prepare }),
+    .planned   = true,
+    .stateful  = true,
+    .random    = true,
+};
+
+const est_op est_op_random_uniform_int_part = {
+    .name      = "EstRandomUniformIntPart",
+    .signature = INT_SIGNATURE FIRST,
+    .infer     = random_int_infer,
+    .cpu       = EST_KERNELS({ .run = random_int_cpu, .prepare = part_prepare }),
+    .planned   = true,
     .stateful  = true,
     .random    = true,
 };

@@ -8,7 +8,8 @@
  *   EstFillRowTable  = LookupTableImportV2 of the variable "<name>/keys" and 0, 1, 2, ...
  *
  * Finding rows also counts and admits keys in a step that changes the variable in another way, as an optimizer does. All
- * other steps, and those of a frozen embedding, only look. */
+ * other steps, and those of a frozen embedding, only look. Where a step is cut into tasks the attribute `trains` says so, since
+ * the change is in another part of it. */
 #include <string.h>
 
 #include "kernels/lookup_table.h"
@@ -145,7 +146,7 @@ const est_op est_op_row_variable = {
 
 const est_op est_op_find_rows = {
     .name      = "EstFindRows",
-    .signature = "resource: resource, keys: int64 -> rows: int64",
+    .signature = "resource: resource, keys: int64 -> rows: int64; trains: bool = false",
     .infer     = find_infer,
     .cpu       = EST_KERNELS({ .run = find_cpu, .prepare = find_prepare }),
     .lower     = find_lower,

@@ -62,7 +62,7 @@ static est_status assign_cpu(est_call *c)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
                         est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
     }
-    if (v->value.data != c->in[1]->data) { /* a variable assigned to itself stays as it is */
+    if (v->value.data != c->in[1]->data) { /* made where it belongs, or the variable's own: it stays as it is */
         est_parallel_for(c->pool, v->value.count, 64, 0.05 * (double)est_dtype_size(v->value.dtype), copy_range, views);
     }
     v->initialized = true;
@@ -170,6 +170,7 @@ const est_op est_op_assign_variable = {
     .stateful  = true,
     .writes    = 1u << 0,
     .fills_var = true,
+    .assigns   = true,
 };
 
 static void assign_fill_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)

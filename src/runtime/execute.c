@@ -132,29 +132,44 @@ static size_t scratch_bytes(const est_item *item)
     return item->kernel != NULL && item->kernel->scratch != NULL ? item->kernel->scratch(&item->call) : 0;
 }
 
-/* Whether memory laid out before still does: capacities, scratch, and every "written over its input". */
-static bool still_fits(est_plan *plan)
+static size_t view_bytes(const est_view *view)
 {
-    bool fits = plan->laid_out;
+    return (size_t)view->count * est_dtype_size(view->dtype);
+}
 
+/* Whether memory laid out before still does: capacities, scratch, and every "written over its input". */
+static bool still_fits(const est_plan *plan)
+{
     for (int32_t v = 0; v < plan->n_views; v++) {
-        est_slot *slot  = &plan->slots[v];
-        size_t    bytes = (size_t)plan->views[v].count * est_dtype_size(plan->views[v].dtype);
-        if (bytes > slot->capacity) {
-            slot->capacity = bytes;
-            fits           = false;
-        }
-        if (slot->inplace >= 0 && plan->views[v].count != plan->views[slot->inplace].count) fits = false;
+        const est_slot *slot = &plan->slots[v];
+        if (view_bytes(&plan->views[v]) > slot->capacity) return false;
+        if (slot->inplace >= 0 && plan->views[v].count != plan->views[slot->inplace].count) return false;
     }
     for (int32_t k = 0; k < plan->n_items; k++) {
-        est_item *item  = &plan->items[k];
-        size_t    bytes = item->late ? 0 : scratch_bytes(item);
-        if (bytes > item->scratch_bytes) {
-            item->scratch_bytes = bytes;
-            fits                = false;
-        }
+        if (!plan->items[k].late && scratch_bytes(&plan->items[k]) > plan->items[k].scratch_bytes) return false;
     }
-    return fits;
+    return plan->laid_out;
+}
+
+/* What to make room for (P3). The first layout takes sizes as they are. Those that have changed by the next one will
+ * change again: the ids of a feature are never as many twice, and without room to spare the largest count so far would
+ * be beaten for hundreds of steps. */
+static size_t with_room(const est_plan *plan, size_t bytes, size_t capacity)
+{
+    if (plan->n_layouts > 0 && bytes != capacity) bytes += bytes / 4;
+    return bytes > capacity ? bytes : capacity;
+}
+
+static void make_room(est_plan *plan)
+{
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        est_slot *slot = &plan->slots[v];
+        slot->capacity = with_room(plan, view_bytes(&plan->views[v]), slot->capacity);
+    }
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item *item = &plan->items[k];
+        if (!item->late) item->scratch_bytes = with_room(plan, scratch_bytes(item), item->scratch_bytes);
+    }
 }
 
 static void list_steps(est_plan *plan)
@@ -181,6 +196,7 @@ est_status est_plan_resolve(est_plan *plan)
     if (plan->n_layouts == 0) EST_TRY(est_plan_choose_kernels(plan));
     plan->laid_out = still_fits(plan);
     if (!plan->laid_out) { /* larger than anything before: what is small enough for a lane may have changed too */
+        make_room(plan);
         list_steps(plan);
         EST_TRY(est_plan_stages(plan));
         EST_TRY(est_plan_layout(plan));
@@ -262,7 +278,7 @@ static est_status grow_heap(est_plan *plan, est_item *item)
 {
     for (int o = 0; o < item->call.n_out; o++) {
         est_buffer *buffer = &plan->buffers[plan->slots[item->first_view + o].buffer];
-        size_t      bytes  = (size_t)item->call.out[o].count * est_dtype_size(item->call.out[o].dtype);
+        size_t      bytes  = view_bytes(&item->call.out[o]);
         if (bytes <= buffer->bytes && buffer->data != NULL) continue;
         plan->device->free(buffer->data);
         buffer->bytes = bytes + bytes / 2 + EST_ALIGNMENT;

@@ -7,6 +7,8 @@
  *   Fill, AssignVariableOp                     -> EstAssignFill        no pass but that over the variable, for 0 none
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
+ *   EstEmbeddingBag and others, ConcatV2       -> EstEmbeddingBagConcat
+ *   EstConcatGrad, EstEmbeddingBagGrad         -> EstEmbeddingBagSliceGrad    what is joined is never apart
  *
  * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains
  * are matched and then replaced; a chain that does not fit stays as it is. */
@@ -193,6 +195,167 @@ static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
     return stand_in(f, back, 0, c.dfilter) && stand_in(f, back, 1, c.dbias);
 }
 
+/* --- bags that are joined ---------------------------------------------------------------------------------------------- */
+
+/* Whether the edge is an axis that says 1 for matrices. */
+static bool is_last_axis(const fuser *f, est_edge axis, const est_node_def *matrix)
+{
+    const est_value *value = &node(f, axis.node)->value[axis.output];
+
+    return matrix->shape[0].rank == 2 && value->n == 1 && (value->v[0] == 1 || value->v[0] == -1);
+}
+
+static int64_t columns_of(const fuser *f, est_edge e)
+{
+    const est_shape *shape = &node(f, e.node)->shape[e.output];
+
+    return shape->rank == 2 ? shape->dim[1] : -1;
+}
+
+/* Columns of the first n parts together, or -1. */
+static int64_t columns_before(const fuser *f, const est_edge *parts, int32_t n)
+{
+    int64_t sum = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        int64_t columns = columns_of(f, parts[i]);
+        if (columns < 0) return -1;
+        sum += columns;
+    }
+    return sum;
+}
+
+/* A bag without frills that nobody looks at but the concatenation, and its gradient for the shape. */
+static bool joins_in_place(const fuser *f, const est_node_def *concat, est_edge part)
+{
+    const est_node_def *bag = node(f, part.node);
+
+    if (bag->op != &est_op_embedding_bag || bag->n_control > 0 || bag->n_in != 3 ||
+        est_node_type(bag, "Tids") != EST_I64 || est_node_float(bag, "max_norm") > 0) {
+        return false;
+    }
+    for (int32_t i = 0; i < f->uses.n[bag->id]; i++) {
+        int32_t user = f->uses.user[f->uses.first[bag->id] + i];
+        if (user < 0 || (user != concat->id && node(f, user)->op != &est_op_concat_grad)) return false;
+    }
+    return true;
+}
+
+/* Whether the node comes after a write to a variable. Lookups that are not ordered with that write see the old value
+ * (P2), which they would not as a part of such a node. */
+static bool follows_a_write(const fuser *f, const est_node_def *n, bool *seen, int32_t *stack)
+{
+    int32_t depth = 0;
+
+    stack[depth++] = n->id;
+    while (depth > 0) {
+        n = node(f, stack[--depth]);
+        for (int32_t i = 0; i < n->n_in + n->n_control; i++) {
+            int32_t from = i < n->n_in ? n->in[i].node : n->control[i - n->n_in];
+            if (node(f, from)->op->writes != 0) return true;
+            if (!seen[from]) stack[depth++] = from;
+            seen[from] = true;
+        }
+    }
+    return false;
+}
+
+/* Room to describe a join. */
+typedef struct join {
+    est_node *in;
+    int64_t  *types, *combiners, *columns;
+    bool     *seen; /* per node, as the next */
+    int32_t  *stack;
+    int       n_bags, n_parts;
+} join;
+
+/* Bags first, then the others; where each begins in the whole. */
+static void list_parts(const fuser *f, const est_node_def *concat, join *j)
+{
+    for (int bags = 1; bags >= 0; bags--) {
+        int64_t column = 0;
+        for (int32_t i = 0; i + 1 < concat->n_in; column += columns_of(f, concat->in[i++])) {
+            const est_node_def *bag = node(f, concat->in[i].node);
+            if (joins_in_place(f, concat, concat->in[i]) != (bags != 0)) continue;
+            j->columns[j->n_bags + j->n_parts] = column;
+            if (bags != 0) {
+                for (int k = 0; k < 3; k++) {
+                    j->in[3 * j->n_bags + k]    = edge_node(f, bag->in[k]);
+                    j->types[3 * j->n_bags + k] = k == 0 ? EST_RESOURCE : EST_I64;
+                }
+                j->combiners[j->n_bags++] = est_node_int(bag, "combiner");
+            } else {
+                j->in[3 * j->n_bags + j->n_parts++] = edge_node(f, concat->in[i]);
+            }
+        }
+    }
+}
+
+static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
+{
+    est_node fresh;
+
+    if (follows_a_write(f, concat, j->seen, j->stack)) return true;
+    list_parts(f, concat, j);
+    if (j->n_bags == 0) return true;
+    fresh = est_build(f->g, &est_op_embedding_bag_concat, (est_nodes){ j->in, 3 * j->n_bags + j->n_parts },
+                      EST_ATTRS(est_attr_types("Tbags", (est_i64s){ j->types, 3 * j->n_bags }),
+                                est_attr_int("N", j->n_parts), est_attr_type("dtype", concat->dtype[0]),
+                                est_attr_ints("combiners", (est_i64s){ j->combiners, j->n_bags }),
+                                est_attr_ints("columns", (est_i64s){ j->columns, j->n_bags + j->n_parts })));
+    return stand_in(f, fresh, 0, concat);
+}
+
+static bool fuse_concat_bags(fuser *f, const est_node_def *concat)
+{
+    size_t   n      = (size_t)concat->n_in;
+    int32_t  axis   = concat->n_in - 1;
+    bool     done   = false;
+    int64_t *counts = NULL;
+    join     j      = { 0 };
+
+    if (!is_last_axis(f, concat->in[axis], concat) || columns_before(f, concat->in, axis) < 0) {
+        return true;
+    }
+    j.in    = est_alloc(sizeof *j.in * 3 * n);
+    counts  = est_alloc(sizeof *counts * 5 * n);
+    j.seen  = est_zalloc((size_t)est_graph_size(f->g));
+    j.stack = est_alloc(sizeof *j.stack * ((size_t)est_graph_size(f->g) + 1));
+    if (j.in == NULL || counts == NULL || j.seen == NULL || j.stack == NULL) {
+        (void)est_graph_poison(f->g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to join %d parts", axis));
+    } else {
+        j.types     = counts;
+        j.combiners = counts + 3 * n;
+        j.columns   = counts + 4 * n;
+        done        = fuse_join(f, concat, &j);
+    }
+    est_free(j.in);
+    est_free(counts);
+    est_free(j.seen);
+    est_free(j.stack);
+    return done;
+}
+
+static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
+{
+    const est_node_def *cut = node(f, grad->in[0].node);
+    est_node            in[5], fresh;
+    int64_t             column;
+
+    if (cut->op != &est_op_concat_grad || cut->n_control > 0 || grad->n_in > 5) return true;
+    column = columns_before(f, cut->in + 2, grad->in[0].output);
+    if (column < 0 || columns_before(f, cut->in, 1) < 0 || !is_last_axis(f, cut->in[1], cut)) return true;
+    for (int32_t i = 0; i < grad->n_in; i++) in[i] = edge_node(f, i == 0 ? cut->in[0] : grad->in[i]);
+    fresh = est_build(
+        f->g, &est_op_embedding_bag_slice_grad, (est_nodes){ in, grad->n_in },
+        EST_ATTRS(est_attr_int("column", column), est_attr_int("combiner", est_node_int(grad, "combiner")),
+                  est_attr_float("max_norm", est_node_float(grad, "max_norm")),
+                  est_attr_int("N", est_node_int(grad, "N")), est_attr_type("dtype", est_node_type(grad, "dtype"))));
+    if (!stand_in(f, fresh, 0, grad)) return false;
+    est_pass_replace(f->g, f->io, (est_edge){ grad->id, 1 }, (est_edge){ fresh.id, 1 });
+    return true;
+}
+
 /* --- the pass ---------------------------------------------------------------------------------------------------------- */
 
 static const struct rule {
@@ -201,7 +364,9 @@ static const struct rule {
 } rules[] = { { &est_op_max_pool, fuse_conv_pool },
               { &est_op_bias_add, fuse_bias },
               { &est_op_relu_grad, fuse_relu_grad },
-              { &est_op_assign_variable, fuse_assign_fill } };
+              { &est_op_assign_variable, fuse_assign_fill },
+              { &est_op_embedding_bag_grad, fuse_slice_grad },
+              { &est_op_concat_v2, fuse_concat_bags } };
 
 est_status est_pass_fuse(est_graph *graph, est_io *io)
 {

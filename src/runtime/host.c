@@ -272,12 +272,22 @@ int est_host_outputs(const est_host *host, int at)
     return host->parts[at].io.n_fetches;
 }
 
+const est_graph *est_host_graph(const est_host *host, int at)
+{
+    return host->parts[at].graph;
+}
+
+est_node est_host_input(const est_host *host, int at, int i)
+{
+    return host->parts[at].io.feeds[i];
+}
+
 bool est_host_writes(const est_host *host, int at)
 {
     return host->parts[at].writes;
 }
 
-bool est_host_changes(const est_host *host, int at, const char *variable)
+bool est_host_counts(const est_host *host, int at, const char *variable)
 {
     const est_graph *graph = host->parts[at].graph;
 
@@ -287,7 +297,7 @@ bool est_host_changes(const est_host *host, int at, const char *variable)
         for (int32_t i = 0; i < def->n_in && i < 32; i++) {
             const est_node_def *handle = est_graph_node(graph, def->in[i].node);
 
-            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+            if ((def->op->writes & 1u << i) != 0 && !def->op->fills_var && handle->op->source == EST_SOURCE_VARIABLE &&
                 strcmp(est_node_string(handle, "shared_name"), variable) == 0) {
                 return true;
             }

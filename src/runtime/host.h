@@ -30,11 +30,14 @@ EST_MUST_CHECK est_status est_segment_encode(const est_segment *segment, est_wir
 EST_MUST_CHECK est_status est_host_enter(est_host *host, const void *bytes, size_t size, int *part);
 
 /* What a part takes and gives. */
-int  est_host_parts(const est_host *host);
-int  est_host_inputs(const est_host *host, int part);
-int  est_host_outputs(const est_host *host, int part);
-bool est_host_writes(const est_host *host, int part);
-bool est_host_changes(const est_host *host, int part, const char *variable); /* whether it writes that one */
+int              est_host_parts(const est_host *host);
+int              est_host_inputs(const est_host *host, int part);
+int              est_host_outputs(const est_host *host, int part);
+const est_graph *est_host_graph(const est_host *host, int part);        /* borrowed */
+est_node         est_host_input(const est_host *host, int part, int i); /* a Placeholder of it */
+bool             est_host_writes(const est_host *host, int part);
+bool             est_host_counts(const est_host *host, int part,
+                                 const char *variable); /* whether it moves that one on from its value */
 
 /* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
 EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);

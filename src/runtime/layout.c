@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory of a step: every intermediate result gets a place in one slab, where values whose lives do not overlap share
- * bytes (P1), at the largest size seen so far (P3).
+ * bytes (P1), with space for the largest size seen so far (P3).
  *
  * Places are given largest first, each at the lowest offset that is free during its whole life: simple, and within a
- * few percent of the lower bound on the reference models. */
+ * few percent of the lower bound on the reference models. First values of variables need none (P6). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +18,7 @@ static size_t round_up(size_t bytes)
 
 bool est_item_looks_at(const est_item *item, int input)
 {
-    bool shape_only = input < 32 && (item->call.node->op->shape_only & 1u << input) != 0;
-
-    if (item->runs) return !shape_only;
+    if (item->runs) return !est_op_shape_only(item->call.node->op, input);
     return item->call.in[input]->dtype == EST_I32 || item->call.in[input]->dtype == EST_I64;
 }
 
@@ -49,7 +47,7 @@ static int data_inputs(const est_item *item)
 {
     int n = 0;
 
-    for (int i = 0; i < item->call.n_in; i++) n += (i >= 32) || (item->call.node->op->shape_only & 1u << i) == 0;
+    for (int i = 0; i < item->call.n_in; i++) n += !est_op_shape_only(item->call.node->op, i);
     return n;
 }
 
@@ -164,6 +162,51 @@ static void assign_buffers(est_plan *plan, const int32_t *last)
                 place_output(plan, k, v, last); /* outputs nobody needs still get memory: kernels write them */
             }
         }
+    }
+}
+
+/* --- first values ------------------------------------------------------------------------------------------------ */
+
+static bool touches(const est_plan *plan, const est_item *item, const est_var *var)
+{
+    for (int i = 0; i < item->call.n_in; i++) {
+        int32_t root = plan->slots[est_view_index(plan, item->call.in[i])].root;
+        if (plan->views[root].dtype == EST_RESOURCE && plan->views[root].data == var) return true;
+    }
+    return false;
+}
+
+/* Whether the value that item k assigns may be made in the variable's memory (P6): only the assignment looks at it in
+ * the end, it is as large, and from its making on nobody else touches the variable. A variable that has a value keeps it
+ * until the new one is whole, in case the step fails. */
+static bool made_at_home(const est_plan *plan, int32_t k)
+{
+    const est_item   *item = &plan->items[k];
+    const est_var    *var  = est_call_variable(&item->call, 0);
+    const est_slot   *slot = &plan->slots[est_view_index(plan, item->call.in[1])];
+    const est_buffer *buffer;
+
+    if (slot->buffer < 0 || var->initialized) return false;
+    buffer = &plan->buffers[slot->buffer];
+    if (buffer->kind != EST_BUFFER_SLAB || buffer->last_use != k) return false;
+    if (slot->capacity != (size_t)var->value.count * est_dtype_size(var->value.dtype)) return false;
+    if (buffer->bytes != round_up(slot->capacity)) return false;
+    for (int32_t other = buffer->first; other <= buffer->last; other++) {
+        if (other != k && touches(plan, &plan->items[other], var)) return false;
+    }
+    return true;
+}
+
+static void send_home(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *item = &plan->items[k];
+        if (item->kernel == NULL || !item->call.node->op->assigns || !made_at_home(plan, k)) continue;
+        est_var    *var    = est_call_variable(&item->call, 0);
+        est_buffer *buffer = &plan->buffers[plan->slots[est_view_index(plan, item->call.in[1])].buffer];
+        buffer->kind       = EST_BUFFER_VARIABLE;
+        buffer->data       = var->value.data;
+        var->blank         = false;
     }
 }
 
@@ -304,6 +347,7 @@ est_status est_plan_layout(est_plan *plan)
         for (int32_t v = 0; v < plan->n_views; v++) plan->slots[v].buffer = -1;
         find_last_uses(plan, last);
         assign_buffers(plan, last);
+        send_home(plan);
         status = grow_slab(plan, place_all(places, list_places(plan, places), busy));
         if (status == EST_OK) {
             set_pointers(plan);

@@ -341,6 +341,24 @@ static est_status list_segments(cut *c)
     return EST_OK;
 }
 
+/* Whether the step counts itself: it moves global_step on from the value that it has. */
+static bool is_training(const cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        const est_node_def *def = node_of(c, c->whole.order[k]);
+
+        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->fills_var; i++) {
+            const est_node_def *handle = node_of(c, def->in[i].node);
+
+            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+                strcmp(est_node_string(handle, "shared_name"), "global_step") == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Whether a user in segment `at` (-1: here) has to be sent what the edge carries (C3). */
 static bool crosses(const cut *c, est_edge edge, int32_t at)
 {
@@ -426,6 +444,46 @@ static est_status name_apart(est_graph *graph)
     }
     est_map_clear(&names);
     return status;
+}
+
+/* Whether something else of the step writes the variable that is input 0 of the node. */
+static bool is_trained(const cut *c, const est_node_def *node)
+{
+    const char *name = est_node_string(node_of(c, node->in[0].node), "shared_name");
+
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        const est_node_def *def = node_of(c, c->whole.order[k]);
+
+        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->if_trains; i++) {
+            const est_node_def *handle = node_of(c, def->in[i].node);
+
+            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+                strcmp(est_node_string(handle, "shared_name"), name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A segment does not see what the others do: operations that depend on it are told. Attributes are shared with the graph that
+ * this one is a copy of. */
+static est_status tell_trained(const cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+        est_attr     *own;
+
+        if (!def->op->if_trains || c->segment[def->id] < 0) continue;
+        own = est_arena_alloc(est_graph_arena(c->graph), sizeof *own * (size_t)(def->n_attr + 1));
+        if (own == NULL) return no_memory();
+        memcpy(own, def->attr, sizeof *own * (size_t)def->n_attr);
+        for (int32_t i = 0; i < def->n_attr; i++) {
+            if (strcmp(own[i].name, "trains") == 0) own[i].b = is_trained(c, def);
+        }
+        def->attr = own;
+    }
+    return EST_OK;
 }
 
 static est_node *as_nodes(const cut *c, const edges *list)
@@ -579,6 +637,8 @@ static est_status make_cut(cut *c)
     assign_phases(c);
     EST_TRY(list_segments(c));
     if (c->n_segments == 0) return EST_OK;
+    for (int i = 0; i < c->n_segments; i++) c->segments[i].trains = is_training(c);
+    EST_TRY(tell_trained(c));
     EST_TRY(find_borders(c));
     for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
     for (int i = 0; i < c->n_segments; i++) {

@@ -8,27 +8,44 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "graph/device_name.h"
+#include "kernels/rows.h"
 #include "tensor/shape.h"
 
 #define OPEN (-2) /* where it goes has still to be decided */
 
-/* A set of variables that is to be placed by its size. */
+/* Where a set of variables goes. */
+typedef struct place {
+    int   task;     /* when it is in one piece */
+    int   n_shards; /* 0: in one piece */
+    int  *tasks;    /* [n_shards] */
+    bool *taken;    /* per task: has a shard */
+    bool  by_size;  /* in one piece, and to be placed by its size */
+} place;
+
+/* A set of variables, or one shard of it, that is to be placed by its size. */
 typedef struct sized {
     uint64_t bytes;
     int32_t  set;
+    int      shard;
 } sized;
 
 typedef struct placing {
     const est_graph *graph;
     est_remote      *remote;
+    est_store       *store;
+    est_arena       *arena;
     int32_t          n;
     int32_t         *set;   /* per handle: another of its set, itself for the first */
-    int32_t         *task;  /* per first of a set: where it goes */
-    sized           *sized; /* those to be placed by size */
-    int32_t         *place; /* per first of a set: where it is in sized */
+    place           *place; /* per first of a set */
 } placing;
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to place variables");
+}
 
 static int32_t find_set(const placing *p, int32_t id)
 {
@@ -99,16 +116,68 @@ static void unite_touched(const placing *p)
     }
 }
 
-static est_status settle(const placing *p, int32_t handle, int32_t task)
+static place *place_of(const placing *p, int32_t handle)
 {
-    int32_t set = find_set(p, handle);
+    return &p->place[find_set(p, handle)];
+}
 
-    if (p->task[set] == OPEN) p->task[set] = task;
-    if (p->task[set] == task) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is to be at %s, but what is used with it is at %s",
-                    est_graph_node(p->graph, handle)->name,
-                    task < 0 ? "this task" : p->remote->ops->name(p->remote, task),
-                    p->task[set] < 0 ? "this task" : p->remote->ops->name(p->remote, p->task[set]));
+static const char *text_of(const placing *p, int task)
+{
+    return task < 0 ? "this task" : p->remote->ops->name(p->remote, task);
+}
+
+/* --- what is known ---------------------------------------------------------------------------------------------------- */
+
+static est_status settle(const placing *p, int32_t handle, int task)
+{
+    place *at = place_of(p, handle);
+
+    if (at->task == OPEN && at->n_shards == 0) at->task = task;
+    if (at->task == task) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is to be at %s, but what is used with it is %s%s",
+                    est_graph_node(p->graph, handle)->name, text_of(p, task),
+                    at->n_shards > 0 ? "spread over tasks" : "at ", at->n_shards > 0 ? "" : text_of(p, at->task));
+}
+
+static est_status make_shards(const placing *p, place *at, int n)
+{
+    at->tasks = est_arena_alloc(p->arena, sizeof *at->tasks * (size_t)n);
+    at->taken = est_arena_alloc(p->arena, (size_t)p->remote->n_tasks + 1);
+    if (at->tasks == NULL || at->taken == NULL) return no_memory();
+    at->n_shards = n;
+    for (int i = 0; i < n; i++) at->tasks[i] = OPEN;
+    return EST_OK;
+}
+
+static est_status settle_shard(const placing *p, int32_t handle, int shard, int task)
+{
+    place *at = place_of(p, handle);
+
+    if (at->tasks[shard] == OPEN) at->tasks[shard] = task;
+    at->taken[task] = true;
+    if (at->tasks[shard] == task) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "shard %d of variable '%s' is at %s, but that of what is used with it is at %s", shard,
+                    est_graph_node(p->graph, handle)->name, text_of(p, task), text_of(p, at->tasks[shard]));
+}
+
+/* As the store has it already. */
+static est_status settle_stored(const placing *p, int32_t handle, const est_var *var)
+{
+    place *at = place_of(p, handle);
+
+    if (var->whole != NULL) {
+        return est_fail(EST_ALREADY_EXISTS, "variable '%s' has the name of a shard of '%s'", var->name,
+                        var->whole->name);
+    }
+    if (var->n_shards == 0) return settle(p, handle, var->elsewhere ? var->task : -1);
+    if (at->task == OPEN && at->n_shards == 0) EST_TRY(make_shards(p, at, var->n_shards));
+    if (at->n_shards != var->n_shards) {
+        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has %d shards, but what is used with it has %d", var->name,
+                        var->n_shards, at->n_shards);
+    }
+    for (int i = 0; i < var->n_shards; i++) EST_TRY(settle_shard(p, handle, i, var->shards[i]->task));
+    return EST_OK;
 }
 
 static est_status settle_pinned(const placing *p, const est_node_def *def)
@@ -125,18 +194,20 @@ static est_status settle_pinned(const placing *p, const est_node_def *def)
                     def->name, def->device);
 }
 
-static est_status settle_known(const placing *p, int32_t first, const int32_t *task)
+static est_status settle_known(const placing *p)
 {
     est_nodes locals = est_graph_collection(p->graph, "local_variables");
 
     for (int i = 0; i < locals.n; i++) EST_TRY(settle(p, locals.data[i].id, -1));
     for (int32_t id = 0; id < p->n; id++) {
         const est_node_def *def = est_graph_node(p->graph, id);
+        const est_var      *var;
         int                 at;
 
-        if (!is_handle(def) || p->task[find_set(p, id)] == -1) continue;
-        if (id < first) {
-            EST_TRY(settle(p, id, task[id]));
+        if (!is_handle(def) || place_of(p, id)->task == -1) continue;
+        var = est_store_find(p->store, est_node_string(def, "shared_name"));
+        if (var != NULL) {
+            EST_TRY(settle_stored(p, id, var));
             continue;
         }
         at = p->remote->ops->located(p->remote, est_node_string(def, "shared_name"));
@@ -146,64 +217,208 @@ static est_status settle_known(const placing *p, int32_t first, const int32_t *t
     return EST_OK;
 }
 
+/* --- what is spread --------------------------------------------------------------------------------------------------- */
+
+static bool has_same_rows(const est_node_def *a, const est_node_def *b)
+{
+    return !a->op->has_rows && !b->op->has_rows && b->shape[0].rank > 0 && a->shape[0].dim[0] == b->shape[0].dim[0];
+}
+
+/* A variable of the set that cannot be spread as its first is; -1: there is none. */
+static int32_t find_unlike(const placing *p, int32_t set)
+{
+    for (int32_t id = set; id < p->n; id++) {
+        const est_node_def *def = est_graph_node(p->graph, id);
+
+        if (is_handle(def) && find_set(p, id) == set && !has_same_rows(est_graph_node(p->graph, set), def)) return id;
+    }
+    return -1;
+}
+
+/* Into how many shards a set goes that is placed by size; 1: it stays in one piece. */
+static int count_shards(const placing *p, int32_t set)
+{
+    const est_partitioner *partitioner = p->remote->partitioner;
+    const est_node_def    *def         = est_graph_node(p->graph, set);
+    int64_t                n;
+    int32_t                unlike;
+
+    if (partitioner == NULL || partitioner->shards == NULL || def->op->has_rows || def->shape[0].rank < 1 ||
+        def->shape[0].dim[0] < 1)
+        return 1;
+    n = partitioner->shards(partitioner, est_node_string(def, "shared_name"), est_node_type(def, "dtype"),
+                            &def->shape[0], p->remote->n_tasks);
+    if (n > def->shape[0].dim[0]) n = def->shape[0].dim[0];
+    if (n < 2) return 1;
+    unlike = find_unlike(p, set);
+    if (unlike < 0) return (int)n;
+    est_log_info("variable '%s' is not spread over tasks: '%s', which is used with it, %s", def->name,
+                 est_graph_node(p->graph, unlike)->name,
+                 est_graph_node(p->graph, unlike)->op->has_rows ? "has rows for keys" : "has other rows");
+    return 1;
+}
+
+/* Shards that a task has already, as another session placed them. */
+static est_status locate_shards(const placing *p, int32_t set)
+{
+    for (int32_t id = set; id < p->n; id++) {
+        const est_node_def *def = est_graph_node(p->graph, id);
+
+        if (!is_handle(def) || find_set(p, id) != set) continue;
+        for (int i = 0; i < p->place[set].n_shards; i++) {
+            char *name = est_arena_printf(p->arena, EST_SHARD_NAME, est_node_string(def, "shared_name"), i);
+            int   at;
+
+            if (name == NULL) return no_memory();
+            at = p->remote->ops->located(p->remote, name);
+            if (at >= 0) EST_TRY(settle_shard(p, id, i, at));
+        }
+    }
+    return EST_OK;
+}
+
+/* Decides which sets are spread; *pieces counts what is then to be placed, at most. */
+static est_status spread(const placing *p, size_t *pieces)
+{
+    *pieces = 0;
+    for (int32_t id = 0; id < p->n; id++) {
+        place *at = &p->place[id];
+        int    n;
+
+        if (!is_handle(est_graph_node(p->graph, id)) || find_set(p, id) != id) continue;
+        if (at->task != OPEN || at->n_shards > 0) continue;
+        n           = count_shards(p, id);
+        at->by_size = n == 1;
+        *pieces += (size_t)n;
+        if (n == 1) continue;
+        EST_TRY(make_shards(p, at, n));
+        EST_TRY(locate_shards(p, id));
+    }
+    return EST_OK;
+}
+
+/* --- by size ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const est_node_def *def, int n_shards, int shard)
+{
+    est_shape shape = def->shape[0];
+    size_t    bytes = 0;
+    int64_t   count;
+
+    if (n_shards > 0) {
+        shape.dim[0] = est_shard_first(def->shape[0].dim[0], n_shards, shard + 1) -
+                       est_shard_first(def->shape[0].dim[0], n_shards, shard);
+    }
+    return est_shape_size(&shape, est_node_type(def, "dtype"), &count, &bytes) == EST_OK ? bytes : 0;
+}
+
+static uint64_t bytes_of_set(const placing *p, int32_t set, int shard)
+{
+    uint64_t bytes = 0;
+
+    for (int32_t id = set; id < p->n; id++) { /* the first of a set has the lowest id */
+        const est_node_def *def = est_graph_node(p->graph, id);
+
+        if (is_handle(def) && find_set(p, id) == set) bytes += bytes_of(def, p->place[set].n_shards, shard);
+    }
+    return bytes;
+}
+
 static int by_size(const void *a, const void *b)
 {
     const sized *x = a, *y = b;
 
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return (x->set > y->set) - (x->set < y->set);
+    if (x->set != y->set) return x->set > y->set ? 1 : -1;
+    return (x->shard > y->shard) - (x->shard < y->shard);
 }
 
-static void settle_by_size(const placing *p)
+static void place_shard(const placing *p, const sized *piece)
 {
-    int n = 0;
+    place *at  = &p->place[piece->set];
+    bool   all = true;
 
+    for (int i = 0; i < p->remote->n_tasks; i++) all = all && at->taken[i];
+    if (all) memset(at->taken, 0, (size_t)p->remote->n_tasks); /* one more for each */
+    at->tasks[piece->shard]            = p->remote->ops->place(p->remote, piece->bytes, at->taken);
+    at->taken[at->tasks[piece->shard]] = true;
+}
+
+static est_status settle_by_size(const placing *p)
+{
+    size_t max, n = 0;
+    sized *pieces;
+
+    EST_TRY(spread(p, &max));
+    pieces = est_arena_alloc(p->arena, sizeof *pieces * (max + 1));
+    if (pieces == NULL) return no_memory();
     for (int32_t id = 0; id < p->n; id++) {
-        const est_node_def *def = est_graph_node(p->graph, id);
-        int32_t             set = find_set(p, id);
-        size_t              bytes;
-        int64_t             count;
+        const place *at = &p->place[id];
 
-        if (!is_handle(def) || p->task[set] != OPEN) continue;
-        if (set == id) { /* the first of a set has the lowest id */
-            p->place[set] = n;
-            p->sized[n++] = (sized){ .set = set };
-        }
-        if (est_shape_size(&def->shape[0], est_node_type(def, "dtype"), &count, &bytes) == EST_OK) {
-            p->sized[p->place[set]].bytes += bytes;
+        if (!is_handle(est_graph_node(p->graph, id)) || find_set(p, id) != id) continue;
+        if (at->by_size) pieces[n++] = (sized){ bytes_of_set(p, id, 0), id, 0 };
+        for (int i = 0; i < at->n_shards; i++) {
+            if (at->tasks[i] == OPEN) pieces[n++] = (sized){ bytes_of_set(p, id, i), id, i };
         }
     }
-    qsort(p->sized, (size_t)n, sizeof *p->sized, by_size);
-    for (int i = 0; i < n; i++) p->task[p->sized[i].set] = p->remote->ops->place(p->remote, p->sized[i].bytes);
+    qsort(pieces, n, sizeof *pieces, by_size);
+    for (size_t i = 0; i < n; i++) {
+        if (p->place[pieces[i].set].n_shards > 0) {
+            place_shard(p, &pieces[i]);
+        } else {
+            p->place[pieces[i].set].task = p->remote->ops->place(p->remote, pieces[i].bytes, NULL);
+        }
+    }
+    return EST_OK;
 }
 
-est_status est_place_variables(const est_graph *graph, est_remote *remote, int32_t first, int32_t *task)
+/* --- the whole -------------------------------------------------------------------------------------------------------- */
+
+static est_status add_to_store(const placing *p)
 {
-    placing    p = { .graph = graph, .remote = remote, .n = est_graph_size(graph) };
-    size_t     n = (size_t)p.n + 1;
+    for (int32_t id = 0; id < p->n; id++) {
+        const est_node_def *def = est_graph_node(p->graph, id), *first;
+        const place        *at;
+
+        if (!is_handle(def) || est_store_find(p->store, est_node_string(def, "shared_name")) != NULL) continue;
+        at    = place_of(p, id);
+        first = est_graph_node(p->graph, find_set(p, id));
+        if (at->n_shards > 0 && !has_same_rows(first, def)) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "variable '%s' is used with '%s', whose rows are spread over tasks, and %s", def->name,
+                            first->name, def->op->has_rows ? "has rows for keys" : "has other rows");
+        }
+        if (at->n_shards > 0) {
+            EST_TRY(est_store_add_shards(p->store, def, at->tasks, at->n_shards));
+        } else if (at->task >= 0) {
+            EST_TRY(est_store_add_elsewhere(p->store, def, at->task));
+        }
+    }
+    return EST_OK;
+}
+
+static est_status place_all(placing *p)
+{
+    size_t n = (size_t)p->n + 1;
+
+    p->set   = est_arena_alloc(p->arena, sizeof *p->set * n);
+    p->place = est_arena_alloc(p->arena, sizeof *p->place * n);
+    if (p->set == NULL || p->place == NULL) return no_memory();
+    for (int32_t id = 0; id < p->n; id++) p->place[id].task = OPEN;
+    EST_TRY(unite_names(p));
+    unite_touched(p);
+    EST_TRY(settle_known(p));
+    EST_TRY(settle_by_size(p));
+    return add_to_store(p);
+}
+
+est_status est_place_variables(const est_graph *graph, est_remote *remote, est_store *store)
+{
+    placing    p = { .graph = graph, .remote = remote, .store = store, .n = est_graph_size(graph) };
     est_status status;
 
-    p.set   = est_alloc(sizeof *p.set * n);
-    p.task  = est_alloc(sizeof *p.task * n);
-    p.sized = est_alloc(sizeof *p.sized * n);
-    p.place = est_alloc(sizeof *p.place * n);
-    status  = p.set != NULL && p.task != NULL && p.sized != NULL && p.place != NULL
-                  ? unite_names(&p)
-                  : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to place variables");
-    if (status == EST_OK) {
-        for (int32_t id = 0; id < p.n; id++) p.task[id] = OPEN;
-        unite_touched(&p);
-        status = settle_known(&p, first, task);
-    }
-    if (status == EST_OK) {
-        settle_by_size(&p);
-        for (int32_t id = first; id < p.n; id++) {
-            if (is_handle(est_graph_node(graph, id))) task[id] = p.task[find_set(&p, id)];
-        }
-    }
-    est_free(p.set);
-    est_free(p.task);
-    est_free(p.sized);
-    est_free(p.place);
+    p.arena = est_arena_create();
+    status  = p.arena != NULL ? place_all(&p) : no_memory();
+    est_arena_free(p.arena);
     return status;
 }

@@ -142,6 +142,7 @@ static est_status bind_sources(est_plan *plan, est_store *store)
 static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
 {
     EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
+    EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
     if (plan->bindings == NULL) return no_memory();
@@ -260,8 +261,8 @@ static void list_followers(est_plan *plan)
 static void need_inputs(est_plan *plan, const est_item *item)
 {
     for (int i = 0; i < item->call.n_in; i++) {
-        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
-        if (!shape_only) plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
+        if (!est_op_shape_only(item->call.node->op, i))
+            plan->slots[est_view_index(plan, item->call.in[i])].needed = true;
     }
 }
 
@@ -324,6 +325,7 @@ static void mark_trains(est_plan *plan)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
 
+        if (call->node->op->if_trains) call->trains = est_node_bool(call->node, "trains");
         for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
             const est_item *writer = &plan->items[other];
 

@@ -15,10 +15,12 @@
  *       of one comes before the other is made.
  *   P2  A read of a variable that does not come after a write to it by a data or control edge comes before that write,
  *       and sees the value from before.
- *   P3  Sizes in the slab are those of the largest shapes seen so far. A step with shapes that fit changes no memory;
- *       one that does not fit lays the slab out again, once.
+ *   P3  Sizes in the slab are at least those of the largest shapes seen so far. A step with shapes that fit changes no
+ *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
- *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes. */
+ *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
+ *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
+ *       tables are drawn where they stay. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -31,9 +33,10 @@
 typedef struct est_buffer {
     enum {
         EST_BUFFER_SLAB,
-        EST_BUFFER_HEAP /* size is not known before the step: grows on demand */
+        EST_BUFFER_HEAP,    /* size is not known before the step: grows on demand */
+        EST_BUFFER_VARIABLE /* of the variable that is assigned what is made here (P6) */
     } kind;
-    size_t  bytes;       /* SLAB, HEAP: capacity */
+    size_t  bytes;       /* capacity */
     size_t  offset;      /* SLAB */
     void   *data;        /* all others */
     int32_t first, last; /* items between which its bytes are taken, lanes of a stage counted as one moment */
@@ -51,7 +54,7 @@ typedef struct est_item {
     est_value        *out_value;
     est_shape        *prepared;      /* output shapes prepare() last saw; rank -2: never called */
     int32_t           first_view;    /* its outputs are views [first_view, first_view + n_out) */
-    size_t            scratch_bytes; /* for the largest shapes seen */
+    size_t            scratch_bytes; /* for the largest shapes seen, or more (P3) */
     size_t            scratch_offset;
     bool              copied;  /* an alias op that must copy (P2, P4) */
     bool              runs;    /* its data is needed, or it has an effect */
@@ -68,7 +71,7 @@ typedef struct est_stage {
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
-    size_t  capacity; /* bytes of the largest shape seen */
+    size_t  capacity; /* bytes of the largest shape seen, or more (P3) */
     int32_t maker;    /* item */
     int32_t root;     /* the view whose memory it shares: itself unless made by an alias op */
     int32_t output;   /* of its maker */

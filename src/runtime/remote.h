@@ -11,6 +11,7 @@
 #ifndef EST_RUNTIME_REMOTE_H
 #define EST_RUNTIME_REMOTE_H
 
+#include "estoc/strategy.h"
 #include "graph/variable.h"
 #include "runtime/pass.h"
 #include "runtime/store_files.h"
@@ -23,6 +24,7 @@ typedef struct est_segment {
     int        task;
     int        phase;  /* which exchange of messages with that task, from 1 up */
     bool       writes; /* changes variables: must not run twice for one start */
+    bool       trains; /* is of a step that moves the variable "global_step" on */
     est_graph *graph;
     est_io     io; /* of that graph */
 } est_segment;
@@ -56,9 +58,9 @@ typedef struct est_remote_ops {
     bool (*is_here)(const est_remote *remote, const char *job, int index);
 
     /* Where a variable is already; -1: nowhere. And the next variables: those of `bytes` together go to the task that is
-     * returned and that counts them. */
+     * returned and that counts them, none of taken[n_tasks], which are not all. taken NULL: any task. */
     int (*located)(const est_remote *remote, const char *variable);
-    int (*place)(est_remote *remote, uint64_t bytes);
+    int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
     void (*leave)(est_remote_call *call); /* NULL is fine */
@@ -95,14 +97,19 @@ typedef struct est_remote_ops {
 } est_remote_ops;
 
 struct est_remote {
-    const est_remote_ops *ops;
-    int                   n_tasks;
+    const est_remote_ops  *ops;
+    int                    n_tasks;
+    const est_partitioner *partitioner; /* which variables are spread over tasks; borrowed. NULL: none */
 };
 
 /* --- the cut (runtime/partition.c) ----------------------------------------------------------------------------------- */
 
 /* Lookups in tables that are elsewhere ask for distinct rows only, which are then looked up here. */
 EST_MUST_CHECK est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store);
+
+/* What touches a variable whose rows are spread over tasks touches its shards instead (runtime/shard.c). To be run after
+ * est_pass_lookups. */
+EST_MUST_CHECK est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store);
 
 /* Where everything runs, and the segments of that: the graph is left with what runs here, in which an EstStart and an EstFinish
  * stand for each segment. Segments are in `arena`, their graphs are the caller's to free. */

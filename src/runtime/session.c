@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "kernels/rows.h"
 #include "ops/ops.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
@@ -33,7 +34,6 @@ struct est_session {
     uint64_t            seed;
     uint64_t            n_runs;
     int32_t             n_nodes_seen; /* variables of nodes below this are in the store */
-    int32_t            *task;         /* per node: where its variable is; -1: here. NULL without other tasks */
 };
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
@@ -53,29 +53,12 @@ static void choose_seed(est_session *s)
     est_log_info("random seed %" PRIu64, s->seed);
 }
 
-/* Variables of a cluster: each has a task before it is known to the store. */
-static est_status place_variables(est_session *s)
-{
-    int32_t  n    = est_graph_size(s->graph);
-    int32_t *task = est_realloc(s->task, sizeof *task * ((size_t)n + 1));
-
-    if (task == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to place variables");
-    s->task = task;
-    EST_TRY(est_place_variables(s->graph, s->options.remote, s->n_nodes_seen, task));
-    for (int32_t id = s->n_nodes_seen; id < n; id++) {
-        const est_node_def *def = est_graph_node(s->graph, id);
-
-        if (def->op->source != EST_SOURCE_VARIABLE || task[id] < 0) continue;
-        if (est_store_find(s->store, est_node_string(def, "shared_name")) != NULL) continue;
-        EST_TRY(est_store_add_elsewhere(s->store, def, task[id]));
-    }
-    return EST_OK;
-}
-
 /* Makes variables of nodes added since the last look known to the store. */
 static est_status find_variables(est_session *s)
 {
-    if (s->options.remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) EST_TRY(place_variables(s));
+    if (s->options.remote != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
+        EST_TRY(est_place_variables(s->graph, s->options.remote, s->store));
+    }
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
         const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
         est_var            *var;
@@ -128,7 +111,6 @@ void est_session_free(est_session *session)
     }
     est_store_free(session->store);
     est_pool_free(session->pool);
-    est_free(session->task);
     est_free(session);
 }
 
@@ -425,25 +407,50 @@ static est_status run_initializers(est_session *s, const initializing *in)
     return status;
 }
 
+/* What other tasks have: variables, and shards instead of those that are spread. Returns how many; vars NULL: only that. */
+static int list_elsewhere(const est_store *store, est_var **vars)
+{
+    int n = 0;
+
+    for (int i = 0; i < est_store_size(store); i++) {
+        est_var *var    = est_store_at(store, i);
+        int      pieces = var->n_shards > 0 ? var->n_shards : var->elsewhere;
+
+        for (int k = 0; k < pieces && vars != NULL; k++) vars[n + k] = var->n_shards > 0 ? var->shards[k] : var;
+        n += pieces;
+    }
+    return n;
+}
+
+/* A variable that is spread has a value when all of its shards have. */
+static void note_initialized(est_var *const *vars, int n, const bool *initialized)
+{
+    for (int i = 0; i < n; i++) {
+        vars[i]->initialized = initialized[i];
+        if (vars[i]->whole != NULL) vars[i]->whole->initialized = true;
+    }
+    for (int i = 0; i < n; i++) {
+        if (vars[i]->whole != NULL && !initialized[i]) vars[i]->whole->initialized = false;
+    }
+}
+
 est_status est_session_look(est_session *s)
 {
     est_remote *remote = s->options.remote;
-    int         n = 0, size = est_store_size(s->store);
+    int         n      = list_elsewhere(s->store, NULL);
     est_var   **vars;
     bool       *initialized;
     est_status  status;
 
     if (remote == NULL) return EST_OK;
-    vars        = est_alloc(sizeof(est_var *) * ((size_t)size + 1));
-    initialized = est_zalloc((size_t)size + 1);
+    vars        = est_alloc(sizeof(est_var *) * ((size_t)n + 1));
+    initialized = est_zalloc((size_t)n + 1);
     if (vars == NULL || initialized == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look at %d variables", size);
+        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look at %d variables", n);
     } else {
-        for (int i = 0; i < size; i++) {
-            if (est_store_at(s->store, i)->elsewhere) vars[n++] = est_store_at(s->store, i);
-        }
+        (void)list_elsewhere(s->store, vars);
         status = remote->ops->initialized(remote, vars, n, initialized);
-        for (int i = 0; i < n && status == EST_OK; i++) vars[i]->initialized = initialized[i];
+        if (status == EST_OK) note_initialized(vars, n, initialized);
     }
     est_free(vars);
     est_free(initialized);
@@ -490,12 +497,69 @@ static est_status find_variable(est_session *s, const char *name, est_var **out)
     return *out != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "there is no variable '%s'", name);
 }
 
+static size_t shard_offset(const est_var *shard)
+{
+    return (size_t)(shard->first_row * est_row_size(&shard->value)) * est_dtype_size(shard->value.dtype);
+}
+
+/* Puts what a task has of a variable in its place. Another program may have cut the variable in another way. */
+static est_status read_shard(est_remote *remote, const est_var *shard, est_tensor *all)
+{
+    est_tensor *part;
+    char        have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+    est_status  status = EST_OK;
+
+    EST_TRY(remote->ops->read(remote, shard, &part));
+    if (est_tensor_dtype(part) == shard->value.dtype && est_shape_equal(est_tensor_shape(part), &shard->value.shape)) {
+        memcpy((char *)est_tensor_data(all) + shard_offset(shard), est_tensor_data(part), est_tensor_bytes(part));
+    } else {
+        status = est_fail(EST_FAILED_PRECONDITION, "variable '%s' is %s %s at %s, expected as %s %s", shard->name,
+                          est_dtype_name(est_tensor_dtype(part)), est_shape_text(est_tensor_shape(part), have),
+                          remote->ops->name(remote, shard->task), est_dtype_name(shard->value.dtype),
+                          est_shape_text(&shard->value.shape, want));
+    }
+    est_tensor_free(part);
+    return status;
+}
+
+static est_status read_shards(est_remote *remote, const est_var *var, est_tensor **out)
+{
+    est_tensor *all;
+    est_status  status = est_tensor_create(var->value.dtype, var->value.shape, &all);
+
+    EST_TRY(status);
+    for (int i = 0; i < var->n_shards && status == EST_OK; i++) status = read_shard(remote, var->shards[i], all);
+    if (status != EST_OK) {
+        est_tensor_free(all);
+        return status;
+    }
+    *out = all;
+    return EST_OK;
+}
+
+static est_status write_shards(est_remote *remote, const est_var *var, const est_tensor *value)
+{
+    for (int i = 0; i < var->n_shards; i++) {
+        const est_var *shard = var->shards[i];
+        est_tensor    *part;
+        est_status     status;
+
+        EST_TRY(est_tensor_create_from(shard->value.dtype, shard->value.shape,
+                                       (const char *)est_tensor_data(value) + shard_offset(shard), &part));
+        status = remote->ops->write(remote, shard, part);
+        est_tensor_free(part);
+        EST_TRY(status);
+    }
+    return EST_OK;
+}
+
 est_status est_session_read(est_session *session, const char *variable, est_tensor **out)
 {
     est_var *var;
     est_view stored;
 
     EST_TRY(find_variable(session, variable, &var));
+    if (var->n_shards > 0) return read_shards(session->options.remote, var, out);
     if (var->elsewhere) return session->options.remote->ops->read(session->options.remote, var, out);
     if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
     stored = est_var_stored(var);
@@ -519,6 +583,7 @@ est_status est_session_write(est_session *session, const char *variable, const e
                         est_dtype_name(var->value.dtype), est_shape_text(&var->value.shape, want),
                         est_dtype_name(est_tensor_dtype(value)), est_shape_text(est_tensor_shape(value), got));
     }
+    if (var->n_shards > 0) return write_shards(session->options.remote, var, value);
     if (var->elsewhere) return session->options.remote->ops->write(session->options.remote, var, value);
     est_device_cpu.copy_in(var->value.data, est_tensor_data(value), est_tensor_bytes(value));
     var->initialized = true;

@@ -49,8 +49,7 @@ static size_t item_bytes(const est_item *item)
     size_t bytes = 0;
 
     for (int i = 0; i < item->call.n_in; i++) {
-        bool shape_only = i < 32 && (item->call.node->op->shape_only & 1u << i) != 0;
-        if (!shape_only) bytes += view_bytes(item->call.in[i]);
+        if (!est_op_shape_only(item->call.node->op, i)) bytes += view_bytes(item->call.in[i]);
     }
     for (int o = 0; o < item->call.n_out; o++) bytes += view_bytes(&item->call.out[o]);
     return item->call.node->op->writes != 0 ? 4 * bytes : bytes;

@@ -11,6 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "kernels/rows.h"
 #include "kernels/stream.h"
 #include "tensor/shape.h"
 
@@ -50,6 +51,8 @@ static void free_var(const est_store *store, est_var *var)
     } else {
         store->device->free(var->value.data);
     }
+    for (int i = 0; i < var->n_shards; i++) free_var(store, var->shards[i]);
+    est_free(var->shards);
     est_free((char *)(uintptr_t)var->name);
     est_free(var);
 }
@@ -176,6 +179,72 @@ est_status est_store_get(est_store *store, const char *name, est_dtype dtype, es
     }
     *out = var;
     return EST_OK;
+}
+
+/* Only what is known of it here; it is not in the store yet. */
+static est_status make_elsewhere(const char *name, est_dtype dtype, const est_shape *shape, int task, est_var **out)
+{
+    est_var   *var = est_zalloc(sizeof *var);
+    est_status status;
+
+    if (var == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    var->value.dtype = dtype;
+    var->value.shape = *shape;
+    var->elsewhere   = true;
+    var->task        = task;
+    var->name        = est_strdup(name);
+    status           = var->name != NULL ? est_shape_size(&var->value.shape, var->value.dtype, &var->value.count, NULL)
+                                         : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    if (status != EST_OK) {
+        est_free((char *)(uintptr_t)var->name);
+        est_free(var);
+        return status;
+    }
+    *out = var;
+    return EST_OK;
+}
+
+/* Makes shard i of `whole` and lets it be found. */
+static est_status add_shard(est_store *store, est_var *whole, int n, int i, int task)
+{
+    est_strbuf name  = { 0 };
+    est_shape  shape = whole->value.shape;
+    int64_t    first = est_shard_first(shape.dim[0], n, i);
+    est_var   *shard;
+    est_status status;
+
+    shape.dim[0] = est_shard_first(shape.dim[0], n, i + 1) - first;
+    est_strbuf_printf(&name, EST_SHARD_NAME, whole->name, i);
+    status = est_strbuf_status(&name);
+    if (status == EST_OK && est_store_find(store, est_strbuf_text(&name)) != NULL) {
+        status = est_fail(EST_ALREADY_EXISTS, "a shard of variable '%s' is called '%s', and so is a variable",
+                          whole->name, est_strbuf_text(&name));
+    }
+    if (status == EST_OK) status = make_elsewhere(est_strbuf_text(&name), whole->value.dtype, &shape, task, &shard);
+    est_strbuf_clear(&name);
+    EST_TRY(status);
+    shard->whole                     = whole;
+    shard->first_row                 = first;
+    whole->shards[whole->n_shards++] = shard;
+    return est_map_put(&store->by_name, shard->name, shard);
+}
+
+est_status est_store_add_shards(est_store *store, const est_node_def *handle, const int *tasks, int n)
+{
+    est_var   *var;
+    est_status status;
+
+    EST_TRY(make_elsewhere(est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"), &handle->shape[0],
+                           -1, &var));
+    var->shards = est_alloc(sizeof(est_var *) * (size_t)n);
+    status = var->shards != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", var->name);
+    for (int i = 0; i < n && status == EST_OK; i++) status = add_shard(store, var, n, i, tasks[i]);
+    if (status == EST_OK) status = add_var(store, var);
+    if (status != EST_OK) {
+        for (int i = 0; i < var->n_shards; i++) (void)est_map_remove(&store->by_name, var->shards[i]->name);
+        free_var(store, var);
+    }
+    return status;
 }
 
 est_var *est_store_find(const est_store *store, const char *name)

@@ -43,9 +43,14 @@ est_row_spec est_store_row_spec(const est_store *store, const est_var *var);
 /* Makes the variable of a handle, which is not there yet, known as one that another task has the memory of; so are the keys
  * that it has rows for. */
 EST_MUST_CHECK est_status est_store_add_elsewhere(est_store *store, const est_node_def *handle, int task);
-est_var                  *est_store_find(const est_store *store, const char *name); /* NULL: none */
-int                       est_store_size(const est_store *store);
-est_var                  *est_store_at(const est_store *store, int i); /* in order of creation */
+
+/* The same of one whose rows are spread over `n` tasks, 2 or more: tasks[i] has shard i (kernels/rows.h). Shards are found by
+ * name, but not listed. */
+EST_MUST_CHECK est_status est_store_add_shards(est_store *store, const est_node_def *handle, const int *tasks, int n);
+
+est_var *est_store_find(const est_store *store, const char *name); /* NULL: none */
+int      est_store_size(const est_store *store);
+est_var *est_store_at(const est_store *store, int i); /* in order of creation */
 
 /* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are elsewhere are
  * empty. */

@@ -114,6 +114,77 @@ typedef struct reading {
     est_shape              shape; /* of what is read */
 } reading;
 
+/* A partitioned variable of TensorFlow is one tensor of a checkpoint, and read like any other. But its slots in canned
+ * estimators of tf.compat.v1 are one for each part, "<variable>/part_0/Ftrl", "<variable>/part_1/Ftrl", all of the full shape
+ * with only a slice there. Ours is called as the first and made of all of them.
+ *
+ * Part i of the slot that `key` is the first part of; NULL when there is none. */
+static est_status find_part(const est_bundle *bundle, const char *key, int i, const est_bundle_entry **out)
+{
+    static const char *const first[] = { "/part_0/", "/t_0/" };
+    est_strbuf               name    = { 0 };
+
+    *out = NULL;
+    for (size_t k = 0; k < sizeof first / sizeof first[0] && *out == NULL; k++) {
+        const char *at = strstr(key, first[k]), *rest;
+
+        if (at == NULL) continue;
+        rest = at + strlen(first[k]);
+        est_strbuf_printf(&name, "%.*s%d/%s", (int)(rest - 2 - key), key, i, rest);
+        if (!name.failed) *out = est_bundle_find(bundle, est_strbuf_text(&name));
+    }
+    est_strbuf_clear(&name);
+    return name.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name") : EST_OK;
+}
+
+/* Whether an entry is one slice of rows, and not all of them. */
+static bool is_part(const est_bundle_entry *entry)
+{
+    if (entry == NULL || entry->n_slices != 1 || entry->slices[0].rank < 1) return false;
+    for (int i = 1; i < entry->slices[0].rank; i++) {
+        if (entry->slices[0].length[i] >= 0 && entry->slices[0].length[i] != entry->shape.dim[i]) return false;
+    }
+    return entry->slices[0].length[0] >= 0 && entry->slices[0].length[0] < entry->shape.dim[0];
+}
+
+/* Reads the rows of one part into those of `data`; NULL: reads them to see whether they are whole, which est_bundle_verify can
+ * tell of whole tensors only. */
+static est_status read_part(const est_bundle *bundle, const est_bundle_entry *part, void *data)
+{
+    const est_bundle_slice *slice  = &part->slices[0];
+    est_shape               rows   = part->shape;
+    est_tensor             *tensor = NULL;
+    size_t                  bytes;
+    est_status              status;
+
+    if (data == NULL) {
+        status = est_bundle_read(bundle, part->name, slice, &tensor);
+    } else {
+        bytes       = est_dtype_size(part->dtype) * (size_t)(est_shape_count(&rows) / rows.dim[0]);
+        rows.dim[0] = slice->length[0];
+        EST_TRY(
+            est_tensor_wrap(part->dtype, rows, (char *)data + bytes * (size_t)slice->start[0], NULL, NULL, &tensor));
+        status = est_bundle_read_into(bundle, part->name, slice, tensor);
+    }
+    est_tensor_free(tensor);
+    return status;
+}
+
+/* Goes through the parts of a slot. *n_rows: how many rows they have, 0 when it is not stored in parts. */
+static est_status read_parts(const est_bundle *bundle, const est_store_entry *entry, void *data, int64_t *n_rows)
+{
+    const est_bundle_entry *part;
+
+    *n_rows = 0;
+    for (int i = 0; entry->rows < 0; i++) {
+        EST_TRY(find_part(bundle, entry->key, i, &part));
+        if (!is_part(part) || !est_shape_equal(&part->shape, &entry->full) || part->dtype != entry->dtype) break;
+        EST_TRY(read_part(bundle, part, data));
+        *n_rows += part->slices[0].length[0];
+    }
+    return EST_OK;
+}
+
 static est_status verify_rows(const est_bundle *bundle, const est_store_entry *entry)
 {
     est_bundle_slice slice = slice_of(entry);
@@ -127,6 +198,10 @@ static est_status verify_rows(const est_bundle *bundle, const est_store_entry *e
 est_status est_store_verify(const est_bundle *bundle, const est_store_entry *entries, int n)
 {
     for (int i = 0; i < n; i++) {
+        int64_t in_parts;
+
+        EST_TRY(read_parts(bundle, &entries[i], NULL, &in_parts));
+        if (in_parts > 0) continue;
         EST_TRY(entries[i].rows < 0 ? est_bundle_verify(bundle, entries[i].key) : verify_rows(bundle, &entries[i]));
     }
     return EST_OK;
@@ -185,7 +260,10 @@ static est_status read_variable(const est_bundle *bundle, const reading *r)
     est_bundle_slice slice = slice_of(r->entry);
     est_tensor      *tensor;
     est_status       status;
+    int64_t          in_parts;
 
+    EST_TRY(read_parts(bundle, r->entry, r->var->value.data, &in_parts));
+    if (in_parts > 0 && in_parts == r->shape.dim[0]) return EST_OK; /* else it is said below which slice is not there */
     EST_TRY(est_tensor_wrap(r->var->value.dtype, r->shape, r->var->value.data, NULL, NULL, &tensor));
     status = est_bundle_read_into(bundle, r->entry->key, r->entry->rows >= 0 ? &slice : NULL, tensor);
     est_tensor_free(tensor);

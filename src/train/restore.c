@@ -9,11 +9,12 @@
  *   est_session_init, and reads each byte once;
  * - when one of them has a value all are verified first, that is, read twice. Should the second reading fail after all
  *   (the file was changed in between), the variables are marked as having no value.
- * - with variables at other tasks all are verified first, here and there. A task that fails after that has variables
- *   without values, while others may have theirs already: to try again with missing_only completes it.
+ * - with variables at other tasks all are verified first, here and there. Should a task fail after that its variables
+ *   have no values, while others may have theirs already. Only restoring again mends that.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
  * Values of variables with rows for keys count as none while there are no keys. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,6 +31,7 @@
 typedef struct target {
     est_var                       *var;
     const char                    *stored;    /* name to look for */
+    bool                           optional;  /* starts anew where a checkpoint lacks it */
     const char                    *key;       /* of the checkpoint at hand; NULL: it has none */
     const est_checkpoint_variable *stored_as; /* there; NULL: it has none */
 } target;
@@ -91,6 +93,17 @@ static bool has_value(const est_var *var)
     return var->rows != NULL && !var->elsewhere ? var->rows->n > 0 : var->initialized;
 }
 
+/* Whether a variable is one that older or other trainings had no use for. */
+static bool is_optional(const est_graph *graph, const char *name)
+{
+    est_nodes list = est_graph_collection(graph, EST_OPTIONAL_VARIABLES);
+
+    for (int i = 0; i < list.n; i++) {
+        if (strcmp(est_node_string(est_graph_node(graph, list.data[i].id), "shared_name"), name) == 0) return true;
+    }
+    return false;
+}
+
 /* The targets of `vars`, and memory for what is read beside them. */
 static est_status choose_targets(restoring *r, est_var *const *vars, int n)
 {
@@ -113,7 +126,9 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         }
         stored = stored_name(options, name, used);
         if (!options->missing_only || !has_value(vars[i])) {
-            r->targets[r->n++] = (target){ .var = vars[i], .stored = stored };
+            r->targets[r->n++] = (target){ .var      = vars[i],
+                                           .stored   = stored,
+                                           .optional = is_optional(est_session_graph(r->session), name) };
         }
     }
     status = check_used(options, used);
@@ -177,7 +192,7 @@ static bool is_slot(const restoring *r, const target *t)
 static bool is_missing(const restoring *r, const target *t)
 {
     (void)r;
-    return t->key == NULL;
+    return t->key == NULL && !t->optional;
 }
 
 static bool is_misfit(const restoring *r, const target *t)
@@ -221,11 +236,16 @@ static void list_misfits(const restoring *r, est_strbuf *out)
                           stored->name, est_dtype_name(stored->dtype), est_shape_text(&stored->shape, have));
         if (rows || !only_rows_differ(value, stored)) continue;
         rows = true; /* once is enough */
-        est_strbuf_append(out,
-                          named[i]->var->rows != NULL
-                              ? " (has max_rows been lowered? There must be room for all keys)"
-                              : " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
-                                "vocabulary into a new model directory)");
+        if (named[i]->var->rows != NULL) {
+            est_strbuf_printf(out,
+                              " (%" PRId64 " keys have a row in the checkpoint, and max_rows is %" PRId64
+                              "; it can be lowered, but not below the rows there are)",
+                              stored->shape.dim[0], value->shape.dim[0]);
+        } else {
+            est_strbuf_append(out,
+                              " (has a vocabulary or a number of buckets changed? A warm start moves the rows of a "
+                              "vocabulary into a new model directory)");
+        }
     }
     put_more(out, r->n_misfit - n);
 }
@@ -269,6 +289,7 @@ static est_status fail_match(const restoring *r, const est_checkpoint *checkpoin
 /* Finds every target; a model that does not fit is no fault of the checkpoint. */
 static est_status match(restoring *r, const est_checkpoint *checkpoint)
 {
+    int  n_optional = 0;
     bool missing;
 
     r->n_missing = r->n_misfit = 0;
@@ -283,9 +304,10 @@ static est_status match(restoring *r, const est_checkpoint *checkpoint)
 
         if (t->var->rows != NULL && stored_keys(r, t->var->rows) == NULL) t->key = NULL;
         r->n_missing += t->key == NULL;
+        n_optional += t->key == NULL && t->optional;
         r->n_misfit += t->key != NULL && !fits(r, t, t->stored_as);
     }
-    missing = r->n_missing > 0 && !r->options->partial;
+    missing = r->n_missing > n_optional && !r->options->partial;
     return missing || r->n_misfit > 0 ? fail_match(r, checkpoint, missing) : EST_OK;
 }
 
@@ -320,7 +342,8 @@ typedef struct reads {
 /* With other tasks everything is verified: what one of them has read already could not be taken back when another fails. */
 static est_status list_reads(const restoring *r, const est_store *store, reads *out)
 {
-    out->here = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
+    out->elsewhere.missing_only = r->options->missing_only;
+    out->here                   = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
     if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
     for (int i = 0; i < r->n; i++) {
         const target *t = &r->targets[i];

@@ -54,7 +54,7 @@ est_status est_saved_variables(est_session *session, est_var ***out, int *n)
     return status;
 }
 
-est_status est_remote_list_add(est_remote_list *list, const est_store *store, const est_var *var, const char *key)
+static est_status add_entry(est_remote_list *list, est_remote_entry entry)
 {
     if (list->n == list->max) {
         int               max  = 2 * list->max + 16;
@@ -64,7 +64,25 @@ est_status est_remote_list_add(est_remote_list *list, const est_store *store, co
         list->data = more;
         list->max  = max;
     }
-    list->data[list->n++] = (est_remote_entry){ var->task, est_store_entry_of(store, var, key) };
+    list->data[list->n++] = entry;
+    return EST_OK;
+}
+
+/* A variable that is spread over tasks is one tensor of the checkpoint, of which each shard has some rows. */
+est_status est_remote_list_add(est_remote_list *list, const est_store *store, const est_var *var, const char *key)
+{
+    est_store_entry entry = est_store_entry_of(store, var, key);
+
+    if (var->n_shards == 0) return add_entry(list, (est_remote_entry){ var->task, entry });
+    for (int i = 0; i < var->n_shards; i++) {
+        const est_var *shard = var->shards[i];
+
+        if (list->missing_only && shard->initialized) continue;
+        entry.name  = shard->name;
+        entry.first = shard->first_row;
+        entry.rows  = shard->value.shape.dim[0];
+        EST_TRY(add_entry(list, (est_remote_entry){ shard->task, entry }));
+    }
     return EST_OK;
 }
 

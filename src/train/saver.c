@@ -351,11 +351,14 @@ static bool is_part_of(int dir, const char *file, const char *prefix)
 }
 
 /* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; "<name>-12.tmp-77-6.part0.index" and
- * other files of parts. */
+ * other files of parts; and what TensorFlow writes before it gives files their names: "<name>-12.index.tempstate1234". */
 static bool is_temporary(const char *file, const char *name)
 {
-    const char *tmp = strstr(file, ".tmp-"), *end;
+    const char *tmp = strstr(file, ".tmp-"), *other = strstr(file, ".tempstate"), *end;
 
+    if (other != NULL && other[10] != '\0' && other[10 + strspn(other + 10, "0123456789")] == '\0') {
+        return after_step(file, name) != NULL;
+    }
     if (tmp == NULL || tmp[5] == '\0') return false;
     end = tmp + 5 + strspn(tmp + 5, "0123456789-");
     if (end[0] != '\0' && strncmp(end, ".part", 5) != 0) return false;

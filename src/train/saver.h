@@ -23,6 +23,7 @@ EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name)
 typedef struct est_remote_list {
     est_remote_entry *data;
     int               n, max;
+    bool              missing_only; /* shards that have a value are left out */
 } est_remote_list;
 
 /* Adds a variable that is elsewhere and is called `key` in the checkpoint; both are borrowed. */

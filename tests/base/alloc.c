@@ -49,7 +49,9 @@ static void test_zero_bytes_is_a_block(void **state)
 
 static void test_aligned(void **state)
 {
-    const size_t sizes[] = { 1, 63, 64, 65, 1000, 4096, ((size_t)4 << 20) - 1, (size_t)4 << 20, ((size_t)9 << 20) + 5 };
+    const size_t sizes[] = {
+        1, 63, 64, 65, 1000, 4096, ((size_t)2 << 20) - 1, (size_t)2 << 20, ((size_t)3 << 20) + 1, ((size_t)9 << 20) + 5
+    };
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -66,7 +68,7 @@ static void test_aligned(void **state)
 /* Blocks that were written to and freed come back as zeros. */
 static void test_zeroed_blocks(void **state)
 {
-    const size_t sizes[] = { 0, 1, 65, 4096, (size_t)4 << 20, ((size_t)9 << 20) + 5 };
+    const size_t sizes[] = { 0, 1, 65, 4096, (size_t)2 << 20, ((size_t)3 << 20) + 1, ((size_t)9 << 20) + 5 };
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

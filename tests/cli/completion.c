@@ -49,6 +49,8 @@ static void test_bash(void **state)
     expect_completions("estoc doctor --", "--json --help");
     expect_completions("estoc launch --transport t", "tls tcp");
     expect_completions("estoc launch --log-dir r", ""); /* the shell's own */
+    expect_completions("estoc status --transport t", "tls tcp");
+    expect_completions("estoc status --certs r", ""); /* the shell's own */
     expect_completions("estoc certificates r", "runs");
     expect_completions("estoc nonsense --", "");
 }

@@ -373,6 +373,7 @@ static void test_print_config(void **state)
     (void)state;
     check_round_trip(changed("seed: 3", "seed: 3"));
     check_round_trip(EST_SOURCE_DIR "/examples/census.yaml");
+    check_round_trip(EST_SOURCE_DIR "/examples/clicks.yaml");
     /* An empty word of a vocabulary is the one thing that is refused. */
     TOOL_OUT(2, "", ":8:55: \"values\" is empty", "train", put("job.yaml", everything));
     {

@@ -109,7 +109,7 @@ static void test_heals(void **state)
     cluster_wait_step(&c, cluster_saved_step(&c) + 60, 20); /* of the chief alone */
     cut(false);
     cluster_wait_all(&c, 60);
-    assert_int_equal(cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone"), 0);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came"), 0);
     assert_int_equal(cluster_count_log(cluster_find(&c, "worker", 0), "Making a new session"), 0);
     assert_int_equal(cluster_saved_step(&c), 600);
     (void)cluster_check_ledgers(&c);

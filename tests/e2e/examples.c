@@ -174,52 +174,23 @@ static void make_census(const char *path, int first, int n, bool test)
     assert_int_equal(fclose(file), 0);
 }
 
-/* The files of ESTOC_CENSUS under the names that they have in the repository of UCI. */
-static void link_census(const char *from, const char *name, const char *csv)
-{
-    char path[512], full[PATH_MAX]; /* a link is not relative to where the test was started */
-
-    snprintf(path, sizeof path, "%s/%s", from, name);
-    if (access(path, R_OK) != 0) snprintf(path, sizeof path, "%s/%s", from, csv);
-    if (realpath(path, full) == NULL) fail_msg("ESTOC_CENSUS: no %s or %s in %s", name, csv, from);
-    assert_int_equal(symlink(full, program_path(name)), 0);
-}
-
+/* The rule has no exception, so hardly any is left to the models. tests/e2e/census.c has the real files. */
 static void test_census(void **state)
 {
-    static const struct {
-        const char *type;
-        double      accuracy, auc;           /* of the real files */
-        double      made_accuracy, made_auc; /* of made-up ones, whose rule has no exception */
-    } models[] = {
-        { "wide", 0.836, 0.885, 0.98, 0.99 },
-        { "deep", 0.85, 0.90, 0.98, 0.99 },
-        { "wide_deep", 0.854, 0.908, 0.98, 0.99 },
-    };
-    const char *real = getenv("ESTOC_CENSUS");
+    static const char *const models[] = { "wide", "deep", "wide_deep" };
 
     (void)state;
-    if (real != NULL) {
-        link_census(real, "adult.data", "adult-train.csv");
-        link_census(real, "adult.test", "adult-test.csv");
-    } else {
-        make_census(program_path("adult.data"), 0, 4000, false);
-        make_census(program_path("adult.test"), 4000, 1000, true);
-    }
-    print_message("census: %s\n", real != NULL ? real : "made-up files, as ESTOC_CENSUS is not set");
+    make_census(program_path("adult.data"), 0, 4000, false);
+    make_census(program_path("adult.test"), 4000, 1000, true);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        double  accuracy = real != NULL ? models[i].accuracy : models[i].made_accuracy;
-        double  auc      = real != NULL ? models[i].auc : models[i].made_auc;
-        program p        = PROGRAM(0, "census_wide_deep", "--model-dir", program_path(models[i].type), models[i].type,
-                                   program_dir);
+        program p = PROGRAM(0, "census_wide_deep", "--model-dir", program_path(models[i]), models[i], program_dir);
         char    exports[64];
 
-        print_message("census: %s: %.*s\n", models[i].type, (int)strcspn(p.out, "\n"), p.out);
-        if (program_number(p.out, "accuracy ") < accuracy || program_number(p.out, "auc ") < auc ||
-            program_number(p.out, "exact auc ") < auc) {
-            fail_msg("%s: not %g and %g:\n%s", models[i].type, accuracy, auc, p.out);
+        if (program_number(p.out, "accuracy ") < 0.98 || program_number(p.out, "auc ") < 0.99 ||
+            program_number(p.out, "exact auc ") < 0.99) {
+            fail_msg("%s: %s", models[i], p.out);
         }
-        snprintf(exports, sizeof exports, "%s/export/census", models[i].type);
+        snprintf(exports, sizeof exports, "%s/export/census", models[i]);
         assert_int_equal(program_exports(program_path(exports)), 1);
         program_free(&p);
     }

@@ -312,6 +312,34 @@ static void compare_models(model *a, model *b)
     }
 }
 
+/* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
+static void test_fewer_rows_that_fit(void **state)
+{
+    recipe     r     = { .dynamic = EST_DYNAMIC(.max_rows = 24), .optimizer = est_adagrad(0.2, NULL) };
+    char       dir[] = "/tmp/estoc-dynamic-XXXXXX";
+    est_saver *saver = NULL;
+    model      m     = open_model(&r), fewer;
+    int64_t    n;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    for (int64_t step = 0; step < 20; step++) (void)train_step(&m, step, 10);
+    n = rows_of(&m);
+    assert_true(n > 4 && n < 24);
+    assert_ok(est_saver_save(saver, m.session, 20, NULL, NULL));
+    r.dynamic = EST_DYNAMIC(.max_rows = n);
+    fewer     = open_model(&r);
+    assert_ok(est_saver_restore(saver, fewer.session, NULL, NULL));
+    compare_models(&m, &fewer);
+    for (int64_t step = 20; step < 30; step++) (void)train_step(&fewer, step, 100);
+    assert_int_equal(rows_of(&fewer), n);
+    close_model(&fewer);
+    est_saver_free(saver);
+    close_model(&m);
+    assert_ok(est_dir_remove(dir));
+}
+
 /* Training that was interrupted at step 20 goes on as if it had not been. Keys are admitted, age and push each other out
  * before and after. */
 static void test_resumed_is_undisturbed(void **state)
@@ -342,10 +370,11 @@ static void test_resumed_is_undisturbed(void **state)
     compare_models(&m, &resumed);
     close_model(&resumed);
 
-    r.dynamic = EST_DYNAMIC(.max_rows = 10); /* has no room for what was saved */
+    r.dynamic = EST_DYNAMIC(.max_rows = 23); /* has no room for what was saved */
     resumed   = open_model(&r);
     assert_int_equal(est_saver_restore(saver, resumed.session, NULL, NULL), EST_INVALID_ARGUMENT);
-    assert_non_null(strstr(est_error_message(), "has max_rows been lowered?"));
+    assert_non_null(strstr(est_error_message(), "24 keys have a row in the checkpoint, and max_rows is 23"));
+    assert_int_equal(rows_of(&resumed), 0);
     close_model(&resumed);
     est_saver_free(saver);
     close_model(&m);
@@ -568,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_same_as_a_vocabulary),
         cmocka_unit_test(test_optimizers_that_touch_all_rows),
         cmocka_unit_test(test_resumed_is_undisturbed),
+        cmocka_unit_test(test_fewer_rows_that_fit),
         cmocka_unit_test(test_checkpoint_has_rows_of_keys),
         cmocka_unit_test(test_memory_is_that_of_the_keys),
         cmocka_unit_test(test_refused),

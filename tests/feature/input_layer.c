@@ -280,7 +280,9 @@ static void test_ids_are_computed_once(void **state)
     assert_int_equal(count_ops(&t, wide, deep, "EstCheckRange"), 1);
     assert_int_equal(count_ops(&t, wide, deep, "StringToHashBucketFast"), 1);
     assert_int_equal(count_ops(&t, wide, deep, "RaggedCross"), 1);
-    assert_int_equal(count_ops(&t, wide, deep, "EstEmbeddingBag"), 7);
+    assert_int_equal(count_ops(&t, wide, deep, "EstEmbeddingBag"),
+                     4); /* the wide ones; the deep ones are in the next */
+    assert_int_equal(count_ops(&t, wide, deep, "EstEmbeddingBagConcat"), 1);
     feature_end(&t);
 }
 
@@ -382,6 +384,30 @@ static void test_crosses(void **state)
     feature_end(&t);
 }
 
+/* Ids of a cross are hashed, not looked up, so those out of range are values too; a default still replaces them. */
+static void test_crossed_ids_out_of_range(void **state)
+{
+    feature_test                   t     = feature_begin();
+    const est_categorical_options *three = EST_CATEGORICAL(.has_default = true, .default_value = 3);
+    const est_column              *a     = est_identity_column(t.columns, "a", 2, NULL);
+    const est_column              *b     = est_identity_column(t.columns, "b", 2, NULL);
+    const est_column              *c     = est_identity_column(t.columns, "c", 2, NULL);
+    const est_column              *far   = est_identity_column(t.columns, "far", 4, three);
+    est_node                       open, with_default;
+
+    (void)state;
+    feature_i64(&t, "a", EST_SHAPE(1), (const int64_t[]){ 3 });
+    feature_i64(&t, "b", EST_SHAPE(1), (const int64_t[]){ 7 });
+    feature_i64(&t, "c", EST_SHAPE(1), (const int64_t[]){ 11 });
+    feature_i64(&t, "far", EST_SHAPE(1), (const int64_t[]){ 99 });
+    open         = indicated(&t, est_crossed_column(EST_COLUMNS(a, b, c), 1000, 0));
+    with_default = indicated(&t, est_crossed_column(EST_COLUMNS(far, b, c), 1000, 0));
+    feature_ready(&t);
+    expect_bucket(&t, open, 0, 1000, 715); /* 3, 7, 11 by TensorFlow */
+    expect_bucket(&t, with_default, 0, 1000, 715);
+    feature_end(&t);
+}
+
 /* --- weights ---------------------------------------------------------------------------------------------------------- */
 
 static void test_weights(void **state)
@@ -428,8 +454,8 @@ static void refuse_weights(const char *weights, const char *text)
     a = alone(&t, est_embedding_column(est_weighted_column(id, "w"), 2, NULL));
     b = indicated(&t, est_weighted_column(id, "more"));
     feature_ready(&t);
-    feature_fails(&t, a, "column \"id_weighted_by_w\": weights and values do not line up");
-    feature_fails(&t, b, "id_weighted_by_more_indicator/EstMultiHot': ids [2] need a weight each, got [3]");
+    feature_fails(&t, a, "column \"id_weighted_by_w\": row 0 has 1 values and 2 weights");
+    feature_fails(&t, b, "column \"id_weighted_by_more\": row 1 has 1 values and 2 weights");
     (void)indicated(&t, est_weighted_column(words, weights));
     feature_bad_graph(&t, text);
     feature_end(&t);
@@ -439,7 +465,7 @@ static void test_weights_that_do_not_line_up(void **state)
 {
     (void)state;
     refuse_weights("w", "one is dense and one is ragged");
-    refuse_weights("few", "column \"word_weighted_by_few\": weights [?,1] and values [?,2] do not line up");
+    refuse_weights("few", "column \"word_weighted_by_few\": every row has 2 values and 1 weights");
     refuse_weights("word", "the weights \"word\" are strings");
 }
 
@@ -493,26 +519,27 @@ static void test_max_norm_and_initializer(void **state)
     feature_end(&t);
 }
 
-static void test_shared_embeddings(void **state)
+/* Two shared columns in a deep and a linear layer: which names have the table and the linear weights. */
+static void check_shared(bool v1, const char *table, const char *weights_a, const char *weights_b)
 {
-    static const float table[] = { 1, 2, 3 };
-    feature_test       t       = feature_begin();
-    const est_column  *a       = est_identity_column(t.columns, "a", 3, NULL);
-    const est_column  *b       = est_identity_column(t.columns, "b", 3, NULL);
+    static const float rows[] = { 1, 2, 3 };
+    feature_test       t      = feature_begin();
+    const est_column  *a      = est_identity_column(t.columns, "a", 3, NULL);
+    const est_column  *b      = est_identity_column(t.columns, "b", 3, NULL);
     const est_column  *shared[2], *odd[1];
     est_node           both, linear;
 
-    (void)state;
     feature_i64(&t, "a", EST_SHAPE(2), (const int64_t[]){ 0, 2 });
     feature_i64(&t, "b", EST_SHAPE(2), (const int64_t[]){ 1, 0 });
     est_shared_embedding_columns(EST_COLUMNS(b, a), 1, NULL, shared);
-    both   = layer(&t, EST_COLUMNS(shared[0], shared[1]));
-    linear = est_linear_model(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), NULL);
+    both   = est_input_layer(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_INPUT_LAYER(.v1 = v1));
+    linear = est_linear_model(feature_features(&t), EST_COLUMNS(shared[0], shared[1]), EST_LINEAR_MODEL(.v1 = v1));
+    assert_int_equal(est_trainable_variables(t.nn.graph).n, 4); /* the table, two weights and a bias */
     feature_ready(&t);
-    assert_int_equal(est_session_variables(t.nn.session), 4); /* the table, two weights and a bias */
-    feature_set(&t, "input_layer/a_b_shared_embedding/embedding_weights", EST_SHAPE(3, 1), table);
-    feature_set(&t, "linear_model/a_b_shared_embedding/weights", EST_SHAPE(1, 1), (const float[]){ 10 });
-    feature_set(&t, "linear_model/a_b_shared_embedding_1/weights", EST_SHAPE(1, 1), (const float[]){ 100 });
+    assert_int_equal(est_session_variables(t.nn.session), 4);
+    feature_set(&t, table, EST_SHAPE(3, 1), rows);
+    feature_set(&t, weights_a, EST_SHAPE(1, 1), (const float[]){ 10 });
+    feature_set(&t, weights_b, EST_SHAPE(1, 1), (const float[]){ 100 });
     feature_expect(&t, both, 1, 2, /**/ 3, 1);
     feature_expect(&t, linear, 210, 130);
     est_shared_embedding_columns(EST_COLUMNS(a), 2, EST_EMBEDDING_COLUMN(.collection_name = "a_b_shared_embedding"),
@@ -520,6 +547,15 @@ static void test_shared_embeddings(void **state)
     (void)alone(&t, odd[0]);
     feature_bad_graph(&t, "wants a table [3,2], but the one of its collection \"a_b_shared_embedding\" is [3,1]");
     feature_end(&t);
+}
+
+static void test_shared_embeddings(void **state)
+{
+    (void)state;
+    check_shared(false, "a_b_shared_embedding", "linear_model/a_shared_embedding/weights",
+                 "linear_model/b_shared_embedding/weights");
+    check_shared(true, "input_layer/a_b_shared_embedding/embedding_weights",
+                 "linear_model/a_b_shared_embedding/weights", "linear_model/a_b_shared_embedding_1/weights");
 }
 
 /* A table of three rows, "weights", as a checkpoint below a new directory. */
@@ -677,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_high_ranks),
         cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_crosses),
+        cmocka_unit_test(test_crossed_ids_out_of_range),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_weights_that_do_not_line_up),
         cmocka_unit_test(test_embeddings),

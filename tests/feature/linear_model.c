@@ -126,6 +126,28 @@ static void test_sequences(void **state)
     feature_end(&t);
 }
 
+static void test_context(void **state)
+{
+    feature_test      t    = feature_begin();
+    const est_column *step = est_sequence_numeric_column(t.columns, "step", NULL);
+    const est_column *row  = est_numeric_column(t.columns, "row", EST_NUMERIC(.shape = EST_SHAPE(2)));
+    est_node          steps, context, y, lengths = EST_NO_NODE;
+
+    (void)state;
+    feature_f32(&t, "step", EST_SHAPE(3), (const float[]){ 1, 2, 3 });
+    feature_rows(&t, "step", 2, (const int64_t[]){ 0, 2, 3 });
+    feature_f32(&t, "row", EST_SHAPE(2, 2), (const float[]){ 10, 20, 30, 40 });
+    steps   = est_sequence_input_layer(feature_features(&t), EST_COLUMNS(step), &lengths);
+    context = est_input_layer(feature_features(&t), EST_COLUMNS(row), NULL);
+    y       = est_concat_context(steps, context);
+    assert_int_equal(est_node_dim(y, 2), 3);
+    feature_ready(&t);
+    feature_expect(&t, y, 1, 10, 20, /**/ 2, 10, 20, /**/ 3, 30, 40, /**/ 0, 30, 40); /* after the end too */
+    (void)est_concat_context(context, steps);
+    feature_bad_graph(&t, "sequences are [batch, steps, n] and their context is [batch, m], not [?,2] and [?,?,1]");
+    feature_end(&t);
+}
+
 static void test_sequences_of_other_lengths(void **state)
 {
     feature_test      t = feature_begin();
@@ -170,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_it_learns),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_context),
         cmocka_unit_test(test_sequences_of_other_lengths),
         cmocka_unit_test(test_sequences_are_ragged),
     };

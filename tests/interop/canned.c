@@ -27,7 +27,8 @@ static est_columns *set;
 #define N_EMBEDDINGS 9
 
 static const est_column *numbers[N_NUMBERS], *wide[N_NUMBERS + N_CATEGORIES + 1], *indicators[N_CATEGORIES];
-static const est_column *embeddings[N_EMBEDDINGS], *shared[3], *deep[2], *linear[4];
+static const est_column *embeddings[N_EMBEDDINGS], *shared[3], *still[3], *top[3], *deep[2], *linear[4];
+static const est_column *many[N_NUMBERS + 2 * N_CATEGORIES + 1], *raised_weight;
 
 static const char *const words[]  = { "red", "green", "blue", "pink" };
 static const char *const spices[] = { "mint", "dill", "sage" }, *const answers[] = { "no", "yes" };
@@ -61,6 +62,15 @@ static void make_categories(est_columns *c, const est_column *ages, const est_co
     out[9] = est_weighted_column(out[8], "parts");
 }
 
+/* Two columns with one table, and a vector. */
+static void make_shared(const est_embedding_column_options *options, const est_column *vec, const est_column **out)
+{
+    est_shared_embedding_columns(
+        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3, options,
+        out);
+    out[2] = vec;
+}
+
 static void make_columns(void)
 {
     static const float half[] = { 0.5F };
@@ -79,6 +89,8 @@ static void make_columns(void)
     memcpy(wide + N_NUMBERS, c, sizeof c);
     wide[N_NUMBERS + N_CATEGORIES] = est_embedding_column(c[2], 2, NULL);
     for (int i = 0; i < N_CATEGORIES; i++) indicators[i] = est_indicator_column(c[i]);
+    memcpy(many, wide, sizeof wide);
+    memcpy(many + sizeof wide / sizeof wide[0], indicators, sizeof indicators);
     embeddings[0] = est_embedding_column(c[0], 3, NULL);
     embeddings[1] = embedding(c[1], 2, EST_COMBINE_SUM, 0);
     embeddings[2] = embedding(c[2], 2, EST_COMBINE_SQRTN, 0);
@@ -88,14 +100,14 @@ static void make_columns(void)
     embeddings[6] = est_embedding_column(c[7], 2, NULL);
     embeddings[7] = embedding(c[8], 2, EST_COMBINE_SQRTN, 0);
     embeddings[8] = est_embedding_column(c[9], 2, NULL);
-    est_shared_embedding_columns(
-        EST_COLUMNS(est_identity_column(set, "left", 7, NULL), est_identity_column(set, "right", 7, NULL)), 3,
-        EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM), shared);
-    shared[2] = deep[0] = linear[0] = vec;
-    deep[1]                         = est_embedding_column(c[1], 2, NULL);
-    linear[1]                       = numbers[4];
-    linear[2]                       = c[1];
-    linear[3]                       = c[9];
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM), vec, shared);
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM, .frozen = true), vec, still);
+    make_shared(EST_EMBEDDING_COLUMN(.combiner = EST_COMBINE_SUM, .collection_name = "sides"), vec, top);
+    deep[0] = linear[0] = vec;
+    deep[1]             = est_embedding_column(c[1], 2, NULL);
+    linear[1]           = numbers[4];
+    linear[2]           = c[1];
+    linear[3]           = c[9];
     interop_check(est_columns_status(set));
 }
 
@@ -133,6 +145,7 @@ static void make_heads(void)
     static const double  thresholds[] = { 0.25, 0.5, 0.9 }, low[] = { 0.3 };
     static const int64_t outer[] = { 0, 3 }, second[] = { 1 };
 
+    raised_weight = est_numeric_column(set, "weight", EST_NUMERIC(.normalizer = raised));
     interop_check(est_binary_head(EST_HEAD(.label = "binary_word", .weight_column = "weight", .thresholds = thresholds,
                                            .n_thresholds = 3, .label_vocabulary = answers, .n_label_vocabulary = 2,
                                            .loss_reduction = EST_LOSS_SUM),
@@ -158,10 +171,8 @@ static void make_heads(void)
     interop_check(est_poisson_head(1, EST_HEAD(.label = "count"), &heads.poisson));
     interop_check(est_poisson_head(1, EST_HEAD(.label = "count", .no_full_loss = true, .loss_reduction = EST_LOSS_SUM),
                                    &heads.poisson_part));
-    interop_check(est_logistic_regression_head(
-        EST_HEAD(.label          = "share",
-                 .weight_numeric = est_numeric_column(set, "weight", EST_NUMERIC(.normalizer = raised))),
-        &heads.logistic));
+    interop_check(
+        est_logistic_regression_head(EST_HEAD(.label = "share", .weight_numeric = raised_weight), &heads.logistic));
     make_multi_heads();
 }
 
@@ -183,8 +194,8 @@ typedef struct canned_case {
     est_canned_options o;
 } canned_case;
 
-#define N_CASES 39
-static canned_case cases[N_CASES];
+#define N_CASES 43
+static canned_case cases[N_CASES], shared_trained, halves[2];
 static int         n_cases;
 
 static void add(const char *name, make_fn make, const est_canned_options *options)
@@ -271,7 +282,13 @@ static void add_columns(void)
     add("indicators", est_dnn_classifier, DEEP(indicators, .label = "binary", .optimizer = OBJECT(adagrad)));
     add("embeddings", est_dnn_classifier,
         DEEP(embeddings, .label = "binary", .optimizer = OBJECT(est_adam(0.02, EST_ADAM(.keras = true)))));
+    add("shared", est_dnn_classifier, DEEP(still, .label = "binary", .optimizer = OBJECT(adagrad)));
+    add("shared_linear", est_linear_classifier, LINEAR(still, .label = "binary"));
+    shared_trained = (canned_case){ "shared_trained", est_dnn_classifier,
+                                    *DEEP(top, .label = "binary", .optimizer = OBJECT(adagrad)) };
     add("wide", est_linear_classifier, LINEAR(wide, .label = "binary"));
+    add("linear_none", est_linear_classifier,
+        LINEAR(many, .label = "binary", .optimizer = NAMED("None"), .weight_numeric = raised_weight));
     add("linear_mean", est_linear_regressor,
         LINEAR(linear, .label = "value", .sparse_combiner = EST_COMBINE_MEAN,
                .optimizer = OBJECT(est_ftrl(0.1, EST_FTRL(.l1 = 0.01, .l2 = 0.02, .keras = true)))));
@@ -288,11 +305,17 @@ static void add_v1(void)
     add("v1_dnn_regressor", est_dnn_regressor,
         DEEP(deep, .v1 = true, .label = "pair", .label_dimension = 2, .weight_column = "weight",
              .loss_reduction = EST_LOSS_SUM_OVER_BATCH_SIZE, .optimizer = NAMED("RMSProp")));
+    halves[0] = (canned_case){ "v1_dnn_halves", est_dnn_classifier,
+                               *DEEP(deep, .v1 = true, .label = "binary", .optimizer = NAMED("Adagrad")) };
+    halves[1] = (canned_case){ "v1_linear_halves", est_linear_classifier,
+                               *LINEAR(linear, .v1 = true, .label = "binary", .optimizer = NAMED("Ftrl")) };
     add("v1_shared", est_dnn_classifier,
         DEEP(shared, .v1 = true, .label = "binary", .optimizer = OBJECT(est_sgd(0.05))));
     add("v1_linear_classifier", est_linear_classifier,
         LINEAR(linear, .v1 = true, .label = "binary", .sparse_combiner = EST_COMBINE_MEAN,
                .optimizer = OBJECT(est_ftrl(0.05, EST_FTRL(.l1 = 0.1, .l2 = 0.2)))));
+    add("v1_linear_none", est_linear_classifier,
+        LINEAR(many, .v1 = true, .label = "binary", .optimizer = NAMED("None")));
     add("v1_linear_regressor", est_linear_regressor,
         LINEAR(linear, .v1 = true, .label = "value", .optimizer = OBJECT(est_adam(0.02, NULL))));
     add("v1_combined_classifier", est_dnn_linear_combined_classifier,
@@ -445,6 +468,32 @@ static void predict(est_estimator *e, canned_case *c, est_strbuf *told)
     est_predictions_free(p);
 }
 
+/* A parse spec as tensors: "<case>/<feature>/<dtype>/<rows>" is the shape, "<case>/<feature>/default" the default. */
+static void tell_spec(est_strbuf *told, const char *name,
+                      est_status (*make_spec)(const est_canned_options *options, est_parse_spec **out),
+                      const est_canned_options *options)
+{
+    est_parse_spec         *spec = NULL;
+    const est_feature_spec *f;
+    int                     n;
+
+    interop_check(make_spec(options, &spec));
+    f = est_parse_spec_features(spec, &n);
+    for (int i = 0; i < n; i++) {
+        est_tensor *shape = NULL;
+        char        key[128];
+
+        snprintf(key, sizeof key, "%s/%s/%s/%s", name, f[i].name, est_dtype_name(f[i].dtype),
+                 f[i].rows == EST_ROWS_RAGGED ? "var" : "fixed");
+        interop_check(est_tensor_i64(EST_SHAPE(f[i].shape.rank), f[i].shape.dim, &shape));
+        interop_tensor(told, key, shape);
+        est_tensor_free(shape);
+        snprintf(key, sizeof key, "%s/%s/default", name, f[i].name);
+        if (f[i].default_value != NULL) interop_tensor(told, key, f[i].default_value);
+    }
+    est_parse_spec_free(spec);
+}
+
 static void ask(const char *what, const canned_case *c)
 {
     char request[64];
@@ -474,6 +523,75 @@ static void test_case(void **state)
     ask("check", c);
 }
 
+/* Goes on from a checkpoint of TensorFlow, which has no slots for the table since it never trains it; and back. */
+static void test_shared_trained(void **state)
+{
+    est_strbuf told = { 0 };
+
+    (void)state;
+    ask("train", &shared_trained);
+    train(&shared_trained, ".0", PIECE, &told);
+    ask("check_trained", &shared_trained);
+    est_strbuf_clear(&told);
+}
+
+/* Goes on from checkpoints whose variables and slots are in parts. */
+static void test_partitioned(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        est_strbuf told = { 0 };
+        char       file[64];
+
+        ask("train", &halves[i]);
+        train(&halves[i], ".0", PIECE, &told);
+        train(&halves[i], ".50", 2 * PIECE, &told);
+        snprintf(file, sizeof file, "%s.told", halves[i].name);
+        interop_save(file, &told);
+        ask("check_partitioned", &halves[i]);
+    }
+}
+
+/* How Examples are parsed for a model: a name, and what options say. */
+static void test_specs(void **state)
+{
+    static const float   seven[] = { 7 }, rate[] = { 0.5F }, pair[] = { 1.5F, -2 };
+    static const int64_t two[]   = { 2 };
+    const est_column    *counted = est_numeric_column(
+           set, "counts", EST_NUMERIC(.shape = EST_SHAPE(2), .dtype = EST_I64, .default_value = seven, .n_default = 1));
+    const est_column *scaled = est_numeric_column(
+        set, "weight", EST_NUMERIC(.normalizer = raised, .default_value = rate, .n_default = 1));
+    const est_column *some[] = { counted, deep[1], wide[N_NUMBERS + 2] };
+    est_tensor       *word = NULL, *number = NULL, *real = NULL, *reals = NULL;
+    est_strbuf        told = { 0 };
+
+    (void)state;
+    interop_check(est_tensor_string("no", 2, &word));
+    interop_check(est_tensor_i64(EST_SHAPE(1), two, &number));
+    interop_check(est_tensor_f32(EST_SHAPE(1), rate, &real));
+    interop_check(est_tensor_f32(EST_SHAPE(2), pair, &reals));
+    tell_spec(&told, "plain", est_classifier_parse_spec, LINEAR(some, .label = "y"));
+    tell_spec(&told, "none", est_classifier_parse_spec, EST_CANNED(.label = "y"));
+    tell_spec(&told, "default", est_classifier_parse_spec,
+              LINEAR(some, .label = "y", .n_classes = 3, .label_default = number, .weight_column = "weight"));
+    tell_spec(&told, "words", est_classifier_parse_spec,
+              LINEAR(some, .label = "y", .label_vocabulary = answers, .n_label_vocabulary = 2, .label_default = word,
+                     .weight_numeric = scaled));
+    tell_spec(&told, "shares", est_classifier_parse_spec,
+              LINEAR(some, .label = "y", .label_dtype = EST_F32, .label_default = real));
+    tell_spec(&told, "real", est_regressor_parse_spec, LINEAR(some, .label = "y", .weight_column = "weight"));
+    tell_spec(&told, "reals", est_regressor_parse_spec,
+              LINEAR(some, .label = "y", .label_dimension = 2, .label_default = reals, .weight_numeric = scaled));
+    tell_spec(&told, "integers", est_regressor_parse_spec,
+              LINEAR(some, .label = "y", .label_dtype = EST_I64, .label_default = number));
+    est_tensor_free(word);
+    est_tensor_free(number);
+    est_tensor_free(real);
+    est_tensor_free(reals);
+    interop_save("specs", &told);
+    interop_ask("specs");
+}
+
 /* Makes the rows on the other side, and the columns, which read a vocabulary there. */
 static void test_start(void **state)
 {
@@ -484,7 +602,9 @@ static void test_start(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[1 + N_CASES] = { cmocka_unit_test(test_start) };
+    struct CMUnitTest tests[4 + N_CASES] = { cmocka_unit_test(test_start), cmocka_unit_test(test_specs),
+                                             cmocka_unit_test(test_shared_trained),
+                                             cmocka_unit_test(test_partitioned) };
     int               failed;
 
     est_log_set_level(EST_LOG_ERROR);
@@ -497,7 +617,7 @@ int main(void)
     add_v1();
     assert_int_equal(n_cases, N_CASES);
     for (int i = 0; i < N_CASES; i++) {
-        tests[1 + i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_case, .initial_state = &cases[i] };
+        tests[4 + i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = test_case, .initial_state = &cases[i] };
     }
     failed = INTEROP_MAIN("canned", tests);
     est_columns_free(set);

@@ -201,6 +201,7 @@ static void categories(lists *l, est_columns *c)
     categorical(l, pair, 2, NULL);
     categorical(l, est_crossed_column(EST_COLUMNS(dense_key, id, year), 50, 42), 2, NULL);
     categorical(l, est_crossed_column(EST_COLUMNS(odd, pair), 50, 0), 2, NULL);
+    categorical(l, est_crossed_column(EST_COLUMNS(est_identity_column(c, "odd_id", 6, NULL), year), 50, 0), 2, NULL);
     categorical(l, est_weighted_column(id, "weight"), 2, NULL);
 }
 
@@ -295,35 +296,35 @@ static void say_results(est_strbuf *out, est_session *session, const est_node *n
 
 static void test_layers(void **state)
 {
-    static const char *const names[] = {
-        "input_layer", "linear_sum", "linear_mean", "linear_sqrtn", "steps", "lengths"
-    };
-    est_graph   *graph   = NULL;
-    est_session *session = NULL;
-    est_strbuf   out     = { 0 };
-    est_features features;
-    est_node     nodes[6];
-    est_columns *c;
-    lists        l;
+    static const char *const names[] = { "input_layer", "linear_sum", "linear_mean", "linear_sqrtn",
+                                         "steps",       "lengths",    "context" };
+    est_graph               *graph   = NULL;
+    est_session             *session = NULL;
+    est_strbuf               out     = { 0 };
+    est_features             features;
+    est_node                 nodes[7];
+    est_columns             *c;
+    lists                    l;
 
     (void)state;
     c = make_columns(&l, true);
     interop_check(est_graph_create(1, &graph));
     features = (est_features){ .graph = graph, .find = find, .user = graph };
-    nodes[0] = est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, NULL);
+    nodes[0] = est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, EST_INPUT_LAYER(.v1 = true));
     for (int i = 0; i < 3; i++) {
         static const est_combiner combiners[] = { EST_COMBINE_DEFAULT, EST_COMBINE_MEAN, EST_COMBINE_SQRTN };
 
         nodes[1 + i] = est_linear_model(features, (est_column_list){ l.linear, l.n_linear },
-                                        EST_LINEAR_MODEL(.units = 2, .combiner = combiners[i]));
+                                        EST_LINEAR_MODEL(.units = 2, .combiner = combiners[i], .v1 = true));
     }
     nodes[4] = est_sequence_input_layer(features, (est_column_list){ l.steps, l.n_steps }, &nodes[5]);
+    nodes[6] = est_concat_context(nodes[4], nodes[0]);
     interop_check(est_graph_status(graph));
     interop_check(est_session_create(graph, NULL, &session));
     interop_check(est_session_init(session));
     say_features(&out);
     say_variables(&out, session);
-    say_results(&out, session, nodes, names, 6);
+    say_results(&out, session, nodes, names, 7);
     interop_save("layers", &out);
     est_session_free(session);
     est_graph_free(graph);
@@ -346,11 +347,11 @@ static void test_names(void **state)
     features = (est_features){ .graph = graph, .find = find, .user = graph };
     est_scope_push(graph, "dnn");
     est_scope_push(graph, "input_from_feature_columns");
-    (void)est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, NULL);
+    (void)est_input_layer(features, (est_column_list){ l.dense, l.n_dense }, EST_INPUT_LAYER(.v1 = true));
     est_scope_pop(graph);
     est_scope_pop(graph);
     est_scope_push(graph, "linear");
-    (void)est_linear_model(features, (est_column_list){ l.linear, l.n_linear }, NULL);
+    (void)est_linear_model(features, (est_column_list){ l.linear, l.n_linear }, EST_LINEAR_MODEL(.v1 = true));
     est_scope_pop(graph);
     interop_check(est_graph_status(graph));
     say_features(&out);

@@ -9,6 +9,7 @@ import warnings
 import interop
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.feature_column.sequence_feature_column import concatenate_context_input
 
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
@@ -62,6 +63,7 @@ def categories(lists, folder):
     lists.categorical(pair, 2)
     lists.categorical(fc.crossed_column(["dense_key", ident, year], 50, hash_key=42), 2)
     lists.categorical(fc.crossed_column([odd, pair], 50), 2)
+    lists.categorical(fc.crossed_column([fc.categorical_column_with_identity("odd_id", 6), year], 50), 2)  # unchecked
     lists.categorical(fc.weighted_categorical_column(ident, "weight"), 2)
 
 
@@ -115,6 +117,7 @@ def run_layers(folder, told, combiner, scope):
         results["linear_" + combiner] = v1.linear_model(features, columns.linear, units=2, sparse_combiner=combiner)
         steps = tf.keras.experimental.SequenceFeatures(columns.steps, name="sequence_input_layer")
         results["steps"], results["lengths"] = steps(features)
+        results["context"] = concatenate_context_input(results["input_layer"], results["steps"])
         variables = {v.op.name.replace("linear_model/", scope + "/"): v for v in tf.compat.v1.global_variables()}
         ours = {name[len("variable/"):]: value for name, value in told.items() if name.startswith("variable/")}
         ours = {name: value for name, value in ours.items()

@@ -2,11 +2,12 @@
  *
  * Training that moves between Estoc and TensorFlow's v1 Saver: we train and save, TensorFlow restores every variable and
  * goes on, we restore what it saved; the losses are those of having stayed. For each optimizer, as each has variables
- * of its own. A step that was saved again is restored by TensorFlow too. */
+ * of its own. A step that was saved again is restored by TensorFlow too, and so is what several tasks saved together. */
 #include <stdio.h>
 
 #include "estoc/estoc.h"
 #include "support/interop.h"
+#include "support/memory_remote.h"
 #include "support/nn_test.h"
 
 #define STEPS 3 /* on each side */
@@ -16,8 +17,8 @@ typedef struct trained {
     est_node loss, train;
 } trained;
 
-/* A regression by two layers; saver.py has the same. */
-static trained build(est_optimizer optimizer)
+/* A regression by two layers, saver.py has the same; over tasks that have the variables (NULL: none). */
+static trained build_at(est_optimizer optimizer, est_remote *remote)
 {
     trained  m      = { .t = nn_begin(5) };
     est_node x      = nn_const(m.t.graph, EST_SHAPE(4, 2), NN_VALUES(0, 0.5, -1, 1, 1, 0, 1, 2));
@@ -26,8 +27,14 @@ static trained build(est_optimizer optimizer)
 
     m.loss  = est_mean(est_square(est_sub(est_dense(hidden, 1, EST_DENSE(.name = "out")), y)));
     m.train = est_minimize(optimizer, m.loss, NULL);
-    nn_ready(&m.t);
+    assert_ok(est_session_create(m.t.graph, EST_SESSION(.threads = 1, .remote = remote), &m.t.session));
+    assert_ok(est_session_init(m.t.session));
     return m;
+}
+
+static trained build(est_optimizer optimizer)
+{
+    return build_at(optimizer, NULL);
 }
 
 static void train(trained *m)
@@ -114,9 +121,43 @@ static void test_saved_again(void **state)
     nn_end(&m.t);
 }
 
+/* Three tasks have the variables; what they and we save is one checkpoint to TensorFlow, also when a step is saved again. */
+static void test_tasks(void **state)
+{
+    est_remote *remote = memory_remote_create(3);
+    trained     m      = build_at(est_sgd(0.1), remote);
+    est_strbuf  said   = { 0 };
+    est_saver  *saver;
+    est_tensor *extra;
+    char        text[64];
+
+    (void)state;
+    interop_check(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 1 }, &extra));
+    for (int i = 1; i <= 2; i++) {
+        char name[32];
+
+        train(&m);
+        snprintf(name, sizeof name, "tasks%d", i);
+        interop_check(est_saver_create(interop_path(name), NULL, &saver));
+        for (int j = 0; j < i; j++) {
+            interop_check(
+                est_saver_save(saver, m.t.session, STEPS, EST_SAVE(.extras = EST_EXTRAS({ "extra", extra })), NULL));
+        }
+        est_saver_free(saver);
+        snprintf(text, sizeof text, "%.9g", nn_scalar(&m.t, m.loss));
+        interop_blob(&said, text, strlen(text));
+    }
+    interop_save("tasks.loss", &said);
+    interop_ask("restore_tasks");
+    est_tensor_free(extra);
+    nn_end(&m.t);
+    memory_remote_free(remote);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_training), cmocka_unit_test(test_saved_again) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_training), cmocka_unit_test(test_saved_again),
+                                        cmocka_unit_test(test_tasks) };
 
     return INTEROP_MAIN("saver", tests);
 }

@@ -33,16 +33,27 @@ def model_loss():
     return tf.reduce_mean(tf.square(dense(tf.tanh(dense(x, 3, "hidden")), 1, "out") - y))
 
 
+def restore_loss(directory, shards, ours):
+    """Restores the latest of a directory, whose data files are numbered as of so many, and compares the loss."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        loss = model_loss()
+        v1.train.get_or_create_global_step()
+        latest = tf.train.latest_checkpoint(directory)
+        assert os.path.exists(f"{latest}.data-00000-of-0000{shards}"), latest
+        v1.train.Saver().restore(session, latest)
+        np.testing.assert_allclose(session.run(loss), float(ours), rtol=1e-5)
+
+
 def restore_again(folder):
     """Restores steps that Estoc saved once, twice and three times."""
     for i, ours in enumerate(interop.read_blobs(f"{folder}/again.loss"), 1):
-        with tf.Graph().as_default(), v1.Session() as session:
-            loss = model_loss()
-            v1.train.get_or_create_global_step()
-            latest = tf.train.latest_checkpoint(f"{folder}/again{i}")
-            assert os.path.exists(f"{latest}.data-00000-of-0000{2 if i == 2 else 1}"), latest
-            v1.train.Saver().restore(session, latest)
-            np.testing.assert_allclose(session.run(loss), float(ours), rtol=1e-5)
+        restore_loss(f"{folder}/again{i}", 2 if i == 2 else 1, ours)
+
+
+def restore_tasks(folder):
+    """Restores what three tasks of Estoc and their worker saved together, once and twice."""
+    for i, ours in enumerate(interop.read_blobs(f"{folder}/tasks.loss"), 1):
+        restore_loss(f"{folder}/tasks{i}", 3 + i, ours)
 
 
 def train(folder):

@@ -575,6 +575,117 @@ static void test_baseline_without_features(void **state)
     est_test_dir_remove(dir);
 }
 
+static est_node doubled(est_node values, const void *user)
+{
+    (void)user;
+    return est_scale(values, 2);
+}
+
+/* A weight with a normalizer, in a model that has only a bias. */
+static void test_weight_as_a_column(void **state)
+{
+    est_columns   *own     = est_columns_create();
+    est_estimator *e       = NULL;
+    est_metrics   *metrics = NULL;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(est_baseline_regressor(EST_CANNED(.model_dir = dir, .weight_numeric = est_numeric_column(
+                                                                      own, "w", EST_NUMERIC(.normalizer = doubled))),
+                                     &e));
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = bare_input), &metrics));
+    assert_near(est_metrics_get(metrics, "loss"), 2 * (1 + 8 + 27) / 3.0, 1e-6);
+    est_metrics_free(metrics);
+    est_estimator_free(e);
+    est_columns_free(own);
+    est_test_dir_remove(dir);
+}
+
+static void assert_refused(est_status status, const char *text)
+{
+    assert_int_equal(status, EST_INVALID_ARGUMENT);
+    est_test_error_has(text);
+}
+
+#define MANY 36 /* so many columns that 1 / sqrt(n) is below 0.2 */
+
+static est_status many_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_named_tensor tensors[MANY + 1] = { 0 };
+    est_tensor      *ones              = NULL;
+    char             keys[MANY][8];
+    est_dataset     *d;
+
+    (void)context;
+    (void)user;
+    assert_ok(est_tensor_f32(EST_SHAPE(2, 1), (const float[]){ 1, 1 }, &ones));
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "f%d", i);
+        tensors[i] = (est_named_tensor){ keys[i], ones };
+    }
+    tensors[MANY] = (est_named_tensor){ "label", ones };
+    d             = est_dataset_slices((est_named_tensors){ tensors, MANY + 1 });
+    est_tensor_free(ones);
+    return est_dataset_finish(est_dataset_batch(d, 2, NULL), out);
+}
+
+/* A linear regressor of all of them after a step from 0: Ftrl moves the bias by its rate times the sign of the gradient. */
+static double first_bias(const char *dir, int n, est_canned_optimizer optimizer, bool v1)
+{
+    est_columns      *own = est_columns_create();
+    const est_column *columns[MANY];
+    est_checkpoint   *checkpoint = NULL;
+    est_estimator    *e          = NULL;
+    est_tensor       *bias       = NULL;
+    double            found;
+
+    for (int i = 0; i < n; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "f%d", i);
+        columns[i] = est_numeric_column(own, name, NULL);
+    }
+    assert_ok(est_linear_regressor(
+        EST_CANNED(.model_dir = dir, .columns = { columns, n }, .optimizer = optimizer, .v1 = v1), &e));
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = many_input, .steps = 1)));
+    est_estimator_free(e);
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "linear/linear_model/bias_weights", &bias));
+    found = *(const float *)est_tensor_data(bias);
+    est_tensor_free(bias);
+    est_checkpoint_close(checkpoint);
+    est_columns_free(own);
+    return found;
+}
+
+/* What optimizer=None is in TensorFlow: the rate depends on how many columns there are, up to that of the usual "Ftrl". */
+static void test_rate_by_columns(void **state)
+{
+    const est_canned_optimizer none = { .name = "None" }, usual = { .name = "Ftrl" };
+    est_estimator             *e = NULL;
+    char                       base[64], dir[128];
+
+    (void)state;
+    est_test_dir(base);
+    for (int v1 = 0; v1 < 2; v1++) {
+        double few, many, named;
+
+        (void)snprintf(dir, sizeof dir, "%s/few%d", base, v1);
+        few = first_bias(dir, 4, none, v1 != 0);
+        (void)snprintf(dir, sizeof dir, "%s/many%d", base, v1);
+        many = first_bias(dir, MANY, none, v1 != 0);
+        (void)snprintf(dir, sizeof dir, "%s/named%d", base, v1);
+        named = first_bias(dir, MANY, usual, v1 != 0);
+        assert_near(few, named, 1e-6);
+        assert_near(many / named, (1 / 6.0) / 0.2, 1e-5);
+    }
+    assert_refused(
+        est_dnn_classifier(EST_CANNED(.columns = { deep, 2 }, .hidden_units = EST_I64S(2), .optimizer = none), &e),
+        "no optimizer is called 'None'");
+    est_test_dir_remove(base);
+}
+
 static void expect_variable(est_estimator *e, const char *dir, const char *name)
 {
     problem         p          = { .labels = REAL, .batch = 4, .passes = 1 };
@@ -616,6 +727,49 @@ static void test_slots_of_a_multi_head(void **state)
     est_head_free(heads[0]);
     est_head_free(heads[1]);
     est_test_dir_remove(base);
+}
+
+/* Trains a deep classifier of one shared embedding to a step; its table afterwards. */
+static void train_shared(const char *dir, bool frozen, int64_t max_steps, float table[6])
+{
+    est_checkpoint   *checkpoint = NULL;
+    est_estimator    *e          = NULL;
+    est_tensor       *stored     = NULL;
+    problem           p          = { .labels = BINARY, .batch = 8, .passes = EST_FOREVER };
+    const est_column *shared[1];
+
+    est_shared_embedding_columns(EST_COLUMNS(wide[1]), 2, EST_EMBEDDING_COLUMN(.frozen = frozen), shared);
+    assert_ok(est_dnn_classifier(
+        EST_CANNED(.columns = EST_COLUMNS(shared[0], deep[0]), .hidden_units = EST_I64S(4),
+                   .config = EST_RUN_CONFIG(.model_dir = dir, .no_signals = true, .quiet = true, .seed = 3)),
+        &e));
+    assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p, .max_steps = max_steps)));
+    est_estimator_free(e);
+    assert_ok(est_checkpoint_open(dir, &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "kind_shared_embedding", &stored));
+    assert_true((est_checkpoint_find(checkpoint, "training/Adagrad/kind_shared_embedding/accumulator") != NULL) ==
+                !frozen);
+    memcpy(table, est_tensor_data(stored), 6 * sizeof *table);
+    est_tensor_free(stored);
+    est_checkpoint_close(checkpoint);
+}
+
+/* TensorFlow's estimators leave checkpoints without slots for the table of shared embeddings: we train it from there. */
+static void test_shared_embedding_without_slots(void **state)
+{
+    float first[6], still[6], trained[6];
+    char  dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    train_shared(dir, true, 1, first);
+    train_shared(dir, true, 2, still);
+    assert_memory_equal(first, still, sizeof first);
+    train_shared(dir, false, 4, trained);
+    assert_memory_not_equal(first, trained, sizeof first);
+    train_shared(dir, false, 6, still);
+    assert_memory_not_equal(still, trained, sizeof first);
+    est_test_dir_remove(dir);
 }
 
 /* --- parts of a model_fn ------------------------------------------------------------------------------------------------- */
@@ -660,12 +814,6 @@ static void test_parts(void **state)
 }
 
 /* --- refusals ------------------------------------------------------------------------------------------------------------ */
-
-static void assert_refused(est_status status, const char *text)
-{
-    assert_int_equal(status, EST_INVALID_ARGUMENT);
-    est_test_error_has(text);
-}
 
 static void test_arguments(void **state)
 {
@@ -744,8 +892,14 @@ static void test_parse_specs(void **state)
     est_parse_spec_free(spec);
     spec = NULL;
 
+    assert_ok(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec)); /* a baseline has no columns */
+    features = est_parse_spec_features(spec, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(features[0].name, "y");
+    est_parse_spec_free(spec);
+    spec = NULL;
+
     assert_refused(est_classifier_parse_spec(EST_CANNED(.columns = { wide, 3 }, .label = "age"), &spec), "age");
-    assert_refused(est_classifier_parse_spec(EST_CANNED(.label = "y"), &spec), "at least one column");
     assert_refused(
         est_classifier_parse_spec(EST_CANNED(.dnn_columns = { deep, 2 }, .linear_columns = { &none, 1 }), &spec),
         "column 2 of 3 is NULL");
@@ -820,7 +974,10 @@ int main(void)
         cmocka_unit_test(test_learning),
         cmocka_unit_test(test_dynamic_columns),
         cmocka_unit_test(test_baseline_without_features),
+        cmocka_unit_test(test_weight_as_a_column),
+        cmocka_unit_test(test_rate_by_columns),
         cmocka_unit_test(test_slots_of_a_multi_head),
+        cmocka_unit_test(test_shared_embedding_without_slots),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_parse_specs),

@@ -20,8 +20,9 @@ static void assert_refused(est_status status, const char *text)
 
 /* --- making ------------------------------------------------------------------------------------------------------------ */
 
-static est_node any_loss(est_node labels, est_node logits, void *user)
+static est_node any_loss(est_node labels, est_node logits, est_features features, void *user)
 {
+    (void)features;
     (void)user;
     return est_abs(est_sub(labels, logits));
 }
@@ -65,6 +66,28 @@ static void test_options(void **state)
     assert_refused(est_binary_head(&plain, &head), "EST_HEAD");
     assert_null(head);
     est_columns_free(set);
+}
+
+/* Comparing all pairs of these would take minutes. */
+static void test_large_vocabulary(void **state)
+{
+    enum { CLASSES = 300000 };
+    char(*text)[8]          = est_alloc(CLASSES * sizeof *text);
+    const char **vocabulary = est_alloc(CLASSES * sizeof *vocabulary);
+    est_head    *head       = NULL;
+
+    (void)state;
+    assert_non_null(text);
+    assert_non_null(vocabulary);
+    for (int i = 0; i < CLASSES; i++) {
+        (void)snprintf(text[i], sizeof text[i], "%d", i);
+        vocabulary[i] = text[i];
+    }
+    assert_ok(
+        est_multi_class_head(CLASSES, EST_HEAD(.label_vocabulary = vocabulary, .n_label_vocabulary = CLASSES), &head));
+    est_head_free(head);
+    est_free(vocabulary);
+    est_free(text);
 }
 
 static void test_multi_head_refusals(void **state)
@@ -449,24 +472,38 @@ static void test_regularization(void **state)
     est_head_free(head);
 }
 
-static est_node scaled_loss(est_node labels, est_node logits, void *user)
+static est_node scaled_loss(est_node labels, est_node logits, est_features features, void *user)
 {
-    return est_scale(any_loss(labels, logits, NULL), *(const double *)user);
+    return est_scale(any_loss(labels, logits, features, NULL), *(const double *)user);
 }
 
-static est_node flat_loss(est_node labels, est_node logits, void *user)
+static est_node flat_loss(est_node labels, est_node logits, est_features features, void *user)
 {
-    return est_reshape(any_loss(labels, logits, user), EST_I64S(-1));
+    return est_reshape(any_loss(labels, logits, features, user), EST_I64S(-1));
+}
+
+/* Costs what a feature says, whatever the label. */
+static est_node feature_loss(est_node labels, est_node logits, est_features features, void *user)
+{
+    (void)labels;
+    return est_add(est_scale(logits, 0), features.find(features.user, user).values);
 }
 
 static void test_loss_fn(void **state)
 {
     data         d      = { .x = ramp, .ids = (const int64_t[]){ 0, 0, 0, 0 } };
     double       factor = 3;
-    est_head    *own = NULL, *flat = NULL;
+    est_head    *own = NULL, *flat = NULL, *fed = NULL;
     est_metrics *metrics = NULL;
 
     (void)state;
+    assert_ok(est_regression_head(1, EST_HEAD(.loss_fn = feature_loss, .loss_user = "x"), &fed));
+    assert_ok(evaluate(&(plan){ fed }, &d, &metrics));
+    assert_near(est_metrics_get(metrics, "loss"), 2.5, 1e-6); /* the mean of the ramp */
+    est_metrics_free(metrics);
+    est_head_free(fed);
+    metrics = NULL;
+
     assert_ok(est_regression_head(1, EST_HEAD(.loss_fn = scaled_loss, .loss_user = &factor), &own));
     assert_ok(evaluate(&(plan){ own }, &d, &metrics));
     assert_near(est_metrics_get(metrics, "loss"), 7.5, 1e-6);
@@ -551,6 +588,46 @@ static void test_parse_spec(void **state)
     est_columns_free(set);
 }
 
+/* Examples without a label, and labels of another type. */
+static void test_label_spec(void **state)
+{
+    static const int64_t one[]  = { 1 };
+    static const float   two[]  = { 1.5F, 2 };
+    est_tensor          *number = NULL, *pair = NULL;
+    est_head            *binary = NULL, *real = NULL, *tags = NULL, *odd = NULL;
+    est_parse_spec      *spec = NULL;
+    int                  n;
+
+    (void)state;
+    assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, one, &number));
+    assert_ok(est_tensor_f32(EST_SHAPE(2), two, &pair));
+    assert_ok(est_binary_head(EST_HEAD(.label = "a", .label_default = number), &binary));
+    assert_ok(est_regression_head(2, EST_HEAD(.label = "b", .label_default = pair), &real));
+    assert_ok(est_multi_label_head(4, EST_HEAD(.label = "c", .label_default = number), &tags));
+    assert_ok(est_binary_head(EST_HEAD(.label = "d", .label_dtype = EST_F32, .label_default = number), &odd));
+    est_tensor_free(number); /* shared with the heads */
+    est_tensor_free(pair);
+    assert_ok(est_parse_spec_create((est_column_list){ 0 }, &spec));
+    assert_ok(est_head_parse_spec(binary, spec));
+    assert_ok(est_head_parse_spec(real, spec));
+    assert_refused(est_head_parse_spec(tags, spec), "labels 'c' are lists, which have no label_default");
+    assert_refused(est_head_parse_spec(odd, spec),
+                   "binary head: label_default has 1 elements of int64, but labels 'd' 1 of float32");
+    est_head_free(odd);
+    assert_ok(est_binary_head(EST_HEAD(.label = "d", .label_dtype = EST_F32), &odd));
+    assert_ok(est_head_parse_spec(odd, spec));
+    expect_feature(spec, 0, "a", EST_I64, 1);
+    expect_feature(spec, 1, "b", EST_F32, 2);
+    expect_feature(spec, 2, "d", EST_F32, 1);
+    assert_int_equal(*(const int64_t *)est_tensor_data(est_parse_spec_features(spec, &n)[0].default_value), 1);
+    assert_near(((const float *)est_tensor_data(est_parse_spec_features(spec, &n)[1].default_value))[1], 2, 0);
+    est_parse_spec_free(spec);
+    est_head_free(binary);
+    est_head_free(real);
+    est_head_free(tags);
+    est_head_free(odd);
+}
+
 /* --- memory ------------------------------------------------------------------------------------------------------------ */
 
 static est_status make_all(void)
@@ -590,6 +667,7 @@ static void test_memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_vocabulary),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_multi_head_refusals),
         cmocka_unit_test(test_labels_that_do_not_fit),
@@ -602,6 +680,7 @@ int main(void)
         cmocka_unit_test(test_loss_fn),
         cmocka_unit_test(test_weight_column),
         cmocka_unit_test(test_parse_spec),
+        cmocka_unit_test(test_label_spec),
         cmocka_unit_test(test_memory_runs_out),
     };
 

@@ -56,10 +56,10 @@ static void filter_ref(est_ref *r)
 #define FILTER "Conv2DBackpropFilter"
 #define A(...) .attrs = EST_ATTRS(__VA_ARGS__)
 
-int main(int argc, char **argv)
+/* Small enough to check every element of the gradients. */
+static int forward_small(int argc, char **argv)
 {
     const est_op_case cases[] = {
-        /* forward, small enough to check every element of the gradients */
         { CONV, { IN(1, 3, 3, 1), IN(2, 2, 1, 1) }, A(VALID(1, 1)), .tol = 1e-6, .ref = conv_ref },
         { CONV, { IN(2, 5, 4, 3), IN(3, 2, 3, 5) }, A(SAME(1, 1)), .tol = 1e-6, .ref = conv_ref },
         { CONV, { IN(2, 5, 4, 3), IN(3, 2, 3, 5) }, A(SAME(2, 2)), .tol = 1e-6, .ref = conv_ref },
@@ -83,7 +83,15 @@ int main(int argc, char **argv)
         { CONV, { IN(0, 5, 5, 2), IN(3, 3, 2, 8) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
         { CONV, { IN(2, 5, 5, 0), IN(3, 3, 0, 8) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
         { CONV, { IN(2, 5, 5, 2), IN(3, 3, 2, 0) }, A(SAME(1, 1)), .tol = 0, .ref = conv_ref },
-        /* forward, the sizes kernels are made for */
+    };
+
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}
+
+/* The sizes kernels are made for, and what is refused. */
+static int forward_large(int argc, char **argv)
+{
+    const est_op_case cases[] = {
         { CONV, { IN(9, 28, 28, 1), IN(3, 3, 1, 32) }, A(VALID(1, 1)), .tol = 1e-5, .ref = conv_ref },
         { CONV, { IN(3, 28, 28, 1), IN(5, 5, 1, 32) }, A(SAME(1, 1)), .tol = 1e-5, .ref = conv_ref },
         { CONV, { IN(3, 13, 13, 32), IN(3, 3, 32, 64) }, A(VALID(1, 1)), .tol = 2e-5, .ref = conv_ref },
@@ -114,7 +122,14 @@ int main(int argc, char **argv)
           A(SAME(1, 1), est_attr_string("data_format", "NCHW")),
           .fails = EST_UNIMPLEMENTED,
           .says  = "NCHW" },
+    };
 
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}
+
+static int input_gradient(int argc, char **argv)
+{
+    const est_op_case cases[] = {
         { INPUT, { SIZES(2, 5, 4, 3), IN(3, 2, 3, 5), IN(2, 5, 4, 5) }, A(SAME(1, 1)), .tol = 1e-6, .ref = input_ref },
         { INPUT, { SIZES(2, 5, 4, 3), IN(3, 2, 3, 5), IN(2, 3, 2, 5) }, A(SAME(2, 2)), .tol = 1e-6, .ref = input_ref },
         { INPUT, { SIZES(1, 6, 7, 9), IN(3, 3, 9, 4), IN(1, 4, 5, 4) }, A(VALID(1, 1)), .tol = 1e-6, .ref = input_ref },
@@ -152,7 +167,14 @@ int main(int argc, char **argv)
           A(SAME(1, 1)),
           .fails = EST_INVALID_ARGUMENT,
           .says  = "[1,5,4,5]" },
+    };
 
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}
+
+static int filter_gradient(int argc, char **argv)
+{
+    const est_op_case cases[] = {
         { FILTER,
           { IN(2, 5, 4, 3), SIZES(3, 2, 3, 5), IN(2, 5, 4, 5) },
           A(SAME(1, 1)),
@@ -202,4 +224,10 @@ int main(int argc, char **argv)
     };
 
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    return forward_small(argc, argv) | forward_large(argc, argv) | input_gradient(argc, argv) |
+           filter_gradient(argc, argv);
 }

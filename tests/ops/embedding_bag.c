@@ -52,35 +52,63 @@ static double shrink_of(const bag_ref *b, int64_t id, double *square)
     return b->max_norm > 0 && sqrt(*square) > b->max_norm ? b->max_norm / sqrt(*square) : 1;
 }
 
-static void bag_forward(est_ref *r)
+/* Rows of y are `step` apart. */
+static void combine_ref(const bag_ref *b, double *y, int64_t step)
 {
-    bag_ref b = open_ref(r, 0);
-    double  square;
-    bool    kept;
+    double square;
+    bool   kept;
 
-    for (int64_t i = 0; i < b.rows * b.cols; i++) r->out[0][i] = 0;
-    for (int64_t row = 0; row < b.rows; row++) {
-        for (int64_t i = (int64_t)b.splits[row]; i < (int64_t)b.splits[row + 1]; i++) {
-            double  factor = factor_of(&b, row, i, &kept);
-            int64_t id     = (int64_t)b.ids[i];
+    for (int64_t row = 0; row < b->rows; row++, y += step) {
+        for (int64_t j = 0; j < b->cols; j++) y[j] = 0;
+        for (int64_t i = (int64_t)b->splits[row]; i < (int64_t)b->splits[row + 1]; i++) {
+            double  factor = factor_of(b, row, i, &kept);
+            int64_t id     = (int64_t)b->ids[i];
 
             if (!kept) continue;
-            for (int64_t j = 0; j < b.cols; j++) {
-                r->out[0][row * b.cols + j] += factor * shrink_of(&b, id, &square) * b.table[id * b.cols + j];
+            for (int64_t j = 0; j < b->cols; j++) {
+                y[j] += factor * shrink_of(b, id, &square) * b->table[id * b->cols + j];
             }
         }
     }
 }
 
+static void bag_forward(est_ref *r)
+{
+    bag_ref b = open_ref(r, 0);
+
+    combine_ref(&b, r->out[0], b.cols);
+}
+
+static void concat_forward(est_ref *r)
+{
+    est_i64s combiners = est_node_ints(r->node, "combiners"), columns = est_node_ints(r->node, "columns");
+    int64_t  step = r->out_shape[0].dim[1];
+
+    for (int k = 0; k < combiners.n; k++) {
+        const double *const *in = &r->in[3 * k];
+
+        combine_ref(&(bag_ref){ in[0], in[1], in[2], NULL, r->in_shape[3 * k + 2].dim[0] - 1, r->in_shape[3 * k].dim[1],
+                                combiners.data[k], 0 },
+                    r->out[0] + columns.data[k], step);
+    }
+    for (int k = combiners.n, i = 3 * k; i < r->n_in; i++, k++) {
+        int64_t cols = r->in_shape[i].dim[1];
+
+        for (int64_t at = 0; at < r->in_shape[i].dim[0] * cols; at++) {
+            r->out[0][at / cols * step + columns.data[k] + at % cols] = r->in[i][at];
+        }
+    }
+}
+
 /* Every id in order of first sight; d(s e) = s (g - e (e g) / |e|^2) where s < 1. */
-static void bag_backward(est_ref *r)
+static void slice_backward(est_ref *r, int64_t column)
 {
     bag_ref b = open_ref(r, 1);
     int64_t n = 0;
     bool    kept;
 
     for (int64_t row = 0; row < b.rows; row++) {
-        const double *dy = r->in[0] + row * b.cols;
+        const double *dy = r->in[0] + row * r->in_shape[0].dim[1] + column;
 
         for (int64_t i = (int64_t)b.splits[row]; i < (int64_t)b.splits[row + 1]; i++) {
             double        factor = factor_of(&b, row, i, &kept), along = 0, square, shrink;
@@ -100,6 +128,16 @@ static void bag_backward(est_ref *r)
             }
         }
     }
+}
+
+static void bag_backward(est_ref *r)
+{
+    slice_backward(r, 0);
+}
+
+static void bag_slice_backward(est_ref *r)
+{
+    slice_backward(r, est_node_int(r->node, "column"));
 }
 
 /* --- the builder and the optimizers --------------------------------------------------------------------------------- */
@@ -208,6 +246,16 @@ static void test_batches(void)
     .op = "EstEmbeddingBagGrad", .ref = bag_backward, .n_in = 4, .attrs = ATTRS(how, norm, 0), .tol = 1e-5
 #define WEIGHED_BACK(how, norm)                                                                                        \
     .op = "EstEmbeddingBagGrad", .ref = bag_backward, .n_in = 5, .attrs = ATTRS(how, norm, 1), .tol = 1e-5
+#define SLICE(how, norm, n, first)                                                                                     \
+    .op = "EstEmbeddingBagSliceGrad", .ref = bag_slice_backward, .n_in = 4 + (n), .tol = 1e-5,                         \
+    .attrs = EST_ATTRS(est_attr_int("combiner", how), est_attr_float("max_norm", norm), est_attr_int("N", n),          \
+                       est_attr_type("dtype", EST_F32), est_attr_int("column", first))
+#define BAG_TYPES EST_RESOURCE, EST_I64, EST_I64
+#define JOIN(n)                                                                                                        \
+    .op = "EstEmbeddingBagConcat", .ref = concat_forward, .n_in = 6 + (n), .tol = 1e-5,                                \
+    .attrs = EST_ATTRS(est_attr_types("Tbags", EST_I64S(BAG_TYPES, BAG_TYPES)), est_attr_int("N", n),                  \
+                       est_attr_type("dtype", EST_F32), est_attr_ints("combiners", EST_I64S(MEAN, SUM)),               \
+                       est_attr_ints("columns", EST_I64S(2, 10, 0)))
 #define MEAN           EST_COMBINE_MEAN
 #define SUM            EST_COMBINE_SUM
 #define SQRTN          EST_COMBINE_SQRTN
@@ -275,6 +323,26 @@ int main(int argc, char **argv)
         { BACK(MEAN, 0), .in = { IN(5, 3), VAR(7, 3), LIST(EST_I64, 0, 8), SPLITS(0, 1, 1, 1, 1, 2) },
           WRONG = "ids[1] = 8" },
         { BACK(MEAN, 0), .in = { IN(4, 3), VAR(7, 3), IDS(12, 6), ROWS }, WRONG = "dy is [4,3] instead of [5,3]" },
+
+        { SLICE(MEAN, 0, 0, 2), .in = { IN(5, 9), VAR(7, 3), IDS(12, 6), ROWS } },
+        { SLICE(SUM, 0, 0, 1), .in = { IN(5, 9), VAR(7, 8), IDS32(12, 6), ROWS } }, /* the last columns */
+        { SLICE(MEAN, 0.75, 0, 0), .in = { IN(5, 9), VAR(7, 3), IDS(12, 6), ROWS } },
+        { SLICE(SQRTN, 0, 1, 4), .in = { IN(5, 9), VAR(7, 1), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { SLICE(MEAN, 0, 0, 2), .in = { IN(0, 9), VAR(7, 3), IDS(0, 6), SPLITS(0) } },
+        { SLICE(MEAN, 0, 0, 3), .in = { IN(MANY_ROWS, 19), VAR(900, 16), IDS(n, 899), MANY_SPLITS } },
+        { SLICE(MEAN, 0, 0, 7), .in = { IN(5, 9), VAR(7, 3), IDS(12, 6), ROWS }, WRONG = "none for 3 from 7 on" },
+        { SLICE(MEAN, 0, 0, 2), .in = { IN(4, 9), VAR(7, 3), IDS(12, 6), ROWS },
+          WRONG = "dy is [4,9] instead of [5,9]" },
+
+        { JOIN(1), .in = { VAR(7, 8), IDS(12, 6), ROWS, VAR(9, 3), IDS(4, 8), SPLITS(0, 1, 2, 2, 3, 4), IN(5, 2) } },
+        { JOIN(1), .in = { VAR(7, 8), IDS(0, 6), SPLITS(0), VAR(9, 3), IDS(0, 8), SPLITS(0), IN(0, 2) } },
+        { JOIN(1),
+          .in = { VAR(900, 8), IDS(n, 899), MANY_SPLITS, VAR(90, 16), IDS(n, 89), MANY_SPLITS, IN(MANY_ROWS, 2) } },
+        { JOIN(1),
+          .in   = { VAR(7, 8), IDS(12, 6), ROWS, VAR(9, 3), LIST(EST_I64, 9), SPLITS(0, 1, 1, 1, 1, 1), IN(5, 2) },
+          WRONG = "ids[0] = 9 is not in the table 'in3'" },
+        { JOIN(1), .in = { VAR(7, 8), IDS(12, 6), ROWS, VAR(9, 3), IDS(4, 8), SPLITS(0, 4), IN(5, 2) },
+          WRONG = "a part is [1,?], those before it [5,?]" },
     };
 
     test_no_second_dedup();

@@ -89,7 +89,11 @@ static int integers(est_ref *r, est_view *const *in, const est_view *out)
             x                                                                                                          \
         }                                                                                                              \
     }
-#define SEEDED     .attrs = EST_ATTRS(est_attr_type("dtype", EST_F32), est_attr_int("seed", 3), est_attr_int("seed2", 4))
+#define SEEDED .attrs = EST_ATTRS(est_attr_type("dtype", EST_F32), est_attr_int("seed", 3), est_attr_int("seed2", 4))
+#define PART                                                                                                           \
+    .attrs = EST_ATTRS(est_attr_type("dtype", EST_F32), est_attr_int("seed", 3), est_attr_int("seed2", 4),             \
+                       est_attr_int("first", 1001))
+#define INT_PART   .attrs = EST_ATTRS(est_attr_int("seed", 3), est_attr_int("seed2", 4), est_attr_int("first", 1001))
 #define INT_SEEDED .attrs = EST_ATTRS(est_attr_int("seed", 3), est_attr_int("seed2", 4))
 
 static int failures;
@@ -137,6 +141,57 @@ static void check_streams(void)
     est_graph_free(graph);
 }
 
+/* A part draws what the whole has there, whatever is cut. */
+static void check_part(const char *name, est_dtype dtype, int64_t first)
+{
+    char         part_name[64];
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    est_tensor  *out[2];
+    est_node     all[3], part[3];
+    bool         integer = dtype == EST_I32 || dtype == EST_I64;
+    size_t       size    = est_dtype_size(dtype);
+
+    snprintf(part_name, sizeof part_name, "Est%sPart", name);
+    check(est_graph_create(5, &graph) == EST_OK, "graph");
+    all[0]  = est_const_list(graph, EST_I64S(5, 100));
+    part[0] = est_const_list(graph, EST_I64S(37));
+    for (int i = 1; i < 3; i++) all[i] = part[i] = est_scalar(graph, dtype, i == 1 ? -5 : 5000);
+    const est_attr attrs[] = { est_attr_int("seed", 3), est_attr_int("seed2", 9), est_attr_type("dtype", dtype),
+                               est_attr_int("first", first) };
+    const est_attr whole[] = { attrs[0], attrs[1], attrs[2] }, integers_part[] = { attrs[0], attrs[1], attrs[3] };
+    est_node       a = est_build(graph, est_op_find(name), (est_nodes){ all, integer ? 3 : 1 },
+                                 (est_attrs){ whole, integer ? 2 : 3 });
+    est_node       b = est_build(graph, est_op_find(part_name), (est_nodes){ part, integer ? 3 : 1 },
+                           integer ? (est_attrs){ integers_part, 3 } : (est_attrs){ attrs, 4 });
+
+    check(est_session_create(graph, NULL, &session) == EST_OK, part_name);
+    if (est_session_run(session, EST_NO_FEEDS, EST_NODES(a, b), (est_nodes){ 0 }, out) == EST_OK) {
+        check(memcmp((const char *)est_tensor_data(out[0]) + (size_t)first * size, est_tensor_data(out[1]),
+                     37 * size) == 0,
+              part_name);
+        for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    } else {
+        check(false, part_name);
+    }
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+static void check_parts(void)
+{
+    static const int64_t first[] = { 0, 1, 2, 3, 13, 64, 250, 463 };
+
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        for (int wide = 0; wide < 2; wide++) {
+            check_part("RandomUniform", wide ? EST_F64 : EST_F32, first[i]);
+            check_part("RandomStandardNormal", wide ? EST_F64 : EST_F32, first[i]);
+            check_part("TruncatedNormal", wide ? EST_F64 : EST_F32, first[i]);
+            check_part("RandomUniformInt", wide ? EST_I64 : EST_I32, first[i]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const est_op_case cases[] = {
@@ -158,8 +213,16 @@ int main(int argc, char **argv)
           INT_SEEDED,
           .fails = EST_INVALID_ARGUMENT,
           .says  = "[10, 10)" },
+        { .op = "EstRandomUniformPart", { SHAPE(EST_I64, 2, 300, 501) }, PART, .also = uniform },
+        { .op = "EstRandomStandardNormalPart", { SHAPE(EST_I64, 1, 100003) }, PART, .also = normal },
+        { .op = "EstTruncatedNormalPart", { SHAPE(EST_I64, 1, 100003) }, PART, .also = truncated },
+        { .op = "EstRandomUniformIntPart",
+          { SHAPE(EST_I64, 1, 100003), INTEGER(EST_I64, -3), INTEGER(EST_I64, 97) },
+          INT_PART,
+          .also = integers },
     };
 
     check_streams();
+    check_parts();
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) | (failures != 0);
 }

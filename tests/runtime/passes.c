@@ -526,6 +526,133 @@ static void constants_go_straight_into_variables(void **state)
     nn_end(&t);
 }
 
+/* Four bags, one of them with weights, and a part that is fed, joined. */
+typedef struct joined {
+    nn_test         t;
+    est_node        tables[4], bags[4], part, whole;
+    est_ragged_node ids;
+} joined;
+
+static joined build_joined(bool after_write)
+{
+    static const int64_t widths[] = { 8, 3, 16, 2 };
+    joined               j        = { .t = nn_begin(1) };
+    est_graph           *g        = j.t.graph;
+    est_node             part;
+
+    j.part = part = est_placeholder(g, "part", EST_F32, EST_SHAPE(-1, 2));
+    j.ids         = (est_ragged_node){ est_placeholder(g, "ids", EST_I64, EST_SHAPE(-1)),
+                                       est_placeholder(g, "splits", EST_I64, EST_SHAPE(-1)) };
+    for (int k = 0; k < 4; k++) {
+        est_node weights = k == 1 ? est_cast(est_ones_like(j.ids.values), EST_F32) : EST_NO_NODE;
+        char     name[]  = { 'a', (char)('0' + k), '\0' };
+
+        j.tables[k] = est_variable(g, name, EST_F32, EST_SHAPE(9, widths[k]));
+        est_variable_initializer(j.tables[k], noise_const(g, EST_SHAPE(9, widths[k]), (uint64_t)k));
+        j.bags[k] = est_embedding_bag(j.tables[k], j.ids, weights, k == 2 ? EST_COMBINE_SUM : EST_COMBINE_MEAN, 0);
+    }
+    if (after_write) {
+        est_node write = est_assign(j.tables[0], est_fill(est_const_i32(g, EST_SHAPE(2), (const int32_t[]){ 9, 8 }),
+                                                          est_scalar(g, EST_F32, 0)));
+
+        part = est_after(est_neg(part), write);
+    }
+    j.whole = est_concat(EST_NODES(j.bags[0], part, j.bags[1], j.bags[2], j.bags[3]), 1);
+    return j;
+}
+
+/* Lookups write into what they are joined into, and their gradients read from it, bit for bit the same; what something
+ * else looks at is a part like others. */
+static void bags_are_joined_where_they_are_made(void **state)
+{
+    est_tensor *ids = NULL, *splits = NULL, *part = noise(EST_SHAPE(4, 2), 9);
+
+    (void)state;
+    assert_ok(est_tensor_i64(EST_SHAPE(7), (const int64_t[]){ 3, 8, 3, 0, -1, 5, 3 }, &ids));
+    assert_ok(est_tensor_i64(EST_SHAPE(5), (const int64_t[]){ 0, 2, 2, 6, 7 }, &splits));
+    for (int peek = 0; peek < 2; peek++) {
+        joined       j = build_joined(false);
+        est_gradient g[4];
+        est_node     fetches[8];
+        both         b;
+
+        est_gradients(est_sum(est_square(j.whole)), j.tables, 4, g);
+        for (int k = 0; k < 4; k++) {
+            fetches[2 * k]     = g[k].values;
+            fetches[2 * k + 1] = est_cast(g[k].indices, EST_F32);
+        }
+        if (peek) fetches[0] = j.bags[0];
+        b = run_both(j.t.graph, EST_NODES(j.part, j.ids.values, j.ids.splits),
+                     (const est_tensor *const[]){ part, ids, splits }, (est_nodes){ fetches, 8 }, 0);
+        assert_int_equal(count_ops(b.step, "EstEmbeddingBagConcat"), 1);
+        assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), 1 + peek);
+        assert_int_equal(count_ops(b.step, "EstEmbeddingBagSliceGrad"), 4);
+        assert_int_equal(count_ops(b.step, "EstEmbeddingBagGrad"), 0);
+        assert_int_equal(count_ops(b.step, "ConcatV2"), 0);
+        assert_int_equal(count_ops(b.step, "EstConcatGrad"), 0);
+        end_both(&b);
+        nn_end(&j.t);
+    }
+    est_tensor_free(ids);
+    est_tensor_free(splits);
+    est_tensor_free(part);
+}
+
+/* More parts than an op has bits to say which of its inputs it looks at: no bag is looked up for its shape alone. */
+static void many_bags_are_looked_up_once(void **state)
+{
+    enum { BAGS = 40 };
+    nn_test         t      = nn_begin(1);
+    est_node        table  = est_variable(t.graph, "table", EST_F32, EST_SHAPE(9, 2)), w, parts[BAGS + 1];
+    est_ragged_node ids    = { est_placeholder(t.graph, "ids", EST_I64, EST_SHAPE(-1)),
+                               est_placeholder(t.graph, "splits", EST_I64, EST_SHAPE(-1)) };
+    est_tensor     *values = NULL, *splits = NULL;
+    est_gradient    g;
+    both            b;
+
+    (void)state;
+    est_variable_initializer(table, noise_const(t.graph, EST_SHAPE(9, 2), 1));
+    w = est_variable(t.graph, "w", EST_F32, EST_SHAPE(2, 3));
+    est_variable_initializer(w, noise_const(t.graph, EST_SHAPE(2, 3), 2));
+    for (int k = 0; k < BAGS; k++) parts[k] = est_embedding_bag(table, ids, EST_NO_NODE, EST_COMBINE_SUM, 0);
+    parts[BAGS] = est_read_variable(w);
+    est_gradients(est_sum(est_square(est_concat((est_nodes){ parts, BAGS + 1 }, 1))), &w, 1, &g);
+    assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 4, 4, 0 }, &values));
+    assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 0, 1, 3 }, &splits));
+    b = run_both(t.graph, EST_NODES(ids.values, ids.splits), (const est_tensor *const[]){ values, splits },
+                 EST_NODES(g.values), 0);
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBagConcat"), 1);
+    for (int32_t k = 0; k < est_step_plan(b.step)->n_items; k++) {
+        const est_item *item = &est_step_plan(b.step)->items[k];
+        assert_true(item->kernel == NULL || strcmp(item->call.node->op->name, "EstEmbeddingBag") != 0);
+    }
+    end_both(&b);
+    nn_end(&t);
+    est_tensor_free(values);
+    est_tensor_free(splits);
+}
+
+/* Part of the whole comes after a write to a table that is looked up before it. */
+static void bags_that_a_write_waits_for_stay_apart(void **state)
+{
+    joined      j   = build_joined(true);
+    est_tensor *ids = NULL, *splits = NULL, *part = noise(EST_SHAPE(1, 2), 9);
+    both        b;
+
+    (void)state;
+    assert_ok(est_tensor_i64(EST_SHAPE(1), (const int64_t[]){ 4 }, &ids));
+    assert_ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 0, 1 }, &splits));
+    b = run_both(j.t.graph, EST_NODES(j.part, j.ids.values, j.ids.splits),
+                 (const est_tensor *const[]){ part, ids, splits }, EST_NODES(j.whole), 0);
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBagConcat"), 0);
+    assert_true(((const float *)est_step_data(b.step, 0))[0] != 0);
+    end_both(&b);
+    nn_end(&j.t);
+    est_tensor_free(ids);
+    est_tensor_free(splits);
+    est_tensor_free(part);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +665,9 @@ int main(void)
         cmocka_unit_test(reads_on_two_sides_of_a_write_stay_apart),
         cmocka_unit_test(an_update_may_read_the_variable_it_changes),
         cmocka_unit_test(constants_go_straight_into_variables),
+        cmocka_unit_test(bags_are_joined_where_they_are_made),
+        cmocka_unit_test(many_bags_are_looked_up_once),
+        cmocka_unit_test(bags_that_a_write_waits_for_stay_apart),
         cmocka_unit_test(products_with_bias_and_relu),
         cmocka_unit_test(gradients_through_relu),
         cmocka_unit_test(what_is_fetched_is_not_fused_away),

@@ -196,6 +196,29 @@ static void larger_batches_grow_the_plan_once(void **state)
     est_graph_free(m.g);
 }
 
+/* Counts of ids change every step: the largest so far must not be a new layout each time. */
+static void sizes_that_creep_up_find_room(void **state)
+{
+    tiny         m    = build_tiny(3);
+    est_session *s    = NULL;
+    est_step    *step = NULL;
+
+    (void)state;
+    ok(est_session_create(m.g, NULL, &s));
+    ok(est_session_init(s));
+    ok(est_session_prepare(s, EST_NODES(m.image, m.id, m.label), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    for (int64_t batch = 100; batch <= 120; batch++) {
+        est_tensor *feeds[3];
+
+        fill_tiny(batch, (uint64_t)batch, feeds);
+        ok(est_step_run(step, (const est_tensor *const *)feeds));
+        free_feeds(feeds);
+    }
+    assert_true(est_step_layouts(step) <= 3); /* the third for a kernel's scratch, which grows in leaps */
+    est_session_free(s);
+    est_graph_free(m.g);
+}
+
 /* --- variables ------------------------------------------------------------------------------------------------------ */
 
 static void reads_see_the_value_before_unordered_writes(void **state)
@@ -221,6 +244,66 @@ static void reads_see_the_value_before_unordered_writes(void **state)
     assert_memory_equal(est_tensor_data(out[2]), ((float[]){ 11, 12, 13 }), 12);
     for (int i = 0; i < 3; i++) est_tensor_free(out[i]);
     est_session_free(s);
+    est_graph_free(g);
+}
+
+static est_node draw_table(est_graph *g)
+{
+    return est_scale(est_random_normal(est_const_i32(g, EST_SHAPE(2), (const int32_t[]){ 300, 200 }), EST_F32, 7), 3);
+}
+
+/* Runs the assignment in a session of its own; whether its value lies where the variable does shows in the slab. */
+static void run_assignment(est_graph *g, est_node assign, est_nodes fetches, bool in_place, est_tensor **out)
+{
+    const size_t bytes = 300 * 200 * sizeof(float);
+    est_session *s     = NULL;
+    est_step    *step  = NULL;
+
+    ok(est_session_create(g, NULL, &s));
+    ok(est_session_prepare(s, EST_NO_NODES, fetches, EST_NODES(assign), &step));
+    ok(est_step_run(step, NULL));
+    assert_true(in_place == (est_step_slab_bytes(step) < bytes));
+    ok(est_session_read(s, "v", out));
+    est_session_free(s);
+}
+
+static void first_values_are_made_where_they_stay(void **state)
+{
+    est_graph  *g    = NULL;
+    est_tensor *here = NULL, *copied = NULL;
+    est_node    v, value, assign;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    v      = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
+    value  = draw_table(g);
+    assign = est_assign(v, value);
+    run_assignment(g, assign, EST_NO_NODES, true, &here);
+    run_assignment(g, assign, EST_NODES(value), false, &copied); /* a fetch has memory of its own (P4) */
+    assert_memory_equal(est_tensor_data(here), est_tensor_data(copied), est_tensor_bytes(here));
+    assert_true(((const float *)est_tensor_data(here))[59999] != 0);
+    est_tensor_free(here);
+    est_tensor_free(copied);
+    est_graph_free(g);
+}
+
+/* The value of the last assignment is there before the first one writes the variable. */
+static void values_wait_while_others_write_the_variable(void **state)
+{
+    est_graph  *g   = NULL;
+    est_tensor *out = NULL, *alone = NULL;
+    est_node    v, value, first;
+
+    (void)state;
+    ok(est_graph_create(1, &g));
+    v     = est_variable(g, "v", EST_F32, EST_SHAPE(300, 200));
+    value = draw_table(g);
+    first = est_assign(v, est_neg(value));
+    run_assignment(g, est_after(est_assign(v, value), first), EST_NO_NODES, false, &out);
+    run_assignment(g, est_assign(v, value), EST_NO_NODES, true, &alone);
+    assert_memory_equal(est_tensor_data(out), est_tensor_data(alone), est_tensor_bytes(out));
+    est_tensor_free(out);
+    est_tensor_free(alone);
     est_graph_free(g);
 }
 
@@ -706,7 +789,10 @@ int main(void)
         cmocka_unit_test(passes_change_nothing_but_rounding),
         cmocka_unit_test(steps_allocate_and_look_up_nothing),
         cmocka_unit_test(larger_batches_grow_the_plan_once),
+        cmocka_unit_test(sizes_that_creep_up_find_room),
         cmocka_unit_test(reads_see_the_value_before_unordered_writes),
+        cmocka_unit_test(first_values_are_made_where_they_stay),
+        cmocka_unit_test(values_wait_while_others_write_the_variable),
         cmocka_unit_test(initializers_may_read_other_variables),
         cmocka_unit_test(initializers_in_a_circle_are_refused),
         cmocka_unit_test(variables_are_read_and_written_by_name),

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "support/sanitized.h"
+
 #define ROWS 64
 
 void est_test_dir(char out[64])
@@ -46,17 +48,11 @@ void est_test_error_has(const char *text)
     if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" is not in \"%s\"", text, est_error_message());
 }
 
-#if defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED 0
-#endif
-
 int64_t est_test_stride(int64_t usual)
 {
     const char *given = getenv("EST_FAULT_STRIDE");
 
-    return given != NULL ? strtol(given, NULL, 10) : SANITIZED ? 7 * usual : usual;
+    return given != NULL ? strtol(given, NULL, 10) : EST_TEST_SANITIZED ? 7 * usual : usual;
 }
 
 est_status est_test_input(const est_input_context *context, void *user, est_dataset **out)

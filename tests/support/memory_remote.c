@@ -76,14 +76,16 @@ static int located(const est_remote *remote, const char *variable)
     return -1;
 }
 
-static int place(est_remote *remote, uint64_t bytes)
+static int place(est_remote *remote, uint64_t bytes, const bool *taken)
 {
     memory_remote *r    = of(remote);
-    int            best = 0;
+    int            best = -1;
 
-    for (int i = 1; i < remote->n_tasks; i++) {
-        if (r->load[i] < r->load[best]) best = i;
+    for (int i = 0; i < remote->n_tasks; i++) {
+        if (taken != NULL && taken[i]) continue;
+        if (best < 0 || r->load[i] < r->load[best]) best = i;
     }
+    assert_true(best >= 0);
     r->load[best] += bytes;
     return best;
 }
@@ -306,7 +308,7 @@ est_remote *memory_remote_create(int n_tasks)
 
     assert_non_null(r);
     assert_true(n_tasks <= TASKS_MAX);
-    r->base = (est_remote){ &memory_ops, n_tasks };
+    r->base = (est_remote){ .ops = &memory_ops, .n_tasks = n_tasks };
     for (int i = 0; i < n_tasks; i++) {
         assert_ok(est_host_create(1, &r->hosts[i]));
         snprintf(r->names[i], sizeof r->names[i], "ps:%d", i);

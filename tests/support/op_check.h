@@ -68,7 +68,8 @@ struct est_op_case {
 /* Ops that write variables: after the op's own outputs, out[] / out_shape[] continue with the new contents of every
  * variable input, in order of the inputs, and the reference fills those too. */
 
-/* Runs all cases; the exit code of the test program. argv: a substring of op names to run only those. */
+/* Runs all cases; the exit code of the test program. argv: a substring of op names to run only those, of one of several
+ * tables perhaps none. */
 int est_op_check(const est_op_case *cases, int n, int argc, char **argv);
 #define EST_OP_CHECK_MAIN(cases)                                                                                       \
     int main(int argc, char **argv)                                                                                    \

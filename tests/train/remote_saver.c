@@ -25,8 +25,11 @@ static void open_session(trained *m)
     assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = m->remote), &m->session));
 }
 
-static trained build(int n_tasks)
+/* n_shards: 0, or over how many tasks the rows of a variable are spread. */
+static trained build_spread(int n_tasks, int n_shards)
 {
+    static est_partitioner fixed[8];
+
     trained  m = { 0 };
     est_node table, here, h;
 
@@ -41,8 +44,17 @@ static trained build(int n_tasks)
     m.train = est_minimize(est_adam(0.05, NULL), m.loss, NULL);
     assert_ok(est_graph_status(m.graph));
     m.remote = n_tasks > 0 ? memory_remote_create(n_tasks) : NULL;
+    if (n_shards > 0) {
+        fixed[n_shards]       = est_fixed_shards(n_shards);
+        m.remote->partitioner = &fixed[n_shards];
+    }
     open_session(&m);
     return m;
+}
+
+static trained build(int n_tasks)
+{
+    return build_spread(n_tasks, 0);
 }
 
 static void end(trained *m)
@@ -195,6 +207,73 @@ static void test_files(void **state)
     end(&m);
 }
 
+/* --- spread variables ------------------------------------------------------------------------------------------------- */
+
+/* A variable that is spread is one tensor of the checkpoint, whoever has which of its rows. */
+static void test_other_shards(void **state)
+{
+    static const int tasks[] = { 0, 1, 3, 3, 4, 7 }, shards[] = { 0, 0, 3, 2, 4, 7 };
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        trained a = build_spread(tasks[i], shards[i]);
+        char    dir[128];
+
+        assert_ok(est_session_init(a.session));
+        train(&a, STEPS);
+        snprintf(dir, sizeof dir, "%s/shards%d", test_root, i);
+        save_into(dir, a.session, STEPS);
+        for (int k = 0; k < 6; k++) {
+            trained b = build_spread(tasks[k], shards[k]);
+
+            assert_ok(restore_from(dir, b.session, NULL));
+            assert_same(a.session, b.session);
+            end(&b);
+        }
+        end(&a);
+    }
+}
+
+/* Of a variable that is spread only the rows of the task that was lost go back. */
+static void test_missing_shard(void **state)
+{
+    trained      m = build_spread(3, 3), saved = build(0), now = build(0);
+    est_restored restored;
+    est_tensor  *values[3];
+    est_store   *store;
+    int64_t      n_lost = 0;
+
+    (void)state;
+    assert_ok(est_session_init(m.session));
+    save_into(at("shard"), m.session, 1);
+    assert_ok(restore_from(at("shard"), saved.session, NULL));
+    train(&m, STEPS);
+    save_into(at("shard_now"), m.session, 1);
+    assert_ok(restore_from(at("shard_now"), now.session, NULL));
+    memory_remote_lose(m.remote, 1);
+    assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("shard"), .missing_only = true), &restored));
+    assert_string_equal(restored.path, at("shard/model.ckpt-1"));
+    assert_ok(est_session_store(m.session, &store));
+    assert_ok(est_session_read(m.session, "table", &values[0]));
+    assert_ok(est_session_read(saved.session, "table", &values[1]));
+    assert_ok(est_session_read(now.session, "table", &values[2]));
+    for (int i = 0; i < est_store_find(store, "table")->n_shards; i++) {
+        const est_var *shard = est_store_find(store, "table")->shards[i];
+        bool           lost  = shard->task == 1;
+
+        n_lost += lost;
+        for (int64_t k = 0; k < shard->value.count; k++) {
+            int64_t e = 3 * shard->first_row + k;
+            assert_true(nn_element(values[0], e) == nn_element(values[lost ? 1 : 2], e));
+        }
+    }
+    assert_int_equal(n_lost, 1);
+    for (int i = 0; i < 3; i++) est_tensor_free(values[i]);
+    end(&m);
+    end(&saved);
+    end(&now);
+}
+
 /* --- dynamic embeddings ----------------------------------------------------------------------------------------------- */
 
 /* An embedding with rows for keys, its slots, and how it is trained. */
@@ -344,6 +423,52 @@ static void test_all_or_none(void **state)
     end(&a);
     end(&b);
     end(&fresh);
+}
+
+/* Every allocation and every system call fails once. Without values before, each variable has that of the checkpoint or none,
+ * and restoring again mends it. */
+static void test_every_failure(void **state)
+{
+    trained saved = build(0);
+    int     kinds = 1;
+
+    (void)state;
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    kinds = 2;
+#endif
+    assert_ok(est_session_init(saved.session));
+    train(&saved, STEPS);
+    save_into(at("failures"), saved.session, 1);
+    for (int kind = 0; kind < kinds; kind++) {
+        bool fired = true;
+
+        for (int64_t n = 1; fired; n++) {
+            trained    m = build(2);
+            est_status status;
+
+            if (kind == 0) est_fault_arm_alloc(n);
+            if (kind == 1) est_fault_arm(n);
+            status = restore_from(at("failures"), m.session, NULL);
+            fired  = est_fault_fired();
+            est_fault_arm_alloc(0);
+            est_fault_arm(0);
+            if (status != EST_OK) assert_int_equal(status, kind == 0 ? EST_RESOURCE_EXHAUSTED : EST_UNKNOWN);
+            for (int i = 0; i < est_session_variables(m.session); i++) {
+                const char *name = est_session_variable(m.session, i);
+                est_tensor *value;
+
+                if (status != EST_OK && est_session_read(m.session, name, &value) != EST_OK) continue;
+                if (status != EST_OK) est_tensor_free(value);
+                assert_true(same_variable(m.session, saved.session, name));
+            }
+            assert_ok(
+                est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("failures"), .missing_only = true), NULL));
+            assert_same(m.session, saved.session);
+            end(&m);
+            assert_true(n < 2000);
+        }
+    }
+    end(&saved);
 }
 
 /* --- refusals --------------------------------------------------------------------------------------------------------- */
@@ -534,6 +659,9 @@ int main(void)
         cmocka_unit_test(test_lost_while_saving),
         cmocka_unit_test(test_missing_only),
         cmocka_unit_test(test_missing_only_here),
+        cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_other_shards),
+        cmocka_unit_test(test_missing_shard),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

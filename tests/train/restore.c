@@ -331,6 +331,48 @@ static void test_canned_estimator(void **state)
     restore_golden("canned.json", GOLDEN "/canned/model.ckpt-2");
 }
 
+/* A checkpoint with the slot of a partitioned variable: n parts of three rows in all, each under a name of its own. */
+static void write_parts(const char *prefix, int n)
+{
+    static const float rows[] = { 1, 2, 3, 4, 5, 6 };
+    est_shape          full   = EST_SHAPE(3, 2);
+    est_bundle_writer *writer = NULL;
+
+    assert_ok(est_bundle_writer_create(prefix, 0, &writer));
+    for (int i = 0; i < n; i++) {
+        est_bundle_slice slice = i == 0 ? EST_BUNDLE_SLICE(0, 2, 0, -1) : EST_BUNDLE_SLICE(2, 1, 0, -1);
+        est_tensor      *part  = NULL;
+
+        assert_ok(est_tensor_f32(i == 0 ? EST_SHAPE(2, 2) : EST_SHAPE(1, 2), rows + 4 * i, &part));
+        assert_ok(est_bundle_add_slice(writer, i == 0 ? "v/part_0/Ftrl" : "v/part_1/Ftrl", &full, &slice, part));
+        est_tensor_free(part);
+    }
+    assert_ok(est_bundle_finish(writer));
+    est_bundle_writer_free(writer);
+}
+
+/* Slots of partitioned variables of tf.compat.v1 are put together, with and without a value to be replaced. */
+static void test_slots_in_parts(void **state)
+{
+    est_tensor *got = NULL;
+    model       m   = { 0 };
+
+    (void)state;
+    write_parts(at("parts-two"), 2);
+    assert_ok(est_graph_create(1, &m.graph));
+    est_variable(m.graph, "v/part_0/Ftrl", EST_F32, EST_SHAPE(3, 2));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    for (int again = 0; again < 2; again++) {
+        assert_ok(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("parts-two")), NULL));
+        assert_ok(est_session_read(m.session, "v/part_0/Ftrl", &got));
+        for (int i = 0; i < 6; i++) assert_true(nn_element(got, i) == i + 1);
+        est_tensor_free(got);
+    }
+    write_parts(at("parts-one"), 1);
+    assert_int_not_equal(est_saver_restore(NULL, m.session, EST_RESTORE(.path = at("parts-one")), NULL), EST_OK);
+    end_model(&m);
+}
+
 static void test_object_checkpoint(void **state)
 {
     (void)state;
@@ -801,6 +843,7 @@ int main(void)
         cmocka_unit_test(test_many_missing),
         cmocka_unit_test(test_slots_are_not_named),
         cmocka_unit_test(test_canned_estimator),
+        cmocka_unit_test(test_slots_in_parts),
         cmocka_unit_test(test_object_checkpoint),
         cmocka_unit_test(test_twins),
         cmocka_unit_test(test_saved_model),

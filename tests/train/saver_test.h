@@ -127,7 +127,7 @@ typedef struct model {
 static const char *const model_names[] = { "global_step", "layer/bias", "layer/kernel" };
 
 /* Over tasks that have the variables; NULL: none. */
-static inline model make_model_at(est_remote *remote)
+static inline model make_model_at(struct est_remote *remote)
 {
     model m = { 0 };
 
@@ -195,6 +195,14 @@ static inline int get_tag(const model *m)
     return tag;
 }
 
+static inline est_saver *open_saver(const char *dir, const est_saver_options *options)
+{
+    est_saver *saver;
+
+    assert_ok(est_saver_create(dir, options, &saver));
+    return saver;
+}
+
 /* Saves with the step as the tag. */
 static inline est_status save_step(est_saver *saver, const model *m, int step)
 {
@@ -233,6 +241,42 @@ static inline void watch_log(void)
     est_log_set_sink(count_warnings, NULL);
     n_warnings      = 0;
     last_warning[0] = '\0';
+}
+
+/* Step 1 of a small model. */
+static inline void save_small(const char *dir)
+{
+    model      m     = make_model();
+    est_saver *saver = open_saver(dir, NULL);
+
+    assert_ok(save_step(saver, &m, 1));
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+/* Step 2, of 16 MB, for which there is no room: the error says so, and step 1 stays. */
+static inline void refuse_large(const char *dir, est_status want)
+{
+    model         m = { 0 };
+    est_saver    *saver;
+    const int64_t big = 4 << 20;
+    est_tensor   *value;
+    char          before[4096];
+
+    assert_ok(est_graph_create(1, &m.graph));
+    est_variable(m.graph, "big", EST_F32, EST_SHAPE(big));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(big), &value));
+    memset(est_tensor_data(value), 0, est_tensor_bytes(value));
+    assert_ok(est_session_write(m.session, "big", value));
+    saver = open_saver(dir, NULL);
+    snprintf(before, sizeof before, "%s", names_in(dir));
+    expect_error(est_saver_save(saver, m.session, 2, NULL, NULL), want, dir);
+    assert_string_equal(names_in(dir), before);
+    assert_int_equal(restored_tag(dir), 1);
+    est_tensor_free(value);
+    est_saver_free(saver);
+    end_model(&m);
 }
 
 #endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums of inputs. */
+#include "cluster/collect.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "graph/signature.h"
+#include "kernels/distinct.h"
+#include "tensor/shape.h"
+
+typedef enum kind {
+    LAST = 0, /* of whoever came last */
+    SUM,      /* all of the same shape */
+    ROWS,     /* the values of a sparse gradient */
+    INDICES   /* and its indices */
+} kind;
+
+/* One input of the part. */
+typedef struct slot {
+    kind        kind;
+    int         indices; /* ROWS: the input that has its indices */
+    est_dtype   dtype;
+    est_shape   shape; /* ROWS, INDICES: of all so far */
+    char       *bytes; /* what was summed or put together */
+    size_t      size, capacity;
+    est_tensor *mean;
+} slot;
+
+struct est_collect {
+    slot              *slots;
+    int                n, count;
+    const est_tensor **feeds;
+};
+
+/* --- what each input is ------------------------------------------------------------------------------------------------ */
+
+static bool is_gradient(const char *argument)
+{
+    static const char *const names[] = { "grad", "delta", "updates", "value" };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(argument, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* The input of the part that feeds argument `name` of a node; -1: none does. Arguments of updates are single tensors. */
+static int feed_of_argument(const est_host *host, int part, const est_node_def *def, const est_signature *signature,
+                            const char *name)
+{
+    for (int a = 0; a < signature->n_in && a < def->n_in; a++) {
+        if (strcmp(signature->in[a].name, name) != 0) continue;
+        for (int i = 0; i < est_host_inputs(host, part); i++) {
+            if (est_host_input(host, part, i).id == def->in[a].node) return i;
+        }
+    }
+    return -1;
+}
+
+static est_status look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
+{
+    est_signature signature;
+    int           indices;
+
+    if (def->op->writes == 0) return EST_OK;
+    EST_TRY(est_signature_parse(def->op, &signature));
+    indices = feed_of_argument(host, part, def, &signature, "indices");
+    for (int a = 0; a < signature.n_in && a < def->n_in; a++) {
+        int feed = is_gradient(signature.in[a].name)
+                       ? feed_of_argument(host, part, def, &signature, signature.in[a].name)
+                       : -1;
+
+        if (feed < 0) continue;
+        c->slots[feed].kind = indices >= 0 ? ROWS : SUM;
+        if (indices < 0) continue;
+        c->slots[feed].indices = indices;
+        c->slots[indices].kind = INDICES;
+    }
+    return EST_OK;
+}
+
+est_status est_collect_create(const est_host *host, int part, est_collect **out)
+{
+    const est_graph *graph = est_host_graph(host, part);
+    est_collect     *c     = est_zalloc(sizeof *c);
+    est_status       status;
+
+    if (c == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    c->n     = est_host_inputs(host, part);
+    c->slots = est_zalloc(sizeof *c->slots * ((size_t)c->n + 1));
+    c->feeds = est_zalloc(sizeof(est_tensor *) * ((size_t)c->n + 1));
+    status   = c->slots != NULL && c->feeds != NULL ? EST_OK
+                                                    : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
+        status = look_at_node(c, host, part, est_graph_node(graph, id));
+    }
+    if (status != EST_OK) {
+        est_collect_free(c);
+        return status;
+    }
+    *out = c;
+    return EST_OK;
+}
+
+void est_collect_free(est_collect *c)
+{
+    if (c == NULL) return;
+    for (int i = 0; i < c->n && c->slots != NULL; i++) {
+        est_free(c->slots[i].bytes);
+        est_tensor_free(c->slots[i].mean);
+    }
+    est_free(c->slots);
+    est_free(c->feeds);
+    est_free(c);
+}
+
+/* --- adding -------------------------------------------------------------------------------------------------------------- */
+
+static bool is_sparse(const slot *s)
+{
+    return s->kind == ROWS || s->kind == INDICES;
+}
+
+static est_status check_input(const est_collect *c, int i, const est_view *view)
+{
+    const slot *s = &c->slots[i];
+    est_shape   rest;
+    char        have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+
+    if (view->dtype == EST_STRING && s->kind != LAST) {
+        return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
+    }
+    if (c->count == 0 || s->kind == LAST) return EST_OK;
+    rest = s->shape;
+    if (is_sparse(s) && rest.rank > 0 && view->shape.rank > 0) rest.dim[0] = view->shape.dim[0];
+    if (view->dtype == s->dtype && est_shape_equal(&rest, &view->shape)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s, that of another worker %s %s", i,
+                    est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
+                    est_shape_text(&s->shape, want));
+}
+
+static est_status reserve(slot *s, size_t size)
+{
+    char *more;
+
+    if (size <= s->capacity) return EST_OK;
+    more = est_realloc(s->bytes, size + size / 2);
+    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect %zu bytes of updates", size);
+    s->bytes    = more;
+    s->capacity = size + size / 2;
+    return EST_OK;
+}
+
+static void add_numbers(slot *s, const est_view *view)
+{
+    if (view->dtype == EST_F32) {
+        float       *sum = (float *)(void *)s->bytes;
+        const float *x   = view->data;
+
+        for (int64_t i = 0; i < view->count; i++) sum[i] += x[i];
+    } else if (view->dtype == EST_F64) {
+        double       *sum = (double *)(void *)s->bytes;
+        const double *x   = view->data;
+
+        for (int64_t i = 0; i < view->count; i++) sum[i] += x[i];
+    } else {
+        memcpy(s->bytes, view->data, s->size); /* counts: what one adds all add */
+    }
+}
+
+static void add_input(slot *s, const est_view *view, bool first)
+{
+    size_t size = (size_t)view->count * est_dtype_size(view->dtype);
+
+    if (is_sparse(s) && !first) {
+        if (size > 0) memcpy(s->bytes + s->size, view->data, size);
+        s->size += size;
+        s->shape.dim[0] += view->shape.dim[0];
+    } else if (s->kind == SUM && !first) {
+        add_numbers(s, view);
+    } else {
+        if (size > 0) memcpy(s->bytes, view->data, size);
+        s->dtype = view->dtype;
+        s->shape = view->shape;
+        s->size  = size;
+    }
+}
+
+est_status est_collect_add(est_collect *c, const est_view *inputs, int n)
+{
+    if (n != c->n) return est_fail(EST_INVALID_ARGUMENT, "an update takes %d tensors, got %d", c->n, n);
+    for (int i = 0; i < n; i++) {
+        size_t size = (size_t)inputs[i].count * est_dtype_size(inputs[i].dtype);
+
+        EST_TRY(check_input(c, i, &inputs[i]));
+        EST_TRY(reserve(&c->slots[i], is_sparse(&c->slots[i]) && c->count > 0 ? c->slots[i].size + size : size));
+    }
+    for (int i = 0; i < n; i++) add_input(&c->slots[i], &inputs[i], c->count == 0);
+    c->count++;
+    return EST_OK;
+}
+
+int est_collect_count(const est_collect *c)
+{
+    return c->count;
+}
+
+void est_collect_reset(est_collect *c)
+{
+    c->count = 0;
+}
+
+/* --- the mean -------------------------------------------------------------------------------------------------------------- */
+
+static void divide(void *data, est_dtype dtype, int64_t n, int count)
+{
+    if (dtype == EST_F32) {
+        for (int64_t i = 0; i < n; i++) ((float *)data)[i] /= (float)count;
+    } else if (dtype == EST_F64) {
+        for (int64_t i = 0; i < n; i++) ((double *)data)[i] /= (double)count;
+    }
+}
+
+static void add_row(void *to, const void *from, est_dtype dtype, int64_t width)
+{
+    if (dtype == EST_F32) {
+        for (int64_t j = 0; j < width; j++) ((float *)to)[j] += ((const float *)from)[j];
+    } else {
+        for (int64_t j = 0; j < width; j++) ((double *)to)[j] += ((const double *)from)[j];
+    }
+}
+
+/* Each index once, as updates of rows want them, and the sum of its rows. */
+static est_status sum_rows(slot *values, slot *indices)
+{
+    int64_t  n = indices->shape.dim[0], width = n > 0 ? (int64_t)(values->size / est_dtype_size(values->dtype)) / n : 0;
+    size_t   row = (size_t)width * est_dtype_size(values->dtype), index = est_dtype_size(indices->dtype);
+    int32_t *place  = est_alloc((size_t)n * sizeof *place + est_distinct_table_bytes(n) + 8);
+    char    *unique = est_alloc((size_t)n * index + 8);
+    int32_t  found = 0, next = 0;
+
+    if (place == NULL || unique == NULL || n > EST_DISTINCT_MAX) {
+        est_free(place);
+        est_free(unique);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to sum %lld rows", (long long)n);
+    }
+    found = est_distinct(indices->bytes, indices->dtype == EST_I64, n, unique, place, place + n);
+    for (int64_t i = 0; i < n;
+         i++) { /* places rise as they are first seen, so that a sum never lies ahead of its row */
+        char *to = values->bytes + (size_t)place[i] * row, *from = values->bytes + (size_t)i * row;
+
+        if (place[i] != next) {
+            add_row(to, from, values->dtype, width);
+        } else {
+            if (to != from) memmove(to, from, row);
+            next++;
+        }
+    }
+    memcpy(indices->bytes, unique, (size_t)found * index);
+    values->shape.dim[0] = indices->shape.dim[0] = found;
+    values->size                                 = (size_t)found * row;
+    indices->size                                = (size_t)found * index;
+    est_free(place);
+    est_free(unique);
+    return EST_OK;
+}
+
+est_status est_collect_mean(est_collect *c, const est_tensor *const **out)
+{
+    for (int i = 0; i < c->n; i++) {
+        slot *s = &c->slots[i];
+
+        if (s->kind == ROWS) EST_TRY(sum_rows(s, &c->slots[s->indices]));
+    }
+    for (int i = 0; i < c->n; i++) {
+        slot *s = &c->slots[i];
+
+        if (s->kind == SUM || s->kind == ROWS) {
+            divide(s->bytes, s->dtype, (int64_t)(s->size / est_dtype_size(s->dtype)), c->count);
+        }
+        est_tensor_free(s->mean);
+        s->mean = NULL;
+        EST_TRY(est_tensor_wrap(s->dtype, s->shape, s->bytes, NULL, NULL, &s->mean));
+        c->feeds[i] = s->mean;
+    }
+    *out = c->feeds;
+    return EST_OK;
+}

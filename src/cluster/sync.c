@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Synchronous steps. */
+#include "cluster/sync.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+/* --- collecting -------------------------------------------------------------------------------------------------------- */
+
+static void forget_collected(est_server *s)
+{
+    for (int i = 0; i < est_host_parts(s->host); i++) {
+        if (s->parts[i].collect != NULL) est_collect_reset(s->parts[i].collect);
+    }
+}
+
+est_status est_sync_add(est_server *s, est_request *request, int part, int64_t tag)
+{
+    est_part_state *state = &s->parts[part];
+
+    if (tag < s->version) {
+        s->dropped++;
+        return EST_OK;
+    }
+    if (tag > s->version) { /* the first, or the first after this task was started anew */
+        forget_collected(s);
+        s->version = tag;
+    }
+    if (state->collect == NULL) EST_TRY(est_collect_create(s->host, part, &state->collect));
+    EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
+    return est_collect_add(state->collect, s->inputs.views, s->inputs.n);
+}
+
+static est_status run_collected(est_server *s, int part)
+{
+    est_part_state          *state = &s->parts[part];
+    const est_tensor *const *feeds;
+
+    EST_TRY(est_collect_mean(state->collect, &feeds));
+    EST_TRY(est_host_run(s->host, part, 0, feeds));
+    est_collect_reset(state->collect);
+    state->has_run = true;
+    s->applied++;
+    return EST_OK;
+}
+
+/* Parts in the order of their phases: what counts a step comes after what it counts. */
+est_status est_sync_commit(est_server *s, int64_t tag)
+{
+    int last = 0;
+
+    if (tag != s->version) return EST_OK; /* done already, or nothing came */
+    for (int i = 0; i < est_host_parts(s->host); i++) {
+        if (s->parts[i].phase > last) last = s->parts[i].phase;
+    }
+    for (int phase = 0; phase <= last; phase++) {
+        for (int i = 0; i < est_host_parts(s->host); i++) {
+            const est_part_state *state = &s->parts[i];
+
+            if (state->phase == phase && state->collect != NULL && est_collect_count(state->collect) > 0) {
+                EST_TRY(run_collected(s, i));
+            }
+        }
+    }
+    s->version = tag + 1;
+    return EST_OK;
+}
+
+/* --- the clock ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_committer(const est_server *s, const char *task)
+{
+    return strcmp(s->committer, task) == 0;
+}
+
+/* One that begins a step does not commit another: whatever it was to do has failed. */
+void est_sync_join(est_server *s, est_client *client)
+{
+    client->together = true;
+    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
+    est_sync_wake(s);
+}
+
+est_status est_sync_finish_step(est_server *s, est_request *request)
+{
+    const est_message *message = est_request_message(request);
+    est_client        *client  = est_server_client(s, est_request_link(request));
+
+    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    client->together = true;
+    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
+    EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
+    s->parked[s->n_parked - 1].tag    = (int64_t)est_head_u64(message, EST_FIELD_STEP, 0);
+    s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_TOGETHER, 1);
+    return EST_OK;
+}
+
+static void answer_step(est_server *s, int parked, bool commit)
+{
+    est_request *request = s->parked[parked].request;
+    est_packing  packing = { 0 };
+    est_payload  payload;
+
+    s->parked[parked] = s->parked[--s->n_parked];
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
+    est_wire_put_bool(&packing.head, EST_FIELD_COMMIT, commit);
+    if (est_packing_payload(&packing, &payload) == EST_OK) {
+        est_request_answer(request, payload);
+    } else {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
+    }
+    est_packing_clear(&packing);
+}
+
+/* How many must have pushed. */
+static int enough(est_server *s, int wanted)
+{
+    int ever = 0, here = 0, need;
+
+    for (int i = 0; i < s->n_clients; i++) {
+        ever += s->clients[i]->together;
+        here += s->clients[i]->together && s->clients[i]->link != NULL;
+    }
+    need = ever < wanted ? wanted : here < wanted ? here : wanted;
+    if (need != s->enough && s->enough != 0) {
+        est_log_info("%s: steps are made of what %d workers push (of %d asked for; %d are here)", s->task, need, wanted,
+                     here);
+    }
+    s->enough = need;
+    return need;
+}
+
+void est_sync_wake(est_server *s)
+{
+    int came = 0, one = -1;
+
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        if (s->parked[i].method == EST_METHOD_FINISH_STEP && (s->parked[i].tag < s->step || s->done))
+            answer_step(s, i, false);
+    }
+    for (int i = 0; i < s->n_parked; i++) {
+        if (s->parked[i].method != EST_METHOD_FINISH_STEP) continue;
+        one = i;
+        came++;
+    }
+    if (came == 0 || est_gate_is_held(s->gate) || s->committer[0] != '\0' || came < enough(s, s->parked[one].wanted))
+        return;
+    snprintf(s->committer, sizeof s->committer, "%s", est_link_peer(est_request_link(s->parked[one].request))->task);
+    answer_step(s, one, true);
+}

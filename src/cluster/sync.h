@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Synchronous steps: what n workers push is collected and done as one step.
+ *
+ * Every run that is part of a training step carries the step it was computed for, its tag. A task that has variables collects
+ * what fits the step it is at (est_server.version), and drops what is older: the work of spare workers that came late. When a
+ * worker has pushed to all tasks it tells the one that counts steps, the clock, which keeps it waiting. When enough have come one
+ * of those who wait is asked to commit: it tells all other tasks and the clock last to do what they have collected. The clock
+ * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits; committing again
+ * does nothing where it was done.
+ *
+ * Enough is the number that was asked for, once so many workers have ever come; after that, when some are gone, all that are left:
+ * the step is the mean of what there is, and nobody waits for the dead. */
+#ifndef EST_CLUSTER_SYNC_H
+#define EST_CLUSTER_SYNC_H
+
+#include "cluster/server.h"
+
+/* Collects the inputs of a run for step `tag`. Under host_lock. */
+EST_MUST_CHECK est_status est_sync_add(est_server *server, est_request *request, int part, int64_t tag);
+
+/* Does what was collected for step `tag`, unless it was done. Under host_lock. */
+EST_MUST_CHECK est_status est_sync_commit(est_server *server, int64_t tag);
+
+/* At the clock, under `lock`: a worker begins to take part; it has pushed all of a step, and waits. */
+void                      est_sync_join(est_server *server, est_client *client);
+EST_MUST_CHECK est_status est_sync_finish_step(est_server *server, est_request *request);
+
+/* Answers those who need not wait any longer. Under `lock`. */
+void est_sync_wake(est_server *server);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of waits: the first free place is taken, and there is nearly always one at its start. */
+#include "cluster/waits.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `table` */
+static est_wait        table[EST_WAITS_MAX];             /* since_ns 0: free */
+
+static void put(char *to, size_t max, const char *text)
+{
+    size_t size = strnlen(text, max - 1);
+
+    memcpy(to, text, size);
+    to[size] = '\0';
+}
+
+int est_wait_begin(const char *who, const char *for_whom, const char *why)
+{
+    int64_t now = est_now_ns();
+    int     i   = 0;
+
+    pthread_mutex_lock(&lock);
+    while (i < EST_WAITS_MAX && table[i].since_ns != 0) i++;
+    if (i < EST_WAITS_MAX) {
+        put(table[i].who, sizeof table[i].who, who);
+        put(table[i].for_whom, sizeof table[i].for_whom, for_whom);
+        put(table[i].why, sizeof table[i].why, why);
+        table[i].since_ns = now != 0 ? now : 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return i < EST_WAITS_MAX ? i : -1;
+}
+
+void est_wait_end(int wait)
+{
+    if (wait < 0) return;
+    pthread_mutex_lock(&lock);
+    table[wait].since_ns = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+int est_waits_of(const char *who, est_wait *out, int max)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < EST_WAITS_MAX && n < max; i++) {
+        if (table[i].since_ns != 0 && strcmp(table[i].who, who) == 0) out[n++] = table[i];
+    }
+    pthread_mutex_unlock(&lock);
+    return n;
+}

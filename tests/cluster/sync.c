@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Synchronous training with parameter servers: n workers with batches of b give the losses of one process with batches of n b;
+ * spare workers are dropped and hold nobody up; a worker, also the one that commits, may die at any time. */
+#include <math.h>
+#include <pthread.h>
+
+#include "base/random.h"
+#include "cluster/remote.h"
+#include "estoc/estoc.h"
+#include "runtime/session.h"
+#include "support/nn_test.h"
+#include "support/servers_test.h"
+
+#define WORKERS 3
+#define BATCH   8
+#define STEPS   15
+#define ROWS    50
+
+typedef struct model {
+    est_graph *graph;
+    est_node   ids, x, y, loss, train, step;
+} model;
+
+static model make_model(est_optimizer optimizer)
+{
+    model    m = { 0 };
+    est_node table, h;
+
+    assert_ok(est_graph_create(5, &m.graph));
+    m.ids   = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    m.x     = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 4));
+    m.y     = est_placeholder(m.graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    table   = est_weight(m.graph, "table", EST_SHAPE(ROWS, 4), NULL);
+    h       = est_concat(EST_NODES(est_resource_gather(table, m.ids), m.x), 1);
+    h       = est_dense(est_dense(h, 16, EST_DENSE(.activation = est_tanh)), 1, NULL);
+    m.loss  = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
+    m.train = est_minimize(optimizer, m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+/* Rows [first, first + n) of an endless data set. */
+static void make_batch(int64_t first, int64_t n, est_tensor *out[3])
+{
+    assert_ok(est_tensor_create(EST_I64, EST_SHAPE(n), &out[0]));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 4), &out[1]));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, 1), &out[2]));
+    for (int64_t i = 0; i < n; i++) ((int64_t *)est_tensor_data(out[0]))[i] = (first + i) * 7 % ROWS;
+    est_random_fill_normal_f32(&(est_random){ 1, 2, 0 }, first * 4, n * 4, est_tensor_data(out[1]));
+    est_random_fill_normal_f32(&(est_random){ 1, 3, 0 }, first, n, est_tensor_data(out[2]));
+}
+
+static void run_step(est_step *step, int64_t first, int64_t n)
+{
+    est_tensor *in[3];
+
+    make_batch(first, n, in);
+    assert_ok(est_step_run(step, (const est_tensor *[]){ in[0], in[1], in[2] }));
+    for (int i = 0; i < 3; i++) est_tensor_free(in[i]);
+}
+
+static est_step *prepare(est_session *session, const model *m)
+{
+    est_step *step;
+
+    assert_ok(est_session_prepare(session, EST_NODES(m->ids, m->x, m->y), EST_NODES(m->loss, m->step),
+                                  EST_NODES(m->train), &step));
+    return step;
+}
+
+/* --- workers as threads ------------------------------------------------------------------------------------------------ */
+
+typedef struct worker {
+    servers      *servers;
+    int           index, steps;
+    int           of; /* how many make a step */
+    est_optimizer optimizer;
+    double        losses[STEPS];
+    int64_t       last;
+    pthread_t     thread;
+} worker;
+
+static void *work(void *arg)
+{
+    worker      *w       = arg;
+    model        m       = make_model(w->optimizer);
+    est_remote  *remote  = servers_remote(w->servers, w->index,
+                                          EST_REMOTE(.is_chief = w->index == 0, .connect_secs = 20, .answer_secs = 20,
+                                                     .step_limit = w->steps, .sync_replicas = w->of));
+    est_session *session = NULL;
+    est_step    *step;
+    bool         finished = false;
+
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    if (w->index == 0) {
+        assert_ok(est_session_init(session));
+        assert_ok(est_remote_declare_ready(remote));
+    }
+    step = prepare(session, &m);
+    for (;;) {
+        int64_t at = w->last;
+
+        assert_ok(remote->ops->turn(remote, &finished));
+        if (finished) break;
+        run_step(step, (at * w->of + w->index) * BATCH, BATCH);
+        w->losses[at] = est_step_scalar(step, 0);
+        w->last       = (int64_t)est_step_scalar(step, 1);
+    }
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(m.graph);
+    return NULL;
+}
+
+static void compare_with_one(est_optimizer optimizer, int n_ps)
+{
+    servers      s = servers_start(n_ps, WORKERS, "tcp");
+    worker       workers[WORKERS];
+    model        m     = make_model(optimizer);
+    est_session *whole = NULL;
+    est_step    *step;
+
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (worker){ .servers = &s, .index = i, .steps = STEPS, .of = WORKERS, .optimizer = optimizer };
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
+    assert_ok(est_session_init(whole));
+    step = prepare(whole, &m);
+    for (int i = 0; i < STEPS; i++) {
+        double mean = 0;
+
+        run_step(step, (int64_t)i * WORKERS * BATCH, WORKERS * BATCH);
+        for (int k = 0; k < WORKERS; k++) mean += workers[k].losses[i] / WORKERS;
+        /* sums of 24 rows in another order: some roundings of 6e-8 a step, which the steps after carry on */
+        assert_near(mean, est_step_scalar(step, 0), 2e-6);
+    }
+    for (int k = 0; k < WORKERS; k++) assert_int_equal(workers[k].last, STEPS);
+    est_session_free(whole);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+static void test_same_losses(void **state)
+{
+    (void)state;
+    for (int ps = 1; ps <= 2; ps++) {
+        compare_with_one(est_sgd(0.1), ps);
+        compare_with_one(est_adagrad(0.1, NULL), ps);
+        compare_with_one(est_ftrl(0.1, NULL), ps);
+        compare_with_one(est_adam(0.01, NULL), ps);
+    }
+}
+
+/* Three workers, two make a step: nobody waits for the third, all end at the limit. */
+static void test_spare(void **state)
+{
+    servers s = servers_start(2, 3, "tcp");
+    worker  workers[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        workers[i] = (worker){ .servers = &s, .index = i, .steps = STEPS, .of = 2, .optimizer = est_sgd(0.1) };
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(workers[i].thread, NULL);
+    servers_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses), cmocka_unit_test(test_spare) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

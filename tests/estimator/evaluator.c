@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The evaluator task of train_and_evaluate, as a process of its own and its end: what it waits for, and what may happen to
+ * its directory meanwhile. */
+#include "estimator/runs_test.h"
+
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "train/lock.h"
+
+static pid_t start_evaluator(const char *dir, int64_t max_steps)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        est_estimator *e      = make(dir, 10, EVALUATOR);
+        est_status     status = est_train_and_evaluate(
+                e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = max_steps),
+                EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 0.05), NULL);
+
+        if (status != EST_OK) fprintf(stderr, "evaluator: %s\n", est_error_message());
+        _exit(est_exit_code(status));
+    }
+    return pid;
+}
+
+static int await_exit(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid); /* the test's own time limit ends an endless wait */
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* An evaluator that starts before there is anything, and leaves after the last checkpoint, with and without max_steps. */
+static void evaluator_ends(int64_t max_steps, int64_t passes, int64_t last)
+{
+    char           dir[64];
+    est_estimator *e;
+    int64_t        steps[64];
+    int            n;
+    pid_t          pid;
+
+    est_test_dir(dir);
+    pid = start_evaluator(dir, max_steps);
+    e   = make(dir, 10, "{}");
+    assert_int_equal(est_train_and_evaluate(
+                         e, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = max_steps),
+                         EST_EVAL_SPEC(.input_fn = est_test_input, .name = "trainer"), NULL),
+                     EST_OK);
+    est_estimator_free(e);
+    assert_int_equal(await_exit(pid), 0);
+    n = evaluated_steps(dir, steps, 64);
+    assert_true(n >= 1);
+    assert_int_equal(steps[n - 1], last);
+    await_file(dir, "training_done");
+    est_test_dir_remove(dir);
+}
+
+static void test_evaluator(void **state)
+{
+    (void)state;
+    evaluator_ends(40, EST_FOREVER, 40);
+    evaluator_ends(0, 3, 24);    /* no max_steps: the input ends */
+    evaluator_ends(1000, 2, 16); /* training ends early */
+}
+
+/* A wait is made of pieces, each rounded to nanoseconds. */
+static void assert_secs(int64_t ns, int64_t secs)
+{
+    assert_in_range(ns, secs * EST_NS_PER_SEC, secs * EST_NS_PER_SEC + 1000);
+}
+
+static est_manual_clock standing; /* moves only when someone sleeps */
+
+/* Runs an evaluator with the default times over a directory of 10 steps, with or without the mark of their end. */
+static void run_evaluator(const char *dir, bool marked, watcher *w)
+{
+    est_estimator *e;
+
+    w->trainer = make(dir, 10, "{}");
+    assert_int_equal(est_train(w->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    if (!marked) remove_mark(dir);
+    est_manual_clock_init(&standing, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&standing.clock);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 20),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .hooks = EST_HOOKS(&w->hook)),
+                                            NULL),
+                     EST_OK);
+    est_clock_set(NULL);
+    est_estimator_free(e);
+    est_estimator_free(w->trainer);
+}
+
+static void test_default_evaluator_times(void **state)
+{
+    char    dir[64];
+    watcher w = WATCHER(.n = 0);
+
+    (void)state;
+    est_test_dir(dir);
+    run_evaluator(dir, false, &w);
+    assert_int_equal(w.n, 2);
+    assert_secs(w.begun_ns[0], 120);
+    assert_secs(w.begun_ns[1], 120 + 600);
+    est_test_dir_remove(dir);
+}
+
+/* A mark that is there when the evaluator starts may be of an earlier training: the delay is waited for in full, and a
+ * trainer that starts meanwhile removes the mark. */
+static void test_mark_at_start(void **state)
+{
+    char    dir[64];
+    watcher w = WATCHER(.n = 2); /* the trainer makes no more steps */
+
+    (void)state;
+    est_test_dir(dir);
+    run_evaluator(dir, true, &w);
+    assert_int_equal(w.n, 3); /* one evaluation: the mark counts when the delay is over */
+    assert_secs(w.begun_ns[2], 120);
+    est_test_dir_remove(dir);
+}
+
+/* A hook of the evaluation that trains on, so that the checkpoint to evaluate is deleted. */
+typedef struct overtaker {
+    est_hook       hook;
+    est_estimator *trainer;
+    bool           done;
+} overtaker;
+
+static est_status overtake(est_hook *hook, est_loop *loop)
+{
+    overtaker *o = EST_CONTAINER_OF(hook, overtaker, hook);
+
+    (void)loop;
+    if (o->done) return EST_OK;
+    o->done = true;
+    return est_train(o->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5));
+}
+
+/* A mark of an earlier training does not count while a trainer holds the directory; here until the first evaluation
+ * ends, when the trainer goes on. */
+typedef struct late_trainer {
+    est_hook       hook;
+    est_estimator *trainer;
+    est_dir_lock  *lock; /* NULL: released */
+} late_trainer;
+
+static est_status train_late(est_hook *hook, est_loop *loop)
+{
+    late_trainer *l = EST_CONTAINER_OF(hook, late_trainer, hook);
+
+    (void)loop;
+    if (l->lock == NULL) return EST_OK;
+    est_dir_lock_release(l->lock);
+    l->lock = NULL;
+    return est_train(l->trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20));
+}
+
+static void test_evaluator_old_mark(void **state)
+{
+    char           dir[64];
+    late_trainer   l = { .hook = { .end = train_late } };
+    est_estimator *e;
+    est_metrics   *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    l.trainer = make(dir, 10, "{}");
+    assert_int_equal(est_train(l.trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    assert_int_equal(est_dir_lock_take(dir, &l.lock), EST_OK);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                          .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&l.hook)),
+                                            &m),
+                     EST_OK);
+    assert_int_equal(est_metrics_global_step(m), 20);
+    est_metrics_free(m);
+    assert_steps(dir, (int64_t[]){ 10, 20 }, 2);
+    est_estimator_free(e);
+    est_estimator_free(l.trainer);
+    est_test_dir_remove(dir);
+}
+
+/* Where no step is left there is no trainer to wait for. */
+static void test_evaluator_of_finished_run(void **state)
+{
+    char             dir[64];
+    est_manual_clock clock;
+    est_estimator   *e;
+    est_metrics     *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    e = make(dir, 10, EVALUATOR);
+    est_manual_clock_init(&clock, 0, INT64_C(1700000000) * EST_NS_PER_SEC);
+    est_clock_set(&clock.clock);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), &m),
+                     EST_OK);
+    assert_int_equal(est_now_ns(), 0);
+    assert_int_equal(est_metrics_global_step(m), 10);
+    est_metrics_free(m);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input), /* may be trained on */
+                                            EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
+                     EST_OK);
+    assert_int_equal(est_now_ns(), 120 * EST_NS_PER_SEC);
+    est_clock_set(NULL);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+static void test_evaluator_checkpoint_deleted(void **state)
+{
+    char           dir[64];
+    overtaker      o = { .hook = { .begin = overtake } };
+    est_estimator *e;
+    est_metrics   *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_int_equal(
+        est_estimator_create(est_test_model,
+                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                                    .cluster_json = "{}", .keep_checkpoint_max = 1)),
+                             &o.trainer),
+        EST_OK);
+    assert_int_equal(est_train(o.trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 10)), EST_OK);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                          .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&o.hook)),
+                                            &m),
+                     EST_OK);
+    assert_int_equal(est_metrics_global_step(m), 15);
+    est_metrics_free(m);
+    assert_steps(dir, (int64_t[]){ 15 }, 1);
+    est_estimator_free(e);
+    est_estimator_free(o.trainer);
+    est_test_dir_remove(dir);
+}
+
+/* A hook of the evaluation that deletes all checkpoints before they are restored. */
+typedef struct wiper {
+    est_hook    hook;
+    const char *dir;
+} wiper;
+
+static est_status wipe(est_hook *hook, est_loop *loop)
+{
+    const char *dir = EST_CONTAINER_OF(hook, wiper, hook)->dir;
+
+    (void)loop;
+    for (int step = 0; step <= 10; step += 10) {
+        char path[128];
+
+        snprintf(path, sizeof path, "%s/model.ckpt-%d.index", dir, step);
+        EST_TRY(est_file_remove(path));
+        snprintf(path, sizeof path, "%s/checkpoint", dir);
+        EST_TRY(est_file_remove(path));
+    }
+    return EST_OK;
+}
+
+static void test_evaluator_all_deleted(void **state)
+{
+    char           dir[64];
+    wiper          w = { .hook = { .begin = wipe }, .dir = dir };
+    est_estimator *e;
+    est_metrics   *m = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    e = make(dir, 10, EVALUATOR);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                          .throttle_secs = EST_OFF, .hooks = EST_HOOKS(&w.hook)),
+                                            &m),
+                     EST_OK);
+    assert_null(m);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* The evaluator takes the checkpoint that training and est_evaluate take, whatever has become of the newest. */
+static void test_evaluator_damaged_directory(void **state)
+{
+    static const struct {
+        const char *file;
+        long        keep; /* bytes of it; -1: none of it, it is removed; -2: all, every one changed */
+        int64_t     step;
+    } cases[] = {
+        { "checkpoint", -1, 20 },
+        { "checkpoint", 0, 20 },
+        { "model.ckpt-20.data-00000-of-00001", 8, 10 },
+        { "model.ckpt-20.data-00000-of-00001", -2, 10 },
+        { "model.ckpt-20.index", 8, 10 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char           dir[64], path[128];
+        est_estimator *e;
+        est_metrics   *m    = NULL;
+        char          *data = NULL;
+        size_t         size;
+
+        est_test_dir(dir);
+        e = make(dir, 10, "{}");
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20)), EST_OK);
+        est_estimator_free(e);
+        snprintf(path, sizeof path, "%s/%s", dir, cases[i].file);
+        assert_int_equal(est_file_read(path, &data, &size), EST_OK);
+        if (cases[i].keep == -1) {
+            assert_int_equal(est_file_remove(path), EST_OK);
+        } else {
+            for (size_t k = 0; k < size; k++) data[k] ^= 1;
+            assert_int_equal(est_file_replace(path, data, cases[i].keep == -2 ? size : (size_t)cases[i].keep), EST_OK);
+        }
+        est_free(data);
+        e = make(dir, 10, EVALUATOR);
+        assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "other"), &m),
+                         EST_OK);
+        assert_int_equal(est_metrics_global_step(m), cases[i].step);
+        est_metrics_free(m);
+        assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                                                EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                              .throttle_secs = EST_OFF),
+                                                &m),
+                         EST_OK);
+        assert_int_equal(est_metrics_global_step(m), cases[i].step);
+        est_metrics_free(m);
+        assert_steps(dir, &cases[i].step, 1);
+        est_estimator_free(e);
+        est_test_dir_remove(dir);
+    }
+}
+
+static void test_evaluator_stopped(void **state)
+{
+    char           dir[64];
+    est_estimator *e;
+    pid_t          pid;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    remove_mark(dir); /* as if the trainer had been killed */
+    pid = start_evaluator(dir, 100);
+    await_file(dir, "eval");
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(await_exit(pid), 75);
+    est_test_dir_remove(dir);
+}
+
+/* A clock that moves only when someone sleeps, and brings a signal in the end. */
+static est_manual_clock waiting;
+static int64_t          until_ns;
+
+static void sleep_until_signal(void *user, int64_t ns)
+{
+    est_manual_clock_advance(user, ns);
+    if (est_now_ns() >= until_ns) raise(SIGTERM);
+}
+
+static int abandoned_lines;
+
+static void count_abandoned(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user;
+    (void)wall_ns;
+    abandoned_lines += level == EST_LOG_WARN && strstr(line, "start the trainer again, or stop") != NULL;
+}
+
+/* How often the evaluator says in 25 minutes that it is alone. */
+static int said_in_25_minutes(const char *dir)
+{
+    est_estimator *e = make(dir, 10, EVALUATOR);
+    est_clock      clock;
+    est_status     status;
+
+    est_manual_clock_init(&waiting, EST_NS_PER_SEC, 1700000000 * EST_NS_PER_SEC);
+    clock          = waiting.clock;
+    clock.sleep_ns = sleep_until_signal;
+    until_ns       = (1 + 25 * 60) * EST_NS_PER_SEC;
+    est_clock_set(&clock);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(count_abandoned, NULL);
+    abandoned_lines = 0;
+    status          = est_train_and_evaluate(
+                 e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+                 EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    est_clock_set(NULL);
+    assert_int_equal(status, EST_CANCELLED);
+    est_estimator_free(e);
+    return abandoned_lines;
+}
+
+/* A trainer that died leaves its evaluator waiting, which says so; not while one trains, or none has yet. */
+static void test_evaluator_abandoned(void **state)
+{
+    char           dir[64];
+    est_dir_lock  *lock = NULL;
+    est_estimator *e;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_int_equal(said_in_25_minutes(dir), 0);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    remove_mark(dir);
+    assert_int_equal(said_in_25_minutes(dir), 3);
+    assert_int_equal(est_dir_lock_take(dir, &lock), EST_OK);
+    assert_int_equal(said_in_25_minutes(dir), 0);
+    est_dir_lock_release(lock);
+    est_test_dir_remove(dir);
+}
+
+/* The evaluator of a directory with a checkpoint, on a terminal, until a signal comes while it waits for the next. */
+static int evaluate_on_terminal(const char *dir)
+{
+    est_estimator *e = NULL;
+    est_clock      clock;
+    est_status     status;
+
+    est_log_set_level(EST_LOG_INFO);
+    setenv("TERM", "xterm", 1);
+    est_manual_clock_init(&waiting, EST_NS_PER_SEC, 1700000000 * EST_NS_PER_SEC);
+    clock          = waiting.clock;
+    clock.sleep_ns = sleep_until_signal;
+    until_ns       = 10 * EST_NS_PER_SEC;
+    est_clock_set(&clock);
+    status = est_estimator_create(
+        est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = EVALUATOR)), &e);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            e, EST_TRAIN_SPEC(.input_fn = est_test_input),
+            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 100), NULL);
+    }
+    est_estimator_free(e);
+    return est_exit_code(status);
+}
+
+/* What it draws: how far the evaluation is, and what it waits for after it. */
+static void test_evaluator_on_terminal(void **state)
+{
+    static char    screen[1 << 16];
+    char           dir[64];
+    est_estimator *e;
+    size_t         n = 0;
+    int            terminal;
+    ssize_t        got;
+    const char    *evaluation;
+    pid_t          child;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir, 10, "{}");
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(e);
+    remove_mark(dir);
+    child = forkpty(&terminal, NULL, NULL, &(struct winsize){ .ws_row = 25, .ws_col = 120 });
+    assert_true(child >= 0);
+    if (child == 0) _exit(evaluate_on_terminal(dir));
+    while ((got = read(terminal, screen + n, sizeof screen - 1 - n)) > 0) n += (size_t)got;
+    close(terminal);
+    assert_int_equal(await_exit(child), 75);
+    evaluation = strstr(screen, "evaluation 1/100  loss ");
+    assert_non_null(evaluation);
+    assert_non_null(strstr(evaluation, "waiting for a checkpoint"));
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_default_evaluator_times),
+        cmocka_unit_test(test_mark_at_start),
+        cmocka_unit_test(test_evaluator),
+        cmocka_unit_test(test_evaluator_old_mark),
+        cmocka_unit_test(test_evaluator_checkpoint_deleted),
+        cmocka_unit_test(test_evaluator_of_finished_run),
+        cmocka_unit_test(test_evaluator_all_deleted),
+        cmocka_unit_test(test_evaluator_damaged_directory),
+        cmocka_unit_test(test_evaluator_stopped),
+        cmocka_unit_test(test_evaluator_abandoned),
+        cmocka_unit_test(test_evaluator_on_terminal),
+    };
+
+    est_log_set_level(EST_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

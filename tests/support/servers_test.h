@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Servers of a cluster in this process, on loopback, for tests that look into them. */
+#ifndef EST_TESTS_SERVERS_TEST_H
+#define EST_TESTS_SERVERS_TEST_H
+
+#include "cluster/server.h"
+
+#define SERVERS_MAX 8
+
+typedef struct servers {
+    est_cluster *cluster;
+    est_server  *ps[SERVERS_MAX], *worker[SERVERS_MAX];
+    int          n_ps, n_workers;
+} servers;
+
+servers     servers_start(int n_ps, int n_workers, const char *transport);
+void        servers_stop(servers *s);
+est_remote *servers_remote(servers *s, int worker, const est_remote_options *options);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Saving when things go wrong: the order of the system calls, and that no failure and no kill at any of them loses the
+ * checkpoint of before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "format/bundle.h"
+#include "support/memory_remote.h"
+#include "train/saver.h"
+#include "train/saver_test.h"
+
+/* --- system calls that kill ------------------------------------------------------------------------------------- */
+
+/* Stand in for the C library's: the n-th call of any of them kills the process before it is made. 0: never. What they
+ * were is written down too, a line each: "rename model.ckpt-3.index". */
+static int  kill_at;
+static char calls[8192];
+
+static void count_call(const char *what, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t      n     = strlen(calls);
+
+    if (kill_at > 0 && --kill_at == 0) kill(getpid(), SIGKILL);
+    snprintf(calls + n, sizeof calls - n, "%s %s\n", what, slash != NULL ? slash + 1 : path);
+}
+
+/* Where a call stands among those written down; fails when it was not made. */
+static const char *call(const char *what)
+{
+    const char *found = strstr(calls, what);
+
+    if (found == NULL) fail_msg("no %s among\n%s", what, calls);
+    return found;
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    count_call("write", "");
+    return syscall(SYS_write, fd, bytes, size);
+}
+
+int fsync(int fd)
+{
+    count_call("sync", "");
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    count_call("rename", to);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *path)
+{
+    count_call("unlink", path);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+int unlinkat(int fd, const char *path, int flags)
+{
+    count_call("unlink", path);
+    return (int)syscall(SYS_unlinkat, fd, path, flags);
+}
+
+/* The last call of that kind before another one. */
+static const char *last_before(const char *end, const char *what)
+{
+    const char *last = NULL;
+
+    for (const char *p = calls; (p = strstr(p, what)) != NULL && p < end; p++) last = p;
+    assert_non_null(last);
+    return last;
+}
+
+/* Data and index are on disk before they get their names (S1). Of what is removed the index goes, then that is on disk,
+ * then the data goes (S4). A damaged index goes before data of its name comes. */
+static void test_order_of_calls(void **state)
+{
+    model       m     = make_model();
+    est_saver  *saver = open_saver(at("removal"), EST_SAVER(.keep_max = 1));
+    const char *index, *sync;
+
+    (void)state;
+    assert_ok(save_step(saver, &m, 1));
+    calls[0] = '\0';
+    assert_ok(save_step(saver, &m, 2));
+    assert_true(last_before(call("rename model.ckpt-2.data-"), "sync") >
+                last_before(call("rename model.ckpt-2.data-"), "write"));
+    assert_true(last_before(call("rename model.ckpt-2.index"), "sync") >
+                last_before(call("rename model.ckpt-2.index"), "write"));
+    index = call("unlink model.ckpt-1.index");
+    sync  = strstr(index, "sync");
+    assert_non_null(sync);
+    assert_true(sync < call("unlink model.ckpt-1.data-00000-of-00001"));
+    assert_true(index > call("rename checkpoint")); /* S3 */
+
+    put_bytes(at("removal/model.ckpt-2.index"), "not an index", 12);
+    calls[0] = '\0';
+    assert_ok(save_step(saver, &m, 2));
+    assert_true(call("unlink model.ckpt-2.index") < call("rename model.ckpt-2.data-00000-of-00001"));
+    est_saver_free(saver);
+    end_model(&m);
+}
+
+/* --- failures --------------------------------------------------------------------------------------------------- */
+
+/* Saves step 1 with the tag 1 and a `.meta` that says so. */
+static void save_first(const model *m, const char *dir)
+{
+    est_saver *saver = open_saver(dir, NULL);
+
+    set_tag(m, 1);
+    assert_ok(est_saver_save(saver, m->session, 1, EST_SAVE(.meta = "1", .meta_size = 1), NULL));
+    est_saver_free(saver);
+}
+
+/* The `.meta` of the step is that of the tag it has now, or is missing where it may be. */
+static void expect_meta(const char *dir, int step, int tag, bool may_miss)
+{
+    char path[256], want[16];
+
+    snprintf(path, sizeof path, "%s/model.ckpt-%d.meta", dir, step);
+    snprintf(want, sizeof want, "%d", tag);
+    if (!may_miss || est_file_exists(path)) expect_text(path, want);
+}
+
+static void expect_index_with_data(const char *dir, int step)
+{
+    char path[256], data[64];
+
+    snprintf(path, sizeof path, "%s/model.ckpt-%d.index", dir, step);
+    snprintf(data, sizeof data, "model.ckpt-%d.data-", step);
+    assert_int_equal(est_file_exists(path), strstr(names_in(dir), data) != NULL);
+}
+
+/* Step 1 was saved. Saves `step` with the n-th call failing, as a process that keeps one checkpoint; returns whether the
+ * save reported success. */
+static bool save_failing(const model *m, int kind, int64_t n, int step, bool *fired)
+{
+    est_saver *saver = NULL;
+    est_status status;
+
+    set_tag(m, 2);
+    if (kind == 0) est_fault_arm_alloc(n);
+    if (kind == 1) est_fault_arm(n);
+    status = est_saver_create(at("faults"), EST_SAVER(.keep_max = 1), &saver);
+    if (status == EST_OK) {
+        status = est_saver_save(saver, m->session, step, EST_SAVE(.meta = "2", .meta_size = 1), NULL);
+    }
+    *fired = est_fault_fired();
+    est_fault_arm_alloc(0);
+    est_fault_arm(0);
+    if (status != EST_OK) assert_true(strlen(est_error_message()) > 0);
+    if (status != EST_OK && kind == 0) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+    if (status != EST_OK && kind == 1) assert_non_null(strstr(est_error_message(), test_root)); /* which file */
+    est_saver_free(saver);
+    return status == EST_OK;
+}
+
+/* Every allocation and every system call fails once, for a new step and for one that exists. */
+static void fail_everywhere(est_remote *remote)
+{
+    model m     = make_model_at(remote);
+    int   kinds = 1;
+
+    watch_log();
+#if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS
+    kinds = 2;
+#endif
+    for (int kind = 0; kind < 2 * kinds; kind++) {
+        int  step  = kind % 2 == 0 ? 2 : 1;
+        bool fired = true;
+
+        for (int64_t n = 1; fired; n++) {
+            char path[EST_CHECKPOINT_PATH_MAX];
+            bool saved;
+            int  tag;
+
+            remove_dir(at("faults"));
+            save_first(&m, at("faults"));
+            saved = save_failing(&m, kind / 2, n, step, &fired);
+            assert_null(strstr(names_in(at("faults")), ".tmp-"));
+            assert_ok(est_checkpoint_latest(at("faults"), path)); /* the state file names one that is there */
+            tag = restored_tag(at("faults"));
+            assert_int_equal(restored_tag(path), tag);
+            assert_true(saved ? tag == 2 : tag == 1 || tag == 2);
+            expect_meta(at("faults"), tag == 1 ? 1 : step, tag, !saved && tag == 2 && step == 1);
+            if (tag == 1) assert_null(strstr(names_in(at("faults")), "-2."));
+            assert_true(n < 1000);
+        }
+    }
+    est_log_set_sink(NULL, NULL);
+    end_model(&m);
+}
+
+static void test_every_failure(void **state)
+{
+    est_remote *remote = memory_remote_create(2);
+
+    (void)state;
+    fail_everywhere(NULL);
+    fail_everywhere(remote);
+    memory_remote_free(remote);
+}
+
+/* In a child: saves steps into the directory until it is killed or done. */
+static void save_until_killed(est_remote *remote, int step, int n)
+{
+    model      m = make_model_at(remote);
+    est_saver *saver;
+
+    if (est_saver_create(at("killed"), EST_SAVER(.keep_max = 1), &saver) != EST_OK) _exit(2);
+    set_tag(&m, 2);
+    kill_at = n;
+    if (est_saver_save(saver, m.session, step, EST_SAVE(.meta = "2", .meta_size = 1), NULL) != EST_OK) _exit(3);
+    _exit(0);
+}
+
+/* kill -9 before every system call that changes files, with one checkpoint kept: one is always there, and the next
+ * process cleans up. */
+static void kill_everywhere(est_remote *remote)
+{
+    model m = make_model_at(remote);
+
+    for (int kind = 0; kind < 2; kind++) {
+        int status = 1;
+
+        for (int n = 1; status != 0; n++) {
+            est_saver *saver;
+            pid_t      child;
+            int        tag;
+
+            remove_dir(at("killed"));
+            save_first(&m, at("killed"));
+            child = fork();
+            if (child == 0) save_until_killed(remote, 1 + kind, n);
+            assert_int_equal(waitpid(child, &status, 0), child);
+            if (!WIFSIGNALED(status)) assert_int_equal(status, 0);
+            tag = restored_tag(at("killed"));
+            assert_true(status == 0 ? tag == 2 : tag == 1 || tag == 2);
+            expect_meta(at("killed"), tag == 1 ? 1 : 1 + kind, tag, status != 0 && kind == 0);
+            saver = open_saver(at("killed"), EST_SAVER(.keep_max = 1));
+            assert_ok(save_step(saver, &m, 3));
+            assert_null(strstr(names_in(at("killed")), ".tmp-"));
+            for (int step = 1; step <= 2; step++) expect_index_with_data(at("killed"), step);
+            assert_int_equal(restored_tag(at("killed")), 3);
+            est_saver_free(saver);
+            assert_true(n < 200);
+        }
+    }
+    end_model(&m);
+}
+
+static void test_kill_at_every_call(void **state)
+{
+    est_remote *remote = memory_remote_create(2);
+
+    (void)state;
+    kill_everywhere(NULL);
+    kill_everywhere(remote);
+    memory_remote_free(remote);
+}
+
+/* No file may become longer than that. tests/fault/full_disk.c has a whole file system that is full. */
+static void test_long_file(void **state)
+{
+    struct rlimit old, small = { .rlim_cur = 1 << 20 };
+
+    (void)state;
+    save_small(at("full"));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    refuse_large(at("full"), EST_OUT_OF_RANGE);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+}
+
+/* A directory that disappeared, and one where nothing can be removed. */
+static void test_lost_directory(void **state)
+{
+    model      m     = make_model();
+    est_saver *saver = open_saver(at("lost"), EST_SAVER(.keep_max = 1));
+
+    (void)state;
+    watch_log();
+    assert_ok(save_step(saver, &m, 1));
+    unlink(at("lost/model.ckpt-1.index"));
+    assert_ok(est_dir_create(at("lost/model.ckpt-1.index"))); /* cannot be unlinked, not even by root */
+    assert_ok(save_step(saver, &m, 2));
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(last_warning, "model.ckpt-1.index"));
+    assert_true(est_file_exists(at("lost/model.ckpt-1.data-00000-of-00001"))); /* S4 */
+    remove_dir(at("lost"));
+    expect_error(save_step(saver, &m, 3), EST_NOT_FOUND, at("lost"));
+    est_saver_free(saver);
+    est_log_set_sink(NULL, NULL);
+    end_model(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_of_calls),     cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_kill_at_every_call), cmocka_unit_test(test_long_file),
+        cmocka_unit_test(test_lost_directory),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
