@@ -171,7 +171,7 @@ static void test_late_ps(void **state)
     cluster_task *ps = cluster_find(&c, "ps", 1);
 
     (void)state;
-    c.args[1] = "timeout=20"; /* a quarter of it, and the wait is reported */
+    c.args[1] = "timeout=10"; /* a quarter of it, and the wait is reported */
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != ps) cluster_start(&c, &c.tasks[i]);
     }

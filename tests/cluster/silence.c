@@ -2,7 +2,7 @@
  *
  * No wait without an end: tasks that are not there or fall silent (SIGSTOP) at every point where another waits for them. Who
  * waits says for whom, why and how long, and goes on or gives up within its bound; who comes back finds out what became of its
- * place and spoils nothing. */
+ * place and spoils nothing. Tasks that have variables: silent_ps.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void end(cluster *c, long steps)
 
 static void test_no_ps(void **state)
 {
-    cluster       c     = make(1, 1, 2, "steps=10", "timeout=2", NULL);
+    cluster       c     = make(1, 1, 2, "steps=10", "timeout=1", NULL);
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
 
     (void)state;
@@ -45,8 +45,8 @@ static void test_no_ps(void **state)
     cluster_wait_code(&c, worker, 1, 10);
     cluster_wait_code(&c, chief, 1, 10);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
-    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 2 s for ps:0 (it is not there)"), 1);
-    assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 2 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
@@ -54,7 +54,7 @@ static void test_no_ps(void **state)
 /* The worker gives up first, then the ps tasks, which nobody came to any more. */
 static void test_no_chief(void **state)
 {
-    cluster       c      = make(1, 1, 1, "steps=10", "timeout=2", NULL);
+    cluster       c      = make(1, 1, 1, "steps=10", "timeout=1", NULL);
     cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
 
     (void)state;
@@ -64,7 +64,7 @@ static void test_no_chief(void **state)
     assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     cluster_wait_code(&c, ps, 1, 10);
-    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 2 s"), 1);
+    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 1 s"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
@@ -110,56 +110,6 @@ static void test_worker_returns(void **state)
     end(&c, 1500);
 }
 
-/* A ps that comes back with its variables: all go on with them. The chief saves all the time, so that it is found in a save as
- * well as in a step. */
-static void test_ps(void **state)
-{
-    (void)state;
-    for (int which = 0; which < 2; which++) {
-        cluster       c     = make(1, 1, 2, "steps=400", "timeout=60", "pause_us=2000");
-        cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
-        char          lost[64];
-
-        c.args[3] = "save=1";
-        snprintf(lost, sizeof lost, "nothing came from ps:%d for 1 s", which);
-        cluster_start_all(&c);
-        cluster_wait_step(&c, 20, 20);
-        cluster_signal(ps, SIGSTOP);
-        cluster_wait_log(&c, chief, lost, 20);
-        cluster_wait_log(&c, chief, "Making a new session", 20);
-        cluster_wait_log(&c, cluster_find(&c, "worker", 0), "Making a new session", 20);
-        cluster_signal(ps, SIGCONT);
-        cluster_wait_log(&c, chief, "All variables have values already", 20);
-        cluster_wait_all(&c, 40);
-        end(&c, 400);
-    }
-}
-
-/* A ps that is started anew while the chief waits for the step of a silent worker. The worker, back, can only go on when the
- * chief has given the ps its values, so the chief must not wait for the worker. */
-static void test_ps_anew(void **state)
-{
-    (void)state;
-    for (int which = 0; which < 2; which++) {
-        cluster       c     = make(1, 1, 2, "steps=60", "timeout=8", "pause_us=10000");
-        cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
-                     *ps = cluster_find(&c, "ps", which);
-
-        c.args[2] = "silence=60"; /* its turn stays its own */
-        cluster_start_all(&c);
-        cluster_wait_step(&c, 20, 20);
-        cluster_signal(worker, SIGSTOP);
-        cluster_wait_log(&c, chief, ": steps of others are under way", 20);
-        cluster_signal(ps, SIGKILL);
-        cluster_wait(&c, ps, 10);
-        cluster_start(&c, ps);
-        cluster_wait_log(&c, chief, "Making a new session", 20);
-        cluster_signal(worker, SIGCONT);
-        cluster_wait_all(&c, 20);
-        end(&c, 60);
-    }
-}
-
 /* Workers need no chief; the job does not end without it. */
 static void test_chief(void **state)
 {
@@ -202,10 +152,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_ps),  cmocka_unit_test(test_no_chief),
                                         cmocka_unit_test(test_worker), cmocka_unit_test(test_worker_returns),
-                                        cmocka_unit_test(test_ps),     cmocka_unit_test(test_ps_anew),
                                         cmocka_unit_test(test_chief),  cmocka_unit_test(test_place_taken) };
 
     cluster_task_main(argc, argv, cluster_job_task);
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
