@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster test check asan tsan interop test-slurm fuzz tidy bench bench-input bench-canned install format size clean
+.PHONY: help bootstrap build run run-cluster test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -56,6 +56,10 @@ interop:  ## exchange files of every format with TensorFlow (sets it up under bu
 interop: build
 	@scripts/tensorflow-env
 	@$(CTEST) --no-tests=error -L interop --test-dir build/release
+
+chaos:    ## 20 jobs whose tasks are killed, stopped and cut off at random moments
+chaos: build
+	@ESTOC_CHAOS_SEEDS=20 build/release/tests/test_cluster_chaos
 
 test-slurm: ## run deploy/slurm under a Slurm of its own on this machine (installs slurm-wlm, needs root)
 test-slurm: build

@@ -57,6 +57,7 @@ typedef struct est_run_config {
     double      keep_checkpoint_every_n_hours; /* 0: 10000 */
     int64_t     log_step_count_steps;          /* 0: 100; EST_OFF: none */
     double      session_creation_timeout_secs; /* 0: 7200; how long a task waits for others of its cluster */
+    double      peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
     int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: none; how late a worker starts at the most */
     bool        no_graph_def;                  /* true: no .meta beside checkpoints */
     int         threads;                       /* of the session; 0: EST_NUM_THREADS, else the cores it may use */

@@ -33,7 +33,8 @@
     X(FIND_NAN, 16, "look for NaN")                                                                                    \
     X(FINISH_STEP, 17, "finish a step with others")                                                                    \
     X(COMMIT, 18, "do what was collected")                                                                             \
-    X(COLLECTED, 19, "say what came of a step")
+    X(COLLECTED, 19, "say what came of a step")                                                                        \
+    X(AWAIT_ALONE, 20, "wait until nobody else trains")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,

@@ -8,6 +8,7 @@
 #include "cluster/remote.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,12 +24,12 @@
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
-#define ASK_SECS             60.0   /* for what takes no time of its own */
-#define SLICE_SECS           0.5    /* between two looks at signals while waiting */
-#define FIRST_REPORT_SECS    10.0   /* a wait is reported after that, and again after each doubling */
+#define ASK_SECS             60.0 /* for what takes no time of its own */
+#define SLICE_SECS           0.5  /* between two looks at signals while waiting */
+#define FIRST_REPORT_SECS    10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
 #define FILES_SECS           3600.0 /* to write or read a task's part of a checkpoint */
 #define LEAVE_SECS           2.0
-#define REJOIN_SECS          10.0 /* for a broken link to come back */
+#define BREAKS_MAX           5 /* of links in a row while one run is asked for */
 
 enum { KNOWN = 1, INITIALIZED = 2 };
 
@@ -87,14 +88,16 @@ typedef struct waiting {
     const char           *for_whom, *why;
     int64_t               since_ns;
     double                limit_secs, report_secs;
+    bool                  reported;
     int                   wait; /* for the status view */
 } waiting;
 
 static waiting begin_wait(const cluster_remote *r, const char *for_whom, const char *why, double limit_secs)
 {
-    int wait = est_wait_begin(r->server->task, for_whom, why);
+    double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
+    int    wait        = est_wait_begin(r->server->task, for_whom, why);
 
-    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, FIRST_REPORT_SECS, wait };
+    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false, wait };
 }
 
 static double waited(const waiting *w)
@@ -121,6 +124,7 @@ static est_status keep_waiting(waiting *w, const char *detail)
         est_log_info("%s waits for %s since %.0f s: %s%s%s", w->remote->server->task, w->for_whom, secs, w->why,
                      detail[0] != '\0' ? "; " : "", detail);
         w->report_secs *= 2;
+        w->reported = true;
     }
     return EST_OK;
 }
@@ -179,10 +183,34 @@ static void take_answer(void *user, est_status status, const char *error, est_me
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Giving up closes the link: the task then knows that nobody waits any more, and the answer cannot come later. */
-static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_answer *got, const char *why)
+/* A task whose link breaks may have lost its variables. The chief must see to that before anybody can go on, and whoever has
+ * begun a step finds out by itself; so nobody waits for the others meanwhile. */
+static est_status check_links(const cluster_remote *r)
 {
-    waiting    w      = begin_wait(r, p->name, why, r->options.connect_secs);
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        const peer *p = &r->peers[i];
+
+        if (p->link != NULL && est_link_is_lost(p->link)) return est_fail(EST_UNAVAILABLE, "%s is lost", p->name);
+    }
+    return EST_OK;
+}
+
+/* Ends a wait: the answer is not to come later. Who leaves is answered at once and keeps the link, for what a stopped task has
+ * still to do; a link that does not do even that is closed. */
+static void give_up(const peer *p, est_status status)
+{
+    est_packing nothing = { 0 };
+    est_error   error;
+
+    est_error_take(status, &error);
+    if (tell_peer(p, EST_METHOD_LEAVE, &nothing, LEAVE_SECS) != EST_OK) est_link_close(p->link, "gave up waiting");
+    (void)est_error_raise(&error);
+}
+
+static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_answer *got, const char *why,
+                                 double limit_secs)
+{
+    waiting    w      = begin_wait(r, p->name, why, limit_secs);
     est_status status = EST_OK;
 
     pthread_mutex_lock(&got->lock);
@@ -190,9 +218,10 @@ static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_an
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
         if (got->done || status != EST_OK) continue;
         status = keep_waiting(&w, "");
+        if (status == EST_OK) status = check_links(r);
         if (status == EST_OK) continue;
         pthread_mutex_unlock(&got->lock);
-        est_link_close(p->link, "gave up waiting");
+        give_up(p, status);
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
@@ -200,8 +229,9 @@ static est_status wait_patiently(const cluster_remote *r, const peer *p, slow_an
     return status;
 }
 
+/* limit_secs INFINITY: as long as the task is alive. */
 static est_status ask_patiently(const cluster_remote *r, const peer *p, est_method method, const est_packing *packing,
-                                const char *why, est_message **answer)
+                                const char *why, double limit_secs, est_message **answer)
 {
     slow_answer got = { 0 };
     est_payload payload;
@@ -210,10 +240,10 @@ static est_status ask_patiently(const cluster_remote *r, const peer *p, est_meth
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_lock_init(&got.lock));
     EST_TRY(est_cond_init(&got.changed));
-    status = est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, r->options.connect_secs,
-                          take_answer, &got, NULL);
+    status = est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload,
+                          isfinite(limit_secs) ? limit_secs + LEAVE_SECS : EST_FOREVER, take_answer, &got, NULL);
     if (status == EST_OK) {
-        status = wait_patiently(r, p, &got, why);
+        status = wait_patiently(r, p, &got, why, limit_secs);
         if (status == EST_OK && got.status != EST_OK) status = est_fail(got.status, "%s", got.error);
     }
     if (status == EST_OK) {
@@ -262,7 +292,7 @@ static est_status reach(const cluster_remote *r, peer *p, double limit_secs)
     status  = connect_patiently(&w, p);
     est_wait_end(w.wait);
     EST_TRY(status);
-    if (w.report_secs > FIRST_REPORT_SECS) est_log_info("%s is there", p->name);
+    if (w.reported) est_log_info("%s is there", p->name);
     return EST_OK;
 }
 
@@ -319,7 +349,7 @@ static est_status await_ready(const cluster_remote *r, const peer *p)
     est_message *message;
 
     EST_TRY(ask_patiently(r, p, EST_METHOD_AWAIT_READY, &nothing, "the chief has not given its variables their values",
-                          &message));
+                          r->options.connect_secs, &message));
     est_message_free(message);
     return EST_OK;
 }
@@ -481,6 +511,15 @@ static est_status send(est_remote_call *call)
                         &call->ask);
 }
 
+static void write_ledger(const est_remote_call *call, const peer *p)
+{
+    FILE *ledger = call->remote->server->ledger;
+
+    if (ledger == NULL) return;
+    fprintf(ledger, "asks %s %016" PRIx64 " %" PRIu64 " %d\n", p->name, p->incarnation, call->sequence, call->part);
+    (void)fflush(ledger);
+}
+
 /* What is pushed after the step was made is of no step. */
 static est_status tag_run(est_remote_call *call)
 {
@@ -504,6 +543,7 @@ static est_status start(est_remote_call *call, uint64_t run_seed, est_view *cons
     call->answer   = NULL;
     call->sequence = ++p->sequence;
     call->started  = true;
+    write_ledger(call, p);
     est_packing_reset(&call->in);
     est_wire_put_i64(&call->in.head, EST_FIELD_PART, call->part);
     est_wire_put_u64(&call->in.head, EST_FIELD_SEQUENCE, call->sequence);
@@ -523,7 +563,7 @@ static est_status ask_again(est_remote_call *call)
     cluster_remote *r = call->remote;
     peer           *p = &r->peers[call->task];
 
-    EST_TRY(reach(r, p, REJOIN_SECS));
+    EST_TRY(reach(r, p, r->server->silence_secs));
     if (est_link_peer(p->link)->incarnation != call->incarnation) {
         return est_fail(EST_UNAVAILABLE, "%s was started anew and has lost its variables", p->name);
     }
@@ -583,7 +623,8 @@ static est_status complete_step(cluster_remote *r)
     EST_TRY(find_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
     est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
-    status = ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet", &answer);
+    status = ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
+                           r->options.connect_secs, &answer);
     est_packing_clear(&packing);
     EST_TRY(status);
     commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
@@ -631,7 +672,8 @@ static est_status join_step(cluster_remote *r, bool *finished)
     EST_TRY(find_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
     est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
-    status = ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way", &answer);
+    status = ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way",
+                           r->options.connect_secs, &answer);
     est_packing_clear(&packing);
     EST_TRY(status);
     *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
@@ -667,7 +709,7 @@ static est_status finish(est_remote_call *call, const est_view **out)
     call->started = false;
     status        = EST_UNAVAILABLE;
     if (call->ask != NULL) status = await_answer(call);
-    while (status == EST_UNAVAILABLE) {
+    for (int breaks = 0; status == EST_UNAVAILABLE && breaks < BREAKS_MAX; breaks++) {
         status = ask_again(call);
         if (status == EST_DEADLINE_EXCEEDED) return est_fail_context(EST_UNAVAILABLE, "%s is lost", p->name);
         EST_TRY(status);
@@ -887,7 +929,8 @@ static est_status turn(est_remote *remote, bool *finished)
     EST_TRY(find_clock(r, &p));
     est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
     est_wire_put_i64(&packing.head, EST_FIELD_STALENESS, r->options.max_staleness);
-    status = ask_patiently(r, p, EST_METHOD_TURN, &packing, "steps of others are under way", &answer);
+    status = ask_patiently(r, p, EST_METHOD_TURN, &packing, "steps of others are under way", r->options.connect_secs,
+                           &answer);
     est_packing_clear(&packing);
     EST_TRY(status);
     *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
@@ -919,7 +962,7 @@ est_status est_remote_hold(est_remote *remote)
     r->has_turn = false;
     est_wire_put_bool(&packing.head, EST_FIELD_HELD, true);
     status = ask_patiently(r, p, EST_METHOD_HOLD, &packing, "steps are under way, and a checkpoint waits for them",
-                           &answer);
+                           r->options.connect_secs, &answer);
     if (status == EST_OK) est_message_free(answer);
     est_packing_clear(&packing);
     return status;
@@ -938,13 +981,26 @@ est_status est_remote_release(est_remote *remote)
     return status;
 }
 
+est_status est_remote_await_others(est_remote *remote)
+{
+    cluster_remote *r       = of(remote);
+    est_packing     nothing = { 0 };
+    est_message    *answer;
+    peer           *p;
+
+    EST_TRY(find_clock(r, &p));
+    EST_TRY(ask_patiently(r, p, EST_METHOD_AWAIT_ALONE, &nothing, "other tasks still train", INFINITY, &answer));
+    est_message_free(answer);
+    return EST_OK;
+}
+
 void est_remote_end_job(est_remote *remote)
 {
     cluster_remote *r       = of(remote);
     est_packing     nothing = { 0 };
 
     for (int i = 0; i < remote->n_tasks; i++) {
-        est_status status = reach(r, &r->peers[i], REJOIN_SECS);
+        est_status status = reach(r, &r->peers[i], r->server->silence_secs);
 
         if (status == EST_OK) status = tell_peer(&r->peers[i], EST_METHOD_DONE, &nothing, ASK_SECS);
         if (status == EST_OK) continue;

@@ -17,6 +17,10 @@ EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
 EST_MUST_CHECK est_status est_remote_hold(est_remote *remote);
 EST_MUST_CHECK est_status est_remote_release(est_remote *remote);
 
+/* The chief: waits until no other task trains, however long that takes: a task that is lost does not. EST_UNAVAILABLE: a task
+ * was lost that has variables, which others wait for. */
+EST_MUST_CHECK est_status est_remote_await_others(est_remote *remote);
+
 /* The chief: the job is done; the other tasks leave. Tasks that cannot be reached are logged. */
 void est_remote_end_job(est_remote *remote);
 

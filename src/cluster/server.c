@@ -82,6 +82,31 @@ static void drop_link(est_client *client)
     client->link = NULL;
 }
 
+/* What it held for a checkpoint goes on without it. */
+static void end_holds(est_server *s, est_client *client)
+{
+    for (; client->holds > 0; client->holds--) est_gate_release(s->gate);
+}
+
+static void adopt(est_client *client, est_link *link)
+{
+    if (client->link == link) return;
+    drop_link(client);
+    client->link     = est_link_ref(link);
+    client->since_ns = est_now_ns();
+}
+
+/* Links of one process need not be seen in the order they were made: those that it gave up while we did not answer may come
+ * after the one that it uses. */
+bool est_server_knows(est_server *s, est_link *link)
+{
+    est_client *client = est_server_client(s, link);
+
+    if (client == NULL || client->who.incarnation != est_link_peer(link)->incarnation) return false;
+    adopt(client, link);
+    return true;
+}
+
 static void free_client(est_client *client)
 {
     if (client->link != NULL) est_link_free(client->link);
@@ -112,6 +137,7 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_log_info("%s: %s was started anew", s->task, who->task);
     if (client->link != NULL) est_link_close(client->link, "another process has taken this task's place");
     est_gate_leave(s->gate, who->task);
+    end_holds(s, client);
     client->who   = *who;
     client->gated = false;
 }
@@ -125,15 +151,33 @@ static void met(void *user, est_link *link)
     client = est_server_client(s, link);
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
+    } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_log_warn("%s: an older process says that it is %s; it gets nothing", s->task, client->who.task);
     } else {
         put_out(s, client, est_link_peer(link));
-        drop_link(client);
-        client->link     = est_link_ref(link);
-        client->since_ns = est_now_ns();
+        adopt(client, link);
         est_server_wake(s);
     }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+}
+
+static void end_waits(est_server *s, const est_link *link, est_status status, const char *why)
+{
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        if (est_request_link(s->parked[i].request) != link) continue;
+        est_request_fail(s->parked[i].request, status, why);
+        s->parked[i] = s->parked[--s->n_parked];
+    }
+}
+
+void est_server_leave(est_server *s, est_link *link)
+{
+    est_client *client = est_server_client(s, link);
+
+    end_waits(s, link, EST_ABORTED, "it has left");
+    est_gate_leave(s->gate, est_link_peer(link)->task);
+    if (client != NULL) end_holds(s, client);
 }
 
 /* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
@@ -143,17 +187,14 @@ static void lost(void *user, est_link *link, const char *why)
     est_client *client;
 
     pthread_mutex_lock(&s->lock);
-    for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (est_request_link(s->parked[i].request) != link) continue;
-        est_request_fail(s->parked[i].request, EST_UNAVAILABLE, why);
-        s->parked[i] = s->parked[--s->n_parked];
-    }
+    end_waits(s, link, EST_UNAVAILABLE, why);
     client = find_client(s, est_link_peer(link)->task);
     if (client != NULL && client->link == link) {
         drop_link(client);
         client->since_ns = est_now_ns();
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
+        end_holds(s, client);
         if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
         if (has_only_looked(client)) {
@@ -201,11 +242,32 @@ static void answer_turn(const est_server *s, est_request *request, est_gate_answ
     est_packing_clear(&packing);
 }
 
-static bool may_go(const est_server *s, est_method method)
+/* A task that trains; not one that only looks. */
+static bool is_trainer(const est_client *client)
 {
-    if (method == EST_METHOD_FINISH_STEP) return false; /* est_sync_wake answers those */
-    if (method == EST_METHOD_HOLD) return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
-    return s->ready || s->done;
+    return !is_client(client->who.task);
+}
+
+/* One that has a turn may be back with its step. */
+static bool is_alone(const est_server *s, const char *task)
+{
+    for (int i = 0; i < s->n_clients; i++) {
+        const est_client *client = s->clients[i];
+
+        if (!is_trainer(client) || strcmp(client->who.task, task) == 0) continue;
+        if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;
+    }
+    return true;
+}
+
+static bool may_go(const est_server *s, const est_parked *parked)
+{
+    switch (parked->method) {
+    case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
+    case EST_METHOD_HOLD: return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+    case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
+    default: return s->ready || s->done;
+    }
 }
 
 est_status est_server_park(est_server *s, est_request *request, est_method method)
@@ -229,7 +291,7 @@ void est_server_wake(est_server *s)
 
     while (est_gate_next(s->gate, &waiter, &answer)) answer_turn(s, waiter, answer);
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (!may_go(s, s->parked[i].method)) continue;
+        if (!may_go(s, &s->parked[i])) continue;
         est_request_answer(s->parked[i].request, (est_payload){ 0 });
         s->parked[i] = s->parked[--s->n_parked];
     }
@@ -311,6 +373,15 @@ static est_status find_address(const est_server *s, const char *type, int index,
     return est_fail(EST_INVALID_ARGUMENT, "the cluster has no task %s %d", type, index);
 }
 
+/* The time in milliseconds, so that the later of two starts is known, and 20 bits that differ between starts at one time. */
+static uint64_t draw_incarnation(void)
+{
+    uint32_t few = 0;
+
+    if (getrandom(&few, sizeof few, 0) != (ssize_t)sizeof few) few = (uint32_t)getpid();
+    return (uint64_t)(est_wall_ns() / 1000000) << 20 | (few & 0xfffff);
+}
+
 static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o)
 {
     const char *address;
@@ -323,9 +394,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     }
     snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
     memcpy(s->self.task, s->task, sizeof s->self.task);
-    if (getrandom(&s->self.incarnation, sizeof s->self.incarnation, 0) != (ssize_t)sizeof s->self.incarnation) {
-        s->self.incarnation = (uint64_t)est_wall_ns();
-    }
+    s->self.incarnation = draw_incarnation();
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -444,7 +513,7 @@ static int n_present(const est_server *s)
     int n = 0;
 
     for (int i = 0; i < s->n_clients; i++) {
-        n += s->clients[i]->link != NULL && !is_client(s->clients[i]->who.task);
+        n += s->clients[i]->link != NULL && is_trainer(s->clients[i]);
     }
     return n;
 }

@@ -6,8 +6,9 @@
  * something long runs, goes to the executor, one thread that takes requests in the order they came. So variables change one
  * run at a time, and a run of one client never waits for the network of another.
  *
- * Who is who: a client is a task by name. When a process with another incarnation takes a task's name the old one is put out:
- * its link is closed and whatever it still sends is refused. Of each client the last run that changed variables is
+ * Who is who: a client is a task by name. Of two processes that are there under one name the one that was started later (its
+ * incarnation begins with the time) has the place, whichever of them comes last: the older is put out, its link is closed, and
+ * whatever it still asks is refused, over new links, too, so that it ends. Of each client the last run that changed variables is
  * remembered with its answer, so that a run that is asked for again, because the link broke before the answer came, is answered
  * and not repeated.
  *
@@ -45,6 +46,7 @@ typedef struct est_client {
     est_link         *link;     /* the newest; a reference; NULL: gone */
     int64_t           since_ns; /* it came, or was lost */
     char              lost_why[160];
+    int               holds;            /* of the gate, which end with its link */
     bool              gated;            /* it asks for turns, and may count a step only with one */
     bool              together;         /* it makes steps together with others */
     int64_t           limit, staleness; /* that it asked with last */
@@ -104,7 +106,7 @@ struct est_server {
     int             max_feeds;
     est_packing     outputs;
     uint64_t        applied; /* runs that wrote */
-    FILE           *ledger;  /* of those, when ESTOC_LEDGER names a folder */
+    FILE           *ledger;  /* of those, and of runs that were asked of others, when ESTOC_LEDGER names a folder */
 
     pthread_mutex_t lock;
     pthread_cond_t  changed; /* the queue, a client, a flag */
@@ -138,6 +140,11 @@ void est_service_run(est_server *server, est_request *request);
 /* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
 est_client *est_server_client(est_server *server, est_link *link);
 
+/* Whether the process at the other end of a link has its task's place; the link is the newest from there then. Under `lock`. */
+bool est_server_knows(est_server *server, est_link *link);
+
+/* The task at the other end gives up what it waits for, its turn and its holds. Under `lock`. */
+void est_server_leave(est_server *server, est_link *link);
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
 

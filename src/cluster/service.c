@@ -12,7 +12,9 @@
  * COMMIT     STEP                                    -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
- * DECLARE_READY, DONE, LEAVE -                       -> -
+ * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
+ * DECLARE_READY, DONE -                              -> -
+ * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way
  * STATUS     -                                       -> BYTES (JSON)
  * and those of cluster/service_files.h. */
@@ -175,7 +177,7 @@ static void answer_again(est_request *request, est_client *client)
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
         return;
     }
-    at += client->head_size;
+    if (at != NULL) at += client->head_size;
     for (int i = 0; i < client->n_parts; i++) {
         parts[i] = (est_part){ at, client->part_sizes[i] };
         at += client->part_sizes[i];
@@ -482,9 +484,6 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
     est_client        *client  = est_server_client(s, est_request_link(request));
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
-    if (client->who.incarnation != est_link_peer(est_request_link(request))->incarnation) {
-        return est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", client->who.task);
-    }
     if (est_head_u64(message, EST_FIELD_TOGETHER, 0) > 0) { /* nobody has to wait to begin, but to finish */
         *waits = false;
         est_sync_join(s, client);
@@ -498,12 +497,17 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
 
 static est_status hold(est_server *s, est_request *request, bool *waits)
 {
+    est_client *client = est_server_client(s, est_request_link(request));
+
+    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
     if (*waits) {
         EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
         est_gate_hold(s->gate);
-    } else {
+        client->holds++;
+    } else if (client->holds > 0) {
         est_gate_release(s->gate);
+        client->holds--;
     }
     return EST_OK;
 }
@@ -537,12 +541,13 @@ static void coordinate(est_server *s, est_request *request, int method)
         status = est_sync_finish_step(s, request);
         break;
     case EST_METHOD_AWAIT_READY:
-        status = est_server_park(s, request, EST_METHOD_AWAIT_READY);
+    case EST_METHOD_AWAIT_ALONE:
+        status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
     case EST_METHOD_DECLARE_READY: s->ready = true; break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
-    case EST_METHOD_LEAVE: est_gate_leave(s->gate, est_link_peer(est_request_link(request))->task); break;
+    case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
         s->done = true;
         est_gate_finish(s->gate);
@@ -582,11 +587,29 @@ static void answer_how_things_are(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
+/* Whoever may look at how things are; the rest is for the process that has its task's place. */
+static bool is_welcome(est_server *s, est_request *request)
+{
+    char why[EST_NET_NAME_MAX + 64];
+    bool known;
+
+    if (est_request_method(request) == EST_METHOD_STATUS) return true;
+    pthread_mutex_lock(&s->lock);
+    known = est_server_knows(s, est_request_link(request));
+    pthread_mutex_unlock(&s->lock);
+    if (known) return true;
+    snprintf(why, sizeof why, "another process has taken the place of %s",
+             est_link_peer(est_request_link(request))->task);
+    est_request_fail(request, EST_FAILED_PRECONDITION, why);
+    return false;
+}
+
 void est_service_serve(void *user, est_request *request)
 {
     est_server *s      = user;
     int         method = est_request_method(request);
 
+    if (!is_welcome(s, request)) return;
     if (take_inline(s, request)) {
         run(s, request);
         pthread_mutex_unlock(&s->host_lock);

@@ -57,8 +57,13 @@ static void *write_copy(void *arg)
     writing    *w      = arg;
     est_server *server = w->server;
 
-    (void)pthread_detach(pthread_self()); /* the server waits for the count below */
-    answer(w->request, est_snapshot_write(w->snapshot, w->prefix));
+    (void)pthread_detach(pthread_self());                 /* the server waits for the count below */
+    if (est_link_is_lost(est_request_link(w->request))) { /* who asked has given up, and removed what there was */
+        est_snapshot_free(w->snapshot);
+        est_request_fail(w->request, EST_UNAVAILABLE, "the link was lost");
+    } else {
+        answer(w->request, est_snapshot_write(w->snapshot, w->prefix));
+    }
     est_free(w->prefix);
     est_free(w);
     pthread_mutex_lock(&server->lock);

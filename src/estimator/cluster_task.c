@@ -52,9 +52,10 @@ static est_status start_server(est_estimator *estimator, est_server **out)
     const est_task *task = estimator->task;
 
     return est_server_create(task->cluster, task->type, task->index,
-                             EST_SERVER(.transport   = transport_of(&estimator->config),
-                                        .threads     = estimator->config.threads,
-                                        .lonely_secs = estimator->config.session_creation_timeout_secs),
+                             EST_SERVER(.transport    = transport_of(&estimator->config),
+                                        .threads      = estimator->config.threads,
+                                        .silence_secs = estimator->config.peer_silence_secs,
+                                        .lonely_secs  = estimator->config.session_creation_timeout_secs),
                              out);
 }
 

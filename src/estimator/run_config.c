@@ -23,6 +23,7 @@
 #define KEEP_CHECKPOINT_EVERY_N_HOURS 10000
 #define LOG_STEP_COUNT_STEPS          100
 #define SESSION_CREATION_TIMEOUT_SECS 7200
+#define PEER_SILENCE_SECS             10
 #define MAX_WORKER_DELAY_SECS         60
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
@@ -81,6 +82,7 @@ static est_status fill_numbers(est_run_config *c)
                           &c->keep_checkpoint_every_n_hours));
     EST_TRY(fill_duration("session_creation_timeout_secs", SESSION_CREATION_TIMEOUT_SECS,
                           &c->session_creation_timeout_secs));
+    EST_TRY(fill_duration("peer_silence_secs", PEER_SILENCE_SECS, &c->peer_silence_secs));
     if (c->keep_checkpoint_max < 0 && c->keep_checkpoint_max != EST_OFF) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "RunConfig: keep_checkpoint_max is %d; write how many to keep, 0 for %d or EST_OFF to keep all",
@@ -380,6 +382,7 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     put_secs(out, "keep_checkpoint_every_n_hours", c->keep_checkpoint_every_n_hours);
     put_period(out, "log_step_count_steps", c->log_step_count_steps);
     put_secs(out, "session_creation_timeout_secs", c->session_creation_timeout_secs);
+    put_secs(out, "peer_silence_secs", c->peer_silence_secs);
     put_period(out, "max_worker_delay_secs", c->max_worker_delay_secs);
     put_bool(out, "no_graph_def", c->no_graph_def);
     put_period(out, "threads", c->threads);

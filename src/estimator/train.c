@@ -44,7 +44,7 @@ typedef struct training {
     est_node                 step_after;     /* the global step as it is after a run */
     bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
     bool                     was_done;       /* the last training here had come to its end, and its mark is there */
-    est_hook                 unmark;         /* which takes it away */
+    est_hook                 edges;          /* which takes it away, and sees to the end of a job */
     est_hook               **hooks;          /* [n_hooks] */
     int                      n_hooks, given; /* how many, and the first that the caller gave */
     est_hook                *own[8];         /* [n_own]: hooks made here */
@@ -114,7 +114,7 @@ static est_status find_done(training *t)
 /* Before the first run, when it is sure that there is something to train. */
 static est_status clear_done(est_hook *hook, est_loop *loop)
 {
-    training  *t    = EST_CONTAINER_OF(hook, training, unmark);
+    training  *t    = EST_CONTAINER_OF(hook, training, edges);
     est_strbuf path = { 0 };
     est_status status;
 
@@ -125,6 +125,37 @@ static est_status clear_done(est_hook *hook, est_loop *loop)
     est_strbuf_clear(&path);
     t->was_done = status != EST_OK;
     return status;
+}
+
+static est_status read_step(est_loop *loop, int64_t *out)
+{
+    est_tensor *step = NULL;
+
+    EST_TRY(est_session_read(est_loop_session(loop), "global_step", &step));
+    *out = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
+/* Before the last checkpoint, which the chief makes when all have done what they could; its own step need not be the last. A
+ * chief that was stopped leaves the others to themselves. */
+static est_status settle(est_hook *hook, est_loop *loop)
+{
+    training *t         = EST_CONTAINER_OF(hook, training, edges);
+    int64_t   max_steps = t->options->max_steps, step;
+
+    if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
+    EST_TRY(read_step(loop, &step));
+    if (est_stop_signal() == 0 && (max_steps <= 0 || step < max_steps)) {
+        est_status status;
+
+        est_log_info("All others are waited for: the chief makes the last checkpoint.");
+        status = est_remote_await_others(t->cluster.remote);
+        if (status != EST_OK && est_stop_signal() == 0) return status;
+        EST_TRY(read_step(loop, &step));
+    }
+    est_loop_set_global_step(loop, step);
+    return EST_OK;
 }
 
 static est_status mark_done(const training *t, int64_t step)
@@ -154,16 +185,6 @@ static est_status set_position(training *t, est_loop *loop, const est_tensor *po
     if (t->input_resumed) return EST_OK;
     est_log_warn("the input starts anew: %s", est_error_message());
     return est_loop_reset_input(loop);
-}
-
-static est_status read_step(est_loop *loop, int64_t *out)
-{
-    est_tensor *step = NULL;
-
-    EST_TRY(est_session_read(est_loop_session(loop), "global_step", &step));
-    *out = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
-    return EST_OK;
 }
 
 static bool is_learning_rate(const char *name)
@@ -351,8 +372,8 @@ static est_status collect_hooks(training *t)
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
     if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
-    t->unmark              = (est_hook){ .before_run = clear_done };
-    t->hooks[t->n_hooks++] = &t->unmark;
+    t->edges               = (est_hook){ .before_run = clear_done, .end = settle };
+    t->hooks[t->n_hooks++] = &t->edges;
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);

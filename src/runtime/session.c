@@ -244,7 +244,13 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     EST_TRY(fill_tables(step));
     status = est_plan_run(step->plan, feeds, run_seed);
-    if (status != EST_OK && s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
+    if (status != EST_OK && s->options.remote != NULL) {
+        est_error error;
+
+        est_error_take(status, &error); /* what fails when the other parts are given up is not the reason */
+        s->options.remote->ops->abandon(s->options.remote);
+        status = est_error_raise(&error);
+    }
     EST_TRY(status);
     s->n_runs++;
     return EST_OK;

@@ -311,6 +311,11 @@ int64_t est_loop_global_step(const est_loop *loop)
     return loop->global_step;
 }
 
+void est_loop_set_global_step(est_loop *loop, int64_t step)
+{
+    loop->global_step = step;
+}
+
 int64_t est_loop_runs(const est_loop *loop)
 {
     return loop->runs;
@@ -632,9 +637,12 @@ static est_status await_turn(est_loop *loop)
 {
     est_remote *remote = est_session_remote(loop->session);
     bool        finished;
+    est_status  status;
 
     if (remote == NULL || remote->ops->turn == NULL) return EST_OK;
-    EST_TRY(remote->ops->turn(remote, &finished));
+    status = remote->ops->turn(remote, &finished);
+    if (status == EST_CANCELLED && stop_signalled(loop)) return EST_OK; /* before a step is as good as after one */
+    EST_TRY(status);
     if (finished) est_loop_request_stop(loop, "all steps were made");
     return EST_OK;
 }
@@ -761,13 +769,33 @@ est_status est_loop_end(est_loop *loop)
     return CALL_HOOKS(loop, end);
 }
 
+/* A task that is lost while hooks end takes variables with it that were to be saved: what is left of the training is done again
+ * with a new session. Whoever asked to stop at a step that is to come again asks again. */
+static est_status resume(est_loop *loop, est_status status)
+{
+    int64_t before = loop->global_step;
+
+    if (++loop->fruitless > FRUITLESS_MAX) {
+        return est_fail_context(status, "%d new sessions in a row brought no end", FRUITLESS_MAX);
+    }
+    EST_TRY(recover(loop, status));
+    loop->phase = LOOP_RUNS;
+    if (loop->global_step < before) loop->stop = false;
+    return EST_OK;
+}
+
 est_status est_loop_run(est_loop *loop)
 {
     est_status status;
 
-    do status = est_loop_step(loop);
-    while (status == EST_OK);
-    return est_loop_at_end(loop) ? est_loop_end(loop) : status;
+    for (;;) {
+        do status = est_loop_step(loop);
+        while (status == EST_OK);
+        if (!est_loop_at_end(loop)) return status;
+        status = est_loop_end(loop);
+        if (!is_recoverable(status) || loop->spec.session.remote == NULL) return status;
+        EST_TRY(resume(loop, status));
+    }
 }
 
 void est_loop_free(est_loop *loop)

@@ -93,6 +93,9 @@ EST_MUST_CHECK est_status est_loop_reset_input(est_loop *loop);
 /* In before_run: the input ends here, without this run; for a hook that is an input, too. */
 void est_loop_end_input(est_loop *loop);
 
+/* In end: others have counted steps, too, and this is the global step now. */
+void est_loop_set_global_step(est_loop *loop, int64_t step);
+
 const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */
 bool        est_loop_input_ended(const est_loop *loop);
 

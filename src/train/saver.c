@@ -17,7 +17,7 @@
  * apply as to one that was written whole.
  *
  * A saver removes only files of its own directory. Files of a process that was killed, temporary ones and data without an
- * index, are removed by the first save of the next one.
+ * index, are removed by the first save of the next one, and those of a save that failed by the next save.
  *
  * What is kept follows TensorFlow's Saver: the last keep_max, and of those that fall out of that list the first that was
  * made after each period of keep_every_n_hours, counted from when the saver was made. Unlike there, checkpoints that a
@@ -690,8 +690,8 @@ static est_status save(saving *s, int64_t global_step, char path[EST_CHECKPOINT_
     EST_TRY(est_checkpoint_put_path(s->prefix, path)); /* before anything is written: it may be too long */
     s->old_index = index_now(s);
     if (!saver->swept) remove_files(saver, is_leftover, saver->name);
-    saver->swept = true;
     status       = write_checkpoint(s);
+    saver->swept = status == EST_OK; /* else a task that was given up may still write its part */
     if (status == EST_OK) status = make_latest(s);
     end_meta(s);
     if (s->latest && saver->keep_max != EST_OFF) {

@@ -88,6 +88,7 @@ static void test_defaults(void **state)
     assert_true(r.c.keep_checkpoint_every_n_hours == 10000);
     assert_int_equal(r.c.log_step_count_steps, 100);
     assert_true(r.c.session_creation_timeout_secs == 7200);
+    assert_true(r.c.peer_silence_secs == 10);
     assert_int_equal(r.c.max_worker_delay_secs, 60);
     assert_false(r.c.no_graph_def);
     assert_int_equal(r.c.threads, 0);
@@ -109,7 +110,7 @@ static void test_given(void **state)
     (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 7, .save_summary_steps = 1, .save_checkpoints_steps = 2, .keep_checkpoint_max = 3,
                               .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = 4,
-                              .session_creation_timeout_secs = 1.5, .max_worker_delay_secs = 6, .threads = 8,
+                              .session_creation_timeout_secs = 1.5, .peer_silence_secs = 2.5, .max_worker_delay_secs = 6, .threads = 8,
                               .quiet = true),
                &r);
     assert_int_equal(r.c.seed, 7);
@@ -120,6 +121,7 @@ static void test_given(void **state)
     assert_true(r.c.keep_checkpoint_every_n_hours == 0.5);
     assert_int_equal(r.c.log_step_count_steps, 4);
     assert_true(r.c.session_creation_timeout_secs == 1.5);
+    assert_true(r.c.peer_silence_secs == 2.5);
     assert_int_equal(r.c.max_worker_delay_secs, 6);
     assert_int_equal(r.c.threads, 8);
     assert_true(r.c.quiet);
@@ -253,6 +255,8 @@ static void test_refused_numbers(void **state)
                  "RunConfig: keep_checkpoint_every_n_hours is -1; write a number above 0, or 0 for 10000");
     expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = EST_OFF), "d",
                  "RunConfig: session_creation_timeout_secs is -2; write a number above 0, or 0 for 7200");
+    expect_error(EST_RUN_CONFIG(.peer_silence_secs = -1), "d",
+                 "RunConfig: peer_silence_secs is -1; write a number above 0, or 0 for 10");
     expect_error(EST_RUN_CONFIG(.session_creation_timeout_secs = NAN), "d",
                  "RunConfig: session_creation_timeout_secs is nan; write a number above 0, or 0 for 7200");
     expect_error(EST_RUN_CONFIG(.max_worker_delay_secs = -1), "d",
@@ -609,7 +613,7 @@ static void test_text(void **state)
     static const char want[] =
         "{\"model_dir\": \"a\\\"b\\n\", \"seed\": null, \"save_summary_steps\": 100, \"save_checkpoints_steps\": null, "
         "\"save_checkpoints_secs\": 600, \"keep_checkpoint_max\": null, \"keep_checkpoint_every_n_hours\": 0.5, "
-        "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"max_worker_delay_secs\": 60, "
+        "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"peer_silence_secs\": 10, \"max_worker_delay_secs\": 60, "
         "\"no_graph_def\": true, \"threads\": null, \"check_numerics\": false, \"no_input_position\": false, "
         "\"no_signals\": false, \"quiet\": false, \"train_distribute\": false, \"eval_distribute\": false, "
         "\"protocol\": \"grpc+verbs\", \"device_fn\": false, \"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "

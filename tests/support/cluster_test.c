@@ -4,8 +4,10 @@
 #include "support/cluster_test.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,8 @@
 
 /* --- making ------------------------------------------------------------------------------------------------------------ */
 
-/* A port that is free now; the socket stays open in *fd until all have one, so that none is given twice. */
+/* A port that is free now. The socket stays open, so that nobody else gets the port while its task is down, not even a
+ * connection as its own end; the task can still listen there. */
 static int free_port(int *fd)
 {
     struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -42,7 +45,7 @@ static int free_port(int *fd)
     return ntohs(at.sin_port);
 }
 
-static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens, int *fds, int *n_fds)
+static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens)
 {
     for (int i = 0; i < n; i++) {
         cluster_task *task = &c->tasks[c->n++];
@@ -51,26 +54,36 @@ static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool
         snprintf(task->type, sizeof task->type, "%s", type);
         task->index = i;
         snprintf(task->log, sizeof task->log, "%s/%s-%d.log", dir, type, i);
-        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", free_port(&fds[(*n_fds)++]));
+        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", free_port(&c->ports[c->n_ports++]));
     }
 }
 
 cluster cluster_make(int chief, int workers, int ps, int evaluator)
 {
     cluster c = { .transport = "tcp" };
-    int     fds[CLUSTER_TASKS_MAX], n_fds = 0;
-
-    char dir[64];
+    char    dir[64];
 
     est_test_dir(dir);
     memcpy(c.dir, dir, sizeof dir);
     snprintf(c.model, sizeof c.model, "%s/model", dir);
-    add_tasks(&c, dir, "ps", ps, true, fds, &n_fds);
-    add_tasks(&c, dir, "chief", chief, true, fds, &n_fds);
-    add_tasks(&c, dir, "worker", workers, true, fds, &n_fds);
-    add_tasks(&c, dir, "evaluator", evaluator, false, fds, &n_fds);
-    for (int i = 0; i < n_fds; i++) close(fds[i]);
+    add_tasks(&c, dir, "ps", ps, true);
+    add_tasks(&c, dir, "chief", chief, true);
+    add_tasks(&c, dir, "worker", workers, true);
+    add_tasks(&c, dir, "evaluator", evaluator, false);
     return c;
+}
+
+cluster_task *cluster_add_twin(cluster *c, const char *type, int index)
+{
+    char                dir[64];
+    const cluster_task *original = cluster_find(c, type, index);
+
+    memcpy(dir, c->dir, sizeof dir);
+    add_tasks(c, dir, type, 1, true);
+    c->tasks[c->n - 1].index = index;
+    c->tasks[c->n - 1].twin  = (int)(original - c->tasks) + 1;
+    snprintf(c->tasks[c->n - 1].log, sizeof c->tasks[0].log, "%s/%s-%d-twin.log", dir, type, index);
+    return &c->tasks[c->n - 1];
 }
 
 cluster_task *cluster_find(cluster *c, const char *type, int index)
@@ -84,7 +97,7 @@ cluster_task *cluster_find(cluster *c, const char *type, int index)
 
 /* --- starting ------------------------------------------------------------------------------------------------------------ */
 
-static void put_job(const cluster *c, const char *type, char *out, size_t size, bool *first)
+static void put_job(const cluster *c, const cluster_task *self, const char *type, char *out, size_t size, bool *first)
 {
     size_t at   = strlen(out);
     bool   none = true;
@@ -92,7 +105,8 @@ static void put_job(const cluster *c, const char *type, char *out, size_t size, 
     for (int i = 0; i < c->n; i++) {
         const cluster_task *task = &c->tasks[i];
 
-        if (strcmp(task->type, type) != 0 || task->address[0] == '\0') continue;
+        if (strcmp(task->type, type) != 0 || task->address[0] == '\0' || task->twin > 0) continue;
+        if (self->twin == i + 1) task = self;
         at += (size_t)snprintf(out + at, size - at, "%s\"%s\"", none ? (*first ? "" : ", ") : ", ",
                                none ? type : task->address);
         if (none) at += (size_t)snprintf(out + at, size - at, ": [\"%s\"", task->address);
@@ -108,9 +122,9 @@ static void put_config(const cluster *c, const cluster_task *task, char *out, si
     size_t at;
 
     snprintf(out, size, "TF_CONFIG={\"cluster\": {");
-    put_job(c, "ps", out, size, &first);
-    put_job(c, "chief", out, size, &first);
-    put_job(c, "worker", out, size, &first);
+    put_job(c, task, "ps", out, size, &first);
+    put_job(c, task, "chief", out, size, &first);
+    put_job(c, task, "worker", out, size, &first);
     at = strlen(out);
     snprintf(out + at, size - at, "}, \"task\": {\"type\": \"%s\", \"index\": %d}}", task->type, task->index);
 }
@@ -127,7 +141,7 @@ static void make_certificates(const cluster *c, char *folder, size_t size)
 void cluster_start(cluster *c, cluster_task *task)
 {
     static char config[8192];
-    char        certs[128], certs_env[160], transport[64], ledger[160], program[512];
+    char        certs[128], certs_env[160], transport[64], ledger[160], temporary[160], program[512];
     const char *argv[CLUSTER_ARGS_MAX + 4], *env[24];
     int         n = 0, e = 0;
     ssize_t     size = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -138,9 +152,12 @@ void cluster_start(cluster *c, cluster_task *task)
     put_config(c, task, config, sizeof config);
     snprintf(transport, sizeof transport, "ESTOC_PROTOCOL=%s", c->transport);
     snprintf(ledger, sizeof ledger, "ESTOC_LEDGER=%s", c->dir);
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s/tmp", c->dir);
+    (void)mkdir(temporary + strlen("TMPDIR="), 0700);
     env[e++] = config;
     env[e++] = transport;
     env[e++] = ledger;
+    env[e++] = temporary;
     env[e++] = "ESTOC_JOB=test";
     env[e++] = "EST_NUM_THREADS=1";
     if (strcmp(c->transport, "tls") == 0) {
@@ -164,7 +181,13 @@ void cluster_start(cluster *c, cluster_task *task)
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+        (void)signal(SIGUSR1, SIG_IGN);   /* until the task has something to do with it */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nobody */
+        if (task->network[0] != '\0') {
+            int network = open(task->network, O_RDONLY | O_CLOEXEC);
+
+            if (network < 0 || setns(network, CLONE_NEWNET) != 0) _exit(125);
+        }
         if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
         execve(program, (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)env);
         _exit(127);
@@ -178,7 +201,7 @@ void cluster_start_all(cluster *c)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------------- */
 
-static bool look(cluster_task *task)
+bool cluster_look(cluster_task *task)
 {
     if (task->pid == 0) return true;
     if (waitpid(task->pid, &task->status, WNOHANG) != task->pid) return false;
@@ -187,11 +210,15 @@ static bool look(cluster_task *task)
     return true;
 }
 
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
 static int64_t deadline_in(double secs)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    secs *= 4;
-#endif
+    if (SANITIZED) secs *= 4;
     return est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
 }
 
@@ -225,7 +252,7 @@ void cluster_wait(cluster *c, cluster_task *task, double secs)
 {
     int64_t until = deadline_in(secs);
 
-    while (!look(task)) {
+    while (!cluster_look(task)) {
         if (est_now_ns() > until) {
             cluster_dump(c);
             fail_msg("%s:%d has not ended within %g s", task->type, task->index, secs);
@@ -247,6 +274,15 @@ void cluster_wait_all(cluster *c, double secs)
             fail_msg("%s:%d ended with status %#x", task->type, task->index, (unsigned)task->status);
         }
     }
+}
+
+void cluster_wait_code(cluster *c, cluster_task *task, int code, double secs)
+{
+    cluster_wait(c, task, secs);
+    if (WIFEXITED(task->status) && WEXITSTATUS(task->status) == code) return;
+    cluster_dump(c);
+    fail_msg("%s:%d ended with status %#x, not with exit code %d", task->type, task->index, (unsigned)task->status,
+             code);
 }
 
 int cluster_count_log(const cluster_task *task, const char *text)
@@ -304,6 +340,143 @@ void cluster_wait_step(cluster *c, long step, double secs)
     }
 }
 
+/* --- what is left -------------------------------------------------------------------------------------------------------- */
+
+/* One line of a ledger: a run, by who asked for it, of whom, and its number there. */
+typedef struct ledger_run {
+    char               asker[32], asked[32];
+    unsigned long long asker_start, asked_start, sequence;
+    int                part;
+} ledger_run;
+
+typedef struct ledger_runs {
+    ledger_run *runs;
+    size_t      n, max;
+} ledger_runs;
+
+static int compare_runs(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(ledger_run));
+}
+
+static ledger_run *add_run(ledger_runs *runs)
+{
+    if (runs->n == runs->max) {
+        runs->max  = runs->max == 0 ? 1024 : 2 * runs->max;
+        runs->runs = realloc(runs->runs, runs->max * sizeof *runs->runs);
+        assert_non_null(runs->runs);
+    }
+    memset(&runs->runs[runs->n], 0, sizeof *runs->runs); /* they are compared by bytes */
+    return &runs->runs[runs->n++];
+}
+
+/* A task that was killed may have left half a line at the end. */
+static void read_ledger(const char *path, const char *name, ledger_runs *done, ledger_runs *asked)
+{
+    FILE              *file = fopen(path, "r");
+    char               line[256], self[32], other[32];
+    unsigned long long start, other_start, sequence;
+    int                part;
+
+    assert_non_null(file);
+    assert_int_equal(sscanf(name, "%31[^-]-%llx.ledger", self, &start), 2);
+    while (fgets(line, sizeof line, file) != NULL) {
+        bool        asks = strncmp(line, "asks ", 5) == 0;
+        ledger_run *run;
+
+        if (strchr(line, '\n') == NULL) break;
+        assert_int_equal(sscanf(line + (asks ? 5 : 0), "%31s %llx %llu %d", other, &other_start, &sequence, &part), 4);
+        run = add_run(asks ? asked : done);
+        memcpy(run->asker, asks ? self : other, strlen(asks ? self : other));
+        memcpy(run->asked, asks ? other : self, strlen(asks ? other : self));
+        run->asker_start = asks ? start : other_start;
+        run->asked_start = asks ? other_start : start;
+        run->sequence    = sequence;
+        run->part        = part;
+    }
+    fclose(file);
+}
+
+/* Calls back for each entry of a folder. */
+static void each_file(const char *folder, void (*call)(const char *path, const char *name, void *user), void *user)
+{
+    DIR           *dir = opendir(folder);
+    struct dirent *entry;
+    char           path[512];
+
+    if (dir == NULL) return;
+    while ((entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        call(path, entry->d_name, user);
+    }
+    closedir(dir);
+}
+
+static void take_ledger(const char *path, const char *name, void *user)
+{
+    if (strstr(name, ".ledger") != NULL) read_ledger(path, name, user, (ledger_runs *)user + 1);
+}
+
+long cluster_check_ledgers(const cluster *c)
+{
+    ledger_runs both[2] = { 0 }; /* done, asked for */
+    long        n;
+
+    each_file(c->dir, take_ledger, both);
+    if (both[0].n > 0) qsort(both[0].runs, both[0].n, sizeof(ledger_run), compare_runs);
+    if (both[1].n > 0) qsort(both[1].runs, both[1].n, sizeof(ledger_run), compare_runs);
+    for (size_t i = 0; i < both[0].n; i++) {
+        const ledger_run *run = &both[0].runs[i];
+
+        if (i > 0 && compare_runs(run, run - 1) == 0) {
+            fail_msg("%s did run %llu of %s twice", run->asked, run->sequence, run->asker);
+        }
+        if (both[1].n == 0 || bsearch(run, both[1].runs, both[1].n, sizeof *run, compare_runs) == NULL) {
+            fail_msg("%s did run %llu of %s, which it had not asked for", run->asked, run->sequence, run->asker);
+        }
+    }
+    n = (long)both[0].n;
+    free(both[0].runs);
+    free(both[1].runs);
+    return n;
+}
+
+static void expect_finished(const char *path, const char *name, void *user)
+{
+    (void)user;
+    if (strstr(name, ".part") != NULL || strstr(name, ".temp") != NULL || strstr(name, ".tmp") != NULL) {
+        fail_msg("%s was left", path);
+    }
+}
+
+static void expect_nothing(const char *path, const char *name, void *user)
+{
+    (void)user;
+    if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) fail_msg("%s was left", path);
+}
+
+void cluster_check_clean(const cluster *c)
+{
+    char temporary[160];
+
+    for (int i = 0; i < c->n; i++) {
+        struct sockaddr_in at  = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        int                one = 1, fd;
+
+        assert_int_equal(c->tasks[i].pid, 0);
+        if (c->tasks[i].address[0] == '\0') continue;
+        at.sin_port = htons((uint16_t)atoi(strchr(c->tasks[i].address, ':') + 1));
+        fd          = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+        if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0) fail_msg("somebody listens at %s", c->tasks[i].address);
+        close(fd);
+    }
+    each_file(c->model, expect_finished, NULL);
+    snprintf(temporary, sizeof temporary, "%s/tmp", c->dir);
+    each_file(temporary, expect_nothing, NULL);
+}
+
 void cluster_free(cluster *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -311,6 +484,7 @@ void cluster_free(cluster *c)
         (void)kill(c->tasks[i].pid, SIGKILL);
         (void)waitpid(c->tasks[i].pid, NULL, 0);
     }
+    for (int i = 0; i < c->n_ports; i++) close(c->ports[i]);
     est_test_dir_remove(c->dir);
 }
 

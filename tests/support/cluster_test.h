@@ -20,7 +20,9 @@ typedef struct cluster_task {
     int   starts;
     int   status; /* of waitpid, when it has ended */
     bool  ended;
-    char  log[256]; /* everything that it printed, all starts */
+    char  log[256];    /* everything that it printed, all starts */
+    char  network[64]; /* the file of the network namespace that it is started in; "": the test's own */
+    int   twin;        /* > 0: it says that it is tasks[twin - 1], at an address of its own */
 } cluster_task;
 
 typedef struct cluster {
@@ -29,7 +31,9 @@ typedef struct cluster {
     const char  *transport; /* "tcp" unless changed before the first start */
     cluster_task tasks[CLUSTER_TASKS_MAX];
     int          n;
-    const char  *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
+    int ports[CLUSTER_TASKS_MAX]; /* sockets that keep the tasks' ports from everybody else while they are down */
+    int n_ports;
+    const char *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
 } cluster;
 
 /* A cluster of so many tasks, none of them started; chief and evaluator: 0 or 1. */
@@ -38,14 +42,21 @@ void    cluster_free(cluster *c);
 
 cluster_task *cluster_find(cluster *c, const char *type, int index);
 
+/* Another process for the same task, as when a scheduler takes a task for dead that is not. Not started. */
+cluster_task *cluster_add_twin(cluster *c, const char *type, int index);
+
 void cluster_start(cluster *c, cluster_task *task);
 void cluster_start_all(cluster *c);
 
 void cluster_signal(const cluster_task *task, int signal);
+/* Whether the task is not running, without waiting. */
+bool cluster_look(cluster_task *task);
 /* Waits until the task has ended; fails the test with the end of its log when it has not within `secs`. */
 void cluster_wait(cluster *c, cluster_task *task, double secs);
 /* Waits for all, and that each ended with exit code 0. */
 void cluster_wait_all(cluster *c, double secs);
+/* Waits for one, and that it ended with this exit code. */
+void cluster_wait_code(cluster *c, cluster_task *task, int code, double secs);
 
 /* Waits until the log of a task has `text`; how often it has it now. */
 void cluster_wait_log(cluster *c, const cluster_task *task, const char *text, double secs);
@@ -54,6 +65,13 @@ int  cluster_count_log(const cluster_task *task, const char *text);
 /* Waits until the latest checkpoint of the model directory has at least that step. */
 void cluster_wait_step(cluster *c, long step, double secs);
 long cluster_saved_step(const cluster *c); /* -1: none */
+
+/* Asserts by the ledgers (ESTOC_LEDGER) of all that ran that no run that changed variables was done twice, and none that
+ * nobody had asked for. Returns how many were done. */
+long cluster_check_ledgers(const cluster *c);
+
+/* Asserts that the job left nothing: no process that listens at its addresses, no file of an unfinished write. */
+void cluster_check_clean(const cluster *c);
 
 /* Prints the end of all logs, for failures. */
 void cluster_dump(const cluster *c);

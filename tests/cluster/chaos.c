@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
+ * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind.
+ *
+ * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
+ * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_CALM=1 disturbs nobody. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "support/cluster_job.h"
+#include "support/estimator_test.h"
+
+#define STEPS  6000
+#define EVENTS 12
+#define TASKS  6
+
+/* Of 12 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 12) the losses were 0.0123 to 0.0337, mean 0.0219; before training
+ * it is above 1. Twice the worst of them. */
+#define LOSS_MAX 0.07
+
+typedef enum act { KILL, STOP, CUT, N_ACTS } act;
+
+static const char *const act_names[N_ACTS] = { "kill", "stop", "cut" };
+
+typedef struct event {
+    int     task; /* of the cluster */
+    act     what;
+    int64_t at_ms, until_ms; /* since the beginning: it happens, and is over */
+    bool    begun, ended;
+} event;
+
+/* A number below n, by splitmix64. */
+static int64_t draw(uint64_t *seed, int64_t n)
+{
+    uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (int64_t)((z ^ (z >> 31)) % (uint64_t)n);
+}
+
+/* Nothing happens to a task to which something happens already. */
+static void draw_events(const cluster *c, uint64_t seed, event *events)
+{
+    int64_t free_ms[TASKS] = { 0 }, now_ms = 300;
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < EVENTS; i++) {
+        event *e = &events[i];
+
+        now_ms += 100 + draw(&seed, 900);
+        *e = (event){ .what = (act)draw(&seed, N_ACTS), .at_ms = now_ms };
+        do e->task = (int)draw(&seed, TASKS);
+        while (free_ms[e->task] > now_ms);
+        e->until_ms      = now_ms + (e->what == CUT ? 0 : draw(&seed, e->what == STOP ? 3000 : 1500));
+        free_ms[e->task] = e->until_ms + 200;
+        printf("  %5lld ms: %s %s:%d for %lld ms\n", (long long)e->at_ms, act_names[e->what], c->tasks[e->task].type,
+               c->tasks[e->task].index, (long long)(e->until_ms - e->at_ms));
+    }
+    (void)fflush(stdout);
+}
+
+static void begin_event(cluster *c, event *e)
+{
+    cluster_task *task = &c->tasks[e->task];
+
+    e->begun = true;
+    e->ended = cluster_look(task); /* it has done its part */
+    if (e->ended) return;
+    cluster_signal(task, e->what == KILL ? SIGKILL : e->what == STOP ? SIGSTOP : SIGUSR1);
+    if (e->what == KILL) cluster_wait(c, task, 10);
+}
+
+static void end_event(cluster *c, event *e)
+{
+    cluster_task *task = &c->tasks[e->task];
+
+    e->ended = true;
+    if (e->what == KILL) cluster_start(c, task);
+    if (e->what == STOP) cluster_signal(task, SIGCONT);
+}
+
+static void disturb(cluster *c, event *events)
+{
+    int64_t start = est_now_ns();
+    bool    over;
+
+    do {
+        int64_t now_ms = (est_now_ns() - start) / 1000000;
+
+        over = true;
+        for (int i = 0; i < EVENTS; i++) {
+            event *e = &events[i];
+
+            if (!e->begun && now_ms >= e->at_ms) begin_event(c, e);
+            if (e->begun && !e->ended && now_ms >= e->until_ms) end_event(c, e);
+            over = over && e->ended;
+        }
+        est_sleep_ns(EST_NS_PER_SEC / 200);
+    } while (!over);
+}
+
+static void run_seed(uint64_t seed, bool calm)
+{
+    cluster c = cluster_make(1, 2, 2, 1);
+    event   events[EVENTS];
+    char    steps[32], job_seed[32];
+    double  loss;
+    long    runs;
+
+    assert_int_equal(c.n, TASKS);
+    snprintf(steps, sizeof steps, "steps=%d", STEPS);
+    snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
+    c.args[0] = steps;
+    c.args[1] = "save=100";
+    c.args[2] = "silence=1";
+    c.args[3] = "timeout=60";
+    c.args[4] = "pause_us=2000";
+    c.args[5] = job_seed;
+    if (!calm) draw_events(&c, seed, events);
+    cluster_start_all(&c);
+    if (!calm) disturb(&c, events);
+    cluster_wait_all(&c, 90);
+    assert_int_equal(cluster_saved_step(&c), STEPS);
+    runs = cluster_check_ledgers(&c);
+    cluster_check_clean(&c);
+    loss = cluster_job_loss(c.model);
+    printf("seed %llu: %ld runs that wrote, loss %.4f\n", (unsigned long long)seed, runs, loss);
+    if (!(loss < LOSS_MAX)) fail_msg("loss %g is not below %g", loss, LOSS_MAX);
+    cluster_free(&c);
+}
+
+static uint64_t from_environment(const char *name, uint64_t usual)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : usual;
+}
+
+static void test_chaos(void **state)
+{
+    uint64_t first = from_environment("ESTOC_CHAOS_SEED", 1), n = from_environment("ESTOC_CHAOS_SEEDS", 1);
+    bool     calm = from_environment("ESTOC_CHAOS_CALM", 0) != 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < n; i++) run_seed(first + i, calm);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_chaos) };
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

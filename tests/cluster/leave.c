@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tasks that leave, come late or come twice: SIGTERM to each role, the end of a job with and without max_steps, tasks that are
+ * started after it, and two processes that both say they are the same worker. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "support/cluster_job.h"
+#include "support/estimator_test.h"
+
+#define STOPPED 2 /* exit code of a task that a signal stopped, as on one machine */
+
+static cluster make(int workers, int ps, int evaluator, const char *steps)
+{
+    cluster c = cluster_make(1, workers, ps, evaluator);
+
+    c.args[0] = steps;
+    c.args[1] = "timeout=60";
+    c.args[2] = "silence=2";
+    c.args[3] = "save=20";
+    c.args[4] = "pause_us=3000";
+    return c;
+}
+
+static void end(cluster *c, long steps)
+{
+    assert_int_equal(cluster_saved_step(c), steps);
+    (void)cluster_check_ledgers(c);
+    cluster_check_clean(c);
+    cluster_free(c);
+}
+
+/* --- SIGTERM ------------------------------------------------------------------------------------------------------------ */
+
+static void stop(cluster *c, cluster_task *task)
+{
+    cluster_signal(task, SIGTERM);
+    cluster_wait_code(c, task, STOPPED, 20);
+    task->status = 0; /* as it was meant to */
+}
+
+/* The others finish without it. */
+static void test_stop_worker(void **state)
+{
+    cluster c = make(2, 2, 0, "steps=300");
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 20);
+    stop(&c, cluster_find(&c, "worker", 0));
+    assert_int_equal(cluster_count_log(cluster_find(&c, "worker", 0), "SIGTERM: stopped and saved at step"), 1);
+    cluster_wait_all(&c, 30);
+    end(&c, 300);
+}
+
+/* It saves and leaves; the others go on meanwhile; started again it takes nothing back. */
+static void test_stop_chief(void **state)
+{
+    cluster       c     = make(1, 1, 1, "steps=400");
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+    long          saved;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 20);
+    stop(&c, chief);
+    saved = cluster_saved_step(&c);
+    assert_int_equal(cluster_count_log(chief, "SIGTERM: stopped and saved at step"), 1);
+    cluster_start(&c, chief);
+    cluster_wait_log(&c, chief, "All variables have values already", 20);
+    assert_true(cluster_saved_step(&c) >= saved);
+    cluster_wait_all(&c, 30);
+    end(&c, 400);
+}
+
+/* While it waits for the step of a silent worker it can be stopped, too, and saves; the worker then makes its step. */
+static void test_stop_waiting_chief(void **state)
+{
+    cluster       c     = make(1, 1, 0, "steps=60");
+    cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    c.args[1] = "timeout=8";  /* a quarter of it, and the wait is reported */
+    c.args[2] = "silence=60"; /* the worker's turn stays its own */
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, chief, "chief:0 waits for ps:0 since 2 s: steps of others are under way", 20);
+    stop(&c, chief);
+    assert_int_equal(cluster_saved_step(&c), 59);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_code(&c, worker, 0, 20);
+    cluster_start(&c, chief);
+    cluster_wait_all(&c, 20);
+    end(&c, 60);
+}
+
+/* Its variables are gone with it; they come back from the checkpoint. */
+static void test_stop_ps(void **state)
+{
+    cluster       c  = make(1, 2, 0, "steps=300");
+    cluster_task *ps = cluster_find(&c, "ps", 1);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 20);
+    stop(&c, ps);
+    cluster_start(&c, ps);
+    cluster_wait_all(&c, 30);
+    end(&c, 300);
+}
+
+static void test_stop_evaluator(void **state)
+{
+    cluster       c         = make(0, 1, 1, "steps=300");
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 20);
+    stop(&c, evaluator);
+    cluster_start(&c, evaluator);
+    cluster_wait_all(&c, 30);
+    assert_int_equal(cluster_count_log(evaluator, "Exiting evaluation, global_step=300"), 1);
+    end(&c, 300);
+}
+
+/* --- twice ---------------------------------------------------------------------------------------------------------------- */
+
+/* The newer has the place, whichever of them comes back last, and nothing is counted twice. */
+static void test_twins(void **state)
+{
+    cluster       c   = make(1, 2, 0, "steps=500");
+    cluster_task *old = cluster_find(&c, "worker", 0), *new = cluster_add_twin(&c, "worker", 0);
+
+    (void)state;
+    for (int i = 0; i < c.n - 1; i++) cluster_start(&c, &c.tasks[i]);
+    cluster_wait_step(&c, 40, 20);
+    cluster_start(&c, new);
+    cluster_wait_code(&c, old, 1, 20);
+    cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);
+    old->status = 0;
+    cluster_wait_all(&c, 30);
+    end(&c, 500);
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------------------- */
+
+/* Workers that come when all is over have nothing to do; nor have ps tasks. */
+static void test_late(void **state)
+{
+    cluster       c      = make(2, 2, 0, "steps=60");
+    cluster_task *worker = cluster_find(&c, "worker", 1), *ps = cluster_find(&c, "ps", 0);
+
+    (void)state;
+    for (int i = 0; i < c.n; i++) {
+        if (&c.tasks[i] != worker) cluster_start(&c, &c.tasks[i]);
+    }
+    cluster_wait_all(&c, 30);
+    cluster_start(&c, worker);
+    cluster_wait_code(&c, worker, 0, 10);
+    cluster_start(&c, ps);
+    cluster_wait_code(&c, ps, 0, 10);
+    end(&c, 60);
+}
+
+/* A ps that comes late is waited for. */
+static void test_late_ps(void **state)
+{
+    cluster       c  = make(1, 2, 0, "steps=60");
+    cluster_task *ps = cluster_find(&c, "ps", 1);
+
+    (void)state;
+    c.args[1] = "timeout=10"; /* a quarter of it, and the wait is reported */
+    for (int i = 0; i < c.n; i++) {
+        if (&c.tasks[i] != ps) cluster_start(&c, &c.tasks[i]);
+    }
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "waits for ps:1 since", 20);
+    cluster_start(&c, ps);
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "ps:1 is there", 20);
+    cluster_wait_all(&c, 30);
+    end(&c, 60);
+}
+
+/* Without max_steps each trains as long as its input lasts: 8 batches a pass, one pass for the chief, two and three for the
+ * workers. The chief ends the job when all have. */
+static void test_inputs_end(void **state)
+{
+    cluster c = make(2, 2, 1, "passes=4");
+
+    (void)state;
+    c.args[4] = "pause_us=20000";
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 30);
+    end(&c, 4 * 8 * (1 + 2 + 3));
+}
+
+/* A ps that is lost while the chief waits for the others' end: only the chief can give the new one its values, and the others
+ * wait for that. */
+static void test_ps_lost_at_end(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        cluster       c     = make(1, 2, 0, "passes=2");
+        cluster_task *chief = cluster_find(&c, "chief", 0), *ps = cluster_find(&c, "ps", which);
+
+        c.args[3] = "save=5";
+        c.args[4] = "pause_us=30000";
+        cluster_start_all(&c);
+        cluster_wait_log(&c, chief, "All others are waited for", 20);
+        cluster_signal(ps, SIGKILL);
+        cluster_wait(&c, ps, 10);
+        cluster_start(&c, ps);
+        cluster_wait_log(&c, chief, "Making a new session", 20);
+        cluster_wait_all(&c, 30);
+        assert_true(cluster_saved_step(&c) > 8);
+        end(&c, cluster_saved_step(&c));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop_worker),
+        cmocka_unit_test(test_stop_chief),
+        cmocka_unit_test(test_stop_waiting_chief),
+        cmocka_unit_test(test_stop_ps),
+        cmocka_unit_test(test_stop_evaluator),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_late_ps),
+        cmocka_unit_test(test_inputs_end),
+        cmocka_unit_test(test_ps_lost_at_end),
+    };
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * No wait without an end: tasks that are not there or fall silent (SIGSTOP) at every point where another waits for them. Who
+ * waits says for whom, why and how long, and goes on or gives up within its bound; who comes back finds out what became of its
+ * place and spoils nothing. Tasks that have variables: silent_ps.c. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/cluster_job.h"
+#include "support/estimator_test.h"
+
+#define SILENCE "silence=1"
+
+static cluster make(int chief, int workers, int ps, const char *steps, const char *timeout, const char *pause)
+{
+    cluster c = cluster_make(chief, workers, ps, 0);
+
+    c.args[0] = steps;
+    c.args[1] = timeout;
+    c.args[2] = SILENCE;
+    c.args[3] = "save=10";
+    c.args[4] = pause;
+    return c;
+}
+
+static void end(cluster *c, long steps)
+{
+    assert_int_equal(cluster_saved_step(c), steps);
+    (void)cluster_check_ledgers(c);
+    cluster_check_clean(c);
+    cluster_free(c);
+}
+
+/* --- tasks that are not there -------------------------------------------------------------------------------------------- */
+
+static void test_no_ps(void **state)
+{
+    cluster       c     = make(1, 1, 2, "steps=10", "timeout=1", NULL);
+    cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    cluster_start(&c, chief);
+    cluster_start(&c, worker);
+    cluster_wait_code(&c, worker, 1, 10);
+    cluster_wait_code(&c, chief, 1, 10);
+    assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
+    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    cluster_check_clean(&c);
+    cluster_free(&c);
+}
+
+/* The worker gives up first, then the ps tasks, which nobody came to any more. */
+static void test_no_chief(void **state)
+{
+    cluster       c      = make(1, 1, 1, "steps=10", "timeout=1", NULL);
+    cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
+
+    (void)state;
+    cluster_start(&c, ps);
+    cluster_start(&c, worker);
+    cluster_wait_code(&c, worker, 1, 10);
+    assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
+    assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
+    cluster_wait_code(&c, ps, 1, 10);
+    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 1 s"), 1);
+    cluster_check_clean(&c);
+    cluster_free(&c);
+}
+
+/* --- tasks that fall silent ---------------------------------------------------------------------------------------------- */
+
+/* A worker with a turn that it does not use: the last steps wait for it, then others make its step, and the job ends while it
+ * is still silent. When it comes back there is nothing left to do. */
+static void test_worker(void **state)
+{
+    cluster       c      = make(1, 1, 1, "steps=60", "timeout=60", "pause_us=20000");
+    cluster_task *worker = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_code(&c, cluster_find(&c, "chief", 0), 0, 20);
+    cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
+    assert_int_equal(
+        cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came from worker:0 for 1 s"), 1);
+    assert_int_equal(
+        cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others"), 1);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_code(&c, worker, 0, 20);
+    end(&c, 60);
+}
+
+/* A worker that comes back while the job runs, after its turn was given away. */
+static void test_worker_returns(void **state)
+{
+    cluster       c      = make(1, 2, 1, "steps=1500", "timeout=60", "pause_us=4000");
+    cluster_task *worker = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others", 20);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_log(&c, worker, "Making a new session", 20);
+    cluster_wait_all(&c, 40);
+    end(&c, 1500);
+}
+
+/* Workers need no chief; the job does not end without it. */
+static void test_chief(void **state)
+{
+    cluster       c     = make(1, 2, 1, "steps=200", "timeout=60", "pause_us=2000");
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(chief, SIGSTOP);
+    for (int i = 0; i < 2; i++) cluster_wait_code(&c, cluster_find(&c, "worker", i), 0, 20);
+    cluster_signal(chief, SIGCONT);
+    cluster_wait_all(&c, 20);
+    end(&c, 200);
+}
+
+/* A worker that was taken for dead, and whose place has another process now, ends and says why. */
+static void test_place_taken(void **state)
+{
+    cluster       c   = make(1, 1, 2, "steps=800", "timeout=60", "pause_us=4000");
+    cluster_task *old = cluster_find(&c, "worker", 0), *new = cluster_add_twin(&c, "worker", 0);
+
+    (void)state;
+    for (int i = 0; i < c.n - 1; i++) cluster_start(&c, &c.tasks[i]);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(old, SIGSTOP);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 is gone", 20);
+    cluster_start(&c, new);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was started anew", 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 1), "worker:0 was started anew", 20);
+    cluster_signal(old, SIGCONT);
+    cluster_wait_code(&c, old, 1, 20);
+    cluster_wait_log(&c, old, "another process has taken the place of worker:0", 1);
+    old->status = 0; /* as it was meant to */
+    cluster_wait_all(&c, 40);
+    end(&c, 800);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_ps),  cmocka_unit_test(test_no_chief),
+                                        cmocka_unit_test(test_worker), cmocka_unit_test(test_worker_returns),
+                                        cmocka_unit_test(test_chief),  cmocka_unit_test(test_place_taken) };
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

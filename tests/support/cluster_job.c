@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The job that tests of clusters disturb. */
+#include "support/cluster_job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "support/estimator_test.h"
+
+/* Gives each step a length, as if it had much to compute. */
+typedef struct slow_hook {
+    est_hook hook;
+    int64_t  ns;
+} slow_hook;
+
+static est_status take_time(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    est_sleep_ns(EST_CONTAINER_OF(hook, slow_hook, hook)->ns);
+    return EST_OK;
+}
+
+static void take_word(const char *word, cluster_job *job)
+{
+    const char *value = strchr(word, '=');
+    size_t      size  = value != NULL ? (size_t)(value - word) : 0;
+    struct {
+        const char *name;
+        int64_t    *whole;
+        double     *number;
+    } fields[] = { { "steps", &job->steps, NULL },       { "save", &job->save, NULL },
+                   { "passes", &job->passes, NULL },     { "seed", &job->seed, NULL },
+                   { "pause_us", &job->pause_us, NULL }, { "silence", NULL, &job->silence },
+                   { "timeout", NULL, &job->timeout } };
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
+        if (strlen(fields[i].name) != size || strncmp(fields[i].name, word, size) != 0) continue;
+        if (fields[i].whole != NULL) *fields[i].whole = strtoll(value + 1, NULL, 10);
+        if (fields[i].number != NULL) *fields[i].number = strtod(value + 1, NULL);
+        return;
+    }
+    fprintf(stderr, "no such word: %s\n", word);
+    exit(126);
+}
+
+/* Inputs of different tasks end at different times. */
+static est_status make_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const cluster_job *job    = user;
+    int64_t            passes = job->passes * (context->pipeline + 1);
+
+    return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
+}
+
+/* Breaks all connections, wherever they are in a message. Only calls that a signal handler may make. */
+static void cut_links(int number)
+{
+    int error = errno;
+
+    (void)number;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage peer;
+        socklen_t               size = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) (void)shutdown(fd, SHUT_RDWR);
+    }
+    errno = error;
+}
+
+int cluster_job_task(int argc, char **argv)
+{
+    cluster_job    job       = { .save = 50, .seed = 11 };
+    slow_hook      slow      = { .hook = { .after_run = take_time } };
+    est_hook      *hooks[]   = { &slow.hook };
+    est_estimator *estimator = NULL;
+    est_status     status;
+
+    for (int i = 1; i < argc; i++) take_word(argv[i], &job);
+    slow.ns = job.pause_us * 1000;
+    (void)signal(SIGUSR1, cut_links);
+    status = est_estimator_create(
+        est_test_model,
+        EST_ESTIMATOR(.model_dir = argv[0],
+                      .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
+                                                  .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
+                                                  .peer_silence_secs             = job.silence,
+                                                  .session_creation_timeout_secs = job.timeout)),
+        &estimator);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            estimator,
+            EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
+                           .hooks = { hooks, job.pause_us > 0 }),
+            EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .start_delay_secs = EST_OFF, .throttle_secs = 1),
+            NULL);
+    }
+    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    est_estimator_free(estimator);
+    return status == EST_OK ? 0 : status == EST_CANCELLED ? 2 : 1;
+}
+
+double cluster_job_loss(const char *model_dir)
+{
+    cluster_job    job       = { 0 };
+    est_estimator *estimator = NULL;
+    est_metrics   *metrics   = NULL;
+    double         loss;
+
+    assert_int_equal(
+        est_estimator_create(est_test_model,
+                             EST_ESTIMATOR(.model_dir = model_dir, .config = EST_RUN_CONFIG(.cluster_json = "{}")),
+                             &estimator),
+        EST_OK);
+    assert_int_equal(
+        est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = make_input, .input_user = &job), &metrics), EST_OK);
+    loss = est_metrics_get(metrics, "loss");
+    est_metrics_free(metrics);
+    est_estimator_free(estimator);
+    return loss;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The job that tests of clusters disturb: train_and_evaluate with the model of estimator_test.h. A test starts its tasks with
+ * words like "steps=300" (cluster.args), each of which sets one field. */
+#ifndef EST_TESTS_CLUSTER_JOB_H
+#define EST_TESTS_CLUSTER_JOB_H
+
+#include <stdint.h>
+
+#include "support/cluster_test.h"
+
+typedef struct cluster_job {
+    int64_t steps;    /* max_steps; 0: none */
+    int64_t save;     /* steps between checkpoints; 0: 50 */
+    int64_t passes;   /* over the input, times the number of the task plus 1; 0: forever */
+    int64_t seed;     /* 0: 11 */
+    int64_t pause_us; /* each step takes at least so long */
+    double  silence;  /* peer_silence_secs */
+    double  timeout;  /* session_creation_timeout_secs */
+} cluster_job;
+
+/* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:
+ * it failed. SIGUSR1 breaks all its connections. */
+int cluster_job_task(int argc, char **argv);
+
+/* The loss of the latest checkpoint of a model directory. */
+double cluster_job_loss(const char *model_dir);
+
+#endif
