@@ -72,7 +72,9 @@ static X509 *sign(EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key, const char 
         extend(cert, issuer, NID_basic_constraints, own ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE") &&
         extend(cert, issuer, NID_key_usage, own ? "critical,keyCertSign" : "critical,digitalSignature") &&
         (own || extend(cert, issuer, NID_ext_key_usage, "serverAuth,clientAuth")) &&
-        extend(cert, issuer, NID_subject_key_identifier, "hash") && X509_sign(cert, issuer_key, EVP_sha256()) > 0) {
+        extend(cert, issuer, NID_subject_key_identifier, "hash") &&
+        (own || extend(cert, issuer, NID_authority_key_identifier, "keyid:always")) &&
+        X509_sign(cert, issuer_key, EVP_sha256()) > 0) {
         return cert;
     }
     X509_free(cert);

@@ -114,6 +114,14 @@ void est_frame_encode(const est_frame *frame, uint8_t out[EST_FRAME_BYTES])
     put_u32(out + CRC_AT, est_crc32c(out, CRC_AT));
 }
 
+bool est_frame_may_begin(const uint8_t *bytes, size_t size)
+{
+    uint8_t magic[4];
+
+    put_u32(magic, MAGIC);
+    return memcmp(bytes, magic, size < sizeof magic ? size : sizeof magic) == 0;
+}
+
 est_status est_frame_decode(const uint8_t in[EST_FRAME_BYTES], est_frame *out)
 {
     uint16_t  version = get_u16(in + 4), kind = get_u16(in + 6);

@@ -52,6 +52,9 @@ void est_frame_write_front(const est_payload *payload, est_frame *frame, uint8_t
 
 void est_frame_encode(const est_frame *frame, uint8_t out[EST_FRAME_BYTES]);
 
+/* Whether these bytes, fewer than a header, may be the begin of one. */
+bool est_frame_may_begin(const uint8_t *bytes, size_t size);
+
 /* EST_DATA_LOSS: not a frame of ours. EST_FAILED_PRECONDITION: of another version. The sizes fit into 63 bits and into the
  * body. */
 EST_MUST_CHECK est_status est_frame_decode(const uint8_t in[EST_FRAME_BYTES], est_frame *out);

@@ -360,6 +360,12 @@ void est_link_heard(est_link *link, size_t bytes)
 
 void est_link_broken(est_link *link, est_status status, const char *why)
 {
+    char text[EST_WHY_MAX];
+
+    if (link->state == EST_LINK_HELLO && !link->accepted && status == EST_UNAVAILABLE) {
+        snprintf(text, sizeof text, "%s before it said who it is (does one side use tls and the other tcp?)", why);
+        why = text;
+    }
     est_link_lose(link, status, why);
 }
 
@@ -532,4 +538,5 @@ void est_link_inject(est_link *link)
     pthread_mutex_lock(&link->lock);
     if (link->transport->inject != NULL) link->transport->inject(link->wire, net->injected.what, net->injected.n);
     pthread_mutex_unlock(&link->lock);
+    link->transport->hold(link->wire, net->injected.what == EST_INJECT_SILENCE);
 }

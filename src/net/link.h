@@ -105,7 +105,8 @@ struct est_net {
     /* The network thread's. */
     est_link *links;
     int       n_unfinished; /* links accepted that are not open yet */
-    uint64_t  n_events;     /* counts what happened: whether to go on polling */
+    int64_t   ticked_ns;
+    uint64_t  n_events; /* counts what happened: whether to go on polling */
     struct {
         char    host[EST_ADDRESS_MAX];
         int64_t at_ns;
@@ -136,9 +137,6 @@ struct est_net {
 
 /* Makes the network thread look at the link soon. The link's lock is held. */
 void est_net_flag(est_net *net, est_link *link);
-
-/* Says that a peer was refused: once a minute for every host, so that nobody can fill the log. */
-void est_net_warn(est_net *net, const char *address, const char *why);
 
 /* --- link.c: in the network thread ----------------------------------------------------------------------------------- */
 

@@ -108,10 +108,13 @@ static void on_wake(uv_async_t *wake)
 static void on_tick(uv_timer_t *tick)
 {
     est_net *net = tick->data;
-    int64_t  now = est_machine_ns();
+    int64_t  now = est_machine_ns(), ticked = net->ticked_ns;
 
+    net->ticked_ns = now;
     for (est_link *link = net->links, *next; link != NULL; link = next) {
         est_link_ref(link);
+        /* When it was us who stood still, what the peers sent meanwhile is still to be read. */
+        if (now - ticked > net->silence_ns / 2) est_link_heard(link, 0);
         est_link_tick(link, now);
         next = link->next;
         est_link_free(link);
@@ -217,8 +220,9 @@ static est_status init_loop(est_net *net)
         uv_loop_close(&net->loop);
         return est_fail(EST_RESOURCE_EXHAUSTED, "cannot start the network: %s", uv_strerror(error));
     }
-    tick_ns = tick_ns < TICK_NS_MIN ? TICK_NS_MIN : tick_ns > TICK_NS_MAX ? TICK_NS_MAX : tick_ns;
-    tick_ms = (uint64_t)(tick_ns / 1000000);
+    tick_ns        = tick_ns < TICK_NS_MIN ? TICK_NS_MIN : tick_ns > TICK_NS_MAX ? TICK_NS_MAX : tick_ns;
+    tick_ms        = (uint64_t)(tick_ns / 1000000);
+    net->ticked_ns = est_machine_ns();
     uv_timer_init(&net->loop, &net->tick);
     uv_timer_start(&net->tick, on_tick, tick_ms, tick_ms);
     net->wake.data = net->tick.data = net;

@@ -205,7 +205,8 @@ est_status est_outbox_send(est_outbox *box, est_outgoing *out, est_outbox_transm
     }
     if (front != small) est_block_free(box->blocks, front);
     if (kept != NULL) return EST_OK;
-    *torn = own.begun;
+    *torn = own.left < EST_FRAME_BYTES + out->frame.body_size;
+    if (own.begun && !*torn) box->sequence--; /* keeps O1: nobody has seen its number */
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to send a message");
 }
 

@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "base/log.h"
 #include "net/outbox.h"
 #include "net/socket.h"
 #include "net/tls.h"
@@ -21,6 +20,7 @@
 #define STAGED_BYTES ((size_t)32 << 10)
 #define TURN_BYTES   ((size_t)4 << 20) /* read from one connection before others get their turn */
 #define READ_MAX     ((size_t)1 << 30) /* by one call */
+#define REST_MS      100
 
 struct est_carrier {
     est_net         *net;
@@ -28,6 +28,7 @@ struct est_carrier {
     est_blocks      *blocks;
     est_tls_context *tls; /* NULL: tcp */
     uv_poll_t        listener;
+    uv_timer_t       rest;      /* of the listener, when no connection can be taken */
     int              listen_fd; /* -1: none */
 };
 
@@ -190,15 +191,14 @@ static void break_errno(est_wire *wire, int error)
 
 static void break_tls(est_wire *wire)
 {
-    bool        refused;
-    const char *why = est_tls_why(wire->tls, &refused);
-    char        copy[EST_TLS_WHY_MAX];
+    bool refused;
+    char why[EST_TLS_WHY_MAX];
 
-    snprintf(copy, sizeof copy, "%s", why);
     pthread_mutex_lock(wire->lock);
+    snprintf(why, sizeof why, "%s", est_tls_why(wire->tls, &refused));
     (void)send_encrypted(wire); /* the alert that tells the peer */
     pthread_mutex_unlock(wire->lock);
-    est_link_broken(wire->link, refused ? EST_UNAUTHENTICATED : EST_UNAVAILABLE, copy);
+    est_link_broken(wire->link, refused ? EST_UNAUTHENTICATED : EST_UNAVAILABLE, why);
 }
 
 static void stream_flush(est_wire *wire)
@@ -231,7 +231,7 @@ static ssize_t read_some(est_wire *wire, void *to, size_t size)
         return -1;
     }
     if (size > READ_MAX) size = READ_MAX;
-    if (wire->tls == NULL || wire->injection == EST_INJECT_SILENCE) {
+    if (wire->tls == NULL) {
         do {
             n = recv(wire->fd, to, size, MSG_DONTWAIT);
         } while (n < 0 && errno == EINTR);
@@ -284,7 +284,10 @@ static bool unstage(est_wire *wire)
 
     for (;;) {
         if (wire->message == NULL) {
-            if (wire->n_staged - at < EST_FRAME_BYTES) break;
+            size_t left = wire->n_staged - at;
+
+            /* What is no frame need not be one's length to be refused: an alert of TLS is shorter. */
+            if (left < EST_FRAME_BYTES && est_frame_may_begin(wire->staged + at, left)) break;
             if (!begin_frame(wire, wire->staged + at)) return false;
             at += EST_FRAME_BYTES;
         }
@@ -310,13 +313,13 @@ static ssize_t receive_some(est_wire *wire)
 
     if (rest < STAGED_BYTES) {
         n = read_some(wire, wire->staged + wire->n_staged, STAGED_BYTES - wire->n_staged);
-        if (n <= 0 || wire->injection == EST_INJECT_SILENCE) return n;
+        if (n <= 0) return n;
         wire->n_staged += (size_t)n;
         est_link_heard(wire->link, (size_t)n);
         return unstage(wire) ? n : -1;
     }
     n = read_some(wire, (char *)est_message_body(wire->message) + wire->body_got, rest);
-    if (n <= 0 || wire->injection == EST_INJECT_SILENCE) return n;
+    if (n <= 0) return n;
     wire->body_got += (size_t)n;
     est_link_heard(wire->link, (size_t)n);
     if ((size_t)n == rest && !end_frame(wire)) return -1;
@@ -363,11 +366,17 @@ static void open_wire(est_wire *wire)
 static bool shake_hands(est_wire *wire)
 {
     est_tls_result result;
+    int            error;
 
     pthread_mutex_lock(wire->lock);
     result = est_tls_shake_hands(wire->tls);
     if (result != EST_TLS_BROKEN) (void)send_encrypted(wire);
+    error = wire->broken;
     pthread_mutex_unlock(wire->lock);
+    if (error != 0) {
+        break_errno(wire, error);
+        return false;
+    }
     switch (result) {
     case EST_TLS_DONE: return true;
     case EST_TLS_WAIT: watch(wire); return false;
@@ -397,7 +406,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 {
     est_wire *wire = EST_CONTAINER_OF(poll, est_wire, poll);
 
-    (void)status; /* an error shows up when we read */
+    if (status < 0) wire->events = 0; /* libuv has stopped watching; the error shows up when we read */
     if (wire->stage == WIRE_CONNECTING) on_connected(wire);
     if (wire->stage == WIRE_SHAKING && (wire->tls == NULL || shake_hands(wire))) open_wire(wire);
     if (wire->stage != WIRE_OPEN) return;
@@ -497,29 +506,45 @@ static est_status stream_connect(est_carrier *carrier, const est_socket_address 
     return EST_OK;
 }
 
+static void take_connection(est_carrier *carrier, int fd, const char *from)
+{
+    est_wire *wire;
+
+    if (create_wire(carrier, fd, true, &wire) != EST_OK) {
+        est_net_warn(carrier->net, from, est_error_message());
+        return;
+    }
+    wire->link = est_link_accept(carrier->net, wire, from, &wire->lock);
+    if (wire->link == NULL) {
+        stream_end(wire);
+        return;
+    }
+    if (carrier->tls == NULL) open_wire(wire);
+    watch(wire);
+}
+
+static void on_rested(uv_timer_t *rest);
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
     est_carrier *carrier = EST_CONTAINER_OF(poll, est_carrier, listener);
-    est_wire    *wire;
     char         from[EST_ADDRESS_MAX];
     int          fd;
 
     (void)status, (void)events;
-    while (carrier->listen_fd >= 0 && (fd = est_socket_accept(carrier->listen_fd, from)) >= 0) {
-        if (create_wire(carrier, fd, true, &wire) != EST_OK) {
-            est_log_warn("cannot take a connection from %s: %s", from, est_error_message());
-            continue;
-        }
-        wire->link = est_link_accept(carrier->net, wire, from, &wire->lock);
-        if (wire->link == NULL) {
-            stream_end(wire);
-        } else if (carrier->tls != NULL) {
-            watch(wire);
-        } else {
-            open_wire(wire);
-            watch(wire);
-        }
-    }
+    while ((fd = est_socket_accept(carrier->listen_fd, from)) >= 0) take_connection(carrier, fd, from);
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    /* The connection stays where it is and would be reported again and again. */
+    est_net_warn(carrier->net, "the listener:", strerror(errno));
+    uv_poll_stop(poll);
+    uv_timer_start(&carrier->rest, on_rested, REST_MS, 0);
+}
+
+static void on_rested(uv_timer_t *rest)
+{
+    est_carrier *carrier = EST_CONTAINER_OF(rest, est_carrier, rest);
+
+    uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
 }
 
 static est_status stream_listen(est_carrier *carrier, const char *address, int *port)
@@ -530,6 +555,7 @@ static est_status stream_listen(est_carrier *carrier, const char *address, int *
         carrier->listen_fd = -1;
         return est_fail(EST_RESOURCE_EXHAUSTED, "cannot watch a socket");
     }
+    uv_timer_init(carrier->loop, &carrier->rest);
     uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
     return EST_OK;
 }
@@ -539,6 +565,7 @@ static void stream_unlisten(est_carrier *carrier)
     if (carrier->listen_fd < 0) return;
     uv_poll_stop(&carrier->listener);
     uv_close((uv_handle_t *)&carrier->listener, NULL);
+    uv_close((uv_handle_t *)&carrier->rest, NULL);
     close(carrier->listen_fd);
     carrier->listen_fd = -1;
 }

@@ -36,7 +36,7 @@ typedef struct est_socket_address {
 /* What tests do to a wire. */
 typedef enum est_injection {
     EST_INJECT_NOTHING,
-    EST_INJECT_SILENCE, /* bytes are lost, in and out */
+    EST_INJECT_SILENCE, /* bytes are lost on their way out; what comes in is not read */
     EST_INJECT_CUT      /* the connection breaks after n more bytes were sent */
 } est_injection;
 
@@ -101,5 +101,8 @@ void est_link_drained(est_link *link);
 
 /* The connection is broken, and why. The wire has been ended when this returns. EST_UNAVAILABLE: trying again may help. */
 void est_link_broken(est_link *link, est_status status, const char *why);
+
+/* Logs that a connection from an address was refused: once a minute for every host, so that nobody can fill the log. */
+void est_net_warn(est_net *net, const char *address, const char *why);
 
 #endif

@@ -20,6 +20,8 @@ est_status est_transport_find(const char *name, const est_transport **out)
             *out = transports[i];
             return EST_OK;
         }
+    }
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
         est_strbuf_printf(&names, "%s%s", i == 0 ? "" : i + 1 == N_TRANSPORTS ? " or " : ", ", transports[i]->name);
     }
     status = est_fail(EST_INVALID_ARGUMENT, "there is no transport \"%s\"; expected %s", name != NULL ? name : "",

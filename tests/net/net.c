@@ -84,10 +84,501 @@ static void test_echo(void **state)
     for (size_t i = 0; i < N_TRANSPORTS; i++) echo_sizes(transports[i]);
 }
 
+/* --- many at once ---------------------------------------------------------------------------------------------------- */
+
+#define THREADS 6
+#define ROUNDS  60
+#define WINDOW  8
+
+typedef struct asker {
+    est_link  *link;
+    est_thread thread;
+    uint32_t   seed;
+    int        n_wrong;
+} asker;
+
+static void *ask_many(void *arg)
+{
+    asker   *self = arg;
+    uint8_t *bytes[WINDOW];
+    est_ask *asks[WINDOW] = { 0 };
+    est_part parts[WINDOW];
+
+    for (int i = 0; i < WINDOW; i++) {
+        bytes[i] = malloc(200000);
+        parts[i] = (est_part){ bytes[i], 0 };
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        int          i = (int)(round % WINDOW);
+        est_message *answer;
+        size_t       size;
+
+        if (asks[i] != NULL) {
+            if (est_ask_wait(asks[i], &answer) != EST_OK) {
+                self->n_wrong++;
+            } else {
+                const void *part = est_message_part(answer, 0, &size);
+
+                if (size != parts[i].size || memcmp(part, bytes[i], size) != 0) self->n_wrong++;
+                est_message_free(answer);
+            }
+        }
+        asks[i]       = NULL;
+        parts[i].size = (self->seed * 7919 + round * 104729) % (round % 4 == 0 ? 200000 : 300);
+        fill_bytes(bytes[i], parts[i].size, self->seed + round);
+        if (est_link_ask(self->link, NET_ECHO, "one of many", (est_payload){ .parts = &parts[i], .n_parts = 1 },
+                         NET_TEST_SECS, NULL, NULL, &asks[i]) != EST_OK) {
+            self->n_wrong++;
+        }
+    }
+    for (int i = 0; i < WINDOW; i++) {
+        est_message *answer;
+
+        if (asks[i] != NULL && est_ask_wait(asks[i], &answer) == EST_OK) {
+            est_message_free(answer);
+        } else {
+            self->n_wrong++;
+        }
+        free(bytes[i]);
+    }
+    return NULL;
+}
+
+/* Both ends ask over the same link at once. */
+static void ask_from_many_threads(const char *transport)
+{
+    net_test          server, client;
+    est_link         *link;
+    asker             askers[THREADS];
+    est_link_counters counters;
+
+    net_test_start(&server, transport, "ps:0", NULL);
+    net_test_start(&client, transport, "worker:0", NULL);
+    link = net_test_connect(&client, &server);
+    net_test_wait(&server, &server.n_met, 1);
+    for (int i = 0; i < THREADS; i++) {
+        askers[i] = (asker){ .link = i % 2 == 0 ? link : server.link, .seed = (uint32_t)i };
+        net_check(est_thread_start(&askers[i].thread, "asker", ask_many, &askers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) est_thread_join(&askers[i].thread);
+    for (int i = 0; i < THREADS; i++) assert_int_equal(askers[i].n_wrong, 0);
+    counters = est_link_count(link);
+    assert_int_equal(counters.requests_out, THREADS / 2 * ROUNDS);
+    assert_int_equal(counters.requests_in, THREADS / 2 * ROUNDS);
+    assert_true(counters.bytes_in > 1000000 && counters.bytes_out > 1000000);
+    assert_true(counters.silent_secs < NET_TEST_SECS);
+    est_link_free(link);
+    net_test_stop(&client);
+    net_test_stop(&server);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_TRANSPORTS; i++) ask_from_many_threads(transports[i]);
+}
+
+/* --- how an ask ends ------------------------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    net_test  server, client;
+    est_link *link; /* from client to server */
+} pair;
+
+static void start_pair(pair *p, const char *transport, double silence_secs)
+{
+    est_net_options options = { .silence_secs = silence_secs };
+
+    net_test_start(&p->server, transport, "ps:0", &options);
+    net_test_start(&p->client, transport, "worker:0", &options);
+    p->link = net_test_connect(&p->client, &p->server);
+    net_test_wait(&p->server, &p->server.n_met, 1);
+}
+
+static void stop_pair(pair *p)
+{
+    est_link_free(p->link);
+    net_test_stop(&p->client);
+    net_test_stop(&p->server);
+}
+
+static void test_failure(void **state)
+{
+    pair         p;
+    est_message *answer = NULL;
+
+    (void)state;
+    start_pair(&p, "tcp", 0);
+    net_expect(net_test_ask(p.link, NET_FAIL, (est_payload){ .head = "no variable w", .head_size = 14 }, NET_TEST_SECS,
+                            &answer),
+               EST_NOT_FOUND, "ps:0: no variable w");
+    assert_null(answer);
+    stop_pair(&p);
+}
+
+/* The parts may be used again at once, although the frame was on its way. */
+static void test_deadline(void **state)
+{
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        const size_t big   = (size_t)32 << 20;
+        uint8_t     *bytes = malloc(big);
+        est_part     part  = { bytes, big };
+        est_message *answer;
+        pair         p;
+
+        (void)state;
+        memset(bytes, 1, big);
+        start_pair(&p, transports[i], 0);
+        for (int round = 0; round < 3; round++) {
+            net_expect(net_test_ask(p.link, NET_KEEP, (est_payload){ .parts = &part, .n_parts = 1 }, 0.001, &answer),
+                       EST_DEADLINE_EXCEEDED, "ps:0 did not answer a test within 0.001 s");
+        }
+        free(bytes);
+        net_check(net_test_ask(p.link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer));
+        est_message_free(answer);
+        net_test_release(&p.server); /* late answers find nobody and do no harm */
+        net_check(net_test_ask(p.link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer));
+        est_message_free(answer);
+        stop_pair(&p);
+    }
+}
+
+typedef struct ending {
+    net_test  *t;
+    int        n;
+    est_status status;
+    char       error[512];
+    size_t     size;
+} ending;
+
+static void note_ending(void *user, est_status status, const char *error, est_message *answer)
+{
+    ending *e = user;
+
+    pthread_mutex_lock(&e->t->lock);
+    e->status = status;
+    snprintf(e->error, sizeof e->error, "%s", error);
+    if (answer != NULL) est_message_head(answer, &e->size);
+    e->n++;
+    pthread_cond_broadcast(&e->t->changed);
+    pthread_mutex_unlock(&e->t->lock);
+}
+
+static void test_done(void **state)
+{
+    pair   p;
+    ending answered, late, lost;
+
+    (void)state;
+    start_pair(&p, "tcp", 0);
+    answered = late = lost = (ending){ .t = &p.client };
+    net_check(est_link_ask(p.link, NET_ECHO, "echo", (est_payload){ .head = "12345", .head_size = 5 }, NET_TEST_SECS,
+                           note_ending, &answered, NULL));
+    net_test_wait(&p.client, &answered.n, 1);
+    assert_int_equal(answered.status, EST_OK);
+    assert_int_equal(answered.size, 5);
+    net_check(est_link_ask(p.link, NET_KEEP, "patience", (est_payload){ 0 }, 0.01, note_ending, &late, NULL));
+    net_test_wait(&p.client, &late.n, 1);
+    assert_int_equal(late.status, EST_DEADLINE_EXCEEDED);
+    assert_string_equal(late.error, "ps:0 did not answer patience within 0.01 s");
+    net_check(est_link_ask(p.link, NET_KEEP, "patience", (est_payload){ 0 }, EST_FOREVER, note_ending, &lost, NULL));
+    net_test_wait(&p.server, &p.server.n_kept, 2);
+    est_link_close(p.link, "the test is over");
+    net_test_wait(&p.client, &lost.n, 1);
+    assert_int_equal(lost.status, EST_UNAVAILABLE);
+    net_test_release(&p.server);
+    stop_pair(&p);
+}
+
+static void test_close(void **state)
+{
+    pair         p;
+    est_message *answer;
+    est_ask     *ask;
+
+    (void)state;
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        start_pair(&p, transports[i], 0);
+        net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
+        net_test_wait(&p.server, &p.server.n_kept, 1);
+        est_link_close(p.link, "enough of it");
+        net_expect(est_ask_wait(ask, &answer), EST_UNAVAILABLE, "ps:0 was asked for a pull: enough of it");
+        net_test_wait(&p.client, &p.client.n_lost, 1);
+        net_test_wait(&p.server, &p.server.n_lost, 1);
+        assert_string_equal(p.client.why, "enough of it");
+        assert_string_equal(p.server.why, "closed by worker:0: enough of it");
+        assert_true(est_link_is_lost(p.link) && est_link_is_lost(p.server.link));
+        net_expect(est_link_ask(p.link, NET_ECHO, "more", (est_payload){ 0 }, 1, NULL, NULL, &ask), EST_UNAVAILABLE,
+                   "ps:0 cannot be asked for more: enough of it");
+        net_test_release(&p.server);
+        stop_pair(&p);
+    }
+}
+
+typedef struct waiter {
+    est_thread thread;
+    est_ask   *ask;
+    est_net   *net;
+    est_status status;
+    char       error[512];
+} waiter;
+
+static void *wait_for_ask(void *arg)
+{
+    waiter      *w = arg;
+    est_message *answer;
+
+    w->status = est_ask_wait(w->ask, &answer);
+    snprintf(w->error, sizeof w->error, "%s", est_error_message());
+    return NULL;
+}
+
+static void *wait_for_connection(void *arg)
+{
+    waiter   *w = arg;
+    est_link *link;
+
+    w->status = est_net_connect(w->net, "127.0.0.1:1", "ps:7", 1000, &link);
+    snprintf(w->error, sizeof w->error, "%s", est_error_message());
+    return NULL;
+}
+
+static void test_cancel(void **state)
+{
+    pair         p;
+    waiter       asking = { 0 }, connecting = { 0 };
+    est_ask     *ask;
+    est_link    *link;
+    est_message *answer;
+
+    (void)state;
+    start_pair(&p, "tls", 0);
+    net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 1000, NULL, NULL, &asking.ask));
+    net_check(est_link_ask(p.link, NET_ECHO, "an echo", (est_payload){ 0 }, 1000, NULL, NULL, &ask));
+    connecting.net = p.client.net;
+    net_check(est_thread_start(&asking.thread, "asking", wait_for_ask, &asking));
+    net_check(est_thread_start(&connecting.thread, "connecting", wait_for_connection, &connecting));
+    net_test_wait(&p.server, &p.server.n_kept, 1);
+    est_net_cancel(p.client.net, "the job is over");
+    est_net_cancel(p.client.net, "twice is fine");
+    est_thread_join(&asking.thread);
+    est_thread_join(&connecting.thread);
+    assert_int_equal(asking.status, EST_CANCELLED);
+    assert_string_equal(asking.error, "ps:0 was asked for a pull: the job is over");
+    assert_int_equal(connecting.status, EST_CANCELLED);
+    assert_non_null(strstr(connecting.error, "the job is over"));
+    net_expect(est_ask_wait(ask, &answer), EST_CANCELLED, "cancelled");
+    net_expect(est_link_ask(p.link, NET_ECHO, "more", (est_payload){ 0 }, 1, NULL, NULL, &ask), EST_CANCELLED,
+               "cancelled");
+    net_expect(est_net_connect(p.client.net, p.server.address, NULL, 5, &link), EST_CANCELLED, "the job is over");
+    net_test_release(&p.server);
+    stop_pair(&p);
+}
+
+/* Links, asks and requests may be given back after their nets. */
+static void test_free_while_open(void **state)
+{
+    pair         p;
+    waiter       asking = { 0 };
+    ending       done;
+    est_ask     *ask;
+    est_message *answer, *kept;
+
+    (void)state;
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        start_pair(&p, transports[i], 0);
+        done = (ending){ .t = &p.client };
+        net_check(
+            net_test_ask(p.link, NET_ECHO, (est_payload){ .head = "kept", .head_size = 4 }, NET_TEST_SECS, &kept));
+        net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 1000, NULL, NULL, &asking.ask));
+        net_check(est_link_ask(p.link, NET_KEEP, "a push", (est_payload){ 0 }, 1000, NULL, NULL, &ask));
+        net_check(est_link_ask(p.link, NET_KEEP, "a call", (est_payload){ 0 }, 1000, note_ending, &done, NULL));
+        net_check(est_thread_start(&asking.thread, "asking", wait_for_ask, &asking));
+        net_test_wait(&p.server, &p.server.n_kept, 3);
+        est_net_free(p.client.net);
+        est_thread_join(&asking.thread);
+        assert_int_equal(asking.status, EST_CANCELLED);
+        assert_int_equal(done.status, EST_CANCELLED);
+        net_expect(est_ask_wait(ask, &answer), EST_CANCELLED, "ps:0 was asked for a push");
+        net_test_wait(&p.server, &p.server.n_lost, 1);
+        assert_non_null(strstr(p.server.why, "worker:0"));
+        est_net_free(p.server.net);
+        net_test_release(&p.server);
+        est_message_free(kept);
+        p.client.net = p.server.net = NULL;
+        stop_pair(&p);
+    }
+}
+
+/* What was answered before the end arrives. */
+static void test_answers_before_end(void **state)
+{
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        uint64_t     size = (uint64_t)16 << 20;
+        est_ask     *asks[3];
+        est_message *answer;
+        size_t       got;
+        pair         p;
+
+        (void)state;
+        start_pair(&p, transports[i], 0);
+        for (int k = 0; k < 3; k++) {
+            net_check(est_link_ask(p.link, NET_FILL, "bytes", (est_payload){ .head = &size, .head_size = sizeof size },
+                                   NET_TEST_SECS, NULL, NULL, &asks[k]));
+        }
+        net_check(est_link_ask(p.link, NET_KEEP, "the end", (est_payload){ 0 }, NET_TEST_SECS, note_ending,
+                               &(ending){ .t = &p.client }, NULL));
+        net_test_wait(&p.server, &p.server.n_kept, 1);
+        est_net_free(p.server.net);
+        p.server.net = NULL;
+        for (int k = 0; k < 3; k++) {
+            net_check(est_ask_wait(asks[k], &answer));
+            est_message_part(answer, 0, &got);
+            assert_int_equal(got, size);
+            est_message_free(answer);
+        }
+        net_test_wait(&p.client, &p.client.n_lost, 1);
+        assert_non_null(strstr(p.client.why, "closed by ps:0: ps:0 ends its network"));
+        net_test_release(&p.server);
+        stop_pair(&p);
+    }
+}
+
+/* A step of training allocates nothing once it has run. */
+static void test_steady(void **state)
+{
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        uint8_t     *bytes    = calloc(1, 300000);
+        est_part     parts[2] = { { bytes, 300000 }, { bytes, 100 } };
+        est_message *answer;
+        uint64_t     before = 0;
+        pair         p;
+
+        (void)state;
+        start_pair(&p, transports[i], 0);
+        for (int round = 0; round < 60; round++) {
+            if (round == 30) before = est_alloc_count();
+            net_check(net_test_ask(p.link, NET_COUNT,
+                                   (est_payload){ .head = "h", .head_size = 1, .parts = parts, .n_parts = 2 },
+                                   NET_TEST_SECS, &answer));
+            est_message_free(answer);
+        }
+        assert_int_equal(est_alloc_count(), before);
+        stop_pair(&p);
+        free(bytes);
+    }
+}
+
+/* --- a bad network --------------------------------------------------------------------------------------------------- */
+
+static void test_silence(void **state)
+{
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        const double silence = 0.25;
+        est_message *answer;
+        int64_t      start;
+        double       secs;
+        pair         p;
+
+        (void)state;
+        start_pair(&p, transports[i], silence);
+        /* An ask that takes longer than silence may last: beats keep the link. */
+        net_expect(net_test_ask(p.link, NET_KEEP, (est_payload){ 0 }, 3 * silence, &answer), EST_DEADLINE_EXCEEDED,
+                   "ps:0");
+        assert_false(est_link_is_lost(p.link));
+        start = est_machine_ns();
+        net_check(est_net_inject(p.client.net, "ps:0", EST_INJECT_SILENCE, 0));
+        net_expect(net_test_ask(p.link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
+                   "nothing came from ps:0 for 0.25 s");
+        net_test_wait(&p.client, &p.client.n_lost, 1);
+        net_test_wait(&p.server, &p.server.n_lost, 1);
+        secs = (double)(est_machine_ns() - start) / 1e9;
+        if (secs > 5) fail_msg("it took %g s to find a peer silent", secs);
+        assert_string_equal(p.client.why, "nothing came from ps:0 for 0.25 s");
+        net_test_release(&p.server);
+        stop_pair(&p);
+    }
+}
+
+static void test_cut(void **state)
+{
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        uint8_t     *bytes = calloc(1, 100000);
+        est_part     part  = { bytes, 100000 };
+        est_message *answer;
+        est_link    *again;
+        pair         p;
+
+        (void)state;
+        start_pair(&p, transports[i], 0);
+        net_check(est_net_inject(p.client.net, "ps:0", EST_INJECT_CUT, 5000));
+        net_expect(
+            net_test_ask(p.link, NET_ECHO, (est_payload){ .parts = &part, .n_parts = 1 }, NET_TEST_SECS, &answer),
+            EST_UNAVAILABLE, "ps:0 was asked for a test");
+        net_test_wait(&p.client, &p.client.n_lost, 1);
+        net_test_wait(&p.server, &p.server.n_lost, 1);
+        net_check(est_net_inject(p.client.net, "", EST_INJECT_NOTHING, 0));
+        again = net_test_connect(&p.client, &p.server);
+        net_check(net_test_ask(again, NET_ECHO, (est_payload){ .parts = &part, .n_parts = 1 }, NET_TEST_SECS, &answer));
+        est_message_free(answer);
+        est_link_free(again);
+        stop_pair(&p);
+        free(bytes);
+    }
+}
+
+/* --- making links ---------------------------------------------------------------------------------------------------- */
+
+static void test_options(void **state)
+{
+    est_net  *net = NULL;
+    net_test  t;
+    est_link *link;
+    char      text[128];
+
+    (void)state;
+    net_expect(est_net_create(&(est_net_options){ .transport = "pigeon" }, &net), EST_INVALID_ARGUMENT,
+               "there is no transport \"pigeon\"; expected tls");
+    net_expect(est_net_create(&(est_net_options){ .transport = "tls" }, &net), EST_INVALID_ARGUMENT, "needs a folder");
+    net_expect(est_net_create(&(est_net_options){ .transport = "tls", .certificates = "/nowhere" }, &net),
+               EST_FAILED_PRECONDITION, "/nowhere/ca.pem");
+    est_net_free(NULL);
+    net_test_start(&t, "tcp", "ps:0", NULL);
+    net_expect(est_net_listen(t.net, ":0"), EST_FAILED_PRECONDITION, "already");
+    net_check(est_net_create(&(est_net_options){ .transport = "tcp", .self.task = "worker:0" }, &net));
+    assert_int_equal(est_net_port(net), 0);
+    net_expect(est_net_listen(net, t.address), EST_UNAVAILABLE, "the port is in use");
+    net_expect(est_net_listen(net, "127.0.0.1"), EST_INVALID_ARGUMENT, "\"127.0.0.1\" is no address");
+    net_expect(est_net_listen(net, "::1:5"), EST_INVALID_ARGUMENT, "is no address");
+    net_expect(est_net_listen(net, "127.0.0.1:70000"), EST_INVALID_ARGUMENT, "is no address");
+    net_expect(est_net_connect(net, ":5", NULL, 1, &link), EST_INVALID_ARGUMENT, "names no host");
+    net_check(est_net_listen(net, ":0"));
+    /* Nobody answers requests where nobody serves; a name is looked up; its addresses are tried one after the other. */
+    snprintf(text, sizeof text, "localhost:%d", est_net_port(net));
+    net_expect(est_net_connect(t.net, text, "worker:0", NET_TEST_SECS, &link), EST_PERMISSION_DENIED,
+               "refused by worker:0: ps:0 is of job job, this is job");
+    net_expect(est_net_connect(t.net, "127.0.0.1:1", "ps:1", 0.1, &link), EST_UNAVAILABLE,
+               "connecting to ps:1 at 127.0.0.1:1: not reached within 0.1 s: Connection refused");
+    est_net_free(net);
+    net_test_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options),
         cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_done),
+        cmocka_unit_test(test_close),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_free_while_open),
+        cmocka_unit_test(test_answers_before_end),
+        cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

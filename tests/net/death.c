@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Peers that die: processes killed while they are asked, and started again at the same port. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "support/net_test.h"
+
+static const char *const transports[] = { "tcp", "tls" };
+
+typedef struct child {
+    pid_t pid;
+    int   port;
+} child;
+
+static void keep(void *user, est_request *request)
+{
+    (void)user;
+    if (est_request_method(request) == NET_ECHO) est_request_answer(request, (est_payload){ 0 });
+}
+
+/* A process that listens at the port (0: any) and answers nothing but echoes, until it is killed. */
+static child start_child(const char *transport, int port, uint64_t incarnation)
+{
+    int   ends[2];
+    child c = { 0 };
+
+    assert_int_equal(pipe(ends), 0);
+    c.pid = fork();
+    assert_true(c.pid >= 0);
+    if (c.pid == 0) {
+        est_net_options options = { .transport    = transport,
+                                    .certificates = net_test_certificates(),
+                                    .self         = { "job", "ps:0", incarnation },
+                                    .serve        = keep };
+        est_net        *net;
+        char            address[64];
+
+        snprintf(address, sizeof address, "127.0.0.1:%d", port);
+        if (est_net_create(&options, &net) != EST_OK || est_net_listen(net, address) != EST_OK) _exit(1);
+        port = est_net_port(net);
+        if (write(ends[1], &port, sizeof port) != sizeof port) _exit(1);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    if (read(ends[0], &c.port, sizeof c.port) != sizeof c.port) fail_msg("the process did not start");
+    close(ends[0]);
+    return c;
+}
+
+static void kill_child(child c)
+{
+    assert_int_equal(kill(c.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(c.pid, NULL, 0), c.pid);
+}
+
+/* The first process is started before any thread of ours: a child of fork has only its own. Those that follow are made by
+ * the same call, which touches nothing that a thread of ours might have locked. */
+static void killed_and_restarted(const char *transport)
+{
+    child        first = start_child(transport, 0, 100), second = start_child(transport, 0, 200);
+    net_test     client;
+    est_link    *link = NULL, *again = NULL;
+    est_ask     *ask;
+    est_message *answer;
+    char         address[64];
+    int64_t      start;
+    double       secs;
+
+    net_test_start(&client, transport, "worker:0", NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%d", first.port);
+    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+    assert_int_equal(est_link_peer(link)->incarnation, 100);
+    net_check(est_link_ask(link, NET_KEEP, "pull of step 7", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
+    start = est_machine_ns();
+    kill_child(first);
+    net_expect(est_ask_wait(ask, &answer), EST_UNAVAILABLE, "ps:0 was asked for pull of step 7: ");
+    secs = (double)(est_machine_ns() - start) / 1e9;
+    if (secs > 5) fail_msg("it took %g s to see that the process was gone", secs); /* silence would be 10 */
+    net_test_wait(&client, &client.n_lost, 1);
+    assert_true(est_link_is_lost(link));
+    est_link_free(link);
+
+    snprintf(address, sizeof address, "127.0.0.1:%d", second.port);
+    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+    kill_child(second);
+    net_test_stop(&client); /* no threads while we fork */
+    est_link_free(link);
+    first = start_child(transport, second.port, 300);
+    net_test_start(&client, transport, "worker:0", NULL);
+    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &again));
+    assert_int_equal(est_link_peer(again)->incarnation, 300);
+    net_check(net_test_ask(again, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer));
+    est_message_free(answer);
+    est_link_free(again);
+    kill_child(first);
+    net_test_stop(&client);
+}
+
+static void test_kill(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) killed_and_restarted(transports[i]);
+}
+
+/* A process that stands still is silent, and is lost; the kernel keeps its connection. */
+static void test_stopped(void **state)
+{
+    child           c       = start_child("tcp", 0, 1);
+    est_net_options options = { .silence_secs = 0.3 };
+    net_test        client;
+    est_link       *link;
+    est_message    *answer;
+    char            address[64];
+
+    (void)state;
+    net_test_start(&client, "tcp", "worker:0", &options);
+    snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
+    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+    assert_int_equal(kill(c.pid, SIGSTOP), 0);
+    net_expect(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
+               "nothing came from ps:0 for 0.3 s");
+    est_link_free(link);
+    net_test_stop(&client);
+    kill_child(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_stopped),
+    };
+
+    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+}
