@@ -18,8 +18,9 @@
 #include "net/tls.h"
 
 #define STAGED_BYTES ((size_t)32 << 10)
-#define TURN_BYTES   ((size_t)4 << 20) /* read from one connection before others get their turn */
-#define READ_MAX     ((size_t)1 << 30) /* by one call */
+#define TURN_BYTES   ((size_t)4 << 20)  /* read from one connection before others get their turn */
+#define READ_MAX     ((size_t)1 << 30)  /* by one call */
+#define SMALL_BYTES  ((size_t)16 << 10) /* of a frame that may wait for others */
 #define REST_MS      100
 
 struct est_carrier {
@@ -47,6 +48,7 @@ struct est_wire {
     bool             held;
 
     est_outbox    outbox;
+    bool          corked; /* small frames wait for others */
     est_tls      *tls;    /* NULL: tcp */
     int           broken; /* the error of a write; 0: none */
     est_injection injection;
@@ -130,15 +132,21 @@ static bool has_unsent(const est_wire *wire)
     return wire->outbox.first != NULL || (wire->tls != NULL && est_tls_pending(wire->tls, &bytes) > 0);
 }
 
+static ssize_t transmit_nothing(void *user, struct iovec *iov, int n)
+{
+    (void)user, (void)iov, (void)n;
+    return 0;
+}
+
 static est_status stream_send(est_wire *wire, est_outgoing *out, bool *wake)
 {
-    bool       was_waiting = has_unsent(wire), torn, sound;
+    bool       was_waiting = has_unsent(wire), wait = wire->corked && out->frame.body_size < SMALL_BYTES, torn, sound;
     est_status status;
 
     if (wire->broken != 0) return EST_OK;
-    status = est_outbox_send(&wire->outbox, out, transmit, wire, &torn, &sound);
+    status = est_outbox_send(&wire->outbox, out, wait ? transmit_nothing : transmit, wire, &torn, &sound);
     if (torn) wire->broken = ENOMEM;
-    *wake = wire->broken != 0 || (!was_waiting && has_unsent(wire));
+    *wake = wire->broken != 0 || (!was_waiting && has_unsent(wire) && !wire->corked);
     return status;
 }
 
@@ -278,7 +286,7 @@ static bool end_frame(est_wire *wire)
 }
 
 /* Takes apart what is staged; false when the wire has been ended. */
-static bool unstage(est_wire *wire)
+static bool unstage_frames(est_wire *wire)
 {
     size_t at = 0;
 
@@ -303,6 +311,23 @@ static bool unstage(est_wire *wire)
     wire->n_staged -= at;
     memmove(wire->staged, wire->staged + at, wire->n_staged);
     return true;
+}
+
+/* The same; small answers to what was staged go together. */
+static bool unstage(est_wire *wire)
+{
+    bool unsent;
+
+    pthread_mutex_lock(wire->lock);
+    wire->corked = true;
+    pthread_mutex_unlock(wire->lock);
+    if (!unstage_frames(wire)) return false;
+    pthread_mutex_lock(wire->lock);
+    wire->corked = false;
+    unsent       = wire->outbox.first != NULL;
+    pthread_mutex_unlock(wire->lock);
+    if (unsent) stream_flush(wire);
+    return wire->stage == WIRE_OPEN;
 }
 
 /* Reads once, into the message when much of it is missing. Bytes read, 0 or -1 as read_some. */
