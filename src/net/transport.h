@@ -69,12 +69,14 @@ typedef struct est_transport {
     void (*flush)(est_wire *wire);
     void (*hold)(est_wire *wire, bool on); /* stops reading, or goes on */
     bool (*finish)(est_wire *wire);        /* true once all is sent; tells the peer that no more comes */
-    void (*end)(est_wire *wire);           /* closes and frees it; it calls nothing any more */
+
+    /* Closes and frees it; it calls nothing any more, and reads no owner's memory. Lock held, if there is one yet. */
+    void (*end)(est_wire *wire);
 
     void (*inject)(est_wire *wire, est_injection what, uint64_t n); /* NULL: cannot; lock held */
 } est_transport;
 
-extern const est_transport est_transport_tcp, est_transport_tls;
+extern const est_transport est_transport_tcp, est_transport_tls, est_transport_ucx;
 
 /* By name. EST_INVALID_ARGUMENT: there is none, and which there are. */
 EST_MUST_CHECK est_status est_transport_find(const char *name, const est_transport **out);

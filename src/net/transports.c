@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "net/transport.h"
 
-static const est_transport *const transports[] = { &est_transport_tls, &est_transport_tcp };
+static const est_transport *const transports[] = { &est_transport_tls, &est_transport_tcp, &est_transport_ucx };
 
 #define N_TRANSPORTS (sizeof transports / sizeof transports[0])
 

@@ -63,10 +63,16 @@ static void test_encrypted(void **state)
     run_job(1, 2, 0, "tls");
 }
 
+static void test_ucx(void **state)
+{
+    (void)state;
+    run_job(1, 2, 0, "ucx");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_ps), cmocka_unit_test(test_everybody),
-                                        cmocka_unit_test(test_encrypted) };
+                                        cmocka_unit_test(test_encrypted), cmocka_unit_test(test_ucx) };
 
     cluster_task_main(argc, argv, run_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

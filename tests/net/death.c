@@ -11,7 +11,9 @@
 #include "base/thread.h"
 #include "support/net_test.h"
 
-static const char *const transports[] = { "tcp", "tls" };
+static const char *const transports[] = { "tcp", "tls", "ucx" };
+
+#define N_TRANSPORTS (sizeof transports / sizeof transports[0])
 
 typedef struct child {
     pid_t pid;
@@ -105,29 +107,31 @@ static void killed_and_restarted(const char *transport)
 static void test_kill(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2; i++) killed_and_restarted(transports[i]);
+    for (size_t i = 0; i < N_TRANSPORTS; i++) killed_and_restarted(transports[i]);
 }
 
 /* A process that stands still is silent, and is lost; the kernel keeps its connection. */
 static void test_stopped(void **state)
 {
-    child           c       = start_child("tcp", 0, 1);
-    est_net_options options = { .silence_secs = 0.3 };
-    net_test        client;
-    est_link       *link;
-    est_message    *answer;
-    char            address[64];
+    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+        child           c       = start_child(transports[i], 0, 1);
+        est_net_options options = { .silence_secs = 0.3 };
+        net_test        client;
+        est_link       *link;
+        est_message    *answer;
+        char            address[64];
 
-    (void)state;
-    net_test_start(&client, "tcp", "worker:0", &options);
-    snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
-    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
-    assert_int_equal(kill(c.pid, SIGSTOP), 0);
-    net_expect(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
-               "nothing came from ps:0 for 0.3 s");
-    est_link_free(link);
-    net_test_stop(&client);
-    kill_child(c);
+        (void)state;
+        net_test_start(&client, transports[i], "worker:0", &options);
+        snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
+        net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+        assert_int_equal(kill(c.pid, SIGSTOP), 0);
+        net_expect(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
+                   "nothing came from ps:0 for 0.3 s");
+        est_link_free(link);
+        net_test_stop(&client);
+        kill_child(c);
+    }
 }
 
 int main(void)

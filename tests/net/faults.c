@@ -102,6 +102,7 @@ static void test_allocations(void **state)
     (void)state;
     fail_one_by_one(est_fault_arm_alloc, "tcp");
     fail_one_by_one(est_fault_arm_alloc, "tls");
+    fail_one_by_one(est_fault_arm_alloc, "ucx");
 }
 
 static void test_calls(void **state)
@@ -109,6 +110,7 @@ static void test_calls(void **state)
     (void)state;
     fail_one_by_one(est_fault_arm, "tcp");
     fail_one_by_one(est_fault_arm, "tls");
+    fail_one_by_one(est_fault_arm, "ucx");
 }
 
 static int setup(void **state)

@@ -11,7 +11,7 @@
 #include "net/inject.h"
 #include "support/net_test.h"
 
-static const char *const transports[] = { "tcp", "tls" };
+static const char *const transports[] = { "tcp", "tls", "ucx" };
 
 #define N_TRANSPORTS (sizeof transports / sizeof transports[0])
 
