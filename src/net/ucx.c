@@ -13,6 +13,8 @@
  * U1. A block of an owner is not read any more when `forget` or `end` returns: its requests are completed then. */
 #include "net/transport.h"
 
+#define ABOUT "UCX: shared memory, InfiniBand, RoCE or TCP, without any protection"
+
 #if defined(EST_UCX) && EST_UCX
 
 #include <netdb.h>
@@ -34,7 +36,7 @@
 #define FRONT_MAX    1024                 /* bytes before the parts that go as a message's header */
 #define TAKE_NS      EST_NS_PER_SEC       /* for a peer to take what its sender wants back */
 #define CLOSE_NS     (5 * EST_NS_PER_SEC) /* for UCX to give up what it has under way */
-#define LARGE_BYTES  "256k" /* from here on parts are fetched by who receives them */
+#define LARGE_BYTES  "256k"               /* from here on parts are fetched by who receives them */
 #define PROGRESS_MAX 64                   /* calls before what came is seen to */
 #define TURNS_MAX    16                   /* before the loop looks at other things */
 
@@ -195,11 +197,11 @@ static ucs_status_t on_frame(void *user, const void *front, size_t front_bytes, 
                              const ucp_am_recv_param_t *param)
 {
     est_carrier *carrier = user;
-    est_wire    *wire = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ? find_wire(carrier, param->reply_ep) : NULL;
-    bool         large = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-    bool         kept  = large || (size > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
-    arrival     *a;
-    uint8_t     *room;
+    est_wire *wire  = (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ? find_wire(carrier, param->reply_ep) : NULL;
+    bool      large = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    bool      kept  = large || (size > 0 && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
+    arrival  *a;
+    uint8_t  *room;
 
     if (wire == NULL) return UCS_OK; /* of one that we have closed */
     a = est_block_alloc(carrier->blocks, sizeof *a + front_bytes + (kept ? 0 : size));
@@ -325,7 +327,7 @@ static void post(est_wire *wire, sending *s, ucp_dt_iov_t *iov, size_t n, uint8_
     const est_ucx_library *ucx    = wire->carrier->ucx;
     size_t                 header = front_bytes <= wire->carrier->front_max ? front_bytes : EST_FRAME_BYTES;
     ucp_request_param_t    param  = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                  UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_FLAGS,
+                                                      UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_FLAGS,
                                       .flags     = UCP_AM_SEND_FLAG_REPLY,
                                       .cb.send   = on_sent,
                                       .user_data = s,
@@ -339,8 +341,14 @@ static void post(est_wire *wire, sending *s, ucp_dt_iov_t *iov, size_t n, uint8_
         n--;
     }
     if (n > 1) param.datatype = ucp_dt_make_iov();
-    request = ucx->ucp_am_send_nbx(wire->ep, FRAME_ID, front, header, n > 1 ? iov : n == 1 ? iov[0].buffer : NULL,
-                                   n > 1 ? n : n == 1 ? iov[0].length : 0, &param);
+    request = ucx->ucp_am_send_nbx(wire->ep, FRAME_ID, front, header,
+                                   n > 1    ? iov
+                                   : n == 1 ? iov[0].buffer
+                                            : NULL,
+                                   n > 1    ? n
+                                   : n == 1 ? iov[0].length
+                                            : 0,
+                                   &param);
     if (UCS_PTR_IS_PTR(request)) return;
     remove_sending(s);
     if (UCS_PTR_IS_ERR(request)) break_wire(wire, UCS_PTR_STATUS(request));
@@ -376,7 +384,7 @@ static est_status ucx_send(est_wire *wire, est_outgoing *out, bool *wake)
     for (int i = 0; out->owner == NULL && i < out->payload.n_parts; i++) copied += out->payload.parts[i].size;
     s = copied <= SIZE_MAX / 4 ? est_block_alloc(carrier->blocks, sizeof *s + list + front_bytes + copied) : NULL;
     if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to send a message");
-    *s    = (sending){ .wire = wire, .owner = out->owner, .copied_bytes = out->owner == NULL ? front_bytes + copied : 0 };
+    *s = (sending){ .wire = wire, .owner = out->owner, .copied_bytes = out->owner == NULL ? front_bytes + copied : 0 };
     front = (uint8_t *)(s + 1) + list;
     est_frame_write_front(&out->payload, &out->frame, front);
     out->frame.sequence = wire->next_out++;
@@ -673,20 +681,29 @@ static void reap(est_carrier *carrier)
 
 /* --- wires come ------------------------------------------------------------------------------------------------------ */
 
-/* With an endpoint as `to` says. */
+static void reject(est_carrier *carrier, ucp_conn_request_h request)
+{
+    pthread_mutex_lock(&carrier->lock);
+    (void)carrier->ucx->ucp_listener_reject(carrier->listener, request);
+    pthread_mutex_unlock(&carrier->lock);
+}
+
+/* With an endpoint as `to` says; a request in it is given back on failure. */
 static est_status create_wire(est_carrier *carrier, ucp_ep_params_t to, est_wire **out)
 {
-    est_wire    *wire = est_zalloc(sizeof *wire);
+    est_wire    *wire = EST_FAULT_POINT("net.socket") ? NULL : est_zalloc(sizeof *wire);
     ucs_status_t status;
 
-    if (wire == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a connection");
+    if (wire == NULL) {
+        if (to.field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) reject(carrier, to.conn_request);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a connection");
+    }
     wire->carrier = carrier;
     to.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     to.err_mode    = UCP_ERR_HANDLING_MODE_PEER;
     to.err_handler = (ucp_err_handler_t){ .cb = on_error, .arg = wire };
     pthread_mutex_lock(&carrier->lock);
-    status = EST_FAULT_POINT("net.socket") ? UCS_ERR_NO_RESOURCE
-                                           : carrier->ucx->ucp_ep_create(carrier->worker, &to, &wire->ep);
+    status = carrier->ucx->ucp_ep_create(carrier->worker, &to, &wire->ep); /* gives a request back itself */
     if (status == UCS_OK) {
         wire->next = carrier->wires;
         if (wire->next != NULL) wire->next->previous = wire;
@@ -742,16 +759,14 @@ static void name_client(est_carrier *carrier, ucp_conn_request_h request, char f
     pthread_mutex_lock(&carrier->lock);
     status = carrier->ucx->ucp_conn_request_query(request, &attr);
     pthread_mutex_unlock(&carrier->lock);
-    if (status != UCS_OK ||
-        getnameinfo((struct sockaddr *)&attr.client_address, sizeof attr.client_address, host, sizeof host, port,
-                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    if (status != UCS_OK || getnameinfo((struct sockaddr *)&attr.client_address, sizeof attr.client_address, host,
+                                        sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         snprintf(host, sizeof host, "?");
         snprintf(port, sizeof port, "?");
     }
     snprintf(from, EST_ADDRESS_MAX, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-/* UCX has the request back, also on failure. */
 static void take_connection(est_carrier *carrier, ucp_conn_request_h request)
 {
     const ucp_ep_params_t from = { .field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request };
@@ -874,8 +889,8 @@ static est_status ucx_listen(est_carrier *carrier, const char *address, int *por
 {
     struct sockaddr_storage own;
     socklen_t               size   = sizeof own;
-    ucp_listener_params_t   params = { .field_mask =
-                                           UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+    ucp_listener_params_t   params = { .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                     UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
                                        .conn_handler = { on_connection, carrier } };
     ucs_status_t            status;
     int                     fd, failed;
@@ -900,9 +915,7 @@ static void ucx_unlisten(est_carrier *carrier)
 
     if (carrier->listener == NULL) return;
     while ((c = next_connection(carrier)) != NULL) {
-        pthread_mutex_lock(&carrier->lock);
-        (void)carrier->ucx->ucp_listener_reject(carrier->listener, c->request);
-        pthread_mutex_unlock(&carrier->lock);
+        reject(carrier, c->request);
         est_block_free(carrier->blocks, c);
     }
     pthread_mutex_lock(&carrier->lock);
@@ -947,9 +960,8 @@ static est_status open_worker(est_carrier *carrier, int *fd)
                                             .id  = FRAME_ID,
                                             .cb  = on_frame,
                                             .arg = carrier };
-    ucp_worker_attr_t            attr   = { .field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE |
-                                                          UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER };
-    ucs_status_t                 status;
+    ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE | UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER };
+    ucs_status_t      status;
 
     status = EST_FAULT_POINT("net.ucx.worker")
                  ? UCS_ERR_NO_MEMORY
@@ -1040,9 +1052,17 @@ static void ucx_close(est_carrier *carrier)
     est_free(carrier);
 }
 
+static est_status ucx_check(void)
+{
+    const est_ucx_library *ucx;
+
+    return est_ucx_load(&ucx);
+}
+
 const est_transport est_transport_ucx = {
     .name         = "ucx",
-    .about        = "UCX: shared memory, InfiniBand, RoCE or TCP; for closed networks, without any protection",
+    .about        = ABOUT,
+    .check        = ucx_check,
     .open         = ucx_open,
     .close        = ucx_close,
     .listen       = ucx_listen,
@@ -1060,17 +1080,18 @@ const est_transport est_transport_ucx = {
 
 #else
 
+static est_status ucx_check(void)
+{
+    return est_fail(EST_UNIMPLEMENTED, "this build has no transport ucx: install libucx-dev and build again");
+}
+
 static est_status ucx_open(est_net *net, uv_loop_t *loop, est_blocks *blocks, const char *certificates,
                            est_carrier **out)
 {
     (void)net, (void)loop, (void)blocks, (void)certificates, (void)out;
-    return est_fail(EST_UNIMPLEMENTED, "this build has no transport ucx: install libucx-dev and build again");
+    return ucx_check();
 }
 
-const est_transport est_transport_ucx = {
-    .name  = "ucx",
-    .about = "UCX: shared memory, InfiniBand, RoCE or TCP; not in this build",
-    .open  = ucx_open,
-};
+const est_transport est_transport_ucx = { .name = "ucx", .about = ABOUT, .check = ucx_check, .open = ucx_open };
 
 #endif

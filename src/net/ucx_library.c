@@ -48,14 +48,15 @@ static void *find(void *handle, const char *name)
  * a minute. It takes these settings from the environment alone. What the user has set stays. */
 static void set_defaults(void)
 {
-    static const char *const names[] = { "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING", "UCX_TCP_CM_REUSEADDR" };
+    static const char *const names[] = { "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING",
+                                         "UCX_TCP_CM_REUSEADDR" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) setenv(names[i], "y", 0);
 }
 
 static void load(void)
 {
-    void *handle, *found;
+    void                             *handle, *found;
     __typeof__(ucs_log_push_handler) *push;
 
     set_defaults();

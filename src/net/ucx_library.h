@@ -34,7 +34,6 @@
     F(ucp_am_data_release)                                                                                             \
     F(ucp_request_free)                                                                                                \
     F(ucp_request_check_status)                                                                                        \
-    F(ucp_get_version_string)                                                                                          \
     F(ucs_status_string)
 
 #define EST_UCX_POINTER(name) __typeof__(name) *name;
