@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network between two processes of this machine: what a small request costs there and back, how many small ones go
- * through at once, and how fast large ones are pushed, over tcp and tls; beside it, what the machine can do: bare writes to a
+ * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare writes to a
  * loopback socket, and memcpy.
  *
  *   net [seconds of a measurement [transport]] */
@@ -218,7 +218,7 @@ static double measure_memcpy(uint8_t *bytes, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const char *const transports[] = { "tcp", "tls" };
+    static const char *const transports[] = { "tcp", "tls", "ucx" };
     char                     folder[]     = "/tmp/est-bench-XXXXXX";
     uint8_t                 *bytes        = malloc(pushes[N_PUSHES - 1]);
 
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
            "64 MB, GB/s");
     printf("%-10s %8s %8s %10s %6s %6s %6s %6s %6s %6s\n", "", "p50", "p99", "k/s", "W 1", "W 4", "W 1", "W 4", "W 1",
            "W 4");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (argc <= 2 || strcmp(argv[2], transports[i]) == 0) measure_transport(transports[i], folder, bytes);
     }
     printf("%-10s %28s", "bare tcp", "");

@@ -22,6 +22,7 @@
 #include "estoc/cluster.h"
 #include "estoc/log.h"
 #include "kernels/gemm_parts.h"
+#include "net/transport.h"
 #include "output.h"
 
 #define LINE_MAX_BYTES 256
@@ -96,10 +97,20 @@ static void check_compression(report *r)
     add(r, "compression", FINE, "gzip and zlib, by zlib %s", zlibVersion());
 }
 
+/* What carries messages between tasks. */
+static void check_transports(report *r)
+{
+    for (const est_transport *const *t = est_transports; *t != NULL; t++) {
+        est_status status = (*t)->check != NULL ? (*t)->check() : EST_OK;
+        char       name[32];
+
+        snprintf(name, sizeof name, "transport %s", (*t)->name);
+        add(r, name, status == EST_OK ? FINE : NOTE, "%s", status == EST_OK ? (*t)->about : est_error_message());
+    }
+}
+
 static void check_other_parts(report *r)
 {
-    add(r, "TLS", NOTE, "not in this build; for encrypted connections between tasks");
-    add(r, "UCX", NOTE, "not in this build; for InfiniBand and other fast networks");
     add(r, "CUDA", NOTE, "not in this build; for NVIDIA GPUs");
 }
 
@@ -325,8 +336,8 @@ static est_status examine(report *r)
     static void (*const checks[])(report *) = {
         check_version,          check_compiler, check_cpu,        check_cores,
         check_threads,          check_memory,   check_huge_pages, check_compression,
-        check_temporary_folder, check_log,      check_tf_config,  check_other_parts,
-        check_training,
+        check_temporary_folder, check_log,      check_tf_config,  check_transports,
+        check_other_parts,      check_training,
     };
     static const char *const columns[] = { "what", "state", "found" };
 

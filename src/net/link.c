@@ -384,6 +384,7 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     pthread_mutex_lock(&link->lock);
     wire       = link->wire;
     link->wire = NULL;
+    if (wire != NULL) link->transport->end(wire); /* before asks end and their parts are used again */
     if (link->state != EST_LINK_CLOSING) {
         link->failure = status;
         snprintf(link->why, sizeof link->why, "%s", why);
@@ -394,7 +395,6 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
 
-    if (wire != NULL) link->transport->end(wire);
     est_asks_call(link);
     if (link->met && net->options.lost != NULL) net->options.lost(net->options.user, link, text);
     if (link->listed) {

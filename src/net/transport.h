@@ -44,6 +44,9 @@ typedef struct est_transport {
     const char *name;
     const char *about; /* one line */
 
+    /* Whether it can be used here. NULL: always. EST_UNIMPLEMENTED: no, and what to install. */
+    est_status (*check)(void);
+
     /* Any thread, before the loop runs and after it has ended; all wires are closed then. */
     est_status (*open)(est_net *net, uv_loop_t *loop, est_blocks *blocks, const char *certificates, est_carrier **out);
     void (*close)(est_carrier *carrier);
@@ -69,12 +72,15 @@ typedef struct est_transport {
     void (*flush)(est_wire *wire);
     void (*hold)(est_wire *wire, bool on); /* stops reading, or goes on */
     bool (*finish)(est_wire *wire);        /* true once all is sent; tells the peer that no more comes */
-    void (*end)(est_wire *wire);           /* closes and frees it; it calls nothing any more */
+
+    /* Closes and frees it; it calls nothing any more, and reads no owner's memory. Lock held, if there is one yet. */
+    void (*end)(est_wire *wire);
 
     void (*inject)(est_wire *wire, est_injection what, uint64_t n); /* NULL: cannot; lock held */
 } est_transport;
 
-extern const est_transport est_transport_tcp, est_transport_tls;
+extern const est_transport        est_transport_tcp, est_transport_tls, est_transport_ucx;
+extern const est_transport *const est_transports[]; /* all; NULL ends them */
 
 /* By name. EST_INVALID_ARGUMENT: there is none, and which there are. */
 EST_MUST_CHECK est_status est_transport_find(const char *name, const est_transport **out);

@@ -26,8 +26,9 @@ static void test_all_is_fine(void **state)
         "\nTMPDIR           ",
         "\nEST_LOG          ok     not set: info\n",
         "\nTF_CONFIG        ok     not set: a program on its own\n",
-        "\nTLS              note   not in this build",
-        "\nUCX              note   not in this build",
+        "\ntransport tls    ok     TCP with TLS 1.3",
+        "\ntransport tcp    ok     TCP without any protection",
+        "\ntransport ucx    ",
         "\nCUDA             note   not in this build",
         "\nself test        ok     a short training gave the expected loss\n",
     };
@@ -138,8 +139,8 @@ static void test_as_json(void **state)
     assert_string_equal(text, EST_VERSION);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[14].name"));
-    assert_null(est_json_get(root, "checks[15]"));
+    assert_non_null(est_json_get(root, "checks[15].name"));
+    assert_null(est_json_get(root, "checks[16]"));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");

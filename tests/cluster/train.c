@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "estoc/estoc.h"
+#include "net/transport.h"
 #include "support/cluster_test.h"
 #include "support/estimator_test.h"
 
@@ -63,10 +64,20 @@ static void test_encrypted(void **state)
     run_job(1, 2, 0, "tls");
 }
 
+static void test_ucx(void **state)
+{
+    (void)state;
+    if (est_transport_ucx.check() != EST_OK) {
+        print_message("left out: %s\n", est_error_message());
+        skip();
+    }
+    run_job(1, 2, 0, "ucx");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_one_ps), cmocka_unit_test(test_everybody),
-                                        cmocka_unit_test(test_encrypted) };
+                                        cmocka_unit_test(test_encrypted), cmocka_unit_test(test_ucx) };
 
     cluster_task_main(argc, argv, run_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,6 @@
 #include "base/thread.h"
 #include "support/net_test.h"
 
-static const char *const transports[] = { "tcp", "tls" };
-
 typedef struct child {
     pid_t pid;
     int   port;
@@ -105,29 +103,68 @@ static void killed_and_restarted(const char *transport)
 static void test_kill(void **state)
 {
     (void)state;
-    for (int i = 0; i < 2; i++) killed_and_restarted(transports[i]);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) killed_and_restarted(net_test_transports[i]);
 }
 
 /* A process that stands still is silent, and is lost; the kernel keeps its connection. */
 static void test_stopped(void **state)
 {
-    child           c       = start_child("tcp", 0, 1);
-    est_net_options options = { .silence_secs = 0.3 };
-    net_test        client;
-    est_link       *link;
-    est_message    *answer;
-    char            address[64];
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
+        child           c       = start_child(net_test_transports[i], 0, 1);
+        est_net_options options = { .silence_secs = 0.3 };
+        net_test        client;
+        est_link       *link;
+        est_message    *answer;
+        char            address[64];
 
-    (void)state;
-    net_test_start(&client, "tcp", "worker:0", &options);
-    snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
-    net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
-    assert_int_equal(kill(c.pid, SIGSTOP), 0);
-    net_expect(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
-               "nothing came from ps:0 for 0.3 s");
-    est_link_free(link);
-    net_test_stop(&client);
-    kill_child(c);
+        (void)state;
+        net_test_start(&client, net_test_transports[i], "worker:0", &options);
+        snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
+        net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+        assert_int_equal(kill(c.pid, SIGSTOP), 0);
+        assert_int_equal(waitpid(c.pid, NULL, WUNTRACED), c.pid); /* its threads run until it is reported */
+        net_expect(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer), EST_UNAVAILABLE,
+                   "nothing came from ps:0 for 0.3 s");
+        est_link_free(link);
+        net_test_stop(&client);
+        kill_child(c);
+    }
+}
+
+/* What a peer that stands still has not taken is the sender's again when its deadline is over. */
+static void test_stopped_large(void **state)
+{
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
+        const size_t size = (size_t)32 << 20;
+        child        c    = start_child(net_test_transports[i], 0, 1);
+        net_test     client;
+        est_link    *link;
+        est_message *answer;
+        uint8_t     *bytes = malloc(size);
+        est_part     part  = { bytes, size };
+        char         address[64];
+        int64_t      start;
+        double       secs;
+
+        (void)state;
+        assert_non_null(bytes);
+        memset(bytes, 1, size);
+        net_test_start(&client, net_test_transports[i], "worker:0", NULL);
+        snprintf(address, sizeof address, "127.0.0.1:%d", c.port);
+        net_check(est_net_connect(client.net, address, "ps:0", NET_TEST_SECS, &link));
+        assert_int_equal(kill(c.pid, SIGSTOP), 0);
+        assert_int_equal(waitpid(c.pid, NULL, WUNTRACED), c.pid);
+        start = est_machine_ns();
+        net_expect(net_test_ask(link, NET_ECHO, (est_payload){ .parts = &part, .n_parts = 1 }, 0.1, &answer),
+                   EST_DEADLINE_EXCEEDED, "ps:0 did not answer a test within 0.1 s");
+        secs = (double)(est_machine_ns() - start) / 1e9;
+        if (secs > 5) fail_msg("it took %g s to get the memory back", secs); /* silence would be 10 */
+        memset(bytes, 2, size);
+        free(bytes);
+        est_link_free(link);
+        net_test_stop(&client);
+        kill_child(c);
+    }
 }
 
 int main(void)
@@ -135,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kill),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped_large),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

@@ -100,15 +100,14 @@ static void fail_one_by_one(void (*arm)(int64_t n), const char *transport)
 static void test_allocations(void **state)
 {
     (void)state;
-    fail_one_by_one(est_fault_arm_alloc, "tcp");
-    fail_one_by_one(est_fault_arm_alloc, "tls");
+    for (int i = 0, n = net_test_n_transports(); i < n; i++)
+        fail_one_by_one(est_fault_arm_alloc, net_test_transports[i]);
 }
 
 static void test_calls(void **state)
 {
     (void)state;
-    fail_one_by_one(est_fault_arm, "tcp");
-    fail_one_by_one(est_fault_arm, "tls");
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) fail_one_by_one(est_fault_arm, net_test_transports[i]);
 }
 
 static int setup(void **state)

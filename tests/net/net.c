@@ -11,10 +11,6 @@
 #include "net/inject.h"
 #include "support/net_test.h"
 
-static const char *const transports[] = { "tcp", "tls" };
-
-#define N_TRANSPORTS (sizeof transports / sizeof transports[0])
-
 static void fill_bytes(uint8_t *bytes, size_t size, uint32_t seed)
 {
     for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)((i + seed) * 2654435761u >> 13);
@@ -81,7 +77,7 @@ static void echo_sizes(const char *transport)
 static void test_echo(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_TRANSPORTS; i++) echo_sizes(transports[i]);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) echo_sizes(net_test_transports[i]);
 }
 
 /* --- many at once ---------------------------------------------------------------------------------------------------- */
@@ -175,7 +171,7 @@ static void ask_from_many_threads(const char *transport)
 static void test_many(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_TRANSPORTS; i++) ask_from_many_threads(transports[i]);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) ask_from_many_threads(net_test_transports[i]);
 }
 
 /* --- how an ask ends ------------------------------------------------------------------------------------------------- */
@@ -219,7 +215,7 @@ static void test_failure(void **state)
 /* The parts may be used again at once, although the frame was on its way. */
 static void test_deadline(void **state)
 {
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         const size_t big   = (size_t)32 << 20;
         uint8_t     *bytes = malloc(big);
         est_part     part  = { bytes, big };
@@ -228,7 +224,7 @@ static void test_deadline(void **state)
 
         (void)state;
         memset(bytes, 1, big);
-        start_pair(&p, transports[i], 0);
+        start_pair(&p, net_test_transports[i], 0);
         for (int round = 0; round < 3; round++) {
             net_expect(net_test_ask(p.link, NET_KEEP, (est_payload){ .parts = &part, .n_parts = 1 }, 0.001, &answer),
                        EST_DEADLINE_EXCEEDED, "ps:0 did not answer a test within 0.001 s");
@@ -297,8 +293,8 @@ static void test_close(void **state)
     est_ask     *ask;
 
     (void)state;
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
-        start_pair(&p, transports[i], 0);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
+        start_pair(&p, net_test_transports[i], 0);
         net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
         net_test_wait(&p.server, &p.server.n_kept, 1);
         est_link_close(p.link, "enough of it");
@@ -414,8 +410,8 @@ static void test_free_while_open(void **state)
     est_message *answer, *kept;
 
     (void)state;
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
-        start_pair(&p, transports[i], 0);
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
+        start_pair(&p, net_test_transports[i], 0);
         done = (ending){ .t = &p.client };
         net_check(
             net_test_ask(p.link, NET_ECHO, (est_payload){ .head = "kept", .head_size = 4 }, NET_TEST_SECS, &kept));
@@ -442,7 +438,7 @@ static void test_free_while_open(void **state)
 /* What was answered before the end arrives. */
 static void test_answers_before_end(void **state)
 {
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint64_t     size = (uint64_t)16 << 20;
         est_ask     *asks[3];
         est_message *answer;
@@ -450,7 +446,7 @@ static void test_answers_before_end(void **state)
         pair         p;
 
         (void)state;
-        start_pair(&p, transports[i], 0);
+        start_pair(&p, net_test_transports[i], 0);
         for (int k = 0; k < 3; k++) {
             net_check(est_link_ask(p.link, NET_FILL, "bytes", (est_payload){ .head = &size, .head_size = sizeof size },
                                    NET_TEST_SECS, NULL, NULL, &asks[k]));
@@ -476,7 +472,7 @@ static void test_answers_before_end(void **state)
 /* A step of training allocates nothing once it has run. */
 static void test_steady(void **state)
 {
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint8_t     *bytes    = calloc(1, 300000);
         est_part     parts[2] = { { bytes, 300000 }, { bytes, 100 } };
         est_message *answer;
@@ -484,7 +480,7 @@ static void test_steady(void **state)
         pair         p;
 
         (void)state;
-        start_pair(&p, transports[i], 0);
+        start_pair(&p, net_test_transports[i], 0);
         for (int round = 0; round < 60; round++) {
             if (round == 30) before = est_alloc_count();
             net_check(net_test_ask(p.link, NET_COUNT,
@@ -502,7 +498,7 @@ static void test_steady(void **state)
 
 static void test_silence(void **state)
 {
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         const double silence = 0.25;
         est_message *answer;
         int64_t      start;
@@ -510,7 +506,7 @@ static void test_silence(void **state)
         pair         p;
 
         (void)state;
-        start_pair(&p, transports[i], silence);
+        start_pair(&p, net_test_transports[i], silence);
         /* An ask that takes longer than silence may last: beats keep the link. */
         net_expect(net_test_ask(p.link, NET_KEEP, (est_payload){ 0 }, 3 * silence, &answer), EST_DEADLINE_EXCEEDED,
                    "ps:0");
@@ -531,7 +527,7 @@ static void test_silence(void **state)
 
 static void test_cut(void **state)
 {
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    for (int i = 0, n = net_test_n_transports(); i < n; i++) {
         uint8_t     *bytes = calloc(1, 100000);
         est_part     part  = { bytes, 100000 };
         est_message *answer;
@@ -539,7 +535,7 @@ static void test_cut(void **state)
         pair         p;
 
         (void)state;
-        start_pair(&p, transports[i], 0);
+        start_pair(&p, net_test_transports[i], 0);
         net_check(est_net_inject(p.client.net, "ps:0", EST_INJECT_CUT, 5000));
         net_expect(
             net_test_ask(p.link, NET_ECHO, (est_payload){ .parts = &part, .n_parts = 1 }, NET_TEST_SECS, &answer),
@@ -567,7 +563,10 @@ static void test_options(void **state)
 
     (void)state;
     net_expect(est_net_create(&(est_net_options){ .transport = "pigeon" }, &net), EST_INVALID_ARGUMENT,
-               "there is no transport \"pigeon\"; expected tls");
+               "there is no transport \"pigeon\"; expected tls, tcp or ucx");
+    if (net_test_n_transports() < 3) {
+        net_expect(est_net_create(&(est_net_options){ .transport = "ucx" }, &net), EST_UNIMPLEMENTED, "install libucx");
+    }
     net_expect(est_net_create(&(est_net_options){ .transport = "tls" }, &net), EST_INVALID_ARGUMENT, "needs a folder");
     net_expect(est_net_create(&(est_net_options){ .transport = "tls", .certificates = "/nowhere" }, &net),
                EST_FAILED_PRECONDITION, "/nowhere/ca.pem");

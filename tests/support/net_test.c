@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include "net/transport.h"
+
+const char *const net_test_transports[] = { "tcp", "tls", "ucx" };
 
 static char folder[64];
 
@@ -32,6 +35,13 @@ int net_test_teardown(void **state)
 const char *net_test_certificates(void)
 {
     return folder;
+}
+
+int net_test_n_transports(void)
+{
+    if (est_transport_ucx.check() == EST_OK) return 3;
+    print_message("left out: %s\n", est_error_message());
+    return 2;
 }
 
 void net_check(est_status status)

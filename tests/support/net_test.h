@@ -44,6 +44,10 @@ int         net_test_setup(void **state);
 int         net_test_teardown(void **state);
 const char *net_test_certificates(void);
 
+/* The transports that tests run over, and how many of them can be used here; says so when ucx cannot. */
+extern const char *const net_test_transports[];
+int                      net_test_n_transports(void);
+
 void net_check(est_status status);
 void net_expect(est_status got, est_status want, const char *text); /* the error says `text` */
 
