@@ -3,6 +3,7 @@
  * Sums of inputs. */
 #include "cluster/collect.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,7 @@ typedef struct slot {
 struct est_collect {
     slot              *slots;
     int                n, count;
+    bool               is_mean; /* sums were divided by count */
     const est_tensor **feeds;
 };
 
@@ -123,18 +125,39 @@ static bool is_sparse(const slot *s)
     return s->kind == ROWS || s->kind == INDICES;
 }
 
-static est_status check_input(const est_collect *c, int i, const est_view *view)
+/* Whether it can be added at all, whatever came before. */
+static est_status check_alone(const est_collect *c, int i, const est_view *inputs)
 {
-    const slot *s = &c->slots[i];
-    est_shape   rest;
-    char        have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+    const slot     *s    = &c->slots[i];
+    const est_view *view = &inputs[i];
+    char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
-    if (view->dtype == EST_STRING && s->kind != LAST) {
-        return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
+    if (view->dtype == EST_STRING) return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
+    if (s->kind == INDICES && (view->shape.rank != 1 || (view->dtype != EST_I32 && view->dtype != EST_I64))) {
+        return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s instead of a list of indices", i,
+                        est_dtype_name(view->dtype), est_shape_text(&view->shape, have));
     }
+    if (s->kind != ROWS) return EST_OK;
+    if (view->dtype != EST_F32 && view->dtype != EST_F64) {
+        return est_fail(EST_UNIMPLEMENTED, "input %d of an update has rows of %s; only rows of reals are put together",
+                        i, est_dtype_name(view->dtype));
+    }
+    if (view->shape.rank > 0 && view->shape.dim[0] == inputs[s->indices].shape.dim[0]) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "input %d of an update has the rows %s for indices %s", i,
+                    est_shape_text(&view->shape, have), est_shape_text(&inputs[s->indices].shape, want));
+}
+
+static est_status check_input(const est_collect *c, int i, const est_view *inputs)
+{
+    const slot     *s    = &c->slots[i];
+    const est_view *view = &inputs[i];
+    est_shape       rest;
+    char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(check_alone(c, i, inputs));
     if (c->count == 0 || s->kind == LAST) return EST_OK;
     rest = s->shape;
-    if (is_sparse(s) && rest.rank > 0 && view->shape.rank > 0) rest.dim[0] = view->shape.dim[0];
+    if (is_sparse(s)) rest.dim[0] = view->shape.dim[0];
     if (view->dtype == s->dtype && est_shape_equal(&rest, &view->shape)) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s, that of another worker %s %s", i,
                     est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
@@ -166,7 +189,7 @@ static void add_numbers(slot *s, const est_view *view)
 
         for (int64_t i = 0; i < view->count; i++) sum[i] += x[i];
     } else {
-        memcpy(s->bytes, view->data, s->size); /* counts: what one adds all add */
+        if (s->size > 0) memcpy(s->bytes, view->data, s->size); /* counts: what one adds all add */
     }
 }
 
@@ -191,10 +214,11 @@ static void add_input(slot *s, const est_view *view, bool first)
 est_status est_collect_add(est_collect *c, const est_view *inputs, int n)
 {
     if (n != c->n) return est_fail(EST_INVALID_ARGUMENT, "an update takes %d tensors, got %d", c->n, n);
+    if (c->is_mean) return EST_OK;
     for (int i = 0; i < n; i++) {
         size_t size = (size_t)inputs[i].count * est_dtype_size(inputs[i].dtype);
 
-        EST_TRY(check_input(c, i, &inputs[i]));
+        EST_TRY(check_input(c, i, inputs));
         EST_TRY(reserve(&c->slots[i], is_sparse(&c->slots[i]) && c->count > 0 ? c->slots[i].size + size : size));
     }
     for (int i = 0; i < n; i++) add_input(&c->slots[i], &inputs[i], c->count == 0);
@@ -209,7 +233,8 @@ int est_collect_count(const est_collect *c)
 
 void est_collect_reset(est_collect *c)
 {
-    c->count = 0;
+    c->count   = 0;
+    c->is_mean = false;
 }
 
 /* --- the mean -------------------------------------------------------------------------------------------------------------- */
@@ -232,59 +257,82 @@ static void add_row(void *to, const void *from, est_dtype dtype, int64_t width)
     }
 }
 
-/* Each index once, as updates of rows want them, and the sum of its rows. */
-static est_status sum_rows(slot *values, slot *indices)
+/* Row i to row place[i]. Places rise as they are first seen, so that a sum never lies ahead of its row. */
+static void sum_rows(slot *values, const int32_t *place, int64_t n, int32_t found)
 {
-    int64_t  n = indices->shape.dim[0], width = n > 0 ? (int64_t)(values->size / est_dtype_size(values->dtype)) / n : 0;
-    size_t   row = (size_t)width * est_dtype_size(values->dtype), index = est_dtype_size(indices->dtype);
-    int32_t *place  = est_alloc((size_t)n * sizeof *place + est_distinct_table_bytes(n) + 8);
-    char    *unique = est_alloc((size_t)n * index + 8);
-    int32_t  found = 0, next = 0;
+    size_t  row  = n > 0 ? values->size / (size_t)n : 0;
+    int32_t next = 0;
 
-    if (place == NULL || unique == NULL || n > EST_DISTINCT_MAX) {
-        est_free(place);
-        est_free(unique);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to sum %lld rows", (long long)n);
-    }
-    found = est_distinct(indices->bytes, indices->dtype == EST_I64, n, unique, place, place + n);
-    for (int64_t i = 0; i < n;
-         i++) { /* places rise as they are first seen, so that a sum never lies ahead of its row */
+    for (int64_t i = 0; i < n; i++) {
         char *to = values->bytes + (size_t)place[i] * row, *from = values->bytes + (size_t)i * row;
 
         if (place[i] != next) {
-            add_row(to, from, values->dtype, width);
+            add_row(to, from, values->dtype, (int64_t)(row / est_dtype_size(values->dtype)));
         } else {
             if (to != from) memmove(to, from, row);
             next++;
         }
     }
+    values->shape.dim[0] = found;
+    values->size         = (size_t)found * row;
+}
+
+/* Each index once, as updates of rows want them, and the sums of its rows in all inputs that have these indices. */
+static est_status sum_equal(est_collect *c, int at)
+{
+    slot    *indices = &c->slots[at];
+    int64_t  n       = indices->shape.dim[0];
+    size_t   index   = est_dtype_size(indices->dtype);
+    int32_t *place, found;
+    char    *unique;
+
+    if (n == 0) return EST_OK;
+    place  = n <= EST_DISTINCT_MAX ? est_alloc((size_t)n * sizeof *place + est_distinct_table_bytes(n)) : NULL;
+    unique = est_alloc((size_t)n * index);
+    if (place == NULL || unique == NULL) {
+        est_free(place);
+        est_free(unique);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to sum %" PRId64 " rows", n);
+    }
+    found = est_distinct(indices->bytes, indices->dtype == EST_I64, n, unique, place, place + n);
+    for (int i = 0; i < c->n; i++) {
+        if (c->slots[i].kind == ROWS && c->slots[i].indices == at) sum_rows(&c->slots[i], place, n, found);
+    }
     memcpy(indices->bytes, unique, (size_t)found * index);
-    values->shape.dim[0] = indices->shape.dim[0] = found;
-    values->size                                 = (size_t)found * row;
-    indices->size                                = (size_t)found * index;
+    indices->shape.dim[0] = found;
+    indices->size         = (size_t)found * index;
     est_free(place);
     est_free(unique);
     return EST_OK;
 }
 
-est_status est_collect_mean(est_collect *c, const est_tensor *const **out)
+/* Rows that were summed already sum to themselves, and what is divided comes last: so it can be tried again. */
+static est_status take_mean(est_collect *c)
 {
     for (int i = 0; i < c->n; i++) {
-        slot *s = &c->slots[i];
-
-        if (s->kind == ROWS) EST_TRY(sum_rows(s, &c->slots[s->indices]));
+        if (c->slots[i].kind == INDICES) EST_TRY(sum_equal(c, i));
     }
     for (int i = 0; i < c->n; i++) {
         slot *s = &c->slots[i];
 
-        if (s->kind == SUM || s->kind == ROWS) {
-            divide(s->bytes, s->dtype, (int64_t)(s->size / est_dtype_size(s->dtype)), c->count);
-        }
         est_tensor_free(s->mean);
         s->mean = NULL;
         EST_TRY(est_tensor_wrap(s->dtype, s->shape, s->bytes, NULL, NULL, &s->mean));
         c->feeds[i] = s->mean;
     }
+    for (int i = 0; i < c->n; i++) {
+        slot *s = &c->slots[i];
+
+        if (s->kind != SUM && s->kind != ROWS) continue;
+        divide(s->bytes, s->dtype, (int64_t)(s->size / est_dtype_size(s->dtype)), c->count);
+    }
+    c->is_mean = true;
+    return EST_OK;
+}
+
+est_status est_collect_mean(est_collect *c, const est_tensor *const **out)
+{
+    if (!c->is_mean) EST_TRY(take_mean(c));
     *out = c->feeds;
     return EST_OK;
 }

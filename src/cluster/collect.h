@@ -19,11 +19,11 @@ typedef struct est_collect est_collect;
 EST_MUST_CHECK est_status est_collect_create(const est_host *host, int part, est_collect **out);
 void                      est_collect_free(est_collect *collect); /* NULL is fine */
 
-/* Adds the inputs of one worker. On failure nothing was added. */
+/* Adds the inputs of one worker. On failure nothing was added; after the mean was taken it is too late, and nothing is either. */
 EST_MUST_CHECK est_status est_collect_add(est_collect *collect, const est_view *inputs, int n);
 int                       est_collect_count(const est_collect *collect); /* workers since the last reset */
 
-/* The mean of all inputs, as feeds of the part; borrowed until the next call. */
+/* The mean of all inputs, as feeds of the part; borrowed until the reset. On failure it may be asked for again. */
 EST_MUST_CHECK est_status est_collect_mean(est_collect *collect, const est_tensor *const **out);
 void                      est_collect_reset(est_collect *collect);
 

@@ -208,6 +208,7 @@ static est_status unpack_strings(est_unpacked *u, est_view *view, const uint8_t 
         strings[i] = (est_str){ (const char *)part + used, (size_t)length };
         used += (size_t)length;
     }
+    if (used != size) return est_fail(EST_DATA_LOSS, "a part of %zu bytes has strings of %zu", size, used);
     view->data = strings;
     return EST_OK;
 }

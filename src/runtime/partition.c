@@ -535,21 +535,33 @@ static est_status name_end(const cut *c, est_node end, int at, const char *what)
     return EST_OK;
 }
 
-/* *in, *types: what the segment takes, as it is found here. */
-static est_status add_start(const cut *c, int at, est_node **in_out, int64_t **types_out, est_node *out)
+/* What a segment is sent. */
+typedef struct sent {
+    est_nodes in;
+    est_i64s  types;
+} sent;
+
+static est_status find_sent(const cut *c, int at, sent *out)
 {
     const border *b     = &c->borders[at];
     est_node     *in    = as_nodes(c, &b->in);
     int64_t      *types = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->in.n + 1));
-    est_node      start;
 
     if (in == NULL || types == NULL) return no_memory();
     for (int32_t i = 0; i < b->in.n; i++) {
         in[i]    = here(c, b->in.data[i]);
         types[i] = est_node_dtype(in[i]);
     }
-    start = est_build(c->graph, &est_op_start, (est_nodes){ in, b->in.n },
-                      EST_ATTRS(est_attr_types("T", (est_i64s){ types, b->in.n }), est_attr_int("segment", at)));
+    *out = (sent){ { in, b->in.n }, { types, b->in.n } };
+    return EST_OK;
+}
+
+static est_status add_start(const cut *c, int at, const sent *s, est_node *out)
+{
+    const border *b     = &c->borders[at];
+    est_node      start = est_build(c->graph, &est_op_start, s->in,
+                                    EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
+
     for (int32_t i = 0; i < b->after.n; i++) {
         start = est_after(start, (est_node){ c->graph, here_control(c, b->after.data[i].node), 0 });
     }
@@ -559,12 +571,10 @@ static est_status add_start(const cut *c, int at, est_node **in_out, int64_t **t
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, start.id)->order = 0; /* as soon as it can */
     *out                                      = start;
-    *in_out                                   = in;
-    *types_out                                = types;
     return name_end(c, start, at, "start");
 }
 
-static est_status add_finish(cut *c, int at, const est_node *in, const int64_t *in_types, est_node start)
+static est_status add_finish(cut *c, int at, const sent *s, est_node start)
 {
     border    *b      = &c->borders[at];
     int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
@@ -581,11 +591,10 @@ static est_status add_finish(cut *c, int at, const est_node *in, const int64_t *
     for (int32_t id = 0; id < c->n; id++) {
         if (node_of(c, id)->order > last) last = node_of(c, id)->order;
     }
-    b->finish = est_build(c->graph, &est_op_finish, (est_nodes){ in, b->in.n },
-                          EST_ATTRS(est_attr_types("Tin", (est_i64s){ in_types, b->in.n }),
-                                    est_attr_types("T", (est_i64s){ types, b->out.n }),
-                                    est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }),
-                                    est_attr_int("segment", at)));
+    b->finish = est_build(
+        c->graph, &est_op_finish, s->in,
+        EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->out.n }),
+                  est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }), est_attr_int("segment", at)));
     b->finish = est_after(b->finish, start);
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, b->finish.id)->order = last; /* until somebody needs it */
@@ -646,11 +655,12 @@ static est_status make_cut(cut *c)
     EST_TRY(find_borders(c));
     for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
     for (int i = 0; i < c->n_segments; i++) {
-        est_node start, *in;
-        int64_t *types;
+        est_node start;
+        sent     s;
 
-        EST_TRY(add_start(c, i, &in, &types, &start));
-        EST_TRY(add_finish(c, i, in, types, start));
+        EST_TRY(find_sent(c, i, &s));
+        EST_TRY(add_start(c, i, &s, &start));
+        EST_TRY(add_finish(c, i, &s, start));
     }
     redirect(c);
     return EST_OK;

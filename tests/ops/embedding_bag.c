@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstEmbeddingBag and its gradient; tests/interop/feature_ops.c compares them with TensorFlow's feature columns. */
+ * EstEmbeddingBag, EstRowsBag and their gradients; tests/interop/feature_ops.c compares them with TensorFlow's feature columns. */
 #include <math.h>
 
 #include "estoc/optimizers.h"
@@ -250,6 +250,10 @@ static void test_batches(void)
     .op = "EstEmbeddingBagSliceGrad", .ref = bag_slice_backward, .n_in = 4 + (n), .tol = 1e-5,                         \
     .attrs = EST_ATTRS(est_attr_int("combiner", how), est_attr_float("max_norm", norm), est_attr_int("N", n),          \
                        est_attr_type("dtype", EST_F32), est_attr_int("column", first))
+#define ROWS_BAG(how, norm, n)                                                                                         \
+    .op = "EstRowsBag", .ref = bag_forward, .n_in = 3 + (n), .attrs = ATTRS(how, norm, n), .tol = 1e-5
+#define ROWS_BACK(how, norm, n)                                                                                        \
+    .op = "EstRowsBagGrad", .ref = bag_backward, .n_in = 4 + (n), .attrs = ATTRS(how, norm, n), .tol = 1e-5
 #define BAG_TYPES EST_RESOURCE, EST_I64, EST_I64
 #define JOIN(n)                                                                                                        \
     .op = "EstEmbeddingBagConcat", .ref = concat_forward, .n_in = 6 + (n), .tol = 1e-5,                                \
@@ -333,6 +337,36 @@ int main(int argc, char **argv)
         { SLICE(MEAN, 0, 0, 7), .in = { IN(5, 9), VAR(7, 3), IDS(12, 6), ROWS }, WRONG = "none for 3 from 7 on" },
         { SLICE(MEAN, 0, 0, 2), .in = { IN(4, 9), VAR(7, 3), IDS(12, 6), ROWS },
           WRONG = "dy is [4,9] instead of [5,9]" },
+
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(7, 3), IDS(12, 6), ROWS } },
+        { ROWS_BAG(SUM, 0, 0), .in = { IN(7, 1), IDS32(12, 6), ROWS } },
+        { ROWS_BAG(SQRTN, 0, 0), .in = { IN(7, 16), IDS(12, 6), ROWS } },
+        { ROWS_BAG(MEAN, 0.75, 0), .in = { IN(7, 3), IDS(12, 6), ROWS } },
+        { ROWS_BAG(SUM, 0.75, 1), .in = { IN(7, 8), IDS32(12, 6), ROWS, SOME_WEIGHTS } },
+        { ROWS_BAG(MEAN, 0, 1), .in = { IN(7, 3), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { ROWS_BAG(SQRTN, 0.5, 1), .in = { IN(7, 5), IDS(12, 6), ROWS, WEIGHTS(12) } },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(7, 3), LIST(EST_I64, -1, -5), SPLITS(0, 1, 2) } },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(0, 3), LIST(EST_I64, -1, -1), SPLITS(0, 1, 2) } }, /* no id: no rows came */
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(0, 3), IDS(0, 6), SPLITS(0, 0, 0) } },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(7, 3), IDS(0, 6), SPLITS(0) } },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(900, 8), IDS(n, 899), MANY_SPLITS } },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(7, 3), LIST(EST_I64, 0, 7), SPLITS(0, 2) }, WRONG = "ids[1] = 7" },
+        { ROWS_BAG(MEAN, 0, 0), .in = { IN(7), IDS(3, 6), SPLITS(0, 3) }, WRONG = "rank 2" },
+        { ROWS_BAG(7, 0, 0), .in = { IN(7, 3), IDS(3, 6), SPLITS(0, 3) }, WRONG = "no est_combiner" },
+        { ROWS_BAG(MEAN, 0, 1), .in = { IN(7, 3), IDS(3, 6), SPLITS(0, 3), WEIGHTS(2) }, WRONG = "a weight each" },
+
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(5, 3), IN(7, 3), IDS(12, 6), ROWS } },
+        { ROWS_BACK(SUM, 0, 0), .in = { IN(5, 1), IN(7, 1), IDS32(12, 6), ROWS } },
+        { ROWS_BACK(SQRTN, 0.75, 0), .in = { IN(5, 8), IN(7, 8), IDS(12, 6), ROWS } },
+        { ROWS_BACK(SUM, 0.5, 1), .in = { IN(5, 4), IN(7, 4), IDS32(12, 6), ROWS, SOME_WEIGHTS } },
+        { ROWS_BACK(MEAN, 0, 1), .in = { IN(5, 3), IN(7, 3), IDS(12, 6), ROWS, SOME_WEIGHTS } },
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(2, 3), IN(0, 3), IDS(0, 6), SPLITS(0, 0, 0) } },
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(2, 3), IN(7, 3), LIST(EST_I64, -1, -5), SPLITS(0, 1, 2) } },
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(MANY_ROWS, 8), IN(900, 8), IDS(n, 899), MANY_SPLITS } },
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(1, 3), IN(7, 3), LIST(EST_I32, 0, 8), SPLITS(0, 2) },
+          WRONG = "ids[1] = 8" },
+        { ROWS_BACK(MEAN, 0, 0), .in = { IN(4, 3), IN(7, 3), IDS(12, 6), ROWS },
+          WRONG = "dy is [4,3] instead of [5,3]" },
 
         { JOIN(1), .in = { VAR(7, 8), IDS(12, 6), ROWS, VAR(9, 3), IDS(4, 8), SPLITS(0, 1, 2, 2, 3, 4), IN(5, 2) } },
         { JOIN(1), .in = { VAR(7, 8), IDS(0, 6), SPLITS(0), VAR(9, 3), IDS(0, 8), SPLITS(0), IN(0, 2) } },

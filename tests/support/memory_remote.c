@@ -28,8 +28,9 @@ struct est_remote_call {
     bool           started;
     uint64_t       seed;
     est_tensor    *in[VALUES_MAX], *out[VALUES_MAX];
+    const void    *sent[VALUES_MAX]; /* where the inputs lay */
     int            n_in;
-    est_view       lent[VALUES_MAX], views[VALUES_MAX];
+    est_view       views[VALUES_MAX];
 };
 
 static memory_remote *of(const est_remote *remote)
@@ -135,12 +136,26 @@ static est_status start(est_remote_call *call, uint64_t run_seed, est_view *cons
     call->seed    = run_seed;
     call->n_in    = n_in;
     call->remote->starts[call->task]++;
-    for (int i = 0; i < n_in; i++) call->lent[i] = *in[i];
+    for (int i = 0; i < n_in; i++) {
+        EST_TRY(est_tensor_create_from(in[i]->dtype, in[i]->shape, in[i]->data, &call->in[i]));
+        call->sent[i] = in[i]->data;
+        call->remote->bytes += est_tensor_bytes(call->in[i]);
+    }
     return EST_OK;
 }
 
-/* Takes the inputs and runs it only now: they stay as they are until then, and what is done between start and finish must not
- * depend on when the other task gets to it. */
+/* A network may still be sending them: nobody else may have written there. */
+static void check_untouched(const est_remote_call *call)
+{
+    for (int i = 0; i < call->n_in; i++) {
+        if (est_tensor_bytes(call->in[i]) == 0 || est_tensor_dtype(call->in[i]) == EST_STRING) continue;
+        if (memcmp(est_tensor_data(call->in[i]), call->sent[i], est_tensor_bytes(call->in[i])) != 0) {
+            fail_msg("input %d of a segment was overwritten before its end", i);
+        }
+    }
+}
+
+/* Runs it only now: what is done between start and finish must not depend on when the other task gets to it. */
 static est_status finish(est_remote_call *call, const est_view **out)
 {
     est_host         *host = call->remote->hosts[call->task];
@@ -149,13 +164,8 @@ static est_status finish(est_remote_call *call, const est_view **out)
 
     assert_true(call->started);
     call->started = false;
-    for (int i = 0; i < call->n_in; i++) {
-        const est_view *lent = &call->lent[i];
-
-        EST_TRY(est_tensor_create_from(lent->dtype, lent->shape, lent->data, &call->in[i]));
-        call->remote->bytes += est_tensor_bytes(call->in[i]);
-        in[i] = call->in[i];
-    }
+    check_untouched(call);
+    for (int i = 0; i < call->n_in; i++) in[i] = call->in[i];
     status = est_host_run(host, call->part, call->seed, in);
     drop(call->in, call->n_in);
     EST_TRY(status);
@@ -312,7 +322,7 @@ est_remote *memory_remote_create(int n_tasks)
 
     assert_non_null(r);
     assert_true(n_tasks <= TASKS_MAX);
-    r->base = (est_remote){ .ops = &memory_ops, .n_tasks = n_tasks };
+    r->base = (est_remote){ .ops = &memory_ops, .n_tasks = n_tasks, .n_keepers = n_tasks };
     for (int i = 0; i < n_tasks; i++) {
         assert_ok(est_host_create(1, &r->hosts[i]));
         snprintf(r->names[i], sizeof r->names[i], "ps:%d", i);
