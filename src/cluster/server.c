@@ -96,6 +96,14 @@ static bool has_only_looked(const est_client *client)
     return is_client(client->who.task) && client->gone.requests_in == client->looks;
 }
 
+void est_server_hold(est_server *s, est_client *client, bool holds)
+{
+    if (client->holds == holds) return;
+    client->holds = holds;
+    if (holds) est_gate_hold(s->gate);
+    if (!holds) est_gate_release(s->gate);
+}
+
 static void forget_client(est_server *s, est_client *client)
 {
     int i = 0;
@@ -112,6 +120,7 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_log_info("%s: %s was started anew", s->task, who->task);
     if (client->link != NULL) est_link_close(client->link, "another process has taken this task's place");
     est_gate_leave(s->gate, who->task);
+    est_server_hold(s, client, false);
     client->who   = *who;
     client->gated = false;
 }
@@ -136,15 +145,17 @@ static void met(void *user, est_link *link)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
+/* What it waits for ends; a turn, or a hold, stays its own for a while, since it may be back with the step that it has begun. */
 static void lost(void *user, est_link *link, const char *why)
 {
-    est_server *s = user;
+    est_server *s     = user;
+    bool        holds = true;
     est_client *client;
 
     pthread_mutex_lock(&s->lock);
     for (int i = s->n_parked - 1; i >= 0; i--) {
         if (est_request_link(s->parked[i].request) != link) continue;
+        holds = holds && s->parked[i].method != EST_METHOD_HOLD;
         est_request_fail(s->parked[i].request, EST_UNAVAILABLE, why);
         s->parked[i] = s->parked[--s->n_parked];
     }
@@ -154,6 +165,7 @@ static void lost(void *user, est_link *link, const char *why)
         client->since_ns = est_now_ns();
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
+        if (!holds) est_server_hold(s, client, false); /* it never heard that it does */
         if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
         if (has_only_looked(client)) {
@@ -166,16 +178,19 @@ static void lost(void *user, est_link *link, const char *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Turns of those who did not come back are given to others. */
+/* Turns of those who did not come back are given to others, and steps that they held go on. */
 static void forget_lost(est_server *s)
 {
     for (int i = 0; i < s->n_clients; i++) {
-        const est_client *client = s->clients[i];
+        est_client *client   = s->clients[i];
+        bool        has_turn = est_gate_has_turn(s->gate, client->who.task);
 
-        if (client->link != NULL || !est_gate_has_turn(s->gate, client->who.task)) continue;
+        if (client->link != NULL || (!has_turn && !client->holds)) continue;
         if ((double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC) continue;
-        est_log_warn("%s: the step that %s had begun is given to others", s->task, client->who.task);
+        if (has_turn) est_log_warn("%s: the step that %s had begun is given to others", s->task, client->who.task);
+        if (client->holds) est_log_warn("%s: steps that %s held go on", s->task, client->who.task);
         est_gate_leave(s->gate, client->who.task);
+        est_server_hold(s, client, false);
         est_server_wake(s);
     }
 }
@@ -316,16 +331,16 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
-    if (type != NULL) {
-        snprintf(s->task, sizeof s->task, "%s:%d", type, index);
-    } else {
-        snprintf(s->task, sizeof s->task, "client:%ld", (long)getpid());
-    }
-    snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
-    memcpy(s->self.task, s->task, sizeof s->self.task);
     if (getrandom(&s->self.incarnation, sizeof s->self.incarnation, 0) != (ssize_t)sizeof s->self.incarnation) {
         s->self.incarnation = (uint64_t)est_wall_ns();
     }
+    if (type != NULL) {
+        snprintf(s->task, sizeof s->task, "%s:%d", type, index);
+    } else { /* processes of two containers may have the same id, and would put each other out */
+        snprintf(s->task, sizeof s->task, "client:%ld-%08" PRIx32, (long)getpid(), (uint32_t)s->self.incarnation);
+    }
+    snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
+    memcpy(s->self.task, s->task, sizeof s->self.task);
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -438,14 +453,19 @@ void est_server_free(est_server *s)
 
 /* --- the end of the job -------------------------------------------------------------------------------------------------- */
 
-/* Tasks that train are here; a client that only looks is not waited for. */
+/* A client that has asked for more than the status is one that drives the cluster. */
+static bool is_present(const est_client *client)
+{
+    if (client->link == NULL) return false;
+    return !is_client(client->who.task) ||
+           client->gone.requests_in + est_link_count(client->link).requests_in > client->looks;
+}
+
 static int n_present(const est_server *s)
 {
     int n = 0;
 
-    for (int i = 0; i < s->n_clients; i++) {
-        n += s->clients[i]->link != NULL && !is_client(s->clients[i]->who.task);
-    }
+    for (int i = 0; i < s->n_clients; i++) n += is_present(s->clients[i]);
     return n;
 }
 

@@ -47,6 +47,7 @@ typedef struct est_client {
     char              lost_why[160];
     bool              gated;            /* it asks for turns, and may count a step only with one */
     bool              together;         /* it makes steps together with others */
+    bool              holds;            /* the gate, for a checkpoint */
     int64_t           limit, staleness; /* that it asked with last */
     uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
     void             *answer;           /* of that run: head and parts in one block; NULL: none */
@@ -86,7 +87,7 @@ typedef struct est_queued {
 
 struct est_server {
     est_cluster *cluster;
-    char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client" */
+    char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
     char         target[320];
     est_task_id  self;
     double       lonely_secs, silence_secs;
@@ -137,6 +138,9 @@ void est_service_run(est_server *server, est_request *request);
 
 /* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
 est_client *est_server_client(est_server *server, est_link *link);
+
+/* The client holds the gate, once, or does so no longer. Under `lock`. */
+void est_server_hold(est_server *server, est_client *client, bool holds);
 
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);

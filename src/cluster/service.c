@@ -490,6 +490,7 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
         est_sync_join(s, client);
         return EST_OK;
     }
+    est_server_hold(s, client, false); /* whoever begins a step has saved, or failed to */
     client->gated     = true;
     client->limit     = (int64_t)est_head_u64(message, EST_FIELD_LIMIT, 0);
     client->staleness = (int64_t)est_head_u64(message, EST_FIELD_STALENESS, 0);
@@ -498,13 +499,22 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
 
 static est_status hold(est_server *s, est_request *request, bool *waits)
 {
+    est_client *client = est_server_client(s, est_request_link(request));
+
+    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
-    if (*waits) {
-        EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
-        est_gate_hold(s->gate);
-    } else {
-        est_gate_release(s->gate);
-    }
+    if (*waits) EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
+    est_server_hold(s, client, *waits);
+    return EST_OK;
+}
+
+static est_status leave(est_server *s, est_request *request)
+{
+    est_client *client = est_server_client(s, est_request_link(request));
+
+    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    est_gate_leave(s->gate, client->who.task);
+    est_server_hold(s, client, false);
     return EST_OK;
 }
 
@@ -542,7 +552,7 @@ static void coordinate(est_server *s, est_request *request, int method)
         break;
     case EST_METHOD_DECLARE_READY: s->ready = true; break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
-    case EST_METHOD_LEAVE: est_gate_leave(s->gate, est_link_peer(est_request_link(request))->task); break;
+    case EST_METHOD_LEAVE: status = leave(s, request); break;
     case EST_METHOD_DONE:
         s->done = true;
         est_gate_finish(s->gate);
