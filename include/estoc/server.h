@@ -14,7 +14,8 @@
  *     est_session_create(graph, EST_SESSION(.remote = remote), &session);
  *
  * Variables of such a session live at the ps tasks, by size or where a device string ("/job:ps/task:1") puts them; each part
- * of a step runs where its variables are, and operations that are pinned to a task of the remote run there.
+ * of a step runs where its variables are, and operations that are pinned to a task of the remote run there. One program may so
+ * drive a whole cluster, in which every other process only serves: it asks for all tasks with .type = "*" (docs/cluster.md).
  *
  * Connections are encrypted and both sides prove that they belong to the job by certificates (`estoc certificates`, ESTOC_CERTS)
  * unless the transport is chosen to be "tcp" or "ucx".
@@ -61,7 +62,8 @@ EST_API void est_server_free(est_server *server);
 
 typedef struct est_remote_options {
     size_t      struct_size;   /* filled by EST_REMOTE */
-    const char *type;          /* NULL: "ps"; the job whose tasks have the variables */
+    const char *type;          /* NULL: "ps"; the job whose tasks have the variables; "*": all tasks but this one, and the ps
+                                * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief;      /* gives variables their values; others wait until it has */
     double      connect_secs;  /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
     double      answer_secs;   /* 0: 600; how long one part of a step may take there */

@@ -414,8 +414,8 @@ static int place(est_remote *remote, uint64_t bytes, const bool *taken)
     peer           *peers = r->peers;
     int             best  = -1;
 
-    for (int i = 0; i < remote->n_tasks; i++) {
-        int at = r->options.round_robin ? (r->placed + i) % remote->n_tasks : i;
+    for (int i = 0; i < remote->n_keepers; i++) {
+        int at = r->options.round_robin ? (r->placed + i) % remote->n_keepers : i;
 
         if (taken != NULL && taken[at]) continue;
         if (best < 0 || (!r->options.round_robin && peers[at].load < peers[best].load)) best = at;
@@ -1038,26 +1038,43 @@ static const est_remote_ops cluster_ops = {
     .turn        = turn,
 };
 
-static est_status list_peers(cluster_remote *r)
+/* The tasks of a job, but for this one. */
+static est_status add_peers(cluster_remote *r, const char *type)
 {
-    const char *type = r->options.type != NULL ? r->options.type : "ps";
-    int         n    = est_cluster_tasks(r->server->cluster, type);
-
-    r->peers = est_zalloc(sizeof *r->peers * ((size_t)n + 1));
-    if (r->peers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < est_cluster_tasks(r->server->cluster, type); i++) {
         const char *address = est_cluster_address(r->server->cluster, type, i);
         peer       *p       = &r->peers[r->base.n_tasks];
 
-        if (address == NULL) continue;
+        if (address == NULL || is_here(&r->base, type, i)) continue;
         p->address = est_strdup(address);
-        if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
+        if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
         p->who = r->server->task;
         r->base.n_tasks++;
     }
+    return EST_OK;
+}
+
+/* Those that keep variables come first. */
+static est_status list_peers(cluster_remote *r)
+{
+    const est_cluster *cluster = r->server->cluster;
+    const char        *type    = r->options.type != NULL ? r->options.type : "ps";
+    bool               all     = strcmp(type, "*") == 0;
+    const char        *keepers = all ? "ps" : type;
+    int                n       = 0;
+
+    for (int i = 0; i < est_cluster_jobs(cluster); i++) n += est_cluster_tasks(cluster, est_cluster_job(cluster, i));
+    r->peers = est_zalloc(sizeof *r->peers * ((size_t)n + 1));
+    if (r->peers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
+    EST_TRY(add_peers(r, keepers));
+    r->base.n_keepers = r->base.n_tasks;
+    for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
+        if (strcmp(est_cluster_job(cluster, i), keepers) != 0) EST_TRY(add_peers(r, est_cluster_job(cluster, i)));
+    }
+    if (r->base.n_keepers == 0) r->base.n_keepers = r->base.n_tasks;
     if (r->base.n_tasks > 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "the cluster has no %s task to keep variables", type);
+    return est_fail(EST_INVALID_ARGUMENT, "the cluster has no %s task to keep variables", all ? "other" : type);
 }
 
 est_status est_remote_create(est_server *server, const est_remote_options *options, est_remote **out)
@@ -1076,6 +1093,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         r->partitioner      = *r->options.partitioner;
         r->base.partitioner = &r->partitioner;
     }
+    r->base.in_turn = r->options.round_robin;
     if (status == EST_OK) status = list_peers(r);
     if (status != EST_OK) {
         est_remote_free(&r->base);

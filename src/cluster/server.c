@@ -83,7 +83,7 @@ static void drop_link(est_client *client)
 }
 
 /* What it held for a checkpoint goes on without it. */
-static void end_holds(est_server *s, est_client *client)
+void est_server_end_holds(est_server *s, est_client *client)
 {
     for (; client->holds > 0; client->holds--) est_gate_release(s->gate);
 }
@@ -137,7 +137,7 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_log_info("%s: %s was started anew", s->task, who->task);
     if (client->link != NULL) est_link_close(client->link, "another process has taken this task's place");
     est_gate_leave(s->gate, who->task);
-    end_holds(s, client);
+    est_server_end_holds(s, client);
     client->who   = *who;
     client->gated = false;
 }
@@ -177,7 +177,7 @@ void est_server_leave(est_server *s, est_link *link)
 
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
-    if (client != NULL) end_holds(s, client);
+    if (client != NULL) est_server_end_holds(s, client);
 }
 
 /* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
@@ -194,7 +194,7 @@ static void lost(void *user, est_link *link, const char *why)
         client->since_ns = est_now_ns();
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
-        end_holds(s, client);
+        est_server_end_holds(s, client);
         if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
         if (has_only_looked(client)) {
@@ -211,9 +211,10 @@ static void lost(void *user, est_link *link, const char *why)
 static void forget_lost(est_server *s)
 {
     for (int i = 0; i < s->n_clients; i++) {
-        const est_client *client = s->clients[i];
+        est_client *client   = s->clients[i];
+        bool        has_turn = est_gate_has_turn(s->gate, client->who.task);
 
-        if (client->link != NULL || !est_gate_has_turn(s->gate, client->who.task)) continue;
+        if (client->link != NULL || !has_turn) continue;
         if ((double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC) continue;
         est_log_warn("%s: the step that %s had begun is given to others", s->task, client->who.task);
         est_gate_leave(s->gate, client->who.task);
@@ -387,14 +388,14 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
+    s->self.incarnation = draw_incarnation();
     if (type != NULL) {
         snprintf(s->task, sizeof s->task, "%s:%d", type, index);
-    } else {
-        snprintf(s->task, sizeof s->task, "client:%ld", (long)getpid());
+    } else { /* processes of two containers may have the same id, and would put each other out */
+        snprintf(s->task, sizeof s->task, "client:%ld-%08" PRIx32, (long)getpid(), (uint32_t)s->self.incarnation);
     }
     snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
     memcpy(s->self.task, s->task, sizeof s->self.task);
-    s->self.incarnation = draw_incarnation();
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -507,14 +508,19 @@ void est_server_free(est_server *s)
 
 /* --- the end of the job -------------------------------------------------------------------------------------------------- */
 
-/* Tasks that train are here; a client that only looks is not waited for. */
+/* A client that has asked for more than the status is one that drives the cluster. */
+static bool is_present(const est_client *client)
+{
+    if (client->link == NULL) return false;
+    return !is_client(client->who.task) ||
+           client->gone.requests_in + est_link_count(client->link).requests_in > client->looks;
+}
+
 static int n_present(const est_server *s)
 {
     int n = 0;
 
-    for (int i = 0; i < s->n_clients; i++) {
-        n += s->clients[i]->link != NULL && is_trainer(s->clients[i]);
-    }
+    for (int i = 0; i < s->n_clients; i++) n += is_present(s->clients[i]);
     return n;
 }
 

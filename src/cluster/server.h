@@ -88,7 +88,7 @@ typedef struct est_queued {
 
 struct est_server {
     est_cluster *cluster;
-    char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client" */
+    char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
     char         target[320];
     est_task_id  self;
     double       lonely_secs, silence_secs;
@@ -145,6 +145,9 @@ bool est_server_knows(est_server *server, est_link *link);
 
 /* The task at the other end gives up what it waits for, its turn and its holds. Under `lock`. */
 void est_server_leave(est_server *server, est_link *link);
+
+/* What the client held for a checkpoint goes on. Under `lock`. */
+void est_server_end_holds(est_server *server, est_client *client);
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
 

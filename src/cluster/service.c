@@ -489,6 +489,7 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
         est_sync_join(s, client);
         return EST_OK;
     }
+    est_server_end_holds(s, client); /* whoever begins a step has saved, or failed to */
     client->gated     = true;
     client->limit     = (int64_t)est_head_u64(message, EST_FIELD_LIMIT, 0);
     client->staleness = (int64_t)est_head_u64(message, EST_FIELD_STALENESS, 0);

@@ -78,13 +78,13 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
 
 /* --- reading them ---------------------------------------------------------------------------------------------------- */
 
-/* "name:output" as a node of the graph. */
-static est_status find_node(const part *p, const est_map *names, est_str text, est_node *out)
+/* "name:output" as a node of the graph; what is only run may have no outputs, and is then called "name:0". */
+static est_status find_node(const part *p, const est_map *names, est_str text, bool is_run, est_node *out)
 {
     const char *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
     uintptr_t   found = colon != NULL ? (uintptr_t)est_map_get_bytes(names, text.data, (size_t)(colon - text.data)) : 0;
     long        output;
-    char        digits[12] = { 0 };
+    char        digits[12] = { 0 }, *end;
     size_t      n          = colon != NULL ? text.size - (size_t)(colon + 1 - text.data) : 0;
 
     if (found == 0 || n == 0 || n >= sizeof digits) {
@@ -92,8 +92,12 @@ static est_status find_node(const part *p, const est_map *names, est_str text, e
                         (int)(text.size < 200 ? text.size : 200), text.data);
     }
     memcpy(digits, colon + 1, n);
-    output = strtol(digits, NULL, 10);
-    *out   = (est_node){ p->graph, (int32_t)found - 1, (int32_t)output };
+    output = strtol(digits, &end, 10);
+    if (*end != '\0' || output < 0 || (output >= est_graph_node(p->graph, (int32_t)found - 1)->n_out && !is_run)) {
+        return est_fail(EST_INVALID_ARGUMENT, "a segment names '%.*s', and the node has no such output",
+                        (int)(text.size < 200 ? text.size : 200), text.data);
+    }
+    *out = (est_node){ p->graph, (int32_t)found - 1, (int32_t)output };
     return EST_OK;
 }
 
@@ -130,11 +134,11 @@ static est_status read_nodes(part *p, est_str bytes, const est_map *names)
     while (status == EST_OK && est_wire_next(&r, &field)) {
         if (field.number == WRITES) p->writes = est_wire_bool(&r, &field);
         if (field.number == FED) {
-            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.feeds[p->io.n_feeds++]);
+            status = find_node(p, names, est_wire_bytes(&r, &field), false, &p->io.feeds[p->io.n_feeds++]);
         } else if (field.number == FETCHED) {
-            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.fetches[p->io.n_fetches++]);
+            status = find_node(p, names, est_wire_bytes(&r, &field), false, &p->io.fetches[p->io.n_fetches++]);
         } else if (field.number == RUN) {
-            status = find_node(p, names, est_wire_bytes(&r, &field), &p->io.targets[p->io.n_targets++]);
+            status = find_node(p, names, est_wire_bytes(&r, &field), true, &p->io.targets[p->io.n_targets++]);
         }
     }
     return status == EST_OK ? est_wire_finish(&r) : status;

@@ -247,7 +247,7 @@ static int count_shards(const placing *p, int32_t set)
         def->shape[0].dim[0] < 1)
         return 1;
     n = partitioner->shards(partitioner, est_node_string(def, "shared_name"), est_node_type(def, "dtype"),
-                            &def->shape[0], p->remote->n_tasks);
+                            &def->shape[0], p->remote->n_keepers);
     if (n > def->shape[0].dim[0]) n = def->shape[0].dim[0];
     if (n < 2) return 1;
     unlike = find_unlike(p, set);
@@ -338,8 +338,8 @@ static void place_shard(const placing *p, const sized *piece)
     place *at  = &p->place[piece->set];
     bool   all = true;
 
-    for (int i = 0; i < p->remote->n_tasks; i++) all = all && at->taken[i];
-    if (all) memset(at->taken, 0, (size_t)p->remote->n_tasks); /* one more for each */
+    for (int i = 0; i < p->remote->n_keepers; i++) all = all && at->taken[i];
+    if (all) memset(at->taken, 0, (size_t)p->remote->n_keepers); /* one more for each */
     at->tasks[piece->shard]            = p->remote->ops->place(p->remote, piece->bytes, at->taken);
     at->taken[at->tasks[piece->shard]] = true;
 }
@@ -361,7 +361,7 @@ static est_status settle_by_size(const placing *p)
             if (at->tasks[i] == OPEN) pieces[n++] = (sized){ bytes_of_set(p, id, i), id, i };
         }
     }
-    qsort(pieces, n, sizeof *pieces, by_size);
+    if (!p->remote->in_turn) qsort(pieces, n, sizeof *pieces, by_size);
     for (size_t i = 0; i < n; i++) {
         if (p->place[pieces[i].set].n_shards > 0) {
             place_shard(p, &pieces[i]);

@@ -51,14 +51,14 @@ typedef struct est_remote_ops {
     /* "ps:0"; borrowed. */
     const char *(*name)(const est_remote *remote, int task);
 
-    /* The task of a device's job and index; -1: it is none of the remote's. Job NULL: any that holds variables. */
+    /* The task of a device's job and index; -1: it is none of the remote's. */
     int (*find)(const est_remote *remote, const char *job, int index);
 
     /* Whether this process itself is that task. */
     bool (*is_here)(const est_remote *remote, const char *job, int index);
 
     /* Where a variable is already; -1: nowhere. And the next variables: those of `bytes` together go to the task that is
-     * returned and that counts them, none of taken[n_tasks], which are not all. taken NULL: any task. */
+     * returned and that counts them, none of taken[n_keepers], which are not all. taken NULL: any of them. */
     int (*located)(const est_remote *remote, const char *variable);
     int (*place)(est_remote *remote, uint64_t bytes, const bool *taken);
 
@@ -99,6 +99,8 @@ typedef struct est_remote_ops {
 struct est_remote {
     const est_remote_ops  *ops;
     int                    n_tasks;
+    int                    n_keepers;   /* the first of them, which get the variables that no device places */
+    bool                   in_turn;     /* `place` goes round: variables come as they were made, not by size */
     const est_partitioner *partitioner; /* which variables are spread over tasks; borrowed. NULL: none */
 };
 

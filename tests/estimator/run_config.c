@@ -422,6 +422,7 @@ static void test_slurm(void **state)
 
 static void test_simple_resolver(void **state)
 {
+    est_strategy *s        = some_strategy();
     const est_job job      = { .name = "chief", .addresses = (const char *const[]){ "a:1" }, .n = 1 };
     est_cluster  *cluster  = NULL;
     est_resolver *resolver = NULL;
@@ -438,7 +439,7 @@ static void test_simple_resolver(void **state)
                   "RunConfig: resolver and cluster_json are both set; leave one out");
     expect_status(
         EST_RUN_CONFIG(.resolver                = resolver,
-                       .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = some_strategy(),
+                       .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
                                                                         .remote_cluster   = cluster)),
         EST_INVALID_ARGUMENT,
         "RunConfig: experimental_distribute.remote_cluster is set, and RunConfig.resolver has a cluster, too; "
@@ -456,6 +457,7 @@ static void test_simple_resolver(void **state)
     assert_string_equal(est_resolver_task(r.resolver)->service, "{\"a\": 1}");
     resolved_clear(&r);
     est_cluster_free(cluster);
+    est_strategy_free(s);
 }
 
 static void test_resolver_no_memory(void **state)

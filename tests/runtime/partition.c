@@ -193,6 +193,70 @@ static void test_messages_a_step(void **state)
     }
 }
 
+/* --- rows for keys ------------------------------------------------------------------------------------------------------ */
+
+static model make_dynamic(est_optimizer optimizer)
+{
+    est_row_policy policy = { .draw        = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 },
+                              .admit_after = 2,
+                              .max_age     = 5 };
+    model          m      = { 0 };
+    est_node       table, rows, logits;
+
+    assert_ok(est_graph_create(7, &m.graph));
+    m.ids    = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    m.splits = est_placeholder(m.graph, "splits", EST_I64, EST_SHAPE(-1));
+    m.x      = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 4));
+    m.y      = est_placeholder(m.graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    table    = est_row_variable(m.graph, "table", EST_SHAPE(300, WIDTH), &policy);
+    est_graph_collect(m.graph, "trainable_variables", table);
+    rows    = est_find_rows(table, m.ids);
+    logits  = est_embedding_bag(table, (est_ragged_node){ rows, m.splits }, EST_NO_NODE, EST_COMBINE_SUM, 0);
+    logits  = est_dense(est_concat(EST_NODES(logits, m.x), 1), 1, EST_DENSE(.name = "logits"));
+    m.loss  = est_reduce_mean(est_square(est_sub(logits, m.y)), EST_I64S(0, 1), false);
+    m.train = est_minimize(optimizer, m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+/* Keys are seen, admitted and forgotten at the task that has them as they are in one process, and a second session over the tasks
+ * goes on where the first ended. */
+static void test_dynamic(void **state)
+{
+    (void)state;
+    for (int n_tasks = 1; n_tasks <= 3; n_tasks++) {
+        for (int adam = 0; adam < 2; adam++) {
+            model        m      = make_dynamic(adam ? est_lazy_adam(0.01, NULL) : est_adagrad(0.1, NULL));
+            est_remote  *remote = memory_remote_create(n_tasks);
+            est_session *whole = NULL, *cut = NULL;
+            double       want[STEPS], got[STEPS];
+
+            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
+            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
+            assert_ok(est_session_init(whole));
+            assert_ok(est_session_init(cut));
+            train(whole, &m, STEPS, want);
+            train(cut, &m, STEPS, got);
+            assert_memory_equal(want, got, sizeof want);
+            est_session_free(cut);
+            cut = NULL;
+            assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
+            assert_ok(est_session_init(cut)); /* what has a value keeps it */
+            assert_int_equal(est_session_variables(whole), est_session_variables(cut));
+            for (int i = 0; i < est_session_variables(whole); i++) {
+                assert_same_variable(whole, cut, est_session_variable(whole, i));
+            }
+            est_session_free(whole);
+            est_session_free(cut);
+            memory_remote_free(remote);
+            est_graph_free(m.graph);
+        }
+    }
+}
+
+/* --- where things go ----------------------------------------------------------------------------------------------------- */
+
 /* The table and its slots on one task, everything else on the other: as even as it gets. */
 static void test_placement_by_size(void **state)
 {
@@ -296,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
         cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

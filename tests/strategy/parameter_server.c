@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on loopback. The
+ * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync.c. */
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "cluster/remote.h"
+#include "runtime/session.h"
+#include "strategy/strategy.h"
+#include "support/servers_test.h"
+#include "train/saver_test.h"
+
+/* --- options ------------------------------------------------------------------------------------------------------------- */
+
+static void test_options(void **state)
+{
+    est_strategy   *s           = NULL;
+    est_partitioner partitioner = est_fixed_shards(3);
+
+    (void)state;
+    assert_ok(est_parameter_server_strategy(NULL, &s));
+    assert_string_equal(est_strategy_name(s), "parameter_server");
+    assert_false(est_strategy_needs_no_chief(s));
+    assert_null(s->ps.partitioner);
+    est_strategy_free(s);
+    s = NULL;
+    assert_ok(est_parameter_server_strategy(
+        EST_PARAMETER_SERVER(.partitioner = &partitioner, .round_robin = true, .max_staleness = 4), &s));
+    partitioner.n = 7; /* it was copied */
+    assert_int_equal(s->ps.partitioner->n, 3);
+    assert_true(s->ps.round_robin && s->ps.max_staleness == 4);
+    est_strategy_free(s);
+    est_strategy_free(NULL);
+}
+
+static void test_refused(void **state)
+{
+    est_strategy *s = NULL;
+
+    (void)state;
+    assert_int_equal(est_parameter_server_strategy(EST_PARAMETER_SERVER(.sync_replicas = -1), &s),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "sync_replicas is -1"));
+    assert_int_equal(est_parameter_server_strategy(EST_PARAMETER_SERVER(.max_staleness = -2), &s),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "max_staleness is -2"));
+    assert_int_equal(est_parameter_server_strategy(EST_PARAMETER_SERVER(.sync_replicas = 2, .max_staleness = 2), &s),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "never stale"));
+    assert_int_equal(est_parameter_server_strategy(&(const est_parameter_server_options){ 0 }, &s),
+                     EST_INVALID_ARGUMENT);
+    assert_null(s);
+    est_fault_arm_alloc(1);
+    assert_int_equal(est_parameter_server_strategy(NULL, &s), EST_RESOURCE_EXHAUSTED);
+    est_fault_arm_alloc(0);
+    assert_null(s);
+}
+
+/* --- where variables go ---------------------------------------------------------------------------------------------------- */
+
+#define ROWS  600
+#define WIDTH 4
+#define STEPS 6
+
+typedef struct embedded {
+    est_graph *graph;
+    est_node   ids, loss, train, step;
+} embedded;
+
+static embedded make_embedded(void)
+{
+    embedded m = { 0 };
+    est_node h;
+
+    assert_ok(est_graph_create(5, &m.graph));
+    (void)est_global_step(m.graph); /* as an estimator does, before the model */
+    m.ids   = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    h       = est_resource_gather(est_weight(m.graph, "table", EST_SHAPE(ROWS, WIDTH), NULL), m.ids);
+    h       = est_dense(est_dense(h, 3, EST_DENSE(.name = "hidden")), 1, EST_DENSE(.name = "logits"));
+    m.loss  = est_reduce_mean(est_square(h), EST_I64S(0, 1), false);
+    m.train = est_minimize(est_adagrad(0.1, NULL), m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+static void train(est_session *session, const embedded *m, int steps, double *losses)
+{
+    est_step *step;
+
+    assert_ok(est_session_prepare(session, EST_NODES(m->ids), EST_NODES(m->loss), EST_NODES(m->train), &step));
+    for (int i = 0; i < steps; i++) {
+        est_tensor *ids = NULL;
+
+        assert_ok(est_tensor_i64(EST_SHAPE(3), (const int64_t[]){ 7 * i, ROWS - 1 - i, 300 }, &ids));
+        assert_ok(est_step_run(step, (const est_tensor *[]){ ids }));
+        losses[i] = est_step_scalar(step, 0);
+        est_tensor_free(ids);
+    }
+}
+
+static void test_placement(void **state)
+{
+    static const char *const names[] = { "global_step", "table", "hidden/kernel", "hidden/bias", "logits/kernel" };
+    static const int         turn[] = { 0, 1, 0, 1, 0 }, size[] = { 1, 0, 1, 1, 1 };
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        servers     s      = servers_start(2, 1, "tcp");
+        est_remote *remote = servers_remote(
+            &s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .round_robin = round != 0));
+        est_session *session = NULL;
+        embedded     m       = make_embedded();
+        est_store   *store;
+
+        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        assert_ok(est_session_store(session, &store));
+        for (int i = 0; i < 5; i++) {
+            if (est_store_find(store, names[i])->task != (round ? turn : size)[i]) {
+                fail_msg("'%s' is at ps:%d", names[i], est_store_find(store, names[i])->task);
+            }
+        }
+        assert_int_equal(est_store_find(store, "table/Adagrad")->task, est_store_find(store, "table")->task);
+        est_session_free(session);
+        est_remote_free(remote);
+        est_graph_free(m.graph);
+        servers_stop(&s);
+    }
+}
+
+/* --- a table in shards -------------------------------------------------------------------------------------------------------- */
+
+static void assert_same(est_session *a, est_session *b)
+{
+    assert_int_equal(est_session_variables(a), est_session_variables(b));
+    for (int i = 0; i < est_session_variables(a); i++) {
+        const char *name = est_session_variable(a, i);
+        est_tensor *x = NULL, *y = NULL;
+
+        assert_ok(est_session_read(a, name, &x));
+        assert_ok(est_session_read(b, name, &y));
+        assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
+        if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("'%s' differs", name);
+        est_tensor_free(x);
+        est_tensor_free(y);
+    }
+}
+
+static est_session *open_over(est_remote *remote, const embedded *m)
+{
+    est_session *session = NULL;
+
+    assert_ok(est_session_create(m->graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    return session;
+}
+
+/* Trained over two servers as in one process, bit for bit; saved there, it goes on in one process and over two others. */
+static void test_shards(void **state)
+{
+    est_partitioner partitioner = est_min_size_partitioner(ROWS * WIDTH * 2, 0); /* the table, in two */
+    servers         first = servers_start(2, 1, "tcp"), second = servers_start(2, 1, "tcp");
+    est_remote     *remote, *other;
+    est_session    *whole, *cut, *again, *alone;
+    embedded        m     = make_embedded();
+    est_saver      *saver = NULL;
+    est_store      *store;
+    double          want[STEPS], got[STEPS];
+
+    (void)state;
+    remote = servers_remote(&first, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .partitioner = &partitioner));
+    other  = servers_remote(&second, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20));
+    whole  = open_over(NULL, &m);
+    cut    = open_over(remote, &m);
+    assert_ok(est_session_store(cut, &store));
+    assert_int_equal(est_store_find(store, "table")->n_shards, 2);
+    assert_int_equal(est_store_find(store, "table/Adagrad")->n_shards, 2);
+    assert_int_equal(est_store_find(store, "hidden/kernel")->n_shards, 0);
+    assert_int_not_equal(est_store_find(store, "table")->shards[0]->task,
+                         est_store_find(store, "table")->shards[1]->task);
+    train(whole, &m, STEPS, want);
+    train(cut, &m, STEPS, got);
+    assert_memory_equal(want, got, sizeof want);
+    assert_same(whole, cut);
+    assert_ok(est_saver_create(at("shards"), NULL, &saver));
+    assert_ok(est_saver_save(saver, cut, STEPS, NULL, NULL));
+    alone = open_over(NULL, &m);
+    again = open_over(other, &m); /* without shards */
+    assert_ok(est_saver_restore(saver, alone, NULL, NULL));
+    assert_ok(est_saver_restore(saver, again, NULL, NULL));
+    assert_same(whole, alone);
+    assert_same(whole, again);
+    assert_ok(est_saver_save(saver, again, STEPS + 1, NULL, NULL));
+    train(cut, &m, 1, got);
+    assert_ok(est_saver_restore(saver, cut, NULL, NULL)); /* and back into shards */
+    assert_same(whole, cut);
+    est_saver_free(saver);
+    est_session_free(whole);
+    est_session_free(cut);
+    est_session_free(again);
+    est_session_free(alone);
+    est_remote_free(remote);
+    est_remote_free(other);
+    est_graph_free(m.graph);
+    servers_stop(&first);
+    servers_stop(&second);
+}
+
+/* --- workers that step by themselves --------------------------------------------------------------------------------------------- */
+
+/* Every step adds 1 to two variables at two tasks, and to the global step. */
+typedef struct counter {
+    est_graph *graph;
+    est_node   train, step;
+} counter;
+
+static counter make_counter(void)
+{
+    counter  c = { 0 };
+    est_node a, b, one, both[2];
+
+    assert_ok(est_graph_create(5, &c.graph));
+    est_graph_device(c.graph, "/job:ps/task:0");
+    a = est_weight(c.graph, "a", EST_SHAPE(1000), EST_WEIGHT(.initializer = est_init_zeros()));
+    (void)est_global_step(c.graph);
+    est_graph_device(c.graph, "/job:ps/task:1");
+    b = est_weight(c.graph, "b", EST_SHAPE(1000), EST_WEIGHT(.initializer = est_init_zeros()));
+    est_graph_device(c.graph, NULL);
+    one     = est_ones_like(est_read_variable(a));
+    both[0] = est_assign_add(a, one);
+    both[1] = est_assign_add(b, one);
+    c.train = est_assign_add(est_global_step(c.graph), est_scalar(c.graph, EST_I64, 1));
+    c.train = est_after(est_after(c.train, both[0]), both[1]);
+    c.step  = est_after(est_read_variable(est_global_step(c.graph)), c.train);
+    assert_ok(est_graph_status(c.graph));
+    return c;
+}
+
+typedef struct worker {
+    servers    *servers;
+    int         index;
+    int64_t     limit, staleness;
+    int64_t     seen[8]; /* the global step after each of its first steps */
+    int64_t     steps;
+    pthread_t   thread;
+    est_remote *remote;
+} worker;
+
+static void *work(void *arg)
+{
+    worker      *w       = arg;
+    counter      c       = make_counter();
+    est_session *session = NULL;
+    est_step    *step;
+    bool         finished = false;
+
+    w->remote = servers_remote(
+        w->servers, w->index,
+        EST_REMOTE(.connect_secs = 60, .answer_secs = 60, .step_limit = w->limit, .max_staleness = w->staleness));
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = w->remote), &session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
+    for (;;) {
+        assert_ok(w->remote->ops->turn(w->remote, &finished));
+        if (finished) break;
+        assert_ok(est_step_run(step, NULL));
+        if (w->steps < 8) w->seen[w->steps] = (int64_t)est_step_scalar(step, 0);
+        w->steps++;
+    }
+    est_session_free(session);
+    est_remote_free(w->remote);
+    est_graph_free(c.graph);
+    return NULL;
+}
+
+static double first_of(est_session *session, const char *name)
+{
+    est_tensor *value = NULL;
+    double      x;
+
+    assert_ok(est_session_read(session, name, &value));
+    x = nn_element(value, 0);
+    for (int64_t i = 0; i < est_tensor_count(value); i++) assert_true(nn_element(value, i) == x);
+    est_tensor_free(value);
+    return x;
+}
+
+/* While two workers step as fast as they can, every checkpoint is of one step. */
+static void test_consistent_saves(void **state)
+{
+    servers      s      = servers_start(2, 3, "tcp");
+    est_remote  *remote = servers_remote(&s, 0,
+                                         EST_REMOTE(.is_chief = true, .connect_secs = 60, .consistent_saves = true));
+    counter      c      = make_counter();
+    est_session *chief = NULL, *copy = NULL;
+    est_saver   *saver = NULL;
+    worker       workers[2];
+    double       before = -1;
+
+    (void)state;
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
+    assert_ok(est_session_init(chief));
+    assert_ok(est_remote_declare_ready(remote));
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1), &copy));
+    assert_ok(est_saver_create(at("consistent"), NULL, &saver));
+    for (int i = 0; i < 2; i++) {
+        workers[i] = (worker){ .servers = &s, .index = i + 1, .limit = 3000 };
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int64_t i = 0; before < 2000; i++) {
+        assert_ok(est_saver_save(saver, chief, i, NULL, NULL));
+        assert_ok(est_saver_restore(saver, copy, NULL, NULL));
+        assert_true(first_of(copy, "a") == first_of(copy, "b"));
+        assert_true(first_of(copy, "a") == first_of(copy, "global_step"));
+        assert_true(first_of(copy, "a") >= before);
+        before = first_of(copy, "a");
+    }
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    assert_int_equal(workers[0].steps + workers[1].steps, 3000);
+    assert_true(first_of(chief, "a") == 3000 && first_of(chief, "b") == 3000);
+    est_saver_free(saver);
+    est_session_free(copy);
+    est_session_free(chief);
+    est_remote_free(remote);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
+/* Waits until a task waits for its turn. */
+static void await_waiting(est_server *server, const char *who)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    bool    waits    = false;
+
+    pthread_mutex_lock(&server->lock);
+    while (!waits && est_now_ns() < deadline) {
+        est_gate_entry entry;
+
+        for (int i = 0; est_gate_entry_at(server->gate, i, &entry); i++) {
+            waits = waits || (entry.waits && strcmp(entry.who, who) == 0);
+        }
+        if (!waits) est_cond_wait_ns(&server->changed, &server->lock, EST_NS_PER_SEC / 100);
+    }
+    pthread_mutex_unlock(&server->lock);
+    assert_true(waits);
+}
+
+/* One that is in the middle of its step holds up another once two were counted meanwhile. */
+static void test_staleness(void **state)
+{
+    servers      s      = servers_start(2, 2, "tcp");
+    est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
+    counter      c      = make_counter();
+    est_session *chief  = NULL;
+    est_step    *step;
+    worker       other    = { .servers = &s, .index = 1, .limit = 4, .staleness = 2 };
+    bool         finished = false;
+
+    (void)state;
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
+    assert_ok(est_session_init(chief));
+    assert_ok(est_remote_declare_ready(remote));
+    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
+    await_waiting(s.ps[0], "worker:1");
+    assert_ok(est_step_run(step, NULL));
+    assert_int_equal(est_step_scalar(step, 0), 3); /* two were counted, and no more */
+    est_session_free(chief);
+    est_remote_free(remote); /* with the turn that came along */
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_int_equal(other.steps, 3);
+    assert_int_equal(other.seen[0], 1);
+    assert_int_equal(other.seen[1], 2);
+    assert_int_equal(other.seen[2], 4);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
+/* Whoever held steps for a checkpoint and left, or begins a step itself, holds them no longer. */
+static void test_hold_ends(void **state)
+{
+    servers      s      = servers_start(2, 2, "tcp");
+    est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
+    counter      c      = make_counter();
+    est_session *chief  = NULL;
+    est_step    *step;
+    worker       other    = { .servers = &s, .index = 1, .limit = 5 };
+    bool         finished = false;
+
+    (void)state;
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
+    assert_ok(est_session_init(chief));
+    assert_ok(est_remote_declare_ready(remote));
+    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_remote_hold(remote));
+        assert_ok(est_remote_hold(remote)); /* again, as after an answer that was lost */
+        if (i == 0) assert_ok(est_remote_release(remote));
+        assert_ok(remote->ops->turn(remote, &finished));
+        assert_ok(est_step_run(step, NULL));
+    }
+    assert_ok(est_remote_hold(remote));
+    assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
+    await_waiting(s.ps[0], "worker:1");
+    est_session_free(chief);
+    est_remote_free(remote);
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_int_equal(other.steps, 3);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options),   cmocka_unit_test(test_refused),          cmocka_unit_test(test_placement),
+        cmocka_unit_test(test_shards),    cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_staleness),
+        cmocka_unit_test(test_hold_ends),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
