@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests, ours and theirs. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "net/link.h"
 
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */

@@ -15,7 +15,6 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/file.h"
 

@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 
 #define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
 #define LEAVE_NS         EST_NS_PER_SEC
@@ -145,7 +144,6 @@ est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pth
 {
     est_link *link;
 
-    net->n_events++;
     if (net->n_unfinished >= UNFINISHED_MAX) {
         est_net_warn(net, address, "too many connections are not finished");
         return NULL;
@@ -167,7 +165,6 @@ void est_link_opened(est_link *link)
 {
     est_status status = EST_OK;
 
-    link->net->n_events++;
     set_state(link, EST_LINK_HELLO);
     if (link->accepted) return; /* who was called answers */
     est_link_inject(link);
@@ -349,7 +346,6 @@ bool est_link_frame(est_link *link, const est_frame *frame, est_message *message
 
 void est_link_heard(est_link *link, size_t bytes)
 {
-    link->net->n_events++;
     pthread_mutex_lock(&link->lock);
     link->heard_ns = est_machine_ns();
     link->counters.bytes_in += bytes;
@@ -376,7 +372,6 @@ void est_link_lose(est_link *link, est_status status, const char *why)
     char      text[EST_WHY_MAX];
 
     if (link->state == EST_LINK_LOST) return;
-    net->n_events++;
     if (link->accepted && !link->met) {
         net->n_unfinished--;
         /* One that went without a word was somebody looking whether the port is open. */
@@ -461,9 +456,10 @@ void est_link_look(est_link *link)
 
 void est_link_tick(est_link *link, int64_t now_ns)
 {
-    int64_t silence_ns = link->net->silence_ns;
-    char    why[128];
-    bool    silent, quiet;
+    int64_t    silence_ns = link->net->silence_ns;
+    char       why[128];
+    bool       silent, quiet;
+    est_status beat = EST_OK;
 
     if (link->state <= EST_LINK_HELLO && now_ns - link->made_ns > HELLO_NS) {
         est_link_lose(link, EST_UNAVAILABLE, "it did not say who it is within 10 s");
@@ -482,9 +478,9 @@ void est_link_tick(est_link *link, int64_t now_ns)
     if (link->held) link->heard_ns = now_ns;
     silent = now_ns - link->heard_ns > silence_ns;
     quiet  = now_ns - link->sent_ns > silence_ns / 3;
-    if (quiet && !silent && est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL) != EST_OK) {
-        est_log_debug("no memory for a beat to %s", est_link_name(link));
-    }
+    /* Without memory for a beat the next tick tries again. */
+    if (quiet && !silent) beat = est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL);
+    if (beat != EST_OK) link->sent_ns = now_ns - silence_ns / 2;
     est_asks_expire(link, now_ns);
     pthread_mutex_unlock(&link->lock);
     est_asks_call(link);

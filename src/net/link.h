@@ -106,7 +106,6 @@ struct est_net {
     est_link *links;
     int       n_unfinished; /* links accepted that are not open yet */
     int64_t   ticked_ns;
-    uint64_t  n_events; /* counts what happened: whether to go on polling */
     struct {
         char    host[EST_ADDRESS_MAX];
         int64_t at_ns;
@@ -130,6 +129,7 @@ struct est_net {
     int        n_connecting; /* threads in est_net_connect */
     int        port;
     bool       stopping, cancelled;
+    bool       cancel_due; /* by a callback: links are not lost while one is looked at */
     char       cancel_why[EST_WHY_MAX];
 };
 

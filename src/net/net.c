@@ -3,10 +3,8 @@
  * The network thread, listening, connecting, cancelling. */
 #include "net/net.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -96,12 +94,19 @@ static est_status call_thread(est_net *net, est_status (*call)(est_net *, void *
     return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
+static est_status cancel_call(est_net *net, void *arg);
+
 static void on_wake(uv_async_t *wake)
 {
     est_net *net = wake->data;
+    bool     cancel_due;
 
-    net->n_events++;
     run_call(net);
+    pthread_mutex_lock(&net->lock);
+    cancel_due      = net->cancel_due;
+    net->cancel_due = false;
+    pthread_mutex_unlock(&net->lock);
+    if (cancel_due) (void)cancel_call(net, NULL);
     look_at_flagged(net);
 }
 
@@ -479,15 +484,17 @@ static est_status cancel_call(est_net *net, void *arg)
 
 void est_net_cancel(est_net *net, const char *why)
 {
-    bool first;
+    bool here = pthread_equal(pthread_self(), net->thread.id) != 0, first;
 
     pthread_mutex_lock(&net->lock);
-    first = !net->cancelled;
+    first           = !net->cancelled;
+    net->cancel_due = first && here;
     if (first) snprintf(net->cancel_why, sizeof net->cancel_why, "%s", why);
     net->cancelled = true;
     pthread_cond_broadcast(&net->changed);
     pthread_mutex_unlock(&net->lock);
-    if (first && call_thread(net, cancel_call, NULL) != EST_OK) est_log_debug("cancelling failed");
+    if (first && !here && call_thread(net, cancel_call, NULL) != EST_OK) est_log_debug("cancelling failed");
+    if (first && here) uv_async_send(&net->wake);
 }
 
 #if defined(EST_FAULT_POINTS) && EST_FAULT_POINTS

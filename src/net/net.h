@@ -79,7 +79,7 @@ typedef struct est_net_options {
 EST_MUST_CHECK est_status est_net_create(const est_net_options *options, est_net **out);
 
 /* Closes the listener and all links (what was answered before is still sent, for at most a second), fails what is waited
- * for with EST_CANCELLED, and ends the thread. NULL is fine. */
+ * for with EST_CANCELLED, and ends the thread. Links, asks, requests and messages may be given back later. NULL is fine. */
 void est_net_free(est_net *net);
 
 /* Listens at "host:port", "[IPv6]:port" or ":port" (all interfaces); port 0 takes a free one. Once. EST_UNAVAILABLE when the
@@ -117,7 +117,9 @@ est_link_counters est_link_count(const est_link *link);
 
 /* Sends a request. The head is copied; parts are borrowed until the ask is done (est_ask_wait, or `done` was called).
  * `method` is a number of the layer above, `what` a short text for errors ("pull of step 7"), copied. `done`, when not NULL,
- * is called in the network thread instead of a wait: with the answer, which it may keep by reference, or the failure. */
+ * is called in the network thread instead of a wait: with the answer, which it may keep by reference, or the failure; *out is
+ * NULL then, and `out` may be. `deadline_secs` may be EST_FOREVER: as long as the link lasts. A wait sees its deadline to the
+ * millisecond, `done` to a tenth of a second. */
 typedef void (*est_ask_done)(void *user, est_status status, const char *error, est_message *answer);
 EST_MUST_CHECK est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_payload payload,
                                        double deadline_secs, est_ask_done done, void *user, est_ask **out);
@@ -134,7 +136,7 @@ est_link    *est_request_link(const est_request *request);    /* borrowed */
 est_message *est_request_message(const est_request *request); /* borrowed */
 
 /* Answers, once, and gives the request back. The payload's memory is the caller's again when it returns: what the kernel does
- * not take at once is copied (or, with tls, encrypted). A lost link is no error: nobody waits any more. */
+ * not take at once is copied. A lost link is no error: nobody waits any more. */
 void est_request_answer(est_request *request, est_payload payload);
 void est_request_fail(est_request *request, est_status status, const char *message);
 

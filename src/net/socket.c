@@ -172,6 +172,8 @@ int est_socket_accept(int listener, char from[EST_ADDRESS_MAX])
         snprintf(host, sizeof host, "?");
         snprintf(port, sizeof port, "?");
     }
+    /* A socket that takes both kinds shows IPv4 as a part of IPv6. */
+    if (strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.') != NULL) memmove(host, host + 7, strlen(host + 7) + 1);
     snprintf(from, EST_ADDRESS_MAX, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     return fd;
 }

@@ -6,7 +6,6 @@
  * Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large body straight
  * into its message. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

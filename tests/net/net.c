@@ -371,6 +371,35 @@ static void test_cancel(void **state)
     stop_pair(&p);
 }
 
+static void cancel_from_callback(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)status, (void)error, (void)answer;
+    est_net_cancel(((net_test *)user)->net, "a callback has seen enough");
+}
+
+static void test_cancel_from_callback(void **state)
+{
+    pair   p;
+    waiter asking = { 0 }, connecting = { 0 };
+
+    (void)state;
+    start_pair(&p, "tcp", 0);
+    net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 1000, NULL, NULL, &asking.ask));
+    connecting.net = p.client.net;
+    net_check(est_thread_start(&asking.thread, "asking", wait_for_ask, &asking));
+    net_check(est_thread_start(&connecting.thread, "connecting", wait_for_connection, &connecting));
+    net_check(
+        est_link_ask(p.link, NET_ECHO, "an echo", (est_payload){ 0 }, 1000, cancel_from_callback, &p.client, NULL));
+    est_thread_join(&asking.thread);
+    est_thread_join(&connecting.thread);
+    assert_int_equal(asking.status, EST_CANCELLED);
+    assert_int_equal(connecting.status, EST_CANCELLED);
+    assert_non_null(strstr(connecting.error, "a callback has seen enough"));
+    net_test_wait(&p.server, &p.server.n_kept, 1);
+    net_test_release(&p.server);
+    stop_pair(&p);
+}
+
 /* Links, asks and requests may be given back after their nets. */
 static void test_free_while_open(void **state)
 {
@@ -573,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_close),
         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_cancel_from_callback),
         cmocka_unit_test(test_free_while_open),
         cmocka_unit_test(test_answers_before_end),
         cmocka_unit_test(test_steady),
