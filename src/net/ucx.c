@@ -22,10 +22,11 @@
 #include "net/socket.h"
 #include "net/ucx_wire.h"
 
-#define FRONT_MAX    1024   /* bytes before the parts that go as a message's header */
-#define LARGE_BYTES  "256k" /* from here on parts are fetched by who receives them */
-#define PROGRESS_MAX 64     /* calls before what came is seen to */
-#define TURNS_MAX    16     /* before the loop looks at other things */
+#define FRONT_MAX    1024                 /* bytes before the parts that go as a message's header */
+#define LARGE_BYTES  "256k"               /* from here on parts are fetched by who receives them */
+#define CLOSE_NS     (5 * EST_NS_PER_SEC) /* for UCX to be done with what was closed */
+#define PROGRESS_MAX 64                   /* calls before what came is seen to */
+#define TURNS_MAX    16                   /* before the loop looks at other things */
 
 /* --- wires come ------------------------------------------------------------------------------------------------------ */
 
@@ -414,7 +415,7 @@ free_carrier:
 
 static void ucx_close(est_carrier *carrier)
 {
-    int64_t until = est_machine_ns() + EST_UCX_CLOSE_NS;
+    int64_t until = est_machine_ns() + CLOSE_NS;
 
     for (est_ucx_reap(carrier); carrier->wires != NULL && est_machine_ns() < until; est_ucx_reap(carrier)) {
         if (!progress(carrier)) sched_yield();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loading UCX, and what it has to say: it would write to stdout, which is the program's; so its messages go to our log. */
+ * Loading UCX, and keeping it quiet: it would write to stdout, which is the program's. Setting UCX_LOG_LEVEL lets it. */
 #if defined(EST_UCX) && EST_UCX
 
 #include "net/ucx_library.h"
@@ -13,25 +13,17 @@
 #include <string.h>
 #include <ucs/debug/log_def.h>
 
-#include "base/log.h"
-
 #define LIBRARY "libucp.so.0"
 
 static est_ucx_library library;
 static char            failure[256]; /* "": it is loaded */
 
-/* What fails is returned to us as well, so that nothing here is for a human to see who does not debug. */
+/* What fails is returned to us as well. Our log would be called with locks held. */
 static ucs_log_func_rc_t on_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                 const ucs_log_component_config_t *component, const char *message, va_list args)
 {
-    char text[512];
-
-    (void)function, (void)component;
-    if (level == UCS_LOG_LEVEL_FATAL) return UCS_LOG_FUNC_RC_CONTINUE; /* UCX ends the process */
-    if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_STOP;
-    vsnprintf(text, sizeof text, message, args);
-    est_log_debug("ucx: %s:%u: %s", file, line, text);
-    return UCS_LOG_FUNC_RC_STOP;
+    (void)file, (void)line, (void)function, (void)component, (void)message, (void)args;
+    return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP; /* UCX ends the process */
 }
 
 static void *find(void *handle, const char *name)
@@ -72,7 +64,7 @@ static void load(void)
 #undef FIND
     found = find(handle, "ucs_log_push_handler");
     memcpy(&push, &found, sizeof found);
-    if (failure[0] == '\0') push(on_log);
+    if (failure[0] == '\0' && getenv("UCX_LOG_LEVEL") == NULL) push(on_log);
 }
 
 est_status est_ucx_load(const est_ucx_library **out)

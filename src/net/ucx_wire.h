@@ -13,8 +13,7 @@
 #include "net/transport.h"
 #include "net/ucx_library.h"
 
-#define EST_UCX_FRAME    1                    /* the number of our active messages */
-#define EST_UCX_CLOSE_NS (5 * EST_NS_PER_SEC) /* for UCX to give up what it has under way */
+#define EST_UCX_FRAME 1 /* the number of our active messages */
 
 typedef struct arrival    arrival;
 typedef struct connection connection;
