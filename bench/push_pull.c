@@ -211,6 +211,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    est_log_set_level(EST_LOG_ERROR);
     if (strcmp(over, "socket") == 0) {
         open_buffers(&c);
         open_socket(&c);

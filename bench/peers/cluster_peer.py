@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the TensorFlow side of bench/compare-cluster shares: a cluster of processes on loopback, each with tf.distribute.Server, one thread
 for kernels, and the chief in this process."""
+import ctypes
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+TASKS = []  # that this process started
 
 
 def addresses(n):
@@ -48,9 +54,15 @@ def make_cluster(ps, workers=0):
 def start(cluster, job, index, *arguments):
     """This program again as another task, which dies with us."""
     config = json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
-    libc_prctl = __import__("ctypes").CDLL(None).prctl
-    return subprocess.Popen([sys.executable, os.path.abspath(sys.argv[0]), *arguments], env=dict(os.environ, TF_CONFIG=config),
-                            stdin=subprocess.DEVNULL, preexec_fn=lambda: libc_prctl(1, signal.SIGKILL))
+    prctl = ctypes.CDLL(None).prctl
+    TASKS.append(subprocess.Popen([sys.executable, os.path.abspath(sys.argv[0]), *arguments], env=dict(os.environ, TF_CONFIG=config),
+                                  stdin=subprocess.DEVNULL, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)))
+
+
+def end():
+    for task in TASKS:
+        task.kill()
+        task.wait()
 
 
 def is_task():
@@ -67,17 +79,51 @@ def serve():
 
 
 def session_over(ps):
-    """Starts the ps tasks; returns (tensorflow, session of a chief beside them, a function that ends them)."""
+    """Starts the ps tasks; returns (tensorflow, session of a chief beside them)."""
     quiet()
     cluster = make_cluster(ps)
-    tasks = [start(cluster, "ps", i) for i in range(ps)]
+    for i in range(ps):
+        start(cluster, "ps", i)
     tf = import_tensorflow()
     v1 = tf.compat.v1
     v1.disable_eager_execution()
     server = tf.distribute.Server(cluster, job_name="chief", task_index=0, config=one_thread(v1))
+    return tf, v1.Session(server.target, config=one_thread(v1))
 
-    def end():
-        for task in tasks:
-            task.kill()
-            task.wait()
-    return tf, v1.Session(server.target, config=one_thread(v1)), end
+
+def take_turns(turn, turns):
+    """As bench_take_turns: so many turns, or with 0 one for every line of standard input."""
+    taken = 0
+    while taken < turns if turns else sys.stdin.readline() != "":
+        print(json.dumps(turn()), flush=True)
+        taken += 1
+
+
+def cpu_secs():
+    """Processor time of this process and of the tasks that it started."""
+    ticks = 0
+    for task in TASKS:
+        with open(f"/proc/{task.pid}/stat", encoding="ascii") as stat:
+            ticks += sum(int(n) for n in stat.read().rsplit(")", 1)[1].split()[11:13])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def repeat(step, seconds):
+    """Calls step, which says how much it did, for so long; a turn."""
+    amount, start, used = 0, time.perf_counter(), cpu_secs()
+    while (secs := time.perf_counter() - start) < seconds:
+        amount += step()
+    return {"amount": amount, "secs": secs, "cpu_secs": cpu_secs() - used}
+
+
+def socket_bytes():
+    """What all TCP connections of this process have sent and received so far."""
+    total = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(fd))) as s:
+                info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+                total += sum(struct.unpack_from("QQ", info, 120))  # tcpi_bytes_acked, tcpi_bytes_received
+        except (OSError, struct.error):
+            continue  # no socket, or gone meanwhile
+    return total

@@ -36,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.2)
     options = parser.parse_args()
-    tf, session, end = cluster_peer.session_over(1)
+    tf, session = cluster_peer.session_over(1)
     v1, calls = tf.compat.v1, {}
     for size in SIZES:
         with tf.device("/job:ps/task:0"):
@@ -50,7 +50,7 @@ def main():
     for line in sys.stdin:
         what, size = line.split()
         answer(run[what, int(size)], options.seconds)
-    end()
+    cluster_peer.end()
 
 
 if __name__ == "__main__":

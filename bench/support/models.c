@@ -48,6 +48,13 @@ static double dense_flops(int64_t batch, int64_t in, int64_t out, bool first)
     return (first ? 4.0 : 6.0) * (double)batch * (double)in * (double)out;
 }
 
+/* Input i of the model: a placeholder, unless the caller has brought one along. */
+static est_node feed(bench_model *m, int i, const char *name, est_dtype dtype, est_shape shape)
+{
+    if (m->feed[i].graph == NULL) m->feed[i] = est_placeholder(m->graph, name, dtype, shape);
+    return m->feed[i];
+}
+
 static void fill_images(bench_model *m, int set, est_tensor **feeds)
 {
     const est_shape *shape = est_node_shape(m->feed[0]);
@@ -60,18 +67,18 @@ static void fill_images(bench_model *m, int set, est_tensor **feeds)
 
 static void build_cnn(bench_model *m, double width)
 {
+    est_node image = feed(m, 0, "image", EST_F32, EST_SHAPE(-1, 28, 28, 1));
+    est_node label = feed(m, 1, "label", EST_I32, EST_SHAPE(-1));
     est_node x, logits;
     int64_t  units = scaled(64, width), filters = scaled(32, width), flat = 13 * 13 * filters;
 
     m->n_feeds = 2;
     m->fill    = fill_images;
-    m->feed[0] = est_placeholder(m->graph, "image", EST_F32, EST_SHAPE(-1, 28, 28, 1));
-    m->feed[1] = est_placeholder(m->graph, "label", EST_I32, EST_SHAPE(-1));
-    x          = est_conv2d_layer(m->feed[0], filters, 3, EST_CONV2D(.activation = est_relu));
+    x          = est_conv2d_layer(image, filters, 3, EST_CONV2D(.activation = est_relu));
     x          = est_max_pool2d(x, 2, NULL);
     x          = est_dense(est_flatten(x), units, EST_DENSE(.activation = est_relu));
     logits     = est_dense(x, 10, NULL);
-    m->loss    = est_mean(est_sparse_softmax_xent(logits, m->feed[1]));
+    m->loss    = est_mean(est_sparse_softmax_xent(logits, label));
     m->train   = est_minimize(est_sgd(0.01), m->loss, NULL);
     m->flops   = 4.0 * (double)m->batch * 26 * 26 * (double)filters * 9 + dense_flops(m->batch, flat, units, false) +
                dense_flops(m->batch, units, 10, false);
@@ -81,19 +88,18 @@ static void build_cnn(bench_model *m, double width)
 static void build_mlp(bench_model *m, double width)
 {
     int64_t  widths[] = { 784, scaled(1024, width), scaled(512, width), scaled(256, width), 10 };
-    est_node x;
+    est_node x        = feed(m, 0, "image", EST_F32, EST_SHAPE(-1, 784));
+    est_node label    = feed(m, 1, "label", EST_I32, EST_SHAPE(-1));
 
     m->n_feeds = 2;
     m->fill    = fill_images;
-    m->feed[0] = x = est_placeholder(m->graph, "image", EST_F32, EST_SHAPE(-1, 784));
-    m->feed[1]     = est_placeholder(m->graph, "label", EST_I32, EST_SHAPE(-1));
-    m->bytes       = 4.0 * (double)m->batch * 784;
+    m->bytes   = 4.0 * (double)m->batch * 784;
     for (int i = 0; i < 4; i++) {
         x = est_dense(x, widths[i + 1], EST_DENSE(.activation = i < 3 ? est_relu : NULL));
         m->flops += dense_flops(m->batch, widths[i], widths[i + 1], i == 0);
         m->bytes += 4.0 * 4.0 * (double)(widths[i] * widths[i + 1]); /* weight and accumulator, read and written */
     }
-    m->loss  = est_mean(est_sparse_softmax_xent(x, m->feed[1]));
+    m->loss  = est_mean(est_sparse_softmax_xent(x, label));
     m->train = est_minimize(est_adagrad(0.01, NULL), m->loss, NULL);
 }
 
@@ -120,7 +126,7 @@ static void build_wide_deep(bench_model *m, double width)
 {
     int64_t  widths[] = { N_CAT * DIM + N_NUM, scaled(256, width), scaled(128, width), scaled(64, width), 1 };
     est_node deep[N_CAT + 1], wide[N_CAT + 1], x, logits;
-    est_node vars[128], num;
+    est_node vars[128], num, click;
     int      n_wide = 0, n_vars;
     char     name[32];
 
@@ -128,14 +134,13 @@ static void build_wide_deep(bench_model *m, double width)
     m->n_feeds = N_CAT + 2;
     for (int f = 0; f < N_CAT; f++) {
         (void)snprintf(name, sizeof name, "id_%d", f);
-        m->feed[f] = est_placeholder(m->graph, name, EST_I64, EST_SHAPE(-1));
-        wide[f]    = est_embedding(m->feed[f], BUCKETS, 1,
-                                   EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
+        wide[f] = est_embedding(feed(m, f, name, EST_I64, EST_SHAPE(-1)), BUCKETS, 1,
+                                EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
     }
-    m->feed[N_CAT] = num = est_placeholder(m->graph, "numeric", EST_F32, EST_SHAPE(-1, N_NUM));
-    m->feed[N_CAT + 1]   = est_placeholder(m->graph, "click", EST_F32, EST_SHAPE(-1, 1));
-    wide[N_CAT]          = est_dense(num, 1, EST_DENSE(.name = "linear_numeric"));
-    n_wide               = est_trainable_variables(m->graph).n;
+    num         = feed(m, N_CAT, "numeric", EST_F32, EST_SHAPE(-1, N_NUM));
+    click       = feed(m, N_CAT + 1, "click", EST_F32, EST_SHAPE(-1, 1));
+    wide[N_CAT] = est_dense(num, 1, EST_DENSE(.name = "linear_numeric"));
+    n_wide      = est_trainable_variables(m->graph).n;
     for (int f = 0; f < N_CAT; f++) deep[f] = est_embedding(m->feed[f], BUCKETS, DIM, NULL);
     deep[N_CAT] = num;
     x           = est_concat((est_nodes){ deep, N_CAT + 1 }, 1);
@@ -146,7 +151,7 @@ static void build_wide_deep(bench_model *m, double width)
         m->bytes += 4.0 * 4.0 * (double)(widths[i] * widths[i + 1]);
     }
     logits  = est_add(x, est_add_n((est_nodes){ wide, N_CAT + 1 }));
-    m->loss = est_mean(est_sigmoid_xent(logits, m->feed[N_CAT + 1]));
+    m->loss = est_mean(est_sigmoid_xent(logits, click));
     n_vars  = est_trainable_variables(m->graph).n;
     memcpy(vars, est_trainable_variables(m->graph).data, sizeof *vars * (size_t)n_vars);
     m->train = est_group(m->graph,
@@ -162,15 +167,33 @@ static const struct {
     void (*build)(bench_model *m, double width);
 } models[] = { { "cnn", 64, build_cnn }, { "mlp", 128, build_mlp }, { "wide_deep", 512, build_wide_deep } };
 
-bench_model bench_model_build(const char *name, int64_t batch, double width)
+static void build(const char *name, bench_model *m, double width)
 {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        bench_model m = { .name = models[i].name, .batch = batch > 0 ? batch : models[i].batch };
-        if (strcmp(name, m.name) != 0) continue;
-        bench_check(est_graph_create(1, &m.graph));
-        models[i].build(&m, width);
-        return m;
+        if (strcmp(name, models[i].name) != 0) continue;
+        m->name = models[i].name;
+        if (m->batch <= 0) m->batch = models[i].batch;
+        models[i].build(m, width);
+        return;
     }
     (void)fprintf(stderr, "bench: no model \"%s\"; there are cnn, mlp and wide_deep\n", name);
     exit(2);
+}
+
+bench_model bench_model_build(const char *name, int64_t batch, double width)
+{
+    bench_model m = { .batch = batch };
+
+    bench_check(est_graph_create(1, &m.graph));
+    build(name, &m, width);
+    return m;
+}
+
+bench_model bench_model_join(const char *name, const est_node *feeds, int n_feeds)
+{
+    bench_model m = { .graph = feeds[0].graph };
+
+    memcpy(m.feed, feeds, sizeof *feeds * (size_t)n_feeds);
+    build(name, &m, 1);
+    return m;
 }

@@ -26,4 +26,7 @@ typedef struct bench_model {
  * layers. Exits when there is no such model. */
 bench_model bench_model_build(const char *name, int64_t batch, double width);
 
+/* The same in the graph of these inputs, which stand for the placeholders of bench_model_build, in their order. */
+bench_model bench_model_join(const char *name, const est_node *feeds, int n_feeds);
+
 #endif
