@@ -54,13 +54,9 @@ def environment(threads, flags):
     return variables
 
 
-def train(run):
-    import logging
-
-    import tensorflow as tf
+def model_fns(tf, run):
+    """The reference models as functions for an Estimator, by name."""
     v1 = tf.compat.v1
-    v1.logging.set_verbosity(v1.logging.ERROR)
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
     def variable(name, shape, initializer):
         return v1.get_variable(name, shape, tf.float32, initializer, use_resource="ref" not in run.flags)
@@ -77,9 +73,6 @@ def train(run):
     def softmax_loss(labels, logits):
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
 
-    def adagrad():
-        return v1.train.AdagradOptimizer(peer.LEARNING_RATE, initial_accumulator_value=peer.INITIAL_ACCUMULATOR)
-
     def spec(mode, loss, optimizer):
         return tf.estimator.EstimatorSpec(
             mode, loss=loss, train_op=optimizer.minimize(loss, global_step=v1.train.get_global_step()))
@@ -95,7 +88,7 @@ def train(run):
 
     def mlp(features, labels, mode):
         logits = tower(features["x"], peer.widths(run, peer.MLP_HIDDEN), peer.CLASSES)
-        return spec(mode, softmax_loss(labels, logits), adagrad())
+        return spec(mode, softmax_loss(labels, logits), adagrad(v1))
 
     def lookups(name, features, dimension, initializer):
         """One [batch, dimension] a feature, or with stacked tables one [26, batch, dimension] for all."""
@@ -121,9 +114,24 @@ def train(run):
         deep, linear = v1.trainable_variables("deep"), v1.trainable_variables("linear")
         gradients = tf.gradients(loss, deep + linear)
         train_op = tf.group(
-            adagrad().apply_gradients(zip(gradients[:len(deep)], deep), global_step=v1.train.get_global_step()),
+            adagrad(v1).apply_gradients(zip(gradients[:len(deep)], deep), global_step=v1.train.get_global_step()),
             v1.train.FtrlOptimizer(peer.LEARNING_RATE).apply_gradients(zip(gradients[len(deep):], linear)))
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return {"cnn": cnn, "mlp": mlp, "wide_deep": wide_deep}
+
+
+def adagrad(v1):
+    return v1.train.AdagradOptimizer(peer.LEARNING_RATE, initial_accumulator_value=peer.INITIAL_ACCUMULATOR)
+
+
+def train(run):
+    import logging
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+    v1.logging.set_verbosity(v1.logging.ERROR)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
     def canned(config):
         fc = tf.feature_column
@@ -135,7 +143,7 @@ def train(run):
             "dnn_hidden_units": peer.widths(run, peer.WIDE_DEEP_HIDDEN), "config": config}
         if "cannedv1" in run.flags:
             return v1.estimator.DNNLinearCombinedClassifier(
-                linear_optimizer=v1.train.FtrlOptimizer(peer.LEARNING_RATE), dnn_optimizer=adagrad(),
+                linear_optimizer=v1.train.FtrlOptimizer(peer.LEARNING_RATE), dnn_optimizer=adagrad(v1),
                 loss_reduction=v1.losses.Reduction.SUM_OVER_BATCH_SIZE, **columns)
         legacy = tf.keras.optimizers.legacy
         return tf.estimator.DNNLinearCombinedClassifier(
@@ -168,7 +176,7 @@ def train(run):
         if run.flags & CANNED:
             estimator = canned(config)
         else:
-            estimator = tf.estimator.Estimator({"cnn": cnn, "mlp": mlp, "wide_deep": wide_deep}[run.model], config=config)
+            estimator = tf.estimator.Estimator(model_fns(tf, run)[run.model], config=config)
         watch = Watch()
         estimator.train(lambda: dataset(tf, run), hooks=[watch])
     finally:
