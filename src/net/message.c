@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks by size class, four classes to a power of two, so that at most a fifth of a block is not asked for. */
+ * Blocks by size class, four classes to a power of two, so that at most a fifth of a block is not asked for. All together,
+ * used and free, are at most twice as many bytes as were once in use at the same time (pulls and pushes take turns): a training
+ * sends the same messages step after step, and for a large one the kernel takes longer to clear new pages than to send it. */
 #include "net/message.h"
 
 #include <pthread.h>
@@ -10,9 +12,9 @@
 #include "base/refcount.h"
 #include "base/thread.h"
 
-#define KEPT_BYTES_MAX ((size_t)256 << 20)
-#define CLASS_MIN      512 /* bytes */
-#define N_CLASSES      160 /* up to 512 << 40 bytes; larger blocks are not kept */
+#define KEPT_BYTES_MIN ((size_t)256 << 20) /* so much may be kept in any case */
+#define CLASS_MIN      512                 /* bytes */
+#define N_CLASSES      160                 /* up to 512 << 40 bytes; larger blocks are not kept */
 #define NOT_KEPT       N_CLASSES
 
 /* Stands before every block. */
@@ -25,7 +27,8 @@ typedef struct block {
 struct est_blocks {
     est_refcount    refs;
     pthread_mutex_t lock; /* guards the rest */
-    size_t          kept_bytes;
+    size_t          kept_bytes, used_bytes;
+    size_t          used_bytes_max; /* so far */
     block          *free[N_CLASSES];
 };
 
@@ -96,41 +99,71 @@ void *est_block_alloc(est_blocks *blocks, size_t bytes)
 
     if (bytes > SIZE_MAX / 2) return NULL;
     class = class_of(bytes + sizeof *b, &size);
-    if (class != NOT_KEPT) {
-        pthread_mutex_lock(&blocks->lock);
-        b = blocks->free[class];
-        if (b != NULL) {
-            blocks->free[class] = b->next;
-            blocks->kept_bytes -= b->bytes;
-        }
-        pthread_mutex_unlock(&blocks->lock);
+    pthread_mutex_lock(&blocks->lock);
+    if (class != NOT_KEPT) b = blocks->free[class];
+    if (b != NULL) {
+        blocks->free[class] = b->next;
+        blocks->kept_bytes -= b->bytes;
     }
+    blocks->used_bytes += size;
+    if (blocks->used_bytes > blocks->used_bytes_max) blocks->used_bytes_max = blocks->used_bytes;
+    pthread_mutex_unlock(&blocks->lock);
     if (b == NULL) {
         b = est_alloc_aligned(size);
-        if (b == NULL) return NULL;
+        if (b == NULL) {
+            pthread_mutex_lock(&blocks->lock);
+            blocks->used_bytes -= size;
+            pthread_mutex_unlock(&blocks->lock);
+            return NULL;
+        }
         b->bytes = size;
         b->class = class;
     }
     return b + 1;
 }
 
+/* Takes a free block out, the largest first; NULL: there is none. Under the lock. */
+static block *evict(est_blocks *blocks)
+{
+    for (int class = N_CLASSES - 1; class >= 0; class --) {
+        block *b = blocks->free[class];
+
+        if (b == NULL) continue;
+        blocks->free[class] = b->next;
+        blocks->kept_bytes -= b->bytes;
+        return b;
+    }
+    return NULL;
+}
+
+/* What was used last is kept rather than what has waited for its size to come again. */
 void est_block_free(est_blocks *blocks, void *memory)
 {
-    block *b    = memory != NULL ? (block *)memory - 1 : NULL;
-    bool   kept = false;
+    block *b = memory != NULL ? (block *)memory - 1 : NULL, *old = NULL, *out;
+    size_t most;
 
     if (b == NULL) return;
-    if (b->class != NOT_KEPT) {
-        pthread_mutex_lock(&blocks->lock);
-        kept = blocks->kept_bytes + b->bytes <= KEPT_BYTES_MAX;
-        if (kept) {
-            b->next                = blocks->free[b->class];
-            blocks->free[b->class] = b;
-            blocks->kept_bytes += b->bytes;
-        }
-        pthread_mutex_unlock(&blocks->lock);
+    pthread_mutex_lock(&blocks->lock);
+    most = blocks->used_bytes_max > KEPT_BYTES_MIN / 2 ? 2 * blocks->used_bytes_max : KEPT_BYTES_MIN;
+    while (blocks->kept_bytes + blocks->used_bytes > most && (out = evict(blocks)) != NULL) {
+        out->next = old;
+        old       = out;
     }
-    if (!kept) est_free_aligned(b);
+    blocks->used_bytes -= b->bytes;
+    if (b->class == NOT_KEPT) {
+        b->next = old;
+        old     = b;
+    } else {
+        b->next                = blocks->free[b->class];
+        blocks->free[b->class] = b;
+        blocks->kept_bytes += b->bytes;
+    }
+    pthread_mutex_unlock(&blocks->lock);
+    while (old != NULL) {
+        out = old;
+        old = out->next;
+        est_free_aligned(out);
+    }
 }
 
 est_status est_message_create(est_blocks *blocks, const est_frame *frame, est_message **out)

@@ -7,7 +7,7 @@
 
 #include "net/frame.h"
 
-/* Free blocks of one net, kept up to a number of bytes; reference-counted, since messages may outlive their net. */
+/* Free blocks of one net, up to what is used at a time; reference-counted, since messages may outlive their net. */
 typedef struct est_blocks est_blocks;
 
 EST_MUST_CHECK est_status est_blocks_create(est_blocks **out);
