@@ -25,7 +25,7 @@
 #define WARM_STEPS 10 /* of every worker, before anything is measured */
 #define WAIT_NS    20000000
 #define WAITING    "waiting"
-#define N_WAITING  2            /* variables of that model */
+#define N_WAITING  2               /* variables of that model */
 #define WAITING_N  (64 * 1024 / 4) /* elements of each */
 
 typedef struct job {
@@ -94,7 +94,7 @@ static est_status next_batch(void *state, est_field *element)
 /* The same few batches for ever, which live as long as the process. */
 static est_status input_fn(const est_input_context *context, void *user, est_dataset **out)
 {
-    const job    *j                            = user;
+    const job     *j                           = user;
     static batches b                           = { 0 };
     est_component  components[BENCH_FEEDS_MAX] = { { "x", EST_F32, EST_SHAPE(1), false } };
     bench_model    shape                       = { .n_feeds = 1 };
@@ -167,7 +167,8 @@ static est_status watch_after_run(est_hook *hook, est_loop *loop)
     }
     secs = bench_now_secs() - w->start;
     if (secs < w->job->seconds) return EST_OK;
-    (void)printf("{\"amount\":%lld,\"secs\":%.6f,\"ps_secs\":%.6f}\n", (long long)(est_loop_global_step(loop) - w->step), secs,
+    (void)printf("{\"amount\":%lld,\"secs\":%.6f,\"ps_secs\":%.6f}\n",
+                 (long long)(est_loop_global_step(loop) - w->step), secs,
                  bench_tasks_ps_secs(&w->job->tasks) - w->ps_secs);
     (void)fflush(stdout);
     if (++w->taken == w->job->turns) est_loop_request_stop(loop, "all turns are taken");
@@ -186,19 +187,18 @@ static est_status train(bench_tasks *t, const char *type, int index, job *j)
     if (strcmp(type, "worker") == 0) w.worker = index + 1;
     (void)snprintf(model_dir, sizeof model_dir, "%s/model", t->folder);
     EST_TRY(est_resolve_simple(t->cluster, type, index, NULL, &resolver));
-    EST_TRY(est_estimator_create(model_fn,
-                                 EST_ESTIMATOR(.model_dir = model_dir, .params = &j, .params_size = sizeof j,
-                                               .config = EST_RUN_CONFIG(.seed = 1, .resolver = resolver, .quiet = true,
-                                                                        .save_checkpoints_secs = EST_OFF,
-                                                                        .save_checkpoints_steps = EST_OFF,
-                                                                        .save_summary_steps = EST_OFF,
-                                                                        .log_step_count_steps = EST_OFF,
-                                                                        .max_worker_delay_secs = EST_OFF)),
-                                 &estimator));
-    return est_train_and_evaluate(estimator,
-                                  EST_TRAIN_SPEC(.input_fn = input_fn, .input_user = j, .max_steps = INT64_MAX / 2,
-                                                 .hooks = EST_HOOKS(&w.hook)),
-                                  EST_EVAL_SPEC(.input_fn = input_fn, .input_user = j), NULL);
+    EST_TRY(est_estimator_create(
+        model_fn,
+        EST_ESTIMATOR(.model_dir = model_dir, .params = &j, .params_size = sizeof j,
+                      .config = EST_RUN_CONFIG(.seed = 1, .resolver = resolver, .quiet = true,
+                                               .save_checkpoints_secs = EST_OFF, .save_checkpoints_steps = EST_OFF,
+                                               .save_summary_steps = EST_OFF, .log_step_count_steps = EST_OFF,
+                                               .max_worker_delay_secs = EST_OFF)),
+        &estimator));
+    return est_train_and_evaluate(
+        estimator,
+        EST_TRAIN_SPEC(.input_fn = input_fn, .input_user = j, .max_steps = INT64_MAX / 2, .hooks = EST_HOOKS(&w.hook)),
+        EST_EVAL_SPEC(.input_fn = input_fn, .input_user = j), NULL);
 }
 
 static void run_task(bench_tasks *t, const char *type, int index, void *user)

@@ -57,14 +57,15 @@ static void open_step(job *j, est_remote *remote)
 
         (void)snprintf(device, sizeof device, "/job:ps/task:%d", i);
         est_graph_device(graph, device);
-        counter = i == 0 ? est_global_step(graph)
-                         : est_weight(graph, "count", EST_SHAPE(), EST_WEIGHT(.dtype = EST_I64, .frozen = true));
+        counter   = i == 0 ? est_global_step(graph)
+                           : est_weight(graph, "count", EST_SHAPE(), EST_WEIGHT(.dtype = EST_I64, .frozen = true));
         counts[i] = est_assign_add(counter, est_scalar(graph, EST_I64, 1));
     }
     bench_check(est_graph_status(graph));
     bench_check(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     bench_check(est_session_init(session));
-    bench_check(est_session_prepare(session, (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ counts, j->ps }, &j->step));
+    bench_check(
+        est_session_prepare(session, (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ counts, j->ps }, &j->step));
 }
 
 int main(int argc, char **argv)

@@ -12,12 +12,12 @@
  * loopback need, blocking reads and writes of the same bytes, and memory the least that one needs, memcpy. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "net/transport.h"
@@ -74,8 +74,10 @@ static void open_session(contestant *c, est_remote *remote)
     bench_check(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     bench_check(est_session_init(session));
     for (int i = 0; i < N_SIZES; i++) {
-        bench_check(est_session_prepare(session, (est_nodes){ 0 }, EST_NODES(pull[i]), (est_nodes){ 0 }, &c->steps[0][i]));
-        bench_check(est_session_prepare(session, EST_NODES(value[i]), (est_nodes){ 0 }, EST_NODES(push[i]), &c->steps[1][i]));
+        bench_check(
+            est_session_prepare(session, (est_nodes){ 0 }, EST_NODES(pull[i]), (est_nodes){ 0 }, &c->steps[0][i]));
+        bench_check(
+            est_session_prepare(session, EST_NODES(value[i]), (est_nodes){ 0 }, EST_NODES(push[i]), &c->steps[1][i]));
     }
     c->run = run_step;
 }
@@ -188,7 +190,8 @@ static int size_of(int64_t bytes)
     for (int i = 0; i < N_SIZES; i++) {
         if (bytes_of(i) == bytes) return i;
     }
-    (void)fprintf(stderr, "push_pull: %lld bytes are no power of four from 1024 to %lld\n", (long long)bytes, BYTES_MAX);
+    (void)fprintf(stderr, "push_pull: %lld bytes are no power of four from 1024 to %lld\n", (long long)bytes,
+                  BYTES_MAX);
     exit(2);
 }
 

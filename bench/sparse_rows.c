@@ -108,8 +108,8 @@ static void open_step(job *j, est_remote *remote)
     est_node     ids, table, distinct, index, rows, loss, update;
 
     bench_check(est_graph_create(1, &graph));
-    ids      = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(BATCH));
-    table    = est_weight(graph, "table", EST_SHAPE(j->rows, WIDTH), EST_WEIGHT(.initializer = est_init_constant(0.01)));
+    ids   = est_placeholder(graph, "ids", EST_I64, EST_SHAPE(BATCH));
+    table = est_weight(graph, "table", EST_SHAPE(j->rows, WIDTH), EST_WEIGHT(.initializer = est_init_constant(0.01)));
     distinct = est_unique(ids, &index);
     rows     = est_gather(est_resource_gather(table, distinct), index, 0);
     loss     = est_mean(est_square(rows));
