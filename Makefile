@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan interop test-slurm fuzz tidy bench bench-input bench-canned install format size clean
+.PHONY: help bootstrap build run test check asan tsan interop test-slurm fuzz tidy bench bench-input bench-canned bench-cluster install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -85,6 +85,12 @@ bench-canned: build/dist/build.ninja
 	@cmake --build build/dist
 	@scripts/bench-env
 	@bench/compare-canned
+
+bench-cluster: ## compare clusters with TensorFlow's; BENCH="null_step" (or push_pull, sparse_rows, cluster, scaling) answers one question
+bench-cluster: build/dist/build.ninja
+	@cmake --build build/dist
+	@scripts/bench-env
+	@bench/compare-cluster $(if $(BENCH),--only $(BENCH))
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

@@ -14,7 +14,8 @@
 #include "support/tasks.h"
 #include "support/turns.h"
 
-#define PS_MAX 8
+#define PS_MAX     8
+#define WARM_STEPS 100
 
 typedef struct job {
     const char *transport;
@@ -66,6 +67,7 @@ static void open_step(job *j, est_remote *remote)
     bench_check(est_session_init(session));
     bench_check(
         est_session_prepare(session, (est_nodes){ 0 }, (est_nodes){ 0 }, (est_nodes){ counts, j->ps }, &j->step));
+    for (int i = 0; i < WARM_STEPS; i++) bench_check(est_step_run(j->step, NULL));
 }
 
 int main(int argc, char **argv)

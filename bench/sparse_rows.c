@@ -118,7 +118,7 @@ static void open_step(job *j, est_remote *remote)
     bench_check(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     bench_check(est_session_init(session));
     bench_check(est_session_prepare(session, EST_NODES(ids), EST_NODES(loss), EST_NODES(update), &j->step));
-    bench_check(est_step_run(j->step, (const est_tensor *[]){ j->ids[0] }));
+    for (int s = 0; s < SETS; s++) bench_check(est_step_run(j->step, (const est_tensor *[]){ j->ids[s] }));
 }
 
 /* --- bytes ---------------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,8 @@ import argparse
 
 import cluster_peer
 
+WARM_STEPS = 100
+
 
 def main():
     if cluster_peer.is_task():
@@ -27,7 +29,8 @@ def main():
     def step():
         run()
         return 1
-    step()
+    for _ in range(WARM_STEPS):
+        step()
     cluster_peer.take_turns(lambda: cluster_peer.repeat(step, options.seconds), options.turns)
     cluster_peer.end()
 

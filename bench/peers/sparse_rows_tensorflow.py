@@ -41,7 +41,8 @@ def main():
         run()
         made += 1
         return distinct[made % SETS]
-    step()
+    for _ in range(SETS):
+        step()
     before, made = cluster_peer.socket_bytes(), 0
     cluster_peer.take_turns(lambda: cluster_peer.repeat(step, options.seconds), options.turns)
     print(json.dumps({"distinct": sum(distinct) / SETS, "bytes": (cluster_peer.socket_bytes() - before) / made}), flush=True)
