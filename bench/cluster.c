@@ -6,7 +6,8 @@
  *
  * This process is the chief, which is the first of the workers; everybody else is forked off it. Each has one thread for its
  * kernels. Checkpoints, summaries and step logging are off. The chief's hook begins to measure when every worker has made some
- * steps, and prints a line of JSON a turn: global steps, seconds, and the processor time of all ps tasks meanwhile.
+ * steps, and prints a line of JSON a turn: global steps, seconds, and the processor time of all ps tasks
+ * and of all tasks meanwhile.
  *
  * "waiting" is the model for questions of scale: two variables of 64 KB, at two ps tasks if there are two, are pulled and their
  * gradients pushed; in place of computing, every step waits for 20 ms. */
@@ -127,7 +128,8 @@ typedef struct watch {
     int      worker; /* 0: the chief, who measures */
     int      taken;
     bool     measures;
-    double   start, ps_secs; /* of this turn; the latter is what the ps tasks had used by then */
+    double   start;             /* of this turn */
+    double   ps_secs, cpu_secs; /* what the ps tasks, and all together, had used by then */
     int64_t  step;
 } watch;
 
@@ -148,9 +150,10 @@ static bool all_are_warm(const job *j)
 
 static void begin_turn(watch *w, est_loop *loop)
 {
-    w->step    = est_loop_global_step(loop);
-    w->ps_secs = bench_tasks_ps_secs(&w->job->tasks);
-    w->start   = bench_now_secs();
+    w->step     = est_loop_global_step(loop);
+    w->ps_secs  = bench_tasks_ps_secs(&w->job->tasks);
+    w->cpu_secs = bench_tasks_cpu_secs(&w->job->tasks);
+    w->start    = bench_now_secs();
 }
 
 static est_status watch_after_run(est_hook *hook, est_loop *loop)
@@ -167,9 +170,9 @@ static est_status watch_after_run(est_hook *hook, est_loop *loop)
     }
     secs = bench_now_secs() - w->start;
     if (secs < w->job->seconds) return EST_OK;
-    (void)printf("{\"amount\":%lld,\"secs\":%.6f,\"ps_secs\":%.6f}\n",
+    (void)printf("{\"amount\":%lld,\"secs\":%.6f,\"ps_secs\":%.6f,\"cpu_secs\":%.6f}\n",
                  (long long)(est_loop_global_step(loop) - w->step), secs,
-                 bench_tasks_ps_secs(&w->job->tasks) - w->ps_secs);
+                 bench_tasks_ps_secs(&w->job->tasks) - w->ps_secs, bench_tasks_cpu_secs(&w->job->tasks) - w->cpu_secs);
     (void)fflush(stdout);
     if (++w->taken == w->job->turns) est_loop_request_stop(loop, "all turns are taken");
     begin_turn(w, loop);

@@ -25,23 +25,18 @@ typedef struct job {
     bench_tasks tasks;
 } job;
 
-static double cpu_secs(const job *j)
-{
-    return bench_cpu_secs() + bench_tasks_ps_secs(&j->tasks);
-}
-
 static bench_turn count(void *arg)
 {
     job       *j     = arg;
     bench_turn turn  = { 0 };
-    double     start = bench_now_secs(), used = cpu_secs(j);
+    double     start = bench_now_secs(), used = bench_tasks_cpu_secs(&j->tasks);
 
     while (turn.secs < j->seconds) {
         bench_check(est_step_run(j->step, NULL));
         turn.amount++;
         turn.secs = bench_now_secs() - start;
     }
-    turn.cpu_secs = cpu_secs(j) - used;
+    turn.cpu_secs = bench_tasks_cpu_secs(&j->tasks) - used;
     return turn;
 }
 

@@ -130,9 +130,11 @@ static void open_socket(contestant *c)
     pid_t              pid;
 
     if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&at, &size) != 0 || (pid = fork()) < 0) {
+        getsockname(listener, (struct sockaddr *)&at, &size) != 0) {
         give_up("listen");
     }
+    pid = fork();
+    if (pid < 0) give_up("fork");
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         c->socket = accept(listener, NULL, NULL);

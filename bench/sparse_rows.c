@@ -79,16 +79,11 @@ static void draw_ids(job *j, int set)
 
 /* --- steps --------------------------------------------------------------------------------------------------------------- */
 
-static double cpu_secs(const job *j)
-{
-    return bench_cpu_secs() + bench_tasks_ps_secs(&j->tasks);
-}
-
 static bench_turn train(void *arg)
 {
     job       *j     = arg;
     bench_turn turn  = { 0 };
-    double     start = bench_now_secs(), used = cpu_secs(j);
+    double     start = bench_now_secs(), used = bench_tasks_cpu_secs(&j->tasks);
 
     while (turn.secs < j->seconds) {
         int set = (int)(j->next++ % SETS);
@@ -97,7 +92,7 @@ static bench_turn train(void *arg)
         turn.amount += (double)j->distinct[set];
         turn.secs = bench_now_secs() - start;
     }
-    turn.cpu_secs = cpu_secs(j) - used;
+    turn.cpu_secs = bench_tasks_cpu_secs(&j->tasks) - used;
     return turn;
 }
 

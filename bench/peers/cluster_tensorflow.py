@@ -4,8 +4,8 @@
 TF_CONFIG, the models of tensorflow_peer.py, one intra-op thread each, checkpoints, summaries and step logging off. Workers start
 without the delay that TensorFlow gives them.
 
-The chief's hook begins to measure when the other workers have made some steps and prints a line of JSON a turn: global steps and
-seconds."""
+The chief's hook begins to measure when the other workers have made some steps and prints a line of JSON a turn: global steps,
+seconds, and the processor time of all tasks meanwhile."""
 import argparse
 import json
 import os
@@ -54,10 +54,11 @@ def make_watch(tf, options):
             if self.begun is None:
                 others = step - self.first - self.own
                 if self.own >= WARM_STEPS and others >= WARM_STEPS * (options.workers - 1):
-                    self.begun = step, now
+                    self.begun = step, now, cluster_peer.cpu_secs()
             elif now - self.begun[1] >= options.seconds:
-                print(json.dumps({"amount": step - self.begun[0], "secs": now - self.begun[1]}), flush=True)
-                self.begun, self.taken = (step, now), self.taken + 1
+                used = cluster_peer.cpu_secs()
+                print(json.dumps({"amount": step - self.begun[0], "secs": now - self.begun[1], "cpu_secs": used - self.begun[2]}), flush=True)
+                self.begun, self.taken = (step, now, used), self.taken + 1
                 if self.taken == options.turns:
                     cluster_peer.end()
                     shutil.rmtree(options.model_dir, ignore_errors=True)

@@ -116,18 +116,29 @@ est_remote *bench_tasks_connect(bench_tasks *t, est_server **server)
     return remote;
 }
 
-double bench_tasks_ps_secs(const bench_tasks *t)
+/* Of the first n that were started. */
+static double secs_of(const bench_tasks *t, int n)
 {
     double secs = 0;
 
-    for (int i = 0; i < t->n_ps; i++) {
+    for (int i = 0; i < n; i++) {
         clockid_t       clock;
         struct timespec used;
 
-        if (clock_getcpuclockid(t->children[i], &clock) != 0 || clock_gettime(clock, &used) != 0) die("time of a ps");
+        if (clock_getcpuclockid(t->children[i], &clock) != 0 || clock_gettime(clock, &used) != 0) die("time of a task");
         secs += (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     }
     return secs;
+}
+
+double bench_tasks_ps_secs(const bench_tasks *t)
+{
+    return secs_of(t, t->n_ps);
+}
+
+double bench_tasks_cpu_secs(const bench_tasks *t)
+{
+    return secs_of(t, t->n_children) + bench_cpu_secs();
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)

@@ -35,8 +35,9 @@ void bench_tasks_serve(bench_tasks *t);
 /* The chief's server and its view of the ps tasks, in this process. */
 est_remote *bench_tasks_connect(bench_tasks *t, est_server **server);
 
-/* Processor time of all ps tasks so far. */
+/* Processor time so far: of all ps tasks; of all that were started and of this process. */
 double bench_tasks_ps_secs(const bench_tasks *t);
+double bench_tasks_cpu_secs(const bench_tasks *t);
 
 /* Kills what it started. Servers, remotes and sessions of this process may still be there: they find their peers gone. */
 void bench_tasks_stop(bench_tasks *t);
