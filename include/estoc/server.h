@@ -61,10 +61,10 @@ EST_API EST_MUST_CHECK est_status est_server_join(est_server *server);
 EST_API void est_server_free(est_server *server);
 
 typedef struct est_remote_options {
-    size_t      struct_size;   /* filled by EST_REMOTE */
-    const char *type;          /* NULL: "ps"; the job whose tasks have the variables; "*": all tasks but this one, and the ps
+    size_t      struct_size; /* filled by EST_REMOTE */
+    const char *type;     /* NULL: "ps"; the job whose tasks have the variables; "*": all tasks but this one, and the ps
                                 * tasks have the variables that no device places, or all when there is no ps task */
-    bool        is_chief;      /* gives variables their values; others wait until it has */
+    bool        is_chief; /* gives variables their values; others wait until it has */
     double      connect_secs;  /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
     double      answer_secs;   /* 0: 600; how long one part of a step may take there */
     int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers together */

@@ -31,8 +31,6 @@
 #define LEAVE_SECS           2.0
 #define BREAKS_MAX           5 /* of links in a row while one run is asked for */
 
-enum { KNOWN = 1, INITIALIZED = 2 };
-
 typedef struct peer {
     char      *address;
     char       name[EST_NET_NAME_MAX];
@@ -40,7 +38,7 @@ typedef struct peer {
     est_link  *link; /* NULL: none yet */
     uint64_t   incarnation;
     uint64_t   sequence;  /* of the last run */
-    est_map    variables; /* name -> KNOWN, INITIALIZED; names in `names` */
+    est_map    variables; /* name -> whether it has a value; both in `names` */
     est_arena *names;
     uint64_t   load; /* bytes of its variables */
 } peer;
@@ -77,7 +75,10 @@ struct est_remote_call {
 
 static cluster_remote *of(const est_remote *remote)
 {
-    return (cluster_remote *)(uintptr_t)remote; /* its first member */
+    cluster_remote *r;
+
+    memcpy(&r, &remote, sizeof r); /* it is the first member, of something that is not const */
+    return r;
 }
 
 /* --- waiting --------------------------------------------------------------------------------------------------------------- */
@@ -320,9 +321,13 @@ static est_status take_variables(peer *p, const est_message *message)
             name = est_arena_printf(p->names, "%.*s", (int)text.size, text.data);
             if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
-            uintptr_t flags = KNOWN | (est_wire_bool(&r, &field) ? INITIALIZED : 0);
+            bool *has_value = est_arena_alloc(p->names, sizeof *has_value);
 
-            EST_TRY(est_map_put(&p->variables, name, (void *)flags));
+            if (has_value == NULL) {
+                return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
+            }
+            *has_value = est_wire_bool(&r, &field);
+            EST_TRY(est_map_put(&p->variables, name, has_value));
         } else if (field.number == EST_FIELD_SIZE) {
             p->load += est_wire_u64(&r, &field);
         }
@@ -749,7 +754,9 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
         if (r->peers[i].load < load) r->peers[i].load = load;
     }
     for (int i = 0; i < n; i++) {
-        flags[i] = ((uintptr_t)est_map_get(&r->peers[vars[i]->task].variables, vars[i]->name) & INITIALIZED) != 0;
+        const bool *has_value = est_map_get(&r->peers[vars[i]->task].variables, vars[i]->name);
+
+        flags[i] = has_value != NULL && *has_value;
     }
     return EST_OK;
 }

@@ -81,23 +81,23 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
 /* "name:output" as a node of the graph; what is only run may have no outputs, and is then called "name:0". */
 static est_status find_node(const part *p, const est_map *names, est_str text, bool is_run, est_node *out)
 {
-    const char *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
-    uintptr_t   found = colon != NULL ? (uintptr_t)est_map_get_bytes(names, text.data, (size_t)(colon - text.data)) : 0;
-    long        output;
-    char        digits[12] = { 0 }, *end;
-    size_t      n          = colon != NULL ? text.size - (size_t)(colon + 1 - text.data) : 0;
+    const char         *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
+    const est_node_def *def   = colon != NULL ? est_map_get_bytes(names, text.data, (size_t)(colon - text.data)) : NULL;
+    long                output;
+    char                digits[12] = { 0 }, *end;
+    size_t              n          = colon != NULL ? text.size - (size_t)(colon + 1 - text.data) : 0;
 
-    if (found == 0 || n == 0 || n >= sizeof digits) {
+    if (def == NULL || n == 0 || n >= sizeof digits) {
         return est_fail(EST_INVALID_ARGUMENT, "a segment names '%.*s', which is not in its graph",
                         (int)(text.size < 200 ? text.size : 200), text.data);
     }
     memcpy(digits, colon + 1, n);
     output = strtol(digits, &end, 10);
-    if (*end != '\0' || output < 0 || (output >= est_graph_node(p->graph, (int32_t)found - 1)->n_out && !is_run)) {
+    if (*end != '\0' || output < 0 || (output >= def->n_out && !(is_run && output == 0))) {
         return est_fail(EST_INVALID_ARGUMENT, "a segment names '%.*s', and the node has no such output",
                         (int)(text.size < 200 ? text.size : 200), text.data);
     }
-    *out = (est_node){ p->graph, (int32_t)found - 1, (int32_t)output };
+    *out = (est_node){ p->graph, def->id, (int32_t)output };
     return EST_OK;
 }
 
@@ -172,7 +172,7 @@ static est_status read_part(part *p, est_str bytes)
     EST_TRY(est_graph_create(1, &p->graph)); /* seeds are attributes by now */
     status = read_graph(p, bytes);
     for (int32_t id = 0; status == EST_OK && id < est_graph_size(p->graph); id++) {
-        status = est_map_put(&names, est_graph_node(p->graph, id)->name, (void *)(uintptr_t)(id + 1));
+        status = est_map_put(&names, est_graph_node(p->graph, id)->name, est_graph_node(p->graph, id));
     }
     if (status == EST_OK) status = read_nodes(p, bytes, &names);
     est_map_clear(&names);

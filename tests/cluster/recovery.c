@@ -40,7 +40,8 @@ static int run_task(int argc, char **argv)
         &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
-            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = atoi(argv[1]), .hooks = { hooks, 1 }),
+            estimator,
+            EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = strtol(argv[1], NULL, 10), .hooks = { hooks, 1 }),
             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 1), NULL);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
@@ -60,7 +61,7 @@ static cluster begin(int workers, int ps, int evaluator)
 static void end(cluster *c)
 {
     cluster_wait_all(c, 90);
-    assert_int_equal(cluster_saved_step(c), atoi(STEPS));
+    assert_int_equal(cluster_saved_step(c), strtol(STEPS, NULL, 10));
     cluster_free(c);
 }
 

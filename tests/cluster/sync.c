@@ -8,6 +8,8 @@
 #include "base/random.h"
 #include "cluster/remote.h"
 #include "estoc/estoc.h"
+#include "ops/array.h"
+#include "ops/ops.h"
 #include "runtime/session.h"
 #include "support/nn_test.h"
 #include "support/servers_test.h"
@@ -170,9 +172,40 @@ static void test_spare(void **state)
     servers_stop(&s);
 }
 
+/* Finding rows for keys changes them, and its result is needed in the same step: refused, and nobody waits for ever. */
+static void test_dynamic(void **state)
+{
+    servers     s      = servers_start(1, 1, "tcp");
+    est_remote *remote = servers_remote(
+        &s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .sync_replicas = 1));
+    est_row_policy policy  = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 }, .admit_after = 1 };
+    est_session   *session = NULL;
+    est_graph     *graph;
+    est_node       table, rows, train;
+    bool           finished;
+
+    (void)state;
+    assert_ok(est_graph_create(7, &graph));
+    table = est_row_variable(graph, "table", EST_SHAPE(100, 2), &policy);
+    est_graph_collect(graph, "trainable_variables", table);
+    rows  = est_find_rows(table, est_const_ints(graph, EST_I64, EST_I64S(5, -7, 12)));
+    train = est_minimize(est_adagrad(0.1, NULL), est_mean(est_square(est_resource_gather(table, rows))), NULL);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(remote->ops->turn(remote, &finished));
+    assert_int_equal(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "depends on the result of another one"));
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(graph);
+    servers_stop(&s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses), cmocka_unit_test(test_spare) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses), cmocka_unit_test(test_spare),
+                                        cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

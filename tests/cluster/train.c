@@ -26,7 +26,7 @@ static int run_task(int argc, char **argv)
         &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
-            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = atoi(argv[1])),
+            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = strtol(argv[1], NULL, 10)),
             EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 1), NULL);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());

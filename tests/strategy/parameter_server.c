@@ -3,6 +3,7 @@
  * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on loopback. The
  * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync.c. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "cluster/remote.h"
@@ -411,12 +412,110 @@ static void test_hold_ends(void **state)
     servers_stop(&s);
 }
 
+/* A process that takes the place of worker 0 and holds steps; the ask under way. */
+typedef struct holder {
+    est_net  *net;
+    est_link *link;
+    est_ask  *ask;
+} holder;
+
+static holder begin_hold(const servers *s, uint64_t incarnation)
+{
+    est_net_options options = { .transport    = "tcp",
+                                .silence_secs = 10,
+                                .self         = { .task = "worker:0", .incarnation = incarnation } };
+    est_packing     packing = { 0 };
+    est_payload     payload;
+    holder          h = { 0 };
+
+    assert_ok(est_net_create(&options, &h.net));
+    assert_ok(est_net_connect(h.net, est_cluster_address(s->cluster, "ps", 0), "ps:0", 20, &h.link));
+    est_wire_put_bool(&packing.head, EST_FIELD_HELD, true);
+    assert_ok(est_packing_payload(&packing, &payload));
+    assert_ok(est_link_ask(h.link, EST_METHOD_HOLD, "a hold", payload, 20, NULL, NULL, &h.ask));
+    est_packing_clear(&packing);
+    return h;
+}
+
+/* As when it is killed: it says nothing. */
+static void die(holder *h)
+{
+    est_link_free(h->link);
+    est_net_free(h->net);
+}
+
+static bool is_held(est_server *server)
+{
+    bool held;
+
+    pthread_mutex_lock(&server->lock);
+    held = est_gate_is_held(server->gate);
+    pthread_mutex_unlock(&server->lock);
+    return held;
+}
+
+/* Waits until steps are held at the server, or no longer. */
+static void await_held(est_server *server, bool held)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (is_held(server) != held && est_now_ns() < deadline) sched_yield();
+    assert_int_equal(is_held(server), held);
+}
+
+/* A holder that dies before it was told so, or with the steps held and another process in its place, holds up nobody. */
+static void test_holder_dies(void **state)
+{
+    servers      s       = servers_start(2, 2, "tcp");
+    est_remote  *remote  = servers_remote(&s, 1, EST_REMOTE(.is_chief = true, .connect_secs = 60));
+    counter      c       = make_counter();
+    est_session *session = NULL;
+    est_step    *step;
+    est_message *answer;
+    holder       h;
+    bool         finished = false;
+
+    (void)state;
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    h = begin_hold(&s, 1); /* waits for the step that has begun */
+    await_held(s.ps[0], true);
+    est_link_close(h.link, "killed");
+    assert_int_equal(est_ask_wait(h.ask, &answer), EST_UNAVAILABLE);
+    die(&h);
+    await_held(s.ps[0], false);
+    assert_ok(est_step_run(step, NULL));
+    assert_ok(remote->ops->turn(remote, &finished));
+    h = begin_hold(&s, 2);
+    await_held(s.ps[0], true);
+    assert_ok(est_step_run(step, NULL));
+    assert_ok(est_ask_wait(h.ask, &answer));
+    est_message_free(answer);
+    die(&h);
+    assert_true(is_held(s.ps[0])); /* it may come back */
+    h = begin_hold(&s, 3);         /* one hold, not two: */
+    assert_ok(est_ask_wait(h.ask, &answer));
+    est_message_free(answer);
+    assert_ok(est_link_ask(h.link, EST_METHOD_HOLD, "a release", (est_payload){ 0 }, 20, NULL, NULL, &h.ask));
+    assert_ok(est_ask_wait(h.ask, &answer));
+    est_message_free(answer);
+    assert_false(is_held(s.ps[0]));
+    assert_ok(remote->ops->turn(remote, &finished));
+    die(&h);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),   cmocka_unit_test(test_refused),          cmocka_unit_test(test_placement),
         cmocka_unit_test(test_shards),    cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_staleness),
-        cmocka_unit_test(test_hold_ends),
+        cmocka_unit_test(test_hold_ends), cmocka_unit_test(test_holder_dies),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments as a task gets them: equal ones are one part; what is no segment, or does not fit the variables that are there, is
+ * refused and changes nothing. */
+#include "runtime/host.h"
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "support/nn_test.h"
+
+/* y = w + x, and w += x, with w of n elements. */
+static est_wire_writer make_segment(int64_t n)
+{
+    est_wire_writer bytes = { 0 };
+    est_graph      *graph = NULL;
+    est_node        w, x, y, add;
+    est_segment     segment = { .writes = true };
+
+    assert_ok(est_graph_create(1, &graph));
+    w             = est_variable(graph, "w", EST_F32, EST_SHAPE(n));
+    x             = est_placeholder(graph, "x", EST_F32, EST_SHAPE(n));
+    y             = est_add(est_read_variable(w), x);
+    add           = est_after(est_assign_add(w, x), y);
+    segment.graph = graph;
+    segment.io = (est_io){ .feeds = &x, .n_feeds = 1, .fetches = &y, .n_fetches = 1, .targets = &add, .n_targets = 1 };
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_segment_encode(&segment, &bytes));
+    est_graph_free(graph);
+    return bytes;
+}
+
+static est_host *make_host(void)
+{
+    est_host *host = NULL;
+
+    assert_ok(est_host_create(1, &host));
+    return host;
+}
+
+static void test_equal_segments(void **state)
+{
+    est_host       *host  = make_host();
+    est_wire_writer bytes = make_segment(3), other = make_segment(2);
+    int             part = -1, again = -1;
+
+    (void)state;
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &again));
+    assert_int_equal(part, 0);
+    assert_int_equal(again, 0);
+    assert_int_equal(est_host_parts(host), 1);
+    assert_int_equal(est_host_inputs(host, 0), 1);
+    assert_string_equal(est_node_name(est_host_input(host, 0, 0)), "x");
+    assert_int_equal(est_host_outputs(host, 0), 1);
+    assert_true(est_host_writes(host, 0));
+    assert_true(est_host_counts(host, 0, "w"));
+    assert_false(est_host_counts(host, 0, "global_step"));
+    assert_int_not_equal(est_host_enter(host, other.data, other.size, &again), EST_OK); /* another shape of w */
+    assert_non_null(strstr(est_error_message(), "'w'"));
+    assert_int_equal(est_host_parts(host), 1);
+    est_wire_writer_clear(&bytes);
+    est_wire_writer_clear(&other);
+    est_host_free(host);
+    est_host_free(NULL);
+}
+
+static void test_run(void **state)
+{
+    est_host       *host  = make_host();
+    est_wire_writer bytes = make_segment(2);
+    est_tensor     *x     = NULL;
+    est_var        *w;
+    int             part;
+
+    (void)state;
+    assert_ok(est_host_enter(host, bytes.data, bytes.size, &part));
+    assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 1, 2 }, &x));
+    assert_int_equal(est_host_run(host, part, 0, (const est_tensor *[]){ x }), EST_FAILED_PRECONDITION);
+    assert_ok(est_store_get(est_host_store(host), "w", EST_F32, EST_SHAPE(2), &w));
+    memset(w->value.data, 0, 8);
+    w->initialized = true;
+    for (int i = 1; i <= 2; i++) {
+        assert_ok(est_host_run(host, part, 0, (const est_tensor *[]){ x }));
+        assert_true(((const float *)est_host_output(host, part, 0)->data)[1] == (float)(2 * i));
+        assert_true(((const float *)w->value.data)[0] == (float)i);
+    }
+    est_tensor_free(x);
+    est_wire_writer_clear(&bytes);
+    est_host_free(host);
+}
+
+/* Nodes and outputs that the graph does not have. */
+static void test_names(void **state)
+{
+    static const struct {
+        uint32_t    field;
+        const char *name, *says;
+    } bad[] = { { 2, "nobody:0", "which is not in its graph" },
+                { 2, "x", "which is not in its graph" },
+                { 2, "x:", "which is not in its graph" },
+                { 2, "", "which is not in its graph" },
+                { 3, "x:1", "no such output" },
+                { 3, "x:-1", "no such output" },
+                { 3, "x:0x", "no such output" },
+                { 3, "x:2147483648", "no such output" },
+                { 3, "x:999999999999", "is not in its graph" },
+                { 4, "x:7", "no such output" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        est_host       *host  = make_host();
+        est_wire_writer bytes = make_segment(2);
+        int             part;
+
+        est_wire_put_string(&bytes, bad[i].field, bad[i].name);
+        assert_int_equal(est_host_enter(host, bytes.data, bytes.size, &part), EST_INVALID_ARGUMENT);
+        if (strstr(est_error_message(), bad[i].says) == NULL) fail_msg("'%s': %s", bad[i].name, est_error_message());
+        assert_int_equal(est_host_parts(host), 0);
+        est_wire_writer_clear(&bytes);
+        est_host_free(host);
+    }
+}
+
+/* Cut at every byte, and every allocation failing: refused, and the whole is taken afterwards. */
+static void test_damage(void **state)
+{
+    est_host       *host  = make_host();
+    est_wire_writer bytes = make_segment(2);
+    bool            fired = true;
+    int             part  = -1, n_parts;
+
+    (void)state;
+    for (size_t size = 1; size < bytes.size; size++) {
+        char      *copy = est_alloc(size);
+        est_status status;
+
+        assert_non_null(copy);
+        memcpy(copy, bytes.data, size);
+        status = est_host_enter(host, copy, size, &part);
+        if (status != EST_OK) assert_true(status == EST_DATA_LOSS || status == EST_INVALID_ARGUMENT);
+        est_free(copy);
+    }
+    est_host_free(host);
+    host    = make_host();
+    n_parts = est_host_parts(host);
+    for (int64_t n = 1; fired; n++) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = est_host_enter(host, bytes.data, bytes.size, &part);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (status != EST_OK) assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        if (status == EST_OK) break; /* one that it can do without */
+        assert_int_equal(est_host_parts(host), n_parts);
+    }
+    assert_int_equal(part, 0);
+    est_wire_writer_clear(&bytes);
+    est_host_free(host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_segments),
+        cmocka_unit_test(test_run),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_damage),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
