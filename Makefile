@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned install format size clean
+.PHONY: help bootstrap build run run-cluster test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -27,6 +27,12 @@ run:      ## train, evaluate and export a CNN on Fashion-MNIST; names the direct
 run: build/release/build.ninja
 	@cmake --build build/release --target examples/fashion_mnist_cnn
 	build/release/examples/fashion_mnist_cnn
+
+run-cluster: ## the same on a cluster of processes on this machine, over TLS: chief, worker, parameter server, evaluator
+run-cluster: build/release/build.ninja
+	@cmake --build build/release --target estoc examples/fashion_mnist_cnn
+	build/release/estoc launch --ps 1 --workers 1 --evaluator -- \
+	    build/release/examples/fashion_mnist_cnn --model-dir "$$(mktemp -d -t estoc-cluster-XXXXXX)"
 
 test:     ## build, then run the suite
 test: build

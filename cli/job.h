@@ -252,6 +252,7 @@ typedef struct job_run {
     int64_t         log_step_count_steps;
     double          session_creation_timeout_secs;
     int64_t         max_worker_delay_secs;
+    int             protocol; /* a transport; -1: not given */
     bool            graph_def, input_position, check_numerics;
     int64_t         threads;
 } job_run;

@@ -197,7 +197,8 @@ static est_status make_options(job_runner *r)
 
 static void make_config(job_runner *r, bool quiet, bool no_signals)
 {
-    const job_run *run = &r->job->run;
+    static const char *const protocols[] = { "tls", "tcp", "ucx" };
+    const job_run           *run         = &r->job->run;
 
     r->config = (est_run_config){ .struct_size                   = sizeof r->config,
                                   .model_dir                     = run->model_dir,
@@ -212,6 +213,7 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
                                   .max_worker_delay_secs         = run->max_worker_delay_secs != 0
                                                                        ? (int32_t)run->max_worker_delay_secs
                                                                        : EST_OFF,
+                                  .protocol                      = run->protocol >= 0 ? protocols[run->protocol] : NULL,
                                   .no_graph_def                  = !run->graph_def,
                                   .no_input_position             = !run->input_position,
                                   .check_numerics                = run->check_numerics,

@@ -341,6 +341,7 @@ static const job_record data = { "data", sizeof(job_data), data_fields };
 
 /* --- run, train, eval, export, warm_start ----------------------------------------------------------------------------- */
 
+static const job_word protocols[] = { { "tls" }, { "tcp" }, { "ucx" }, { NULL } };
 static const job_word off[] = { { "off", EST_OFF }, { NULL } };
 static const job_word all_kept[] = { { "all", EST_OFF }, { NULL } };
 static const job_word all_rows[] = { { "all", EST_FOREVER }, { NULL } };
@@ -362,7 +363,10 @@ static const job_field run_fields[] = {
     { "log_step_count_steps", JOB_INT, AT(log_step_count_steps), "steps between lines of the log", "100", .min = 1, .words = off },
     { "session_creation_timeout_secs", JOB_NUMBER, AT(session_creation_timeout_secs), "how long a task waits for its cluster",
       "7200", .above = true },
-    { "max_worker_delay_secs", JOB_INT, AT(max_worker_delay_secs), "longest delay of a worker's start", "60", .max = 1e6 },
+    { "max_worker_delay_secs", JOB_INT, AT(max_worker_delay_secs),
+      "workers of a cluster start 5 seconds after each other, at most so late; 0: all at once", "60", .max = 1e6 },
+    { "protocol", JOB_CHOICE, AT(protocol), "what tasks of a cluster talk over; absent: ESTOC_PROTOCOL, else tls",
+      .words = protocols },
     { "graph_def", JOB_BOOL, AT(graph_def), "write the graph beside checkpoints (.meta)", "true" },
     { "input_position", JOB_BOOL, AT(input_position), "a resumed run goes on with the next row of its input", "true" },
     { "check_numerics", JOB_BOOL, AT(check_numerics), "name what first makes a NaN or infinity", "false" },

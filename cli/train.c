@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. Where TF_CONFIG
- * names an evaluator, it is one. */
+ * `estoc train`: trains the model of a job file, and evaluates and exports it beside, as the file says. With TF_CONFIG it is
+ * the task that it says: chief, worker, ps or evaluator, all from the same file. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "estimator/estimator.h"
@@ -135,7 +137,12 @@ static void note_end(const job_call *call)
     est_strbuf  path = { 0 };
 
     est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
-    if (call->job.data.epochs == EST_FOREVER) {
+    if (call->job.data.epochs != EST_FOREVER && est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
+        tool_note(&tool_train,
+                  "train.max_steps is not given: every task goes over its share of the rows %" PRId64 " times, and "
+                  "training ends when the chief has, however far the others are",
+                  call->job.data.epochs);
+    } else if (call->job.data.epochs == EST_FOREVER) {
         tool_note(&tool_train,
                   "neither data.epochs nor train.max_steps is given: training goes on until it is stopped");
     } else if (est_file_exists(est_strbuf_text(&path))) {
@@ -149,10 +156,14 @@ static void note_end(const job_call *call)
 
 static est_status train(job_call *call, est_metrics **metrics)
 {
-    int64_t max_steps = call->job.train.max_steps != JOB_NO_INT ? call->job.train.max_steps : 0;
+    const est_task *task      = est_estimator_task(call->runner.estimator);
+    int64_t         max_steps = call->job.train.max_steps != JOB_NO_INT ? call->job.train.max_steps : 0;
 
     if (max_steps == 0 && !call->quiet) note_end(call);
-    if (call->job.data.eval.data != NULL) {
+    if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, and the job has no data.eval");
+    }
+    if (call->job.data.eval.data != NULL || task->num_ps_replicas > 0) { /* a ps task has a role only there */
         EST_TRY(train_and_evaluate(call, metrics));
         return evaluate_again(call, metrics);
     }
@@ -223,11 +234,14 @@ const tool_command tool_train = {
         "evaluated after checkpoints, and the last metrics are printed at the end.\n"
         "\n"
         "All state is in run.model_dir: a run that is interrupted (exit code 75) or killed goes on where its last\n"
-        "checkpoint was made. One whose epochs are all done goes through them again, unless train.max_steps is set.\n",
+        "checkpoint was made. One whose epochs are all done goes through them again, unless train.max_steps is set.\n"
+        "\n"
+        "With TF_CONFIG it is a task of a cluster, whichever that says; all tasks are given the same file.\n",
     .options  = options,
     .examples = "  estoc train census.yaml\n"
                 "  estoc train census.yaml --set run.model_dir=/tmp/x --set train.max_steps=100 --json\n"
-                "  estoc train census.yaml --print-config\n",
+                "  estoc train census.yaml --print-config\n"
+                "  estoc launch --ps 2 --workers 3 --evaluator -- estoc train census.yaml\n",
     .takes    = TOOL_TAKES_FILES,
     .run      = run,
 };

@@ -12,10 +12,10 @@
  *
  *     intra_op_parallelism_threads      .threads
  *     inter_op_parallelism_threads      none: one pool runs large operations in parts, small ones side by side
- *     allow_soft_placement              always on: the one device of this build runs what is pinned elsewhere, too
- *     gpu_options, device_count         none: there is one device
+ *     allow_soft_placement              always on: a task's one device runs what is pinned to another, too
+ *     gpu_options, device_count         none: a task has one device
  *     graph_options                     none: the passes over a graph are always on
- *     device_filters, cluster_def       none: a task of this build runs its session itself
+ *     device_filters, cluster_def       none: a task talks to parameter servers only
  *
  * What is read-only in TensorFlow's (cluster_spec, task_type, is_chief, master, ...) is in est_estimator_task.
  *
@@ -56,9 +56,9 @@ typedef struct est_run_config {
     int32_t     keep_checkpoint_max;           /* 0: 5; EST_OFF: keep all */
     double      keep_checkpoint_every_n_hours; /* 0: 10000 */
     int64_t     log_step_count_steps;          /* 0: 100; EST_OFF: none */
-    double      session_creation_timeout_secs; /* 0: 7200; only a task that waits for its cluster uses it */
+    double      session_creation_timeout_secs; /* 0: 7200; how long a task waits for others of its cluster */
     double      peer_silence_secs;             /* 0: 10; a task of the cluster that is silent so long is lost */
-    int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: no delay; only workers of a cluster use it */
+    int32_t     max_worker_delay_secs;         /* 0: 60; EST_OFF: none; how late a worker starts at the most */
     bool        no_graph_def;                  /* true: no .meta beside checkpoints */
     int         threads;                       /* of the session; 0: EST_NUM_THREADS, else the cores it may use */
     bool        check_numerics;                /* true: the node that first makes a NaN or infinity is named */
@@ -71,11 +71,11 @@ typedef struct est_run_config {
     const est_strategy
                *eval_distribute; /* NULL: one device; others are EST_UNIMPLEMENTED. Both borrowed until the run ends */
     const char *cluster_json;    /* NULL: the TF_CONFIG variable, if set; "{}": none */
-    const char *protocol; /* between tasks of a cluster: "tcp", "tls" or "ucx"; as TensorFlow has them "grpc" (tcp) and
-                           * "grpc+verbs" (ucx); NULL: "grpc". Only a cluster uses it */
+    const char *protocol;      /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
+                                * "grpc": ESTOC_PROTOCOL, else "tls" */
     est_device_fn device_fn;   /* asked about every operation that model_fn made, in training, evaluation and
                                 * prediction; not in exports, which run elsewhere. What it says is in graph.pbtxt and
-                                * .meta files; this build runs all on one device. NULL: est_graph_device decides */
+                                * .meta files; a ps task that it names has the variable. NULL: est_graph_device's */
     void         *device_user; /* handed to device_fn */
     const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
     const est_resolver          *resolver; /* the task, from Slurm or from the program (estoc/cluster.h), in place of

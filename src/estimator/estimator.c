@@ -109,8 +109,10 @@ static est_status fill(est_estimator *estimator, const est_estimator_options *op
     if (estimator->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
     EST_TRY(est_run_config_resolve(options->config, options->model_dir, estimator->arena, &estimator->resolver,
                                    &estimator->config));
-    estimator->task      = est_resolver_task(estimator->resolver);
-    estimator->model_dir = estimator->config.model_dir;
+    estimator->task             = est_resolver_task(estimator->resolver);
+    estimator->model_dir        = estimator->config.model_dir;
+    estimator->dir_is_temporary = options->model_dir == NULL && estimator->task->model_dir == NULL &&
+                                  (options->config == NULL || options->config->model_dir == NULL);
     if (options->params_size > 0) {
         params = est_arena_alloc(estimator->arena, options->params_size);
         if (params == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");

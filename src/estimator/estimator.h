@@ -35,7 +35,8 @@ struct est_estimator {
     est_resolver         *resolver;
     const est_task       *task;
     const char           *model_dir;
-    const est_warm_start *warm_start; /* a copy in the arena; NULL: none */
+    bool                  dir_is_temporary; /* nobody named one, so that no other task knows it */
+    const est_warm_start *warm_start;       /* a copy in the arena; NULL: none */
     est_metric_extender  *extenders;
     est_rows              rows;  /* of the input seen last; exports are tried on them */
     void                 *owned; /* freed with it; NULL: nothing */

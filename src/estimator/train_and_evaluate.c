@@ -484,6 +484,18 @@ static est_status check_role(const est_task *task)
                     task->type);
 }
 
+/* What tasks share is the model directory. Without one that all know an evaluator would wait for ever. */
+static est_status check_shared_dir(const est_estimator *estimator)
+{
+    const est_task *task = estimator->task;
+
+    if (!estimator->dir_is_temporary || (!est_has_ps(estimator) && strcmp(task->type, "evaluator") != 0)) return EST_OK;
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "%s %d has no model_dir; set it, for all tasks of the cluster, to one directory that all of them see",
+        task->type, task->index);
+}
+
 /* A program on its own, and a lone master as clusters had it before there were chiefs. */
 static bool evaluates_itself(const est_task *task)
 {
@@ -503,6 +515,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     EST_TRY(est_options_take("EST_EVAL_SPEC", eval, &own_eval, sizeof own_eval));
     EST_TRY(check_specs(&own_train, &own_eval));
     EST_TRY(check_role(estimator->task));
+    EST_TRY(check_shared_dir(estimator));
     if (!estimator->config.no_signals) est_signals_catch(); /* over all of it, so that none comes between two phases */
     if (strcmp(estimator->task->type, "evaluator") == 0) {
         status = run_evaluator(&e);

@@ -535,7 +535,8 @@ static est_status name_end(const cut *c, est_node end, int at, const char *what)
     return EST_OK;
 }
 
-static est_status add_start(const cut *c, int at, est_node *out)
+/* *in, *types: what the segment takes, as it is found here. */
+static est_status add_start(const cut *c, int at, est_node **in_out, int64_t **types_out, est_node *out)
 {
     const border *b     = &c->borders[at];
     est_node     *in    = as_nodes(c, &b->in);
@@ -558,10 +559,12 @@ static est_status add_start(const cut *c, int at, est_node *out)
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, start.id)->order = 0; /* as soon as it can */
     *out                                      = start;
+    *in_out                                   = in;
+    *types_out                                = types;
     return name_end(c, start, at, "start");
 }
 
-static est_status add_finish(cut *c, int at, est_node start)
+static est_status add_finish(cut *c, int at, const est_node *in, const int64_t *in_types, est_node start)
 {
     border    *b      = &c->borders[at];
     int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
@@ -578,10 +581,11 @@ static est_status add_finish(cut *c, int at, est_node start)
     for (int32_t id = 0; id < c->n; id++) {
         if (node_of(c, id)->order > last) last = node_of(c, id)->order;
     }
-    b->finish = est_build0(c->graph, &est_op_finish,
-                           EST_ATTRS(est_attr_types("T", (est_i64s){ types, b->out.n }),
-                                     est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }),
-                                     est_attr_int("segment", at)));
+    b->finish = est_build(c->graph, &est_op_finish, (est_nodes){ in, b->in.n },
+                          EST_ATTRS(est_attr_types("Tin", (est_i64s){ in_types, b->in.n }),
+                                    est_attr_types("T", (est_i64s){ types, b->out.n }),
+                                    est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }),
+                                    est_attr_int("segment", at)));
     b->finish = est_after(b->finish, start);
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, b->finish.id)->order = last; /* until somebody needs it */
@@ -642,10 +646,11 @@ static est_status make_cut(cut *c)
     EST_TRY(find_borders(c));
     for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
     for (int i = 0; i < c->n_segments; i++) {
-        est_node start;
+        est_node start, *in;
+        int64_t *types;
 
-        EST_TRY(add_start(c, i, &start));
-        EST_TRY(add_finish(c, i, start));
+        EST_TRY(add_start(c, i, &in, &types, &start));
+        EST_TRY(add_finish(c, i, in, types, start));
     }
     redirect(c);
     return EST_OK;

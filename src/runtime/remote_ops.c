@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * EstStart sends the inputs of a segment to the task that runs it; EstFinish waits for its outputs. What is done between them
- * runs while the other task computes. Only the planner makes them, so they are in no list of ops. */
+ * runs while the other task computes. The inputs are inputs of both: they lie where they are until the other task has answered,
+ * since they may not have been sent before, or may have to be sent again. Only the planner makes them, so they are in no list
+ * of ops. */
 #include <string.h>
 
 #include "runtime/store.h"
@@ -76,7 +78,7 @@ const est_op est_op_start = {
 
 const est_op est_op_finish = {
     .name      = "EstFinish",
-    .signature = "() -> outputs: T; T: types; shapes: shapes; segment: int",
+    .signature = "inputs: Tin -> outputs: T; Tin: types; T: types; shapes: shapes; segment: int",
     .infer     = finish_infer,
     .cpu       = EST_KERNELS({ .run = finish_run, .measure = finish_measure }),
     .planned   = true,

@@ -227,7 +227,7 @@ static void test_predict_refused(void **state)
     tool_run                 run;
 
     (void)state;
-    put("ids.csv", "trade,rich\n7,1\n3,0\n");
+    put("ids.csv", "trade,rich\n7,1\n3,0\n5,0\n"); /* most are not rich: nor is one of whom nothing is known */
     run = TOOL(0, "train", path, "-q");
     tool_run_free(&run);
     for (size_t i = 0; i < 4; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be reached.
+ * The census examples on the real Adult data set: what is published for wide and for wide & deep models must be reached, by one
+ * process and by a cluster.
  * ESTOC_CENSUS names the directory; without it, a folder shared/data beside the checkout is looked at. The two files may
  * have either pair of names. Where there are none, CTest says that the test was skipped. */
 #include "e2e/census_job.h"
@@ -56,6 +57,15 @@ static void test_job(void **state)
 
 /* --- the program ------------------------------------------------------------------------------------------------------ */
 
+/* The files in the directory of the test, under these names. */
+static void link_files(const char *train_name, const char *test_name)
+{
+    char train[PATH_MAX], test[PATH_MAX]; /* a link is not relative to where the test was started */
+
+    assert_true(realpath(train_file, train) != NULL && realpath(test_file, test) != NULL);
+    assert_int_equal(symlink(train, program_path(train_name)) | symlink(test, program_path(test_name)), 0);
+}
+
 static void check_program(const char *type, double accuracy, double auc)
 {
     program p = PROGRAM(0, "census_wide_deep", "--model-dir", program_path(type), "--seed", "1", type, program_dir);
@@ -71,11 +81,8 @@ static void check_program(const char *type, double accuracy, double auc)
 /* It reads the files under either pair of names. */
 static void test_program(void **state)
 {
-    char train[PATH_MAX], test[PATH_MAX]; /* a link is not relative to where the test was started */
-
     (void)state;
-    assert_true(realpath(train_file, train) != NULL && realpath(test_file, test) != NULL);
-    assert_int_equal(symlink(train, program_path("adult.data")) | symlink(test, program_path("adult.test")), 0);
+    link_files("adult.data", "adult.test");
     check_program("wide", 0.836, 0.885);
     check_program("deep", 0.85, 0.90);
     assert_int_equal(rename(program_path("adult.data"), program_path("adult-train.csv")), 0);
@@ -83,11 +90,56 @@ static void test_program(void **state)
     check_program("wide_deep", 0.854, 0.908);
 }
 
+/* --- clusters --------------------------------------------------------------------------------------------------------- */
+
+static void check_cluster(const char *what, const program *p, const char *accuracy_is, const char *auc_is)
+{
+    double accuracy = program_number(p->out, accuracy_is), auc = program_number(p->out, auc_is);
+
+    print_message("%s on a cluster: accuracy %.4f, AUC %.4f, %.1f s\n", what, accuracy, auc, p->secs);
+    if (accuracy < 0.854 || auc < 0.908) fail_msg("%s: not 0.854 and 0.908:\n%s", what, p->out);
+}
+
+/* The same program and the same job file, started once for every task. */
+static void test_cluster_program(void **state)
+{
+    program p;
+
+    (void)state;
+    link_files("adult-train.csv", "adult-test.csv");
+    p = PROGRAM(0, PROGRAM_LAUNCH, EST_BUILD_DIR "/examples/census_wide_deep", "--model-dir", program_path("model"),
+                "wide_deep", program_dir);
+    check_cluster("census_wide_deep", &p, "accuracy ", "auc ");
+    program_has(p.out, " after 10175 steps\n");
+    assert_int_equal(program_exports(program_path("model/export/census")), 1);
+    program_free(&p);
+}
+
+static void test_cluster_job(void **state)
+{
+    char    rows[256], train_set[600], eval_set[300], dir_set[300];
+    program p;
+
+    (void)state;
+    snprintf(rows, sizeof rows, "%s", program_path("test.csv"));
+    copy_rows(test_file, rows);
+    snprintf(train_set, sizeof train_set, "data.train=%s", train_file);
+    snprintf(eval_set, sizeof eval_set, "data.eval=%s", rows);
+    snprintf(dir_set, sizeof dir_set, "run.model_dir=%s", program_path("model"));
+    p = PROGRAM(0, PROGRAM_LAUNCH, EST_BUILD_DIR "/estoc", "train", CENSUS_JOB, "--json", "--set", train_set, "--set",
+                eval_set, "--set", dir_set);
+    check_cluster("census.yaml", &p, "\"accuracy\": ", "\"auc\": ");
+    program_has(p.out, "\"global_step\": 5088");
+    program_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_job, program_setup, program_teardown),
         cmocka_unit_test_setup_teardown(test_program, program_setup, program_teardown),
+        cmocka_unit_test_setup_teardown(test_cluster_program, program_setup, program_teardown),
+        cmocka_unit_test_setup_teardown(test_cluster_job, program_setup, program_teardown),
     };
     const char *given = getenv("ESTOC_CENSUS");
     const char *data  = given != NULL ? given : EST_SOURCE_DIR "/../shared/data";

@@ -237,6 +237,9 @@ static inline program program_expect(int code, const char *const *argv)
 /* Runs an example to its end and checks the exit code: program p = PROGRAM(0, "xor"). */
 #define PROGRAM(code, ...) program_expect(code, PROGRAM_ARGV(__VA_ARGS__))
 
+/* Before the path of a program and its arguments: as chief, three workers, two parameter servers and an evaluator. */
+#define PROGRAM_LAUNCH "../estoc", "launch", "--ps", "2", "--workers", "3", "--evaluator", "--"
+
 /* --- what it wrote ------------------------------------------------------------------------------------------------- */
 
 static inline void program_has(const char *text, const char *part)

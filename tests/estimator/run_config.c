@@ -293,10 +293,12 @@ static void test_refused_words(void **state)
 
 /* --- strategies ------------------------------------------------------------------------------------------------- */
 
-/* Only whether there is one counts: nothing looks into it yet. */
-static const est_strategy *some_strategy(void)
+static est_strategy *some_strategy(void)
 {
-    return (const est_strategy *)(const void *)scratch;
+    est_strategy *s = NULL;
+
+    assert_int_equal(est_parameter_server_strategy(NULL, &s), EST_OK);
+    return s;
 }
 
 static void expect_status(const est_run_config *given, est_status want, const char *error)
@@ -309,22 +311,36 @@ static void expect_status(const est_run_config *given, est_status want, const ch
     resolved_clear(&r);
 }
 
-#define NO_STRATEGIES " is set, and this build has no strategies yet; leave it out to run on one device"
+#define NO_PS                                                                                                              \
+    "RunConfig: train_distribute is parameter_server, and %s has no ps tasks; add \"ps\": [\"host:port\", ...], or leave " \
+    "it out"
+#define NO_EVALUATION "RunConfig: eval_distribute is set, and this build evaluates on one device; leave it out"
+
+static void expect_no_ps(const est_run_config *given, const char *source)
+{
+    char error[256];
+
+    snprintf(error, sizeof error, NO_PS, source);
+    expect_status(given, EST_INVALID_ARGUMENT, error);
+}
 
 static void test_strategies(void **state)
 {
-    const est_strategy *s       = some_strategy();
-    est_cluster        *cluster = NULL;
-    const est_job       job     = { "worker", (const char *const[]){ "a:1" }, 1 };
-    resolved            r;
+    est_strategy *s       = some_strategy();
+    est_cluster  *cluster = NULL;
+    const est_job job     = { "worker", (const char *const[]){ "a:1" }, 1 };
+    resolved      r;
 
     (void)state;
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
-    expect_status(EST_RUN_CONFIG(.train_distribute = s), EST_UNIMPLEMENTED,
-                  "RunConfig: train_distribute" NO_STRATEGIES);
-    expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, "RunConfig: eval_distribute" NO_STRATEGIES);
-    expect_status(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)),
-                  EST_UNIMPLEMENTED, "RunConfig: train_distribute" NO_STRATEGIES);
+    expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
+    expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, NO_EVALUATION);
+    expect_no_ps(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)), "TF_CONFIG");
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = s,
+                              .cluster_json     = "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, "
+                                                  "\"task\": {\"type\": \"chief\", \"index\": 0}}"),
+               &r);
+    resolved_clear(&r);
     expect_status(
         EST_RUN_CONFIG(.train_distribute = s, .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s)),
         EST_INVALID_ARGUMENT,
@@ -335,13 +351,13 @@ static void test_strategies(void **state)
         "RunConfig: eval_distribute and experimental_distribute.eval_distribute are both set; leave one out");
     expect_status(
         EST_RUN_CONFIG(.train_distribute = s, .experimental_distribute = EST_DISTRIBUTE_CONFIG(.eval_distribute = s)),
-        EST_UNIMPLEMENTED, "RunConfig: train_distribute" NO_STRATEGIES);
+        EST_UNIMPLEMENTED, NO_EVALUATION);
     expect_status(EST_RUN_CONFIG(.experimental_distribute = EST_DISTRIBUTE_CONFIG(.remote_cluster = cluster)),
                   EST_INVALID_ARGUMENT,
                   "RunConfig: experimental_distribute.remote_cluster is set and train_distribute is not; set both, or "
                   "leave it out");
     expect_status(
-        EST_RUN_CONFIG(.cluster_json = "{\"cluster\": {\"worker\": [\"b:1\"]}, \"task\": {\"type\": \"worker\", "
+        EST_RUN_CONFIG(.cluster_json = "{\"cluster\": {\"chief\": [\"b:1\"]}, \"task\": {\"type\": \"chief\", "
                                        "\"index\": 0}}",
                        .experimental_distribute = EST_DISTRIBUTE_CONFIG(.train_distribute = s,
                                                                         .remote_cluster   = cluster)),
@@ -355,6 +371,7 @@ static void test_strategies(void **state)
     assert_null(r.c.experimental_distribute);
     resolved_clear(&r);
     est_cluster_free(cluster);
+    est_strategy_free(s);
 }
 
 /* --- a resolver in place of TF_CONFIG ----------------------------------------------------------------------------- */
@@ -563,13 +580,15 @@ static const char two_workers[] =
 
 static void test_cluster(void **state)
 {
-    resolved r;
+    est_strategy *s = some_strategy();
+    resolved      r;
 
     (void)state;
     setenv("TF_CONFIG", two_workers, 1);
     expect_error(NULL, "d", "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
-    expect_status(EST_RUN_CONFIG(.train_distribute = some_strategy()), EST_UNIMPLEMENTED, /* no chief: no matter */
-                  "RunConfig: train_distribute" NO_STRATEGIES);
+    expect_error(EST_RUN_CONFIG(.train_distribute = s), "d", /* nor does a ps give variables their values */
+                 "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    est_strategy_free(s);
     resolve_ok(EST_RUN_CONFIG(.cluster_json = "{}"), &r); /* wins over the variable */
     assert_true(est_resolver_task(r.resolver)->is_chief);
     assert_string_equal(r.c.cluster_json, "{}");

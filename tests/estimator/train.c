@@ -284,7 +284,6 @@ static void test_clusters(void **state)
         "\"task\": {\"type\": \"chief\", \"index\": 0}}",
         "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"]}, "
         "\"task\": {\"type\": \"worker\", \"index\": 1}}",
-        "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
     };
     char           dir[64];
     est_estimator *e;

@@ -579,13 +579,35 @@ static void test_refused_tasks(void **state)
     est_estimator_free(e);
     e = make(dir, 10,
              "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, \"task\": {\"type\": \"ps\", \"index\": 0}}");
-    assert_int_equal(est_train_and_evaluate(e, train, EST_EVAL_SPEC(.input_fn = est_test_input), NULL),
-                     EST_UNIMPLEMENTED);
-    est_test_error_has("task ps 0: this build has no parameter servers");
     assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input)), EST_FAILED_PRECONDITION);
     est_test_error_has("this process is a ps task, which does not train");
     est_estimator_free(e);
     est_test_dir_remove(dir);
+}
+
+/* Tasks that do not know each other's directory do not begin. */
+static void test_refused_without_directory(void **state)
+{
+    static const char *const types[] = { "chief", "ps", "evaluator" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        est_estimator *e = NULL;
+        char           config[256], error[256];
+
+        snprintf(config, sizeof config,
+                 "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, \"task\": {\"type\": \"%s\", \"index\": 0}}",
+                 types[i]);
+        snprintf(error, sizeof error,
+                 "%s 0 has no model_dir; set it, for all tasks of the cluster, to one directory that all of them see",
+                 types[i]);
+        assert_int_equal(
+            est_estimator_create(est_test_model, EST_ESTIMATOR(.config = EST_RUN_CONFIG(.cluster_json = config)), &e),
+            EST_OK);
+        refused(e, EST_TRAIN_SPEC(.input_fn = est_test_input), EST_EVAL_SPEC(.input_fn = est_test_input), error);
+        est_test_dir_remove(est_estimator_model_dir(e));
+        est_estimator_free(e);
+    }
 }
 
 int main(void)
@@ -606,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_eval_input_is_looked_at_first),
         cmocka_unit_test(test_refused_specs),
         cmocka_unit_test(test_refused_tasks),
+        cmocka_unit_test(test_refused_without_directory),
     };
 
     est_log_set_level(EST_LOG_ERROR);

@@ -29,7 +29,7 @@ struct est_remote_call {
     uint64_t       seed;
     est_tensor    *in[VALUES_MAX], *out[VALUES_MAX];
     int            n_in;
-    est_view       views[VALUES_MAX];
+    est_view       lent[VALUES_MAX], views[VALUES_MAX];
 };
 
 static memory_remote *of(const est_remote *remote)
@@ -135,14 +135,12 @@ static est_status start(est_remote_call *call, uint64_t run_seed, est_view *cons
     call->seed    = run_seed;
     call->n_in    = n_in;
     call->remote->starts[call->task]++;
-    for (int i = 0; i < n_in; i++) {
-        EST_TRY(est_tensor_create_from(in[i]->dtype, in[i]->shape, in[i]->data, &call->in[i]));
-        call->remote->bytes += est_tensor_bytes(call->in[i]);
-    }
+    for (int i = 0; i < n_in; i++) call->lent[i] = *in[i];
     return EST_OK;
 }
 
-/* Runs it only now: what is done between start and finish must not depend on when the other task gets to it. */
+/* Takes the inputs and runs it only now: they stay as they are until then, and what is done between start and finish must not
+ * depend on when the other task gets to it. */
 static est_status finish(est_remote_call *call, const est_view **out)
 {
     est_host         *host = call->remote->hosts[call->task];
@@ -151,7 +149,13 @@ static est_status finish(est_remote_call *call, const est_view **out)
 
     assert_true(call->started);
     call->started = false;
-    for (int i = 0; i < call->n_in; i++) in[i] = call->in[i];
+    for (int i = 0; i < call->n_in; i++) {
+        const est_view *lent = &call->lent[i];
+
+        EST_TRY(est_tensor_create_from(lent->dtype, lent->shape, lent->data, &call->in[i]));
+        call->remote->bytes += est_tensor_bytes(call->in[i]);
+        in[i] = call->in[i];
+    }
     status = est_host_run(host, call->part, call->seed, in);
     drop(call->in, call->n_in);
     EST_TRY(status);

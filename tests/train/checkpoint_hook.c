@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/signals.h"
+#include "support/memory_remote.h"
 #include "train/events_test.h"
 #include "train/loop_test.h"
 
@@ -549,6 +550,41 @@ static est_status save_some(void)
     return status;
 }
 
+/* Other trainers: they make steps after our last one. */
+static est_status make_steps_of_others(est_hook *hook, est_loop *loop)
+{
+    est_tensor *step   = NULL;
+    est_status  status = EST_OK;
+
+    (void)hook;
+    if (est_loop_runs(loop) < 6) return EST_OK;
+    assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ 8 }, &step));
+    status = est_session_write(est_loop_session(loop), "global_step", step);
+    est_tensor_free(step);
+    return status;
+}
+
+/* The last checkpoint has the steps that others made, and is called after them. */
+static void test_others(void **state)
+{
+    est_hook    others = { .after_run = make_steps_of_others };
+    est_remote *remote = memory_remote_create(2);
+    trainer     t;
+    est_hook   *hook;
+
+    (void)state;
+    make_trainer(&t, 12, 1);
+    t.saver               = make_saver(at("others"));
+    t.spec.session.remote = remote;
+    hook                  = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 3));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook, &others)));
+    assert_string_equal(saved_steps(at("others")), "0 3 6 8 ");
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+    memory_remote_free(remote);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -581,6 +617,7 @@ int main(void)
         cmocka_unit_test_setup(test_recovery, keep_log),
         cmocka_unit_test_setup(test_summaries_are_not_behind, keep_log),
         cmocka_unit_test_setup(test_sigterm, keep_log),
+        cmocka_unit_test_setup(test_others, keep_log),
         cmocka_unit_test_setup(test_memory, keep_log),
     };
 
