@@ -18,9 +18,13 @@
 #define EVENTS 12
 #define TASKS  6
 
-/* Of 12 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 12) the losses were 0.0123 to 0.0337, mean 0.0219; before training
- * it is above 1. Twice the worst of them. */
-#define LOSS_MAX 0.07
+/* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
+ * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
+ * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
+ * 6 of its own, of 20. */
+#define LOSS_MAX      0.1
+#define LOSS_MEAN_MAX 0.036
+#define MANY          20
 
 typedef enum act { KILL, STOP, CUT, N_ACTS } act;
 
@@ -104,7 +108,7 @@ static void disturb(cluster *c, event *events)
     } while (!over);
 }
 
-static void run_seed(uint64_t seed, bool calm)
+static double run_seed(uint64_t seed, bool calm)
 {
     cluster c = cluster_make(1, 2, 2, 1);
     event   events[EVENTS];
@@ -132,6 +136,7 @@ static void run_seed(uint64_t seed, bool calm)
     printf("seed %llu: %ld runs that wrote, loss %.4f\n", (unsigned long long)seed, runs, loss);
     if (!(loss < LOSS_MAX)) fail_msg("loss %g is not below %g", loss, LOSS_MAX);
     cluster_free(&c);
+    return loss;
 }
 
 static uint64_t from_environment(const char *name, uint64_t usual)
@@ -145,9 +150,13 @@ static void test_chaos(void **state)
 {
     uint64_t first = from_environment("ESTOC_CHAOS_SEED", 1), n = from_environment("ESTOC_CHAOS_SEEDS", 1);
     bool     calm = from_environment("ESTOC_CHAOS_CALM", 0) != 0;
+    double   sum  = 0;
 
     (void)state;
-    for (uint64_t i = 0; i < n; i++) run_seed(first + i, calm);
+    for (uint64_t i = 0; i < n; i++) sum += run_seed(first + i, calm);
+    if (n >= MANY && sum / (double)n > LOSS_MEAN_MAX) {
+        fail_msg("the mean loss is %g, above %g", sum / (double)n, LOSS_MEAN_MAX);
+    }
 }
 
 int main(int argc, char **argv)

@@ -84,7 +84,7 @@ static cluster make(const char *silence, const char *timeout)
     for (int i = 0; i < c.n; i++) {
         cluster_task *task = &c.tasks[i];
         bool          far  = strcmp(task->type, "worker") == 0;
-        int           port = atoi(strchr(task->address, ':') + 1);
+        int           port = (int)strtol(strchr(task->address, ':') + 1, NULL, 10);
 
         snprintf(task->network, sizeof task->network, "/proc/%ld/ns/net", (long)(far ? there : here));
         snprintf(task->address, sizeof task->address, "10.231.7.%d:%d", far ? 2 : 1, port);

@@ -155,9 +155,34 @@ static void test_turns(void **state)
     tear_down(&f);
 }
 
+/* Who holds steps for a checkpoint and leaves holds nothing any more. */
+static void test_hold_ends(void **state)
+{
+    fixture      f        = set_up(5);
+    model        m        = make_model();
+    est_session *session  = NULL;
+    bool         finished = true;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_remote_hold(f.remote));
+    est_session_free(session);
+    est_remote_free(f.remote);
+    assert_ok(est_remote_create(f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 5, .step_limit = 5), &f.remote));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(f.remote->ops->turn(f.remote, &finished));
+    assert_false(finished);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    tear_down(&f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_turns) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_turns),
+                                        cmocka_unit_test(test_hold_ends) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,8 +110,8 @@ static void test_given(void **state)
     (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 7, .save_summary_steps = 1, .save_checkpoints_steps = 2, .keep_checkpoint_max = 3,
                               .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = 4,
-                              .session_creation_timeout_secs = 1.5, .peer_silence_secs = 2.5, .max_worker_delay_secs = 6, .threads = 8,
-                              .quiet = true),
+                              .session_creation_timeout_secs = 1.5, .peer_silence_secs = 2.5,
+                              .max_worker_delay_secs = 6, .threads = 8, .quiet = true),
                &r);
     assert_int_equal(r.c.seed, 7);
     assert_int_equal(r.c.save_summary_steps, 1);

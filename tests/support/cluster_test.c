@@ -465,7 +465,7 @@ void cluster_check_clean(const cluster *c)
 
         assert_int_equal(c->tasks[i].pid, 0);
         if (c->tasks[i].address[0] == '\0') continue;
-        at.sin_port = htons((uint16_t)atoi(strchr(c->tasks[i].address, ':') + 1));
+        at.sin_port = htons((uint16_t)strtol(strchr(c->tasks[i].address, ':') + 1, NULL, 10));
         fd          = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_true(fd >= 0);
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
