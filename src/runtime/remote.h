@@ -125,7 +125,8 @@ extern const est_op est_op_start, est_op_finish;
 typedef struct est_remote_binding {
     const est_remote_ops *ops;
     est_remote_call      *call;
-    const est_view       *got; /* what finish gave in this run */
+    bool                  finished; /* in this run */
+    const est_view       *got;      /* what finish gave then; NULL when there is nothing */
 } est_remote_binding;
 
 #endif

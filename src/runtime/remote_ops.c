@@ -22,7 +22,7 @@ static est_status start_run(est_call *c)
 {
     est_remote_binding *b = c->state;
 
-    b->got = NULL;
+    b->finished = false;
     return b->ops->start(b->call, *c->run_seed, c->in, c->n_in);
 }
 
@@ -30,7 +30,10 @@ static est_status wait_for(est_call *c)
 {
     est_remote_binding *b = c->state;
 
-    return b->got != NULL ? EST_OK : b->ops->finish(b->call, &b->got);
+    if (b->finished) return EST_OK;
+    EST_TRY(b->ops->finish(b->call, &b->got));
+    b->finished = true;
+    return EST_OK;
 }
 
 static est_status finish_measure(est_call *c)

@@ -177,7 +177,7 @@ static est_status finish(est_remote_call *call, const est_view **out)
         call->views[i] = (est_view){ est_tensor_data(call->out[i]), view->dtype, view->shape, view->count };
         call->remote->bytes += est_tensor_bytes(call->out[i]);
     }
-    *out = call->views;
+    *out = call->n_out > 0 ? call->views : NULL; /* as a message without tensors has it */
     return EST_OK;
 }
 
