@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asking other tasks, and waiting for them: every wait has somebody it waits for, a reason, a limit, and says so. */
+#include "cluster/tasks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "cluster/waits.h"
+
+#define SLICE_SECS        0.5  /* between two looks at signals while waiting */
+#define FIRST_REPORT_SECS 10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
+
+/* --- waiting --------------------------------------------------------------------------------------------------------------- */
+
+/* Somebody who waits, with the reason for it. */
+typedef struct waiting {
+    const est_tasks *remote;
+    const char      *for_whom, *why;
+    int64_t          since_ns;
+    double           limit_secs, report_secs;
+    bool             reported;
+    int              wait; /* for the status view */
+} waiting;
+
+static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *why, double limit_secs)
+{
+    double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
+    int    wait        = est_wait_begin(r->server->task, for_whom, why);
+
+    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false, wait };
+}
+
+static double waited(const waiting *w)
+{
+    return (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+}
+
+/* Whether to go on waiting; says so in the log now and then. `detail`: what was seen last, or "". */
+static est_status keep_waiting(waiting *w, const char *detail)
+{
+    double secs = waited(w);
+
+    if (est_stop_signal() != 0) {
+        return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), w->for_whom, w->why);
+    }
+    if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
+        return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", w->for_whom);
+    }
+    if (secs > w->limit_secs) {
+        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s%s", secs, w->for_whom, w->why,
+                        detail[0] != '\0' ? ": " : "", detail);
+    }
+    if (secs >= w->report_secs) {
+        est_log_info("%s waits for %s since %.0f s: %s%s%s", w->remote->server->task, w->for_whom, secs, w->why,
+                     detail[0] != '\0' ? "; " : "", detail);
+        w->report_secs *= 2;
+        w->reported = true;
+    }
+    return EST_OK;
+}
+
+/* --- asking ------------------------------------------------------------------------------------------------------------------ */
+
+est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
+                        est_message **answer)
+{
+    est_payload payload;
+    est_ask    *ask;
+    est_status  status;
+    int         wait;
+
+    EST_TRY(est_packing_payload(packing, &payload));
+    EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
+    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
+    status = est_ask_wait(ask, answer);
+    est_wait_end(wait);
+    return status;
+}
+
+/* The same when the answer is of no interest. */
+est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs)
+{
+    est_message *answer;
+
+    EST_TRY(est_peer_ask(p, method, packing, secs, &answer));
+    est_message_free(answer);
+    return EST_OK;
+}
+
+/* An answer that may take long, because others come first. */
+typedef struct slow_answer {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    bool            done;
+    est_status      status;
+    char            error[512];
+    est_message    *answer;
+} slow_answer;
+
+static void take_answer(void *user, est_status status, const char *error, est_message *answer)
+{
+    slow_answer *p = user;
+
+    pthread_mutex_lock(&p->lock);
+    p->done   = true;
+    p->status = status;
+    if (status == EST_OK) {
+        p->answer = est_message_ref(answer);
+    } else {
+        snprintf(p->error, sizeof p->error, "%s", error);
+    }
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* A task whose link breaks may have lost its variables. The chief must see to that before anybody can go on, and whoever has
+ * begun a step finds out by itself; so nobody waits for the others meanwhile. */
+static est_status check_links(const est_tasks *r)
+{
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        const est_peer *p = &r->peers[i];
+
+        if (p->link != NULL && est_link_is_lost(p->link)) return est_fail(EST_UNAVAILABLE, "%s is lost", p->name);
+    }
+    return EST_OK;
+}
+
+/* Ends a wait: the answer is not to come later. Who leaves is answered at once and keeps the link, for what a stopped task has
+ * still to do; a link that does not do even that is closed. */
+static void give_up(const est_peer *p, est_status status)
+{
+    est_packing nothing = { 0 };
+    est_error   error;
+
+    est_error_take(status, &error);
+    if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK)
+        est_link_close(p->link, "gave up waiting");
+    (void)est_error_raise(&error);
+}
+
+static est_status wait_patiently(const est_tasks *r, const est_peer *p, slow_answer *got, const char *why,
+                                 double limit_secs)
+{
+    waiting    w      = begin_wait(r, p->name, why, limit_secs);
+    est_status status = EST_OK;
+
+    pthread_mutex_lock(&got->lock);
+    while (!got->done) {
+        est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
+        if (got->done || status != EST_OK) continue;
+        status = keep_waiting(&w, "");
+        if (status == EST_OK) status = check_links(r);
+        if (status == EST_OK) continue;
+        pthread_mutex_unlock(&got->lock);
+        give_up(p, status);
+        pthread_mutex_lock(&got->lock);
+    }
+    pthread_mutex_unlock(&got->lock);
+    est_wait_end(w.wait);
+    return status;
+}
+
+/* limit_secs INFINITY: as long as the task is alive. */
+est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method, const est_packing *packing,
+                                  const char *why, double limit_secs, est_message **answer)
+{
+    slow_answer got = { 0 };
+    est_payload payload;
+    est_status  status;
+
+    EST_TRY(est_packing_payload(packing, &payload));
+    EST_TRY(est_lock_init(&got.lock));
+    EST_TRY(est_cond_init(&got.changed));
+    status = est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload,
+                          isfinite(limit_secs) ? limit_secs + EST_LEAVE_SECS : EST_FOREVER, take_answer, &got, NULL);
+    if (status == EST_OK) {
+        status = wait_patiently(r, p, &got, why, limit_secs);
+        if (status == EST_OK && got.status != EST_OK) status = est_fail(got.status, "%s", got.error);
+    }
+    if (status == EST_OK) {
+        *answer = got.answer;
+    } else {
+        est_message_free(got.answer);
+    }
+    pthread_mutex_destroy(&got.lock);
+    pthread_cond_destroy(&got.changed);
+    return status;
+}
+
+/* --- links -------------------------------------------------------------------------------------------------------------------- */
+
+static bool may_come_yet(est_status status)
+{
+    return status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
+}
+
+static est_status connect_patiently(waiting *w, est_peer *p)
+{
+    est_status status;
+
+    do {
+        status = est_net_connect(est_server_net(w->remote->server), p->address, p->name, SLICE_SECS, &p->link);
+        if (may_come_yet(status)) {
+            char why[256];
+
+            snprintf(why, sizeof why, "%s", est_error_message());
+            EST_TRY(keep_waiting(w, why));
+        }
+    } while (may_come_yet(status));
+    return status;
+}
+
+/* A link to the peer, within the limit. */
+est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
+{
+    waiting    w;
+    est_status status;
+
+    if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
+    est_link_free(p->link);
+    p->link = NULL;
+    w       = begin_wait(r, p->name, "it is not there", limit_secs);
+    status  = connect_patiently(&w, p);
+    est_wait_end(w.wait);
+    EST_TRY(status);
+    if (w.reported) est_log_info("%s is there", p->name);
+    return EST_OK;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checkpoints of variables at other tasks: each writes and reads its own (cluster/service_files.h). */
+#include "cluster/tasks.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/entries.h"
+
+#define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
+
+/* --- checkpoints ------------------------------------------------------------------------------------------------------------------- */
+
+/* Asks one task about its entries; *ask is NULL when it has none. */
+static est_status ask_task(const est_tasks *r, int task, est_method method, const est_remote_files *files,
+                           est_ask **ask)
+{
+    est_packing packing = { 0 };
+    est_payload payload;
+    char       *path   = NULL;
+    int         mine   = 0;
+    est_status  status = EST_OK;
+
+    *ask = NULL;
+    if (method == EST_METHOD_SAVE) status = est_part_prefix(files->prefix, task, &path);
+    if (status == EST_OK && files->prefix != NULL) {
+        est_wire_put_string(&packing.head, EST_FIELD_PREFIX, path != NULL ? path : files->prefix);
+    }
+    for (int i = 0; i < files->n; i++) {
+        if (files->entries[i].task != task) continue;
+        est_entry_pack(&packing, &files->entries[i].entry);
+        mine++;
+    }
+    if (status == EST_OK) status = est_packing_payload(&packing, &payload);
+    if (status == EST_OK && mine > 0) {
+        status = est_link_ask(r->peers[task].link, (uint16_t)method, est_method_text(method), payload, FILES_SECS, NULL,
+                              NULL, ask);
+    }
+    est_packing_clear(&packing);
+    est_free(path);
+    return status;
+}
+
+/* Waits for all; the first failure counts. `out` (may be NULL) gets an answer a task, to be freed. */
+static est_status await_all(est_ask **asks, int n, est_message **out)
+{
+    est_status status = EST_OK;
+    est_error  error;
+
+    for (int task = 0; task < n; task++) {
+        est_message *answer;
+        est_status   own;
+
+        if (asks[task] == NULL) continue;
+        own = est_ask_wait(asks[task], &answer);
+        if (own == EST_OK && out != NULL) {
+            out[task] = answer;
+        } else if (own == EST_OK) {
+            est_message_free(answer);
+        } else if (status == EST_OK) {
+            est_error_take(status = own, &error);
+        }
+    }
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+/* Tasks do one thing after the other: one that answers this has made its copies. */
+static est_status await_copies(est_tasks *r, est_ask *const *asks)
+{
+    for (int task = 0; task < r->base.n_tasks; task++) {
+        if (asks[task] != NULL) EST_TRY(est_peer_list_variables(&r->peers[task]));
+    }
+    return EST_OK;
+}
+
+/* Asks every task that has entries about them at the same time. `held`: steps are, and go on when all copies are made. */
+static est_status ask_about_files(est_tasks *r, est_method method, const est_remote_files *files, bool held,
+                                  est_message **out)
+{
+    est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
+    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint"), last;
+    est_error  error;
+
+    for (int task = 0; task < r->base.n_tasks && status == EST_OK; task++) {
+        status = ask_task(r, task, method, files, &asks[task]);
+    }
+    if (status == EST_OK && held) status = await_copies(r, asks);
+    est_error_take(status, &error);
+    if (held && est_remote_release(&r->base) != EST_OK) est_log_warn("steps stay held: %s", est_error_message());
+    last = asks != NULL ? await_all(asks, r->base.n_tasks, out) : EST_OK;
+    est_free(asks);
+    return status == EST_OK ? last : est_error_raise(&error);
+}
+
+est_status est_tasks_save(est_remote *remote, const est_remote_files *files, bool *parts)
+{
+    bool held = est_tasks_of(remote)->options.consistent_saves;
+
+    for (int i = 0; i < remote->n_tasks; i++) parts[i] = false;
+    for (int i = 0; i < files->n; i++) parts[files->entries[i].task] = true;
+    if (held) EST_TRY(est_remote_hold(remote));
+    return ask_about_files(est_tasks_of(remote), EST_METHOD_SAVE, files, held, NULL);
+}
+
+est_status est_tasks_verify(est_remote *remote, const est_remote_files *files)
+{
+    return ask_about_files(est_tasks_of(remote), EST_METHOD_VERIFY, files, false, NULL);
+}
+
+est_status est_tasks_restore(est_remote *remote, const est_remote_files *files)
+{
+    return ask_about_files(est_tasks_of(remote), EST_METHOD_RESTORE, files, false, NULL);
+}
+
+/* Number `at` among the entries of a task, counted among all. */
+static int entry_of_task(const est_remote_entry *entries, int n, int task, int64_t at)
+{
+    for (int i = 0; i < n; i++) {
+        if (entries[i].task == task && at-- == 0) return i;
+    }
+    return -1;
+}
+
+est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out)
+{
+    est_remote_files files   = { .entries = entries, .n = n };
+    est_message    **answers = est_zalloc(sizeof(est_message *) * ((size_t)remote->n_tasks + 1));
+    est_status       status;
+
+    *out = -1;
+    if (answers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look for NaN");
+    status = ask_about_files(est_tasks_of(remote), EST_METHOD_FIND_NAN, &files, false, answers);
+    for (int task = 0; task < remote->n_tasks; task++) {
+        int64_t at = answers[task] != NULL ? (int64_t)est_head_u64(answers[task], EST_FIELD_STEP, UINT64_MAX) : -1;
+
+        if (at >= 0 && *out < 0) *out = entry_of_task(entries, n, task, at);
+        est_message_free(answers[task]);
+    }
+    est_free(answers);
+    return status;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments at other tasks.
+ *
+ * A run that is asked for and not answered because the link broke is asked for again over a new link with the same sequence
+ * number, as long as the task is the same process: it answers from memory what it has done already (cluster/server.h). A task
+ * that was started anew has lost its variables, which is the session's business: EST_UNAVAILABLE. */
+#include "cluster/tasks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/status.h"
+#include "cluster/waits.h"
+
+#define BREAKS_MAX 5 /* of links in a row while one run is asked for */
+
+/* --- segments ------------------------------------------------------------------------------------------------------------------- */
+
+static est_status enter_at(est_remote_call *call, const est_segment *segment)
+{
+    const est_peer *p       = &call->remote->peers[call->task];
+    est_wire_writer bytes   = { 0 };
+    est_packing     packing = { 0 };
+    est_message    *answer  = NULL;
+    est_status      status  = est_segment_encode(segment, &bytes);
+
+    if (status == EST_OK) {
+        est_wire_put_bytes(&packing.head, EST_FIELD_BYTES, bytes.data, bytes.size);
+        est_wire_put_i64(&packing.head, EST_FIELD_PHASE, segment->phase);
+        status = est_peer_ask(p, EST_METHOD_ENTER, &packing, call->remote->options.answer_secs, &answer);
+    }
+    if (status == EST_OK) {
+        call->part = (int)est_head_u64(answer, EST_FIELD_PART, 0);
+        if (est_head_u64(answer, EST_FIELD_OUTPUTS, 0) != (uint64_t)segment->io.n_fetches) {
+            status = est_fail(EST_INTERNAL, "%s gives other results than it was asked for", p->name);
+        }
+    }
+    est_message_free(answer);
+    est_wire_writer_clear(&bytes);
+    est_packing_clear(&packing);
+    return status;
+}
+
+est_status est_call_enter(est_remote *remote, const est_segment *segment, est_remote_call **out)
+{
+    est_remote_call *call = est_zalloc(sizeof *call);
+    est_status       status;
+
+    if (call == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    call->remote      = est_tasks_of(remote);
+    call->task        = segment->task;
+    call->phase       = segment->phase;
+    call->n_out       = segment->io.n_fetches;
+    call->collected   = segment->writes && segment->trains && call->remote->options.sync_replicas > 0;
+    call->incarnation = call->remote->peers[call->task].incarnation;
+    status            = enter_at(call, segment);
+    if (status != EST_OK) {
+        est_free(call);
+        return status;
+    }
+    call->next          = call->remote->calls;
+    call->remote->calls = call;
+    *out                = call;
+    return EST_OK;
+}
+
+static void drop_ask(est_remote_call *call)
+{
+    est_message *answer;
+
+    if (call->ask == NULL) return;
+    if (est_ask_wait(call->ask, &answer) == EST_OK) est_message_free(answer);
+    call->ask = NULL;
+}
+
+void est_call_leave(est_remote_call *call)
+{
+    if (call == NULL) return;
+    drop_ask(call);
+    for (est_remote_call **at = &call->remote->calls; *at != NULL; at = &(*at)->next) {
+        if (*at != call) continue;
+        *at = call->next;
+        break;
+    }
+    est_packing_clear(&call->in);
+    est_message_free(call->answer);
+    est_unpacked_clear(&call->out);
+    est_free(call);
+}
+
+static est_status send(est_remote_call *call)
+{
+    const est_tasks *r = call->remote;
+    est_payload      payload;
+    char             what[64];
+
+    snprintf(what, sizeof what, "phase %d of a step", call->phase);
+    EST_TRY(est_packing_payload(&call->in, &payload));
+    return est_link_ask(r->peers[call->task].link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL,
+                        &call->ask);
+}
+
+static void write_ledger(const est_remote_call *call, const est_peer *p)
+{
+    FILE *ledger = call->remote->server->ledger;
+
+    if (ledger == NULL) return;
+    fprintf(ledger, "asks %s %016" PRIx64 " %" PRIu64 " %d\n", p->name, p->incarnation, call->sequence, call->part);
+    (void)fflush(ledger);
+}
+
+/* What is pushed after the step was made is of no step. */
+static est_status tag_run(est_remote_call *call)
+{
+    est_tasks *r = call->remote;
+
+    if (r->tag < 0) return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
+    if (r->committed) {
+        return est_fail(EST_UNIMPLEMENTED, "an update depends on the result of another one, which steps that are made "
+                                           "together do not have before they end");
+    }
+    r->pushed = true;
+    est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
+    return EST_OK;
+}
+
+est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in)
+{
+    est_peer *p = &call->remote->peers[call->task];
+
+    est_message_free(call->answer);
+    call->answer   = NULL;
+    call->sequence = ++p->sequence;
+    call->started  = true;
+    write_ledger(call, p);
+    est_packing_reset(&call->in);
+    est_wire_put_i64(&call->in.head, EST_FIELD_PART, call->part);
+    est_wire_put_u64(&call->in.head, EST_FIELD_SEQUENCE, call->sequence);
+    est_wire_put_u64(&call->in.head, EST_FIELD_SEED, run_seed);
+    if (call->collected) EST_TRY(tag_run(call));
+    for (int i = 0; i < n_in; i++) est_pack_view(&call->in, in[i]);
+    if (send(call) != EST_OK) { /* finish finds out what became of the task, and asks again if it can */
+        est_error_clear();
+        call->ask = NULL;
+    }
+    return EST_OK;
+}
+
+/* Over a new link to the same process, which may have done it already. */
+static est_status ask_again(est_remote_call *call)
+{
+    est_tasks *r = call->remote;
+    est_peer  *p = &r->peers[call->task];
+
+    EST_TRY(est_peer_reach(r, p, r->server->silence_secs));
+    if (est_link_peer(p->link)->incarnation != call->incarnation) {
+        return est_fail(EST_UNAVAILABLE, "%s was started anew and has lost its variables", p->name);
+    }
+    return send(call);
+}
+
+static est_status await_answer(est_remote_call *call)
+{
+    est_server *server = call->remote->server;
+    est_status  status;
+    char        why[64];
+    int         wait;
+
+    snprintf(why, sizeof why, "phase %d of a step", call->phase);
+    wait      = est_wait_begin(server->task, call->remote->peers[call->task].name, why);
+    status    = est_ask_wait(call->ask, &call->answer);
+    call->ask = NULL;
+    est_wait_end(wait);
+    pthread_mutex_lock(&server->lock);
+    est_server_sample(server);
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
+est_status est_call_finish(est_remote_call *call, const est_view **out)
+{
+    const est_peer *p = &call->remote->peers[call->task];
+    est_status      status;
+
+    if (!call->started) return est_fail(EST_INTERNAL, "a segment of %s was not started", p->name);
+    call->started = false;
+    status        = EST_UNAVAILABLE;
+    if (call->ask != NULL) status = await_answer(call);
+    for (int breaks = 0; status == EST_UNAVAILABLE && breaks < BREAKS_MAX; breaks++) {
+        status = ask_again(call);
+        if (status == EST_DEADLINE_EXCEEDED) return est_fail_context(EST_UNAVAILABLE, "%s is lost", p->name);
+        EST_TRY(status);
+        status = await_answer(call);
+    }
+    EST_TRY(status);
+    if (call->collected && call->n_out > 0) EST_TRY(est_call_fetch_collected(call));
+    EST_TRY(est_unpack_tensors(call->answer, &call->out));
+    if (call->out.n != call->n_out) {
+        return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, call->out.n, call->n_out);
+    }
+    if (est_head_u64(call->answer, EST_FIELD_TURN, 0) != 0) call->remote->has_turn = true;
+    *out = call->out.views;
+    return EST_OK;
+}
+
+void est_tasks_abandon(est_remote *remote)
+{
+    est_tasks_of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
+    est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
+    for (est_remote_call *call = est_tasks_of(remote)->calls; call != NULL; call = call->next) {
+        drop_ask(call);
+        call->started = false;
+    }
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of tasks that train together: turns, steps that are made of what several push (cluster/sync.h), and the end of the job. */
+#include "cluster/tasks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+/* --- steps that are made together (cluster/sync.h) ------------------------------------------------------------------------------------ */
+
+/* All other tasks first, at the same time; the clock, which lets everybody go, last. */
+static est_status commit_step(est_tasks *r, const est_peer *clock)
+{
+    est_packing packing = { 0 };
+    est_ask   **asks    = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
+    est_payload payload;
+    est_error   error;
+    est_status  status;
+
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    status = asks != NULL ? est_packing_payload(&packing, &payload)
+                          : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
+        if (&r->peers[i] == clock) continue;
+        status = est_link_ask(r->peers[i].link, EST_METHOD_COMMIT, est_method_text(EST_METHOD_COMMIT), payload,
+                              r->options.answer_secs, NULL, NULL, &asks[i]);
+    }
+    est_error_take(status, &error);
+    for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
+        est_message *answer;
+        est_status   own = asks[i] != NULL ? est_ask_wait(asks[i], &answer) : EST_OK;
+
+        if (asks[i] != NULL && own == EST_OK) est_message_free(answer);
+        if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
+    }
+    if (status == EST_OK) {
+        status = est_peer_tell(clock, EST_METHOD_COMMIT, &packing, r->options.answer_secs);
+    } else {
+        (void)est_error_raise(&error);
+    }
+    est_free(asks);
+    est_packing_clear(&packing);
+    return status;
+}
+
+/* Waits until the step was made, which may be up to this task. */
+static est_status complete_step(est_tasks *r)
+{
+    est_packing  packing = { 0 };
+    est_message *answer;
+    est_peer    *clock;
+    bool         commit;
+    int64_t      step;
+    est_status   status;
+
+    if (r->committed) return EST_OK;
+    EST_TRY(est_tasks_clock(r, &clock));
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    status = est_peer_ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
+                                    r->options.connect_secs, &answer);
+    est_packing_clear(&packing);
+    EST_TRY(status);
+    commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
+    step   = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    est_message_free(answer);
+    if (commit) {
+        EST_TRY(commit_step(r, clock));
+        step = r->tag + 1;
+    }
+    r->committed = true;
+    r->tag       = step;
+    return EST_OK;
+}
+
+/* The results of the step, in place of the answer that said that the push has come. */
+est_status est_call_fetch_collected(est_remote_call *call)
+{
+    est_tasks  *r       = call->remote;
+    est_packing packing = { 0 };
+    est_status  status;
+
+    EST_TRY(complete_step(r));
+    est_message_free(call->answer);
+    call->answer = NULL;
+    est_wire_put_i64(&packing.head, EST_FIELD_PART, call->part);
+    status = est_peer_ask(&r->peers[call->task], EST_METHOD_COLLECTED, &packing, r->options.answer_secs, &call->answer);
+    est_packing_clear(&packing);
+    return status;
+}
+
+static est_status join_step(est_tasks *r, bool *finished)
+{
+    est_packing  packing = { 0 };
+    est_message *answer;
+    est_peer    *clock;
+    est_status   status;
+
+    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
+    r->pushed = false;
+    if (r->committed) { /* it is known where the job is */
+        r->committed = false;
+        *finished    = r->options.step_limit > 0 && r->tag >= r->options.step_limit;
+        return EST_OK;
+    }
+    EST_TRY(est_tasks_clock(r, &clock));
+    est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
+    status = est_peer_ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way",
+                                    r->options.connect_secs, &answer);
+    est_packing_clear(&packing);
+    EST_TRY(status);
+    *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
+    r->tag    = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    est_message_free(answer);
+    return EST_OK;
+}
+
+/* --- training ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The task that counts the steps. */
+est_status est_tasks_clock(est_tasks *r, est_peer **out)
+{
+    int task = est_tasks_located(&r->base, "global_step");
+
+    for (int i = 0; i < r->base.n_tasks && task < 0; i++) EST_TRY(est_peer_list_variables(&r->peers[i]));
+    if (task < 0) task = est_tasks_located(&r->base, "global_step");
+    if (task < 0)
+        return est_fail(EST_FAILED_PRECONDITION, "no task has the variable global_step: nothing counts steps");
+    *out = &r->peers[task];
+    return EST_OK;
+}
+
+est_status est_tasks_turn(est_remote *remote, bool *finished)
+{
+    est_tasks   *r       = est_tasks_of(remote);
+    est_packing  packing = { 0 };
+    est_message *answer;
+    est_peer    *p;
+    est_status   status;
+
+    *finished = false;
+    if (r->options.sync_replicas > 0) return join_step(r, finished);
+    if (r->has_turn) {
+        r->has_turn = false;
+        return EST_OK;
+    }
+    EST_TRY(est_tasks_clock(r, &p));
+    est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
+    est_wire_put_i64(&packing.head, EST_FIELD_STALENESS, r->options.max_staleness);
+    status = est_peer_ask_patiently(r, p, EST_METHOD_TURN, &packing, "steps of others are under way",
+                                    r->options.connect_secs, &answer);
+    est_packing_clear(&packing);
+    EST_TRY(status);
+    *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
+    est_message_free(answer);
+    return EST_OK;
+}
+
+est_status est_remote_declare_ready(est_remote *remote)
+{
+    est_packing nothing = { 0 };
+
+    for (int i = 0; i < remote->n_tasks; i++) {
+        EST_TRY(est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &nothing, EST_ASK_SECS));
+    }
+    return EST_OK;
+}
+
+/* A turn that was given in advance would be waited for. */
+est_status est_remote_hold(est_remote *remote)
+{
+    est_tasks   *r       = est_tasks_of(remote);
+    est_packing  packing = { 0 };
+    est_message *answer;
+    est_peer    *p;
+    est_status   status;
+
+    EST_TRY(est_tasks_clock(r, &p));
+    if (r->has_turn) EST_TRY(est_peer_tell(p, EST_METHOD_LEAVE, &packing, EST_ASK_SECS));
+    r->has_turn = false;
+    est_wire_put_bool(&packing.head, EST_FIELD_HELD, true);
+    status = est_peer_ask_patiently(r, p, EST_METHOD_HOLD, &packing,
+                                    "steps are under way, and a checkpoint waits for them", r->options.connect_secs,
+                                    &answer);
+    if (status == EST_OK) est_message_free(answer);
+    est_packing_clear(&packing);
+    return status;
+}
+
+est_status est_remote_release(est_remote *remote)
+{
+    est_packing packing = { 0 };
+    est_peer   *p;
+    est_status  status;
+
+    EST_TRY(est_tasks_clock(est_tasks_of(remote), &p));
+    est_wire_put_bool(&packing.head, EST_FIELD_HELD, false);
+    status = est_peer_tell(p, EST_METHOD_HOLD, &packing, EST_ASK_SECS);
+    est_packing_clear(&packing);
+    return status;
+}
+
+est_status est_remote_await_others(est_remote *remote)
+{
+    est_tasks   *r       = est_tasks_of(remote);
+    est_packing  nothing = { 0 };
+    est_message *answer;
+    est_peer    *p;
+
+    EST_TRY(est_tasks_clock(r, &p));
+    EST_TRY(
+        est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_ALONE, &nothing, "other tasks still train", INFINITY, &answer));
+    est_message_free(answer);
+    return EST_OK;
+}
+
+void est_remote_end_job(est_remote *remote)
+{
+    est_tasks  *r       = est_tasks_of(remote);
+    est_packing nothing = { 0 };
+
+    for (int i = 0; i < remote->n_tasks; i++) {
+        est_status status = est_peer_reach(r, &r->peers[i], r->server->silence_secs);
+
+        if (status == EST_OK) status = est_peer_tell(&r->peers[i], EST_METHOD_DONE, &nothing, EST_ASK_SECS);
+        if (status == EST_OK) continue;
+        est_log_warn("%s could not be told that the job is done: %s", r->peers[i].name, est_error_message());
+    }
+}

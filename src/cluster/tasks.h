@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The other tasks of a cluster as one session sees them: what the files of the remote share.
+ *
+ *   remote.c        which tasks there are, where variables are, making and freeing
+ *   remote_ask.c    waiting, asking, links
+ *   remote_run.c    segments
+ *   remote_steps.c  turns, steps that are made together, the end of the job
+ *   remote_files.c  checkpoints */
+#ifndef EST_CLUSTER_TASKS_H
+#define EST_CLUSTER_TASKS_H
+
+#include <string.h>
+
+#include "base/map.h"
+#include "cluster/remote.h"
+#include "estoc/strategy.h"
+
+#define EST_ASK_SECS   60.0 /* for what takes no time of its own */
+#define EST_LEAVE_SECS 2.0  /* to say goodbye */
+
+/* A task that has variables or runs parts of steps. */
+
+typedef struct est_peer {
+    char      *address;
+    char       name[EST_NET_NAME_MAX];
+    char      *who;  /* the task that talks to it, this one; borrowed from the server */
+    est_link  *link; /* NULL: none yet */
+    uint64_t   incarnation;
+    uint64_t   sequence;  /* of the last run */
+    est_map    variables; /* name -> whether it has a value; both in `names` */
+    est_arena *names;
+    uint64_t   load; /* bytes of its variables */
+} est_peer;
+
+typedef struct est_tasks {
+    est_remote         base;
+    est_server        *server;
+    est_remote_options options;
+    est_peer          *peers; /* [base.n_tasks] */
+    est_remote_call   *calls; /* all that were entered */
+    est_partitioner    partitioner;
+    int                placed;    /* the task after the last that was given a variable */
+    bool               has_turn;  /* given with the answer to the last step */
+    int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
+    bool               pushed;    /* something of it was */
+    bool               committed; /* it was made */
+    bool (*over)(void *user);
+    void *over_user;
+} est_tasks;
+
+struct est_remote_call {
+    est_tasks       *remote;
+    int              task, part, phase;
+    bool             collected; /* it writes in training steps that are made together */
+    est_ask         *ask;       /* under way; NULL: none */
+    bool             started;
+    uint64_t         sequence, incarnation;
+    est_packing      in;
+    est_message     *answer;
+    est_unpacked     out;
+    int              n_out;
+    est_remote_call *next;
+};
+
+static inline est_tasks *est_tasks_of(const est_remote *remote)
+{
+    est_tasks *r;
+
+    memcpy(&r, &remote, sizeof r); /* it is the first member, of something that is not const */
+    return r;
+}
+
+/* --- remote_ask.c ----------------------------------------------------------------------------------------------------- */
+
+/* Asks and waits; and the same when the answer is of no interest. */
+EST_MUST_CHECK est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
+                                       est_message **answer);
+EST_MUST_CHECK est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs);
+
+/* The same where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
+ * a signal, the end of the job or the limit. */
+EST_MUST_CHECK est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method,
+                                                 const est_packing *packing, const char *why, double limit_secs,
+                                                 est_message **answer);
+
+/* A link to the peer, within the limit. */
+EST_MUST_CHECK est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs);
+
+/* --- remote.c --------------------------------------------------------------------------------------------------------- */
+
+/* Asks the task which variables it has. */
+EST_MUST_CHECK est_status est_peer_list_variables(est_peer *p);
+int                       est_tasks_located(const est_remote *remote, const char *variable);
+
+/* --- remote_run.c, remote_steps.c, remote_files.c: members of est_remote_ops, and what they ask of each other -------------- */
+
+EST_MUST_CHECK est_status est_call_enter(est_remote *remote, const est_segment *segment, est_remote_call **out);
+void                      est_call_leave(est_remote_call *call);
+EST_MUST_CHECK est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
+EST_MUST_CHECK est_status est_call_finish(est_remote_call *call, const est_view **out);
+void                      est_tasks_abandon(est_remote *remote);
+
+/* The task that counts the steps. */
+EST_MUST_CHECK est_status est_tasks_clock(est_tasks *r, est_peer **out);
+EST_MUST_CHECK est_status est_tasks_turn(est_remote *remote, bool *finished);
+/* The results of a step that is made together, once it was, in place of the call's answer. */
+EST_MUST_CHECK est_status est_call_fetch_collected(est_remote_call *call);
+
+EST_MUST_CHECK est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out);
+EST_MUST_CHECK est_status est_tasks_save(est_remote *remote, const est_remote_files *files, bool *parts);
+EST_MUST_CHECK est_status est_tasks_verify(est_remote *remote, const est_remote_files *files);
+EST_MUST_CHECK est_status est_tasks_restore(est_remote *remote, const est_remote_files *files);
+
+#endif
