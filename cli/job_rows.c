@@ -448,39 +448,67 @@ static est_status read_waiting(job_rows *r)
     return EST_OK;
 }
 
-/* A failure of the input is kept, and ends the rows: those before it are answered first. */
-static est_status next_row(void *state, est_field *element)
+static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
 {
-    job_rows *r = state;
+    if (n == r->n_texts) {
+        size_t   room = 2 * n + 16;
+        est_str *more = est_realloc(r->texts, room * sizeof *more);
 
-    for (;;) {
+        if (more == NULL) return no_memory();
+        r->texts   = more;
+        r->n_texts = room;
+    }
+    r->texts[n] = *(const est_str *)est_tensor_data(record);
+    return EST_OK;
+}
+
+/* Hands out the next rows, *n of them; none at the end. One that failed in a batch is alone. */
+static est_status gather(job_rows *r, size_t *n)
+{
+    *n = 0;
+    while (*n < (size_t)r->batch && (*n == 0 || r->n_alone == 0)) {
         const job_row *row;
 
-        if (r->n_alone > 0 && r->n_given == r->n_alone) return EST_OUT_OF_RANGE;
+        if (*n == 0) EST_TRY(r->settle(r->settle_user));
         if (r->n_given == r->n_waiting) {
-            est_status status = r->failed.status == EST_OK ? read_waiting(r) : EST_OUT_OF_RANGE;
-
-            if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
-            if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
-            if (status != EST_OK) return EST_OUT_OF_RANGE;
+            if (r->ended) return EST_OUT_OF_RANGE;
+            if (*n > 0 && !est_lines_is_ready(r->lines)) return EST_OK;
+            EST_TRY(read_waiting(r));
         }
-        row = &r->waiting[r->n_first + r->n_given++];
-        if (row->record == NULL) continue;
-        element[0].values = est_tensor_ref(row->record);
-        return EST_OK;
+        row = &r->waiting[r->n_first + r->n_given];
+        if (row->record != NULL) {
+            EST_TRY(add_text(r, *n, row->record));
+            ++*n;
+        }
+        r->n_given++;
     }
+    return EST_OK;
+}
+
+/* A failure of the input is kept, and ends the rows: those before it are answered first. */
+static est_status next_batch(void *state, est_field *element)
+{
+    job_rows  *r = state;
+    size_t     n;
+    est_status status;
+
+    status = gather(r, &n);
+    if (status != EST_OK) r->ended = true;
+    if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
+    if (n == 0) return EST_OUT_OF_RANGE;
+    EST_TRY(est_example_parse(r->parser, r->texts, n, r->parsed));
+    for (int i = 0; i < r->n; i++) element[i] = (est_field){ r->parsed[i].values, r->parsed[i].splits };
+    return EST_OK;
 }
 
 est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
 {
     size_t n_given = rows->n_given;
 
-    *again        = rows->n_alone > 0;
+    *again        = false;
     rows->n_given = 0;
-    if (status == EST_OK) {
-        rows->n_alone = 0;
-        return EST_OK;
-    }
+    if (status == EST_OK) return EST_OK;
     /* What has nothing to do with rows: nothing was handed out, or it was not for them to decide. */
     if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
     *again = true;
@@ -495,7 +523,8 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     return status;
 }
 
-est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch)
+est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch,
+                         est_status (*settle)(void *user), void *settle_user)
 {
     const job_csv         *csv     = &runner->job->data.csv;
     est_lines_read_options options = { .quoted    = !json && csv->quotes,
@@ -503,12 +532,20 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
                                        .trim      = csv->trim };
     est_status             status;
 
-    *rows          = (job_rows){ .runner = runner, .job = runner->job, .json = json, .batch = batch };
+    *rows = (job_rows){
+        .runner = runner, .job = runner->job, .json = json, .batch = batch, .settle = settle, .settle_user = settle_user
+    };
     rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
     rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
-    status         = rows->field_of != NULL && rows->seen != NULL ? est_example_create(&rows->example) : no_memory();
+    rows->parsed   = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
+    if (rows->field_of == NULL || rows->seen == NULL || rows->parsed == NULL) {
+        status = no_memory();
+    } else {
+        status = est_example_create(&rows->example);
+    }
+    if (status == EST_OK) status = est_example_parser_create(rows->specs, (size_t)rows->n, &rows->parser);
     for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
@@ -527,6 +564,9 @@ void job_rows_close(job_rows *rows)
 {
     est_lines_close(rows->lines);
     est_example_free(rows->example);
+    est_example_parser_free(rows->parser);
+    est_free(rows->parsed);
+    est_free(rows->texts);
     est_free(rows->fields);
     est_free(rows->field_of);
     est_free(rows->seen);
@@ -537,12 +577,26 @@ void job_rows_close(job_rows *rows)
     *rows = (job_rows){ 0 };
 }
 
+/* [batch, shape...], or any number of values a row. */
+static est_component component_of(const est_feature_spec *spec)
+{
+    est_component c = { .name = spec->name, .dtype = spec->dtype, .ragged = spec->rows == EST_ROWS_RAGGED };
+
+    c.shape = EST_SHAPE(-1);
+    for (int i = 0; i < spec->shape.rank && !c.ragged; i++) c.shape.dim[c.shape.rank++] = spec->shape.dim[i];
+    return c;
+}
+
 est_status job_rows_input(const est_input_context *context, void *user, est_dataset **out)
 {
-    job_rows           *r      = user;
-    const est_component record = { .name = "record", .dtype = EST_STRING, .shape = EST_SHAPE_SCALAR };
-    est_dataset        *d      = est_dataset_generator(&record, 1, &(est_generator){ .next = next_row, .user = r });
+    job_rows      *r          = user;
+    est_component *components = est_zalloc((size_t)(r->n + 1) * sizeof *components);
+    est_dataset   *d;
 
     (void)context;
-    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->n_alone > 0 ? 1 : r->batch, NULL), out);
+    if (components == NULL) return no_memory();
+    for (int i = 0; i < r->n; i++) components[i] = component_of(&r->specs[i]);
+    d = est_dataset_generator(components, r->n, &(est_generator){ .next = next_batch, .user = r });
+    est_free(components);
+    return est_dataset_finish(d, out);
 }
