@@ -210,17 +210,20 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------- */
 
-/* null, "" and -1 of any number of values stand for none. */
-static bool stands_for_none(const est_json *value)
+/* null of any number of values stands for none; so do "" and -1 where they do in the files of the job, but not beside Examples,
+ * where they are values like others. */
+static bool stands_for_none(const job_rows *r, const est_json *value)
 {
-    return value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+    if (value == NULL || json_is_null(value)) return true;
+    if (r->job->data.format == JOB_FORMAT_TFRECORD) return false;
+    return (json_is_string(value) && json_string_length(value) == 0) ||
            (json_is_integer(value) && json_integer_value(value) == -1);
 }
 
 /* Appends a value as one of the feature's type. */
 static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
 {
-    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(value)) return EST_OK;
+    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(r, value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
 
@@ -253,10 +256,10 @@ static const est_json *value_at(const est_json *values, size_t i)
     return json_is_array(values) ? json_array_get(values, i) : values;
 }
 
-static bool has_value(const est_json *values)
+static bool has_value(const job_rows *r, const est_json *values)
 {
     for (size_t i = 0; i < count_values(values); i++) {
-        if (!stands_for_none(value_at(values, i))) return true;
+        if (!stands_for_none(r, value_at(values, i))) return true;
     }
     return false;
 }
@@ -270,7 +273,7 @@ static est_status add_weights(job_rows *r, const est_feature_spec *spec, const j
     size_t          n       = count_values(numbers);
 
     for (int k = 0; k < weight->fields.n; k++) {
-        if (!has_value(json_object_get(row, weight->fields.data[k]))) return EST_OK;
+        if (!has_value(r, json_object_get(row, weight->fields.data[k]))) return EST_OK;
     }
     if (n == 0) return no_weight(weight);
     if (single && n != count_values(of)) {
@@ -278,7 +281,7 @@ static est_status add_weights(job_rows *r, const est_feature_spec *spec, const j
                         count_values(of), weight->fields.data[0]);
     }
     for (size_t i = 0; i < n; i++) {
-        if (single && stands_for_none(value_at(of, i))) continue;
+        if (single && stands_for_none(r, value_at(of, i))) continue;
         if (json_is_null(value_at(numbers, i))) return no_weight(weight);
         EST_TRY(add_value(r, spec, value_at(numbers, i)));
     }

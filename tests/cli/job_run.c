@@ -601,6 +601,51 @@ static void test_tfrecords(void **state)
              "train", path, "-q", DIR("wrong"), "--set", "data.format=tfrecord");
 }
 
+/* "" and -1 of a category are values where the model has learnt from Examples, as in an export, and none where from CSV. */
+static void test_predict_none(void **state)
+{
+    static const char rows[] = "{\"trade\": null, \"code\": null}\n"
+                               "{\"trade\": \"\", \"code\": []}\n"
+                               "{\"trade\": [\"\", null], \"code\": [null]}\n"
+                               "{\"code\": -1}\n"
+                               "{\"trade\": [], \"code\": [-1]}\n";
+    const char       *path   = put("job.yaml", "model: {type: linear_classifier, columns: [trade, code]}\n"
+                                                       "features:\n"
+                                                       "  trade: {type: hash, buckets: 50}\n"
+                                                       "  code: {type: hash, dtype: int64, buckets: 50}\n"
+                                                       "data: {format: tfrecord, train: none.tfrecord, label: rich}\n"
+                                                       "run: {seed: 1, model_dir: none}\n"
+                                                       "train: {max_steps: 20}\n");
+    tool_run          run;
+    char             *line[5];
+
+    (void)state;
+    put("none.csv", "trade,code,rich\n,-1,1\na,3,0\n");
+    run = TOOL(0, "convert", "none.csv", "-o", "none.tfrecord", "--columns", "trade:bytes,code:int64,rich:int64");
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+#define ASK(...) ask(0, rows, TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "logits", __VA_ARGS__))
+    run     = ASK("--set", "data.format=tfrecord");
+    line[0] = run.out;
+    for (int i = 1; i < 5; i++) {
+        line[i]     = strchr(line[i - 1], '\n') + 1;
+        line[i][-1] = '\0';
+    }
+    line[4][strlen(line[4]) - 1] = '\0';
+    assert_string_not_equal(line[1], line[0]); /* the bias alone */
+    assert_string_equal(line[2], line[1]);
+    assert_string_not_equal(line[3], line[0]);
+    assert_string_equal(line[4], line[3]);
+    tool_run_free(&run);
+    run = ASK("--set", "data.format=csv");
+    for (const char *at = run.out, *next; (next = strchr(at, '\n') + 1)[0] != '\0'; at = next) {
+        assert_memory_equal(next, run.out, (size_t)(next - at));
+    }
+    tool_run_free(&run);
+#undef ASK
+}
+
 static void test_libsvm(void **state)
 {
     est_strbuf  text = { 0 };
@@ -883,6 +928,7 @@ int main(void)
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_tfrecords),
+        cmocka_unit_test(test_predict_none),
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_weighted),
         cmocka_unit_test(test_weighted_cross),
