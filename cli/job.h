@@ -93,7 +93,8 @@ typedef enum job_model_type {
     JOB_BASELINE_REGRESSOR,
     JOB_DNN_ESTIMATOR,
     JOB_LINEAR_ESTIMATOR,
-    JOB_COMBINED_ESTIMATOR
+    JOB_COMBINED_ESTIMATOR,
+    JOB_BASELINE_ESTIMATOR
 } job_model_type;
 
 typedef enum job_head_type {

@@ -41,7 +41,8 @@ job_feature *job_find_feature(const job_spec *job, const char *name)
 
 bool job_is_baseline(const job_model *model)
 {
-    return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR;
+    return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR ||
+           model->type == JOB_BASELINE_ESTIMATOR;
 }
 
 static bool is_estimator(const job_model *m)

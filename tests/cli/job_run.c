@@ -815,6 +815,45 @@ static void test_exact_auc(void **state)
     tool_run_free(&run);
 }
 
+/* A baseline with a head is the baseline of that head. Half of the rows have no weight. */
+static void test_baseline_head(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: baseline_estimator, head: binary}\n"
+                                       "data: {train: half.csv, eval: half.csv, label: rich, weight: w}\n"
+                                       "run: {seed: 1, model_dir: head-baseline}\n"
+                                       "train: {max_steps: 20}\n");
+    tool_run    run, same;
+    est_json   *whole, *half;
+
+    (void)state;
+    put("half.csv", "rich,w\n1,2\n0,0\n0,3\n1,0\n");
+    run  = TOOL(0, "train", path, "-q");
+    same = TOOL(0, "train", path, "-q", "--set", "model={type: baseline_classifier}", DIR("own-baseline"));
+    tool_expect_text(run.out, same.out, "the metrics of a head");
+    tool_run_free(&run);
+    tool_run_free(&same);
+    run = ask(0, "x\n1\n2\n", TOOL_ARGV("predict", path, "-q", "--keys", "class_ids"));
+    tool_expect_text(run.out, "class_ids\n0\n0\n", "standard output");
+    tool_run_free(&run);
+    run = TOOL(0, "export", path, "-q");
+    tool_run_free(&run);
+    run   = TOOL(0, "evaluate", path, "-q", "--json");
+    whole = tool_json(run.out);
+    tool_run_free(&run);
+    run  = TOOL(0, "evaluate", path, "-q", "--json", "--set",
+                "model.head={type: binary, loss_reduction: sum_over_nonzero_weights}");
+    half = tool_json(run.out);
+    tool_run_free(&run);
+    assert_true(fabs(metric(half, "loss") / metric(whole, "loss") - 2) < 1e-6); /* of float32 */
+    est_json_free(whole);
+    est_json_free(half);
+
+    put("half.svm", "1 1:2\n0 3:1\n0\n");
+    run = TOOL(0, "train", path, "-q", "--set", "data={format: libsvm, train: half.svm, label: label}",
+               DIR("svm-baseline"));
+    tool_run_free(&run);
+}
+
 /* A baseline needs no features, and its rows nothing. */
 static void test_baseline_alone(void **state)
 {
@@ -865,6 +904,7 @@ static void test_label_is_feature(void **state)
 static void test_other_dimension(void **state)
 {
     const char *path = changed("dimension: 2", "dimension: 3");
+    tool_run    run;
 
     (void)state;
 #define SAY                                                                                                            \
@@ -875,6 +915,11 @@ static void test_other_dimension(void **state)
 #undef SAY
     TOOL_OUT(1, "", "its dimension is 3, and 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
              "--checkpoint", "trained/model.ckpt-50");
+    path = changed("hidden_units: [8, 4]", "hidden_units: [9, 4]");
+    run  = TOOL(1, "evaluate", path, "-q", DIR("trained"));
+    tool_expect_part(run.err, "kernel' is float32 [9,4], but ", "standard error");
+    assert_null(strstr(run.err, "vocabulary")); /* no layer has one */
+    tool_run_free(&run);
 }
 
 /* A table of an earlier run goes on in another model. */
@@ -933,6 +978,7 @@ int main(void)
         cmocka_unit_test(test_weighted),
         cmocka_unit_test(test_weighted_cross),
         cmocka_unit_test(test_exact_auc),
+        cmocka_unit_test(test_baseline_head),
         cmocka_unit_test(test_baseline_alone),
         cmocka_unit_test(test_bad_labels),
         cmocka_unit_test(test_label_is_feature),
