@@ -205,6 +205,47 @@ static void test_errors(void **state)
     assert_int_equal(n_bad, 0);
 }
 
+/* Columns get their names from fields and types; a model cannot have two of one name. */
+static void test_same_names(void **state)
+{
+    static const char job[] = "features:\n"
+                              "  few: {type: hash, key: city, buckets: 5}\n"
+                              "  many: {type: hash, key: city, buckets: 500}\n"
+                              "  word: {type: vocabulary, key: city, values: [Bern]}\n"
+                              "  other: {type: hash, buckets: 5}\n"
+                              "  d1: {type: dynamic, key: city, dimension: 2}\n"
+                              "  d2: {type: dynamic, key: city, dimension: 4}\n"
+                              "  e1: {type: embedding, source: few, dimension: 2}\n"
+                              "  e2: {type: embedding, source: many, dimension: 2}\n"
+                              "  i1: {type: indicator, source: few}\n"
+                              "  x1: {type: cross, sources: [few, other, size], buckets: 9}\n"
+                              "  x2: {type: cross, sources: [size, other, many], buckets: 99}\n"
+                              "  x3: {type: cross, sources: [other, many], buckets: 99}\n"
+                              "data: {train: t.csv, label: y}\n"
+                              "run: {model_dir: m}\n"
+                              "train: {max_steps: 1}\n";
+    static const struct {
+        const char *a, *b;
+        bool        same;
+    } pairs[] = { { "few", "many", true }, { "few", "word", true }, { "few", "other", false },
+                  { "d1", "d2", true },    { "e1", "e2", true },    { "e1", "i1", false },
+                  { "x1", "x2", true },    { "x2", "x3", false },   { "d1", "e1", false } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char     text[2048], say[128];
+        tool_run run;
+
+        snprintf(text, sizeof text, "model: {type: linear_classifier, columns: [%s, %s]}\n%s", pairs[i].a, pairs[i].b,
+                 job);
+        run = TOOL(pairs[i].same ? 2 : 0, "train", put("job.yaml", text), "--print-config");
+        snprintf(say, sizeof say, "job.yaml:1:%zu: \"%s\" and \"%s\" are columns of one name", 46 + strlen(pairs[i].a),
+                 pairs[i].a, pairs[i].b);
+        if (pairs[i].same) tool_expect_part(run.err, say, "standard error");
+        tool_run_free(&run);
+    }
+}
+
 /* One run says all of it. */
 static void test_all_errors_at_once(void **state)
 {
@@ -499,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_same_names),
         cmocka_unit_test(test_all_errors_at_once),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_usage),
