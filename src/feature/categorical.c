@@ -339,16 +339,19 @@ const est_column *est_vocabulary_strings_column(est_columns *columns, const char
 
 /* --- vocabulary files ------------------------------------------------------------------------------------------------- */
 
-static est_status count_lines(const char *path, int64_t *out)
+/* Also the number of the first line that is empty; 0: none is. */
+static est_status count_lines(const char *path, int64_t *out, int64_t *empty)
 {
     char   *bytes = NULL;
     size_t  size  = 0;
     int64_t n     = 0;
 
     EST_TRY(est_file_read(path, &bytes, &size));
+    *empty = 0;
     for (const char *at = bytes, *end = bytes + size; at < end; n++) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
 
+        if (*empty == 0 && (line_end == at || (line_end == at + 1 && *at == '\r'))) *empty = n + 1;
         at = line_end != NULL ? line_end + 1 : end;
     }
     est_free(bytes);
@@ -359,12 +362,12 @@ static est_status count_lines(const char *path, int64_t *out)
 /* How many entries of the file are used. */
 static est_status file_entries(const char *key, const char *path, int64_t wanted, int64_t *out)
 {
-    int64_t lines = 0;
+    int64_t lines = 0, empty = 0;
 
     if (path == NULL || path[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\": a vocabulary file column needs a file", key);
     }
-    EST_TRY(count_lines(path, &lines));
+    EST_TRY(count_lines(path, &lines, &empty));
     if (lines == 0) return est_fail(EST_INVALID_ARGUMENT, "\"%s\": the vocabulary file %s is empty", key, path);
     if (wanted > lines) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -372,6 +375,10 @@ static est_status file_entries(const char *key, const char *path, int64_t wanted
                         key, path, lines, wanted);
     }
     *out = wanted > 0 ? wanted : lines;
+    if (empty > 0 && empty <= *out) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": line %" PRId64 " of the vocabulary file %s is empty", key, empty,
+                        path);
+    }
     return EST_OK;
 }
 
