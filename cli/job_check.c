@@ -381,6 +381,24 @@ static void check_optimizer(checker *c, const job_optimizer *o)
     }
 }
 
+/* Some optimizers change all rows of a table in every step, also those of keys that were not seen, which a dynamic one cannot
+ * have. */
+static void check_dynamic(checker *c, job_texts columns, const job_optimizer *o)
+{
+    bool adam = o->name == JOB_ADAM;
+    bool rms  = o->name == JOB_RMS_PROP && !c->job->model.v1 && (isnan(o->momentum) || o->momentum == 0);
+
+    if (o->node == NULL || (!adam && !rms)) return;
+    for (int i = 0; i < columns.n; i++) {
+        const job_feature *f = job_find_feature(c->job, columns.data[i]);
+
+        if (f == NULL || f->type != JOB_DYNAMIC) continue;
+        job_error(c->errors, o->node, "this changes all rows of a table in every step, and \"%s\" is dynamic; write %s",
+                  f->name, adam ? "name: LazyAdam" : "a momentum, as momentum: 0.9, or another name, as LazyAdam");
+        return;
+    }
+}
+
 /* Heads that share a model tell each other apart by their names. */
 static void check_heads(checker *c, const job_head *head)
 {
@@ -421,6 +439,9 @@ static void check_model(checker *c)
     check_optimizer(c, &m->optimizer);
     check_optimizer(c, &m->dnn_optimizer);
     check_optimizer(c, &m->linear_optimizer);
+    check_dynamic(c, m->columns, &m->optimizer);
+    check_dynamic(c, m->dnn_columns, &m->dnn_optimizer);
+    check_dynamic(c, m->linear_columns, &m->linear_optimizer);
 }
 
 /* --- data ------------------------------------------------------------------------------------------------------------- */

@@ -246,6 +246,39 @@ static void test_same_names(void **state)
     }
 }
 
+/* What the library says in the words of C the tool says in those of job files. */
+static void test_dynamic_optimizers(void **state)
+{
+    static const struct {
+        const char *optimizer, *say; /* NULL: it is allowed */
+    } all[] = {
+        { "Adam", "this changes all rows of a table in every step, and \"d\" is dynamic; write name: LazyAdam\n" },
+        { "{name: Adam, learning_rate: 0.1}", "write name: LazyAdam\n" },
+        { "RMSProp", "write a momentum, as momentum: 0.9, or another name, as LazyAdam\n" },
+        { "{name: RMSProp, learning_rate: 0.1, momentum: 0.9}", NULL },
+        { "{name: LazyAdam, learning_rate: 0.1}", NULL },
+        { "Adagrad", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char     text[512];
+        tool_run run;
+
+        snprintf(text, sizeof text,
+                 "model: {type: dnn_classifier, columns: [d], hidden_units: 2, optimizer: %s}\n"
+                 "features: {d: {type: dynamic, dimension: 2}}\n"
+                 "data: {train: t.csv, label: y}\n"
+                 "run: {model_dir: m}\n"
+                 "train: {max_steps: 1}\n",
+                 all[i].optimizer);
+        run = TOOL(all[i].say != NULL ? 2 : 0, "train", put("job.yaml", text), "--print-config");
+        if (all[i].say != NULL) tool_expect_part(run.err, "job.yaml:1:", "standard error");
+        if (all[i].say != NULL) tool_expect_part(run.err, all[i].say, "standard error");
+        tool_run_free(&run);
+    }
+}
+
 /* One run says all of it. */
 static void test_all_errors_at_once(void **state)
 {
@@ -541,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_same_names),
+        cmocka_unit_test(test_dynamic_optimizers),
         cmocka_unit_test(test_all_errors_at_once),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_usage),
