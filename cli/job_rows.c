@@ -5,6 +5,7 @@
 #include "job_rows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -220,9 +221,21 @@ static bool stands_for_none(const job_rows *r, const est_json *value)
            (json_is_integer(value) && json_integer_value(value) == -1);
 }
 
+/* JSON has no numbers for these. */
+static bool is_special(const est_json *value, float *out)
+{
+    const char *text = json_string_value(value);
+
+    if (text == NULL) return false;
+    *out = strcmp(text, "NaN") == 0 ? NAN : text[0] == '-' ? -INFINITY : INFINITY;
+    return isnan(*out) || strcmp(text, "Infinity") == 0 || strcmp(text, "-Infinity") == 0;
+}
+
 /* Appends a value as one of the feature's type. */
 static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
 {
+    float number;
+
     if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(r, value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
@@ -233,8 +246,9 @@ static est_status add_value(job_rows *r, const est_feature_spec *spec, const est
 
         est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
     } else if (spec->dtype == EST_F32 && json_is_number(value)) {
-        float number = (float)json_number_value(value);
-
+        number = (float)json_number_value(value);
+        est_strbuf_append_bytes(&r->values, &number, sizeof number);
+    } else if (spec->dtype == EST_F32 && is_special(value, &number)) {
         est_strbuf_append_bytes(&r->values, &number, sizeof number);
     } else {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\" takes %s", spec->name,

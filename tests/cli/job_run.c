@@ -156,6 +156,25 @@ static void test_predict_as_evaluated(void **state)
     est_free(rows);
 }
 
+/* JSON has texts for the numbers that it cannot write. */
+static void test_predict_special(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    csv  = ask(0, "age,trade,hours\ninf,,nan\n-inf,,inf\n50,,-inf\n",
+                           TOOL_ARGV("predict", path, DIR("trained"), "-q", "--json", "--keys", "logits"));
+    tool_run    json = ask(0,
+                           "{\"age\": \"Infinity\", \"hours\": \"NaN\"}\n"
+                              "{\"age\": \"-Infinity\", \"hours\": [\"Infinity\"]}\n"
+                              "{\"age\": 50, \"hours\": \"-Infinity\", \"trade\": []}\n",
+                           TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--keys", "logits"));
+
+    (void)state;
+    tool_expect_text(json.out, csv.out, "the answers to JSON");
+    assert_int_equal(tool_json_lines(json.out), 3);
+    tool_run_free(&csv);
+    tool_run_free(&json);
+}
+
 /* The other rows are answered, and the line of a bad one is named. */
 static void test_predict_bad_rows(void **state)
 {
@@ -196,6 +215,10 @@ static void test_predict_bad_rows(void **state)
                      "{\"class_ids\": [0]}\n{\"error\": \"\\\"age\\\" takes a number, or a list of numbers\"}\n",
                      "standard output");
     tool_expect_part(run.err, "line 2: \"age\" takes a number, or a list of numbers\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": \"NaNs\"}\n{\"age\": \"-Inf\"}\n{\"age\": \"\"}\n", "--format", "jsonl");
+    assert_int_equal(tool_json_lines(run.out), 3);
+    tool_expect_part(run.err, "3 of 3 rows have no answer\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
     tool_expect_part(run.err, "line 1: \"age\" has 2 values, and 1 are needed\n", "standard error");
@@ -963,6 +986,7 @@ int main(void)
         cmocka_unit_test(test_train_alone),
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_as_evaluated),
+        cmocka_unit_test(test_predict_special),
         cmocka_unit_test(test_predict_bad_rows),
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_predict_as_csv_says),
