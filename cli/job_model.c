@@ -377,6 +377,36 @@ static est_status make_weights(job_runner *r)
     return EST_OK;
 }
 
+/* Finds the identity features below one that look rows of a table up; a cross hashes, and takes any id. */
+static void add_looked_up(job_runner *r, const char *name)
+{
+    const job_feature *f = job_find_feature(r->job, name);
+
+    if (f->type == JOB_IDENTITY && f->default_id == JOB_NO_INT) {
+        for (int i = 0; i < r->n_looked_up; i++) {
+            if (r->looked_up[i] == f) return;
+        }
+        r->looked_up[r->n_looked_up++] = f;
+    } else if (f->source != NULL) {
+        add_looked_up(r, f->source);
+    } else if (f->type == JOB_SHARED) {
+        for (int i = 0; i < f->sources.n; i++) add_looked_up(r, f->sources.data[i]);
+    }
+}
+
+static est_status make_looked_up(job_runner *r)
+{
+    const job_model *m       = &r->job->model;
+    const job_texts  lists[] = { m->columns, m->dnn_columns, m->linear_columns };
+
+    r->looked_up = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->looked_up);
+    if (r->looked_up == NULL) return no_memory();
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < lists[k].n; i++) add_looked_up(r, lists[k].data[i]);
+    }
+    return EST_OK;
+}
+
 static est_status find_components(job_runner *r, job_weight *weight)
 {
     weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
@@ -502,6 +532,7 @@ static est_status make_specs(job_runner *r)
 
     EST_TRY(make_labels(r));
     EST_TRY(make_weights(r));
+    EST_TRY(make_looked_up(r));
     if (baseline && r->head == NULL) {
         EST_TRY(make_baseline_features(r));
         EST_TRY(make_baseline_specs(r));

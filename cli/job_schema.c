@@ -330,7 +330,7 @@ static const job_field data_fields[] = {
     { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
     { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
     { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
-    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label or weight cannot be, are left out before that "
+    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label, weight or id cannot be, are left out before that "
       "is an error", "0", .words = any },
     { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
     { NULL }

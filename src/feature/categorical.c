@@ -65,7 +65,7 @@ static est_node identity_map(const est_column *column, est_node values)
     values = identity_hashed(column, values);
     if (categorical_of(column)->o.has_default || est_graph_poisoned(graph)) return values;
     message = est_arena_printf(est_graph_arena(graph),
-                               "column \"%s\" has %" PRId64 " buckets, and an id is out of range", column->name,
+                               "column \"%s\" has %" PRId64 " buckets, so its ids are below that", column->name,
                                column->n_buckets);
     if (message == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message"));
     return est_check_range(values, -0x1p63, (double)(column->n_buckets - 1), message);

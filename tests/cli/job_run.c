@@ -773,8 +773,11 @@ static void test_weighted(void **state)
     tool_run_free(&a);
 #undef ASK
     put("weighted.csv", "trade,hours,rich\n7,2,1\n7,,1\n");
-    TOOL_OUT(1, "", "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty; write one there, or leave both out\n",
-             "train", path, "-q", DIR("no-weight"));
+#define SAY "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty or NaN; write one there, or leave both out\n"
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
+    put("weighted.csv", "trade,hours,rich\n7,2,1\n7,nan,1\n");
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
+#undef SAY
 }
 
 /* A combination is missing where a part of it is; a field of weights follows the gaps of one kind of rows only. */
@@ -810,7 +813,8 @@ static void test_weighted_cross(void **state)
         "its own\n",
         "train", path, "-q", "--set", "model.columns=[weighed, other]");
     put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
-    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty; ", "train", path, "-q", DIR("gap"));
+    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty or NaN; ", "train", path, "-q",
+             DIR("gap"));
 }
 
 /* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
@@ -911,6 +915,37 @@ static void test_bad_labels(void **state)
 }
 
 /* What is learnt, or weighs a row, cannot be a feature. */
+/* An id without a row in a table is found in the data, where its line is known; a cross takes it. */
+static void test_bad_ids(void **state)
+{
+    const char *path = put("job.yaml",
+                           "model: {type: dnn_linear_combined_classifier, dnn_columns: [e], hidden_units: 2}\n"
+                           "features:\n"
+                           "  trade: {type: identity, buckets: 8}\n"
+                           "  e: {type: embedding, source: trade, dimension: 2}\n"
+                           "  x: {type: cross, sources: [trade, city], buckets: 50}\n"
+                           "data: {train: ids.csv, label: rich}\n"
+                           "run: {seed: 1, model_dir: bad-ids}\n"
+                           "train: {max_steps: 5}\n");
+    tool_run    run;
+
+    (void)state;
+    put("ids.csv", "trade,city,rich\n7,a,1\n,b,0\n-1,a,0\n8,b,1\n");
+    TOOL_OUT(1, "", "ids.csv:5: \"trade\" is 8, which is not in 0..7 (features.trade.buckets)", "train", path, "-q");
+    run = TOOL(0, "train", path, "-q", "--set", "data.bad_rows=100000", DIR("bad-ids-left-out"));
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q", "--set", "features.trade.default_id=0", DIR("bad-ids-default"));
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q", "--set", "model={type: linear_classifier, columns: [x]}",
+               DIR("bad-ids-crossed"));
+    tool_run_free(&run);
+    run = TOOL(0, "convert", "ids.csv", "-o", "ids.tfrecord", "--na", "", "--columns",
+               "trade:int64,city:bytes,rich:int64");
+    tool_run_free(&run);
+    TOOL_OUT(1, "", "\"trade\" is 8, which is not in 0..7 (features.trade.buckets)", "train", path, "-q", "--set",
+             "data.format=tfrecord", "--set", "data.train=ids.tfrecord");
+}
+
 static void test_label_is_feature(void **state)
 {
     const char *path;
@@ -1005,6 +1040,7 @@ int main(void)
         cmocka_unit_test(test_baseline_head),
         cmocka_unit_test(test_baseline_alone),
         cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_bad_ids),
         cmocka_unit_test(test_label_is_feature),
         cmocka_unit_test(test_other_dimension),
         cmocka_unit_test(test_warm_start),
