@@ -93,7 +93,8 @@ typedef enum job_model_type {
     JOB_BASELINE_REGRESSOR,
     JOB_DNN_ESTIMATOR,
     JOB_LINEAR_ESTIMATOR,
-    JOB_COMBINED_ESTIMATOR
+    JOB_COMBINED_ESTIMATOR,
+    JOB_BASELINE_ESTIMATOR
 } job_model_type;
 
 typedef enum job_head_type {
@@ -464,6 +465,8 @@ typedef struct job_runner {
     est_component          *components; /* [n_specs]: what job_input yields */
     job_weight             *weights;    /* [n_weights] */
     int                     n_weights;
+    const job_feature     **looked_up; /* [n_looked_up]: identity features whose ids must be among the buckets */
+    int                     n_looked_up;
     est_map                 labels; /* the words of the label, if it has a vocabulary; the values mean nothing */
 } job_runner;
 

@@ -41,7 +41,8 @@ job_feature *job_find_feature(const job_spec *job, const char *name)
 
 bool job_is_baseline(const job_model *model)
 {
-    return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR;
+    return model->type == JOB_BASELINE_CLASSIFIER || model->type == JOB_BASELINE_REGRESSOR ||
+           model->type == JOB_BASELINE_ESTIMATOR;
 }
 
 static bool is_estimator(const job_model *m)
@@ -166,6 +167,64 @@ static void check_sources(checker *c, const job_feature *f)
         if (!is_categorical(source) && (f->type != JOB_CROSS || source->type != JOB_BUCKETIZED)) {
             job_error(c->errors, at, "\"%s\" is of the type %s%s", source->name, job_feature_type_text(source),
                       f->type == JOB_CROSS ? ", which cannot be crossed" : ", which cannot share an embedding");
+        }
+    }
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_same_column(const checker *c, const job_feature *a, const job_feature *b);
+
+/* The same of what features are made of; what is crossed may be a field of the data. */
+static bool is_same_source(const checker *c, const char *a, const char *b)
+{
+    const job_feature *fa = job_find_feature(c->job, a), *fb = job_find_feature(c->job, b);
+
+    return fa != NULL && fb != NULL ? is_same_column(c, fa, fb) : fa == fb && strcmp(a, b) == 0;
+}
+
+/* How many of the sources of one are among those of the other. */
+static int count_same(const checker *c, const job_feature *a, const job_feature *b)
+{
+    int n = 0;
+
+    for (int i = 0; i < a->sources.n; i++) {
+        for (int j = 0; j < b->sources.n; j++) {
+            if (!is_same_source(c, a->sources.data[i], b->sources.data[j])) continue;
+            n++;
+            break;
+        }
+    }
+    return n;
+}
+
+static bool is_named_by_field(const job_feature *f)
+{
+    return f->type == JOB_NUMERIC || (is_categorical(f) && f->type != JOB_CROSS);
+}
+
+/* Whether TensorFlow has one name for the columns of two features, which a model then cannot tell apart: it knows what is made
+ * of which field, but not how. Sources are known to be there, and not to go round in circles. */
+static bool is_same_column(const checker *c, const job_feature *a, const job_feature *b)
+{
+    if (is_named_by_field(a) && is_named_by_field(b)) return strcmp(a->key, b->key) == 0;
+    if (a->type != b->type) return false;
+    if (a->type == JOB_DYNAMIC) return strcmp(a->key, b->key) == 0;
+    if (a->type == JOB_SHARED) return count_same(c, a, b) > 0;
+    if (a->type == JOB_CROSS) return count_same(c, a, b) == a->sources.n && count_same(c, b, a) == b->sources.n;
+    return is_same_source(c, a->source, b->source) && (a->type != JOB_WEIGHTED || strcmp(a->weight, b->weight) == 0);
+}
+
+static void check_names(checker *c, const char *key, job_texts columns)
+{
+    for (int i = 0; i < columns.n; i++) {
+        for (int j = 0; j < i; j++) {
+            if (!is_same_source(c, columns.data[i], columns.data[j])) continue;
+            job_error(c->errors, at_item(c->job->model.node, key, i),
+                      "\"%s\" and \"%s\" are columns of one name, which comes from the field and the type; a model "
+                      "takes one of them",
+                      columns.data[j], columns.data[i]);
+            break;
         }
     }
 }
@@ -322,6 +381,24 @@ static void check_optimizer(checker *c, const job_optimizer *o)
     }
 }
 
+/* Some optimizers change all rows of a table in every step, also those of keys that were not seen, which a dynamic one cannot
+ * have. */
+static void check_dynamic(checker *c, job_texts columns, const job_optimizer *o)
+{
+    bool adam = o->name == JOB_ADAM;
+    bool rms  = o->name == JOB_RMS_PROP && !c->job->model.v1 && (isnan(o->momentum) || o->momentum == 0);
+
+    if (o->node == NULL || (!adam && !rms)) return;
+    for (int i = 0; i < columns.n; i++) {
+        const job_feature *f = job_find_feature(c->job, columns.data[i]);
+
+        if (f == NULL || f->type != JOB_DYNAMIC) continue;
+        job_error(c->errors, o->node, "this changes all rows of a table in every step, and \"%s\" is dynamic; write %s",
+                  f->name, adam ? "name: LazyAdam" : "a momentum, as momentum: 0.9, or another name, as LazyAdam");
+        return;
+    }
+}
+
 /* Heads that share a model tell each other apart by their names. */
 static void check_heads(checker *c, const job_head *head)
 {
@@ -362,6 +439,9 @@ static void check_model(checker *c)
     check_optimizer(c, &m->optimizer);
     check_optimizer(c, &m->dnn_optimizer);
     check_optimizer(c, &m->linear_optimizer);
+    check_dynamic(c, m->columns, &m->optimizer);
+    check_dynamic(c, m->dnn_columns, &m->dnn_optimizer);
+    check_dynamic(c, m->linear_columns, &m->linear_optimizer);
 }
 
 /* --- data ------------------------------------------------------------------------------------------------------------- */
@@ -563,7 +643,8 @@ static void check_run(checker *c)
 
 est_status job_check(job_spec *job, job_errors *errors)
 {
-    checker c = { job, errors };
+    checker c      = { job, errors };
+    int     before = errors->n;
 
     for (int i = 0; i < job->features.n; i++) {
         job_feature *f = &job->features.data[i];
@@ -576,5 +657,9 @@ est_status job_check(job_spec *job, job_errors *errors)
     check_run(&c);
     check_stops(&c);
     check_warm_start(&c);
+    if (errors->n > before) return EST_OK; /* names go by references, which must be sound */
+    check_names(&c, "columns", job->model.columns);
+    check_names(&c, "dnn_columns", job->model.dnn_columns);
+    check_names(&c, "linear_columns", job->model.linear_columns);
     return EST_OK;
 }

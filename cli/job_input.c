@@ -210,6 +210,19 @@ static est_status check_labels(const job_runner *r, const est_tensor *labels)
     return EST_OK;
 }
 
+/* The graph would find it, too, but not in which row. */
+static est_status check_ids(const job_feature *f, const est_tensor *values)
+{
+    const int64_t *ids = est_tensor_data(values);
+
+    for (int64_t i = 0; i < est_tensor_count(values); i++) {
+        if (ids[i] < f->buckets) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is %lld, which is not in 0..%lld (features.%s.buckets)", f->key,
+                        (long long)ids[i], (long long)f->buckets - 1, f->name);
+    }
+    return EST_OK;
+}
+
 /* An est_parse_options.check of CSV rows and Examples. */
 static est_status check_rows(void *user, const est_field *rows)
 {
@@ -217,6 +230,9 @@ static est_status check_rows(void *user, const est_field *rows)
 
     if (r->job->data.label.name != NULL) { /* the graph sees to those of several heads */
         EST_TRY(check_labels(r, rows[component_of(r, r->job->data.label.name)].values));
+    }
+    for (int i = 0; i < r->n_looked_up; i++) {
+        EST_TRY(check_ids(r->looked_up[i], rows[component_of(r, r->looked_up[i]->key)].values));
     }
     for (int w = 0; w < r->n_weights && r->job->data.format == JOB_FORMAT_CSV; w++) {
         const job_weight *weight  = &r->weights[w];
@@ -226,7 +242,7 @@ static est_status check_rows(void *user, const est_field *rows)
         for (int64_t i = 0; i < est_tensor_count(values); i++) {
             if (!isnan(numbers[i]) || is_unweighed(weight, rows, i)) continue;
             return est_fail(EST_INVALID_ARGUMENT,
-                            "\"%s\" has no weight: \"%s\" is empty; write one there, or leave both out",
+                            "\"%s\" has no weight: \"%s\" is empty or NaN; write one there, or leave both out",
                             weight->fields.data[0], weight->name);
         }
     }
@@ -322,6 +338,7 @@ static est_status check_libsvm(void *user, const est_field *rows)
             return refuse_class(r, (double)labels[i]);
         }
     }
+    for (int i = 0; i < r->n_looked_up; i++) EST_TRY(check_ids(r->looked_up[i], rows[1].values));
     return EST_OK;
 }
 

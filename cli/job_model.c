@@ -105,7 +105,8 @@ static est_canned_optimizer make_optimizer(const job_optimizer *o, bool keras)
 
 static const est_activation activations[] = { est_relu, est_relu6,   est_elu,      est_selu,
                                               est_tanh, est_sigmoid, est_softplus, est_softsign };
-static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN };
+static const est_reduction  reductions[]  = { EST_LOSS_SUM_OVER_BATCH_SIZE, EST_LOSS_SUM, EST_LOSS_MEAN,
+                                              EST_LOSS_SUM_OVER_NONZERO_WEIGHTS };
 
 /* A head, alone or a part of another. */
 static est_status make_one_head(const job_runner *r, const job_head *h, est_head **out)
@@ -270,7 +271,8 @@ static est_status make_estimator(job_runner *r)
                                       est_baseline_regressor,
                                       est_dnn_estimator,
                                       est_linear_estimator,
-                                      est_dnn_linear_combined_estimator };
+                                      est_dnn_linear_combined_estimator,
+                                      est_baseline_estimator };
 
     r->options.config = &r->config;
     if (r->job->warm_start.node != NULL) EST_TRY(make_warm_start(r));
@@ -375,6 +377,36 @@ static est_status make_weights(job_runner *r)
     return EST_OK;
 }
 
+/* Finds the identity features below one that look rows of a table up; a cross hashes, and takes any id. */
+static void add_looked_up(job_runner *r, const char *name)
+{
+    const job_feature *f = job_find_feature(r->job, name);
+
+    if (f->type == JOB_IDENTITY && f->default_id == JOB_NO_INT) {
+        for (int i = 0; i < r->n_looked_up; i++) {
+            if (r->looked_up[i] == f) return;
+        }
+        r->looked_up[r->n_looked_up++] = f;
+    } else if (f->source != NULL) {
+        add_looked_up(r, f->source);
+    } else if (f->type == JOB_SHARED) {
+        for (int i = 0; i < f->sources.n; i++) add_looked_up(r, f->sources.data[i]);
+    }
+}
+
+static est_status make_looked_up(job_runner *r)
+{
+    const job_model *m       = &r->job->model;
+    const job_texts  lists[] = { m->columns, m->dnn_columns, m->linear_columns };
+
+    r->looked_up = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->looked_up);
+    if (r->looked_up == NULL) return no_memory();
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < lists[k].n; i++) add_looked_up(r, lists[k].data[i]);
+    }
+    return EST_OK;
+}
+
 static est_status find_components(job_runner *r, job_weight *weight)
 {
     weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
@@ -412,14 +444,21 @@ static est_status make_labels(job_runner *r)
 }
 
 /* A baseline looks at no feature, but asks how many rows there are: one that nobody gives tells it. */
+static est_status make_baseline_features(job_runner *r)
+{
+    const float       zero    = 0;
+    const est_column *nothing = est_numeric_column(r->columns, "row",
+                                                   EST_NUMERIC(.default_value = &zero, .n_default = 1));
+
+    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+}
+
+/* The label, and the weight if there is one. */
 static est_status make_baseline_specs(job_runner *r)
 {
     const job_data   *d       = &r->job->data;
     est_feature_spec *specs   = est_arena_alloc(r->arena, 2 * sizeof *specs);
     est_csv_column   *columns = est_arena_alloc(r->arena, 2 * sizeof *columns);
-    const float       zero    = 0;
-    const est_column *nothing = est_numeric_column(r->columns, "row",
-                                                   EST_NUMERIC(.default_value = &zero, .n_default = 1));
     est_dtype         dtype   = r->job->model.n_classes == JOB_NO_INT ? EST_F32
                                 : d->label.vocabulary.data != NULL    ? EST_STRING
                                                                       : EST_I64;
@@ -434,7 +473,7 @@ static est_status make_baseline_specs(job_runner *r)
         columns[i] = (est_csv_column){ .name = specs[i].name, .dtype = specs[i].dtype, .required = true };
     }
     r->csv = (est_csv_columns){ columns, r->n_specs };
-    return est_parse_spec_create(EST_COLUMNS(nothing), &r->features);
+    return EST_OK;
 }
 
 /* Everything is read as Examples would give it, whatever the format: rows of a fixed number of values as [batch, n], and
@@ -488,16 +527,19 @@ static est_status check_labels_apart(const job_runner *r)
 static est_status make_specs(job_runner *r)
 {
     bool            classifier = job_n_classes(&r->job->model) != JOB_NO_INT;
+    bool            baseline   = job_is_baseline(&r->job->model);
     est_column_list columns;
 
     EST_TRY(make_labels(r));
     EST_TRY(make_weights(r));
-    if (job_is_baseline(&r->job->model)) {
+    EST_TRY(make_looked_up(r));
+    if (baseline && r->head == NULL) {
+        EST_TRY(make_baseline_features(r));
         EST_TRY(make_baseline_specs(r));
         return make_components(r);
     }
     EST_TRY(all_columns(r, &columns));
-    EST_TRY(est_parse_spec_create(columns, &r->features));
+    EST_TRY(baseline ? make_baseline_features(r) : est_parse_spec_create(columns, &r->features));
     EST_TRY(check_labels_apart(r));
     if (r->job->data.format == JOB_FORMAT_LIBSVM) return EST_OK;
     if (r->head != NULL) {

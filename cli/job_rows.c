@@ -5,6 +5,7 @@
 #include "job_rows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -210,17 +211,32 @@ static est_status read_csv(job_rows *r, est_str line)
 
 /* --- JSON ------------------------------------------------------------------------------------------------------------- */
 
-/* null, "" and -1 of any number of values stand for none. */
-static bool stands_for_none(const est_json *value)
+/* null of any number of values stands for none; so do "" and -1 where they do in the files of the job, but not beside Examples,
+ * where they are values like others. */
+static bool stands_for_none(const job_rows *r, const est_json *value)
 {
-    return value == NULL || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+    if (value == NULL || json_is_null(value)) return true;
+    if (r->job->data.format == JOB_FORMAT_TFRECORD) return false;
+    return (json_is_string(value) && json_string_length(value) == 0) ||
            (json_is_integer(value) && json_integer_value(value) == -1);
+}
+
+/* JSON has no numbers for these. */
+static bool is_special(const est_json *value, float *out)
+{
+    const char *text = json_string_value(value);
+
+    if (text == NULL) return false;
+    *out = strcmp(text, "NaN") == 0 ? NAN : text[0] == '-' ? -INFINITY : INFINITY;
+    return isnan(*out) || strcmp(text, "Infinity") == 0 || strcmp(text, "-Infinity") == 0;
 }
 
 /* Appends a value as one of the feature's type. */
 static est_status add_value(job_rows *r, const est_feature_spec *spec, const est_json *value)
 {
-    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(value)) return EST_OK;
+    float number;
+
+    if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(r, value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
 
@@ -230,8 +246,9 @@ static est_status add_value(job_rows *r, const est_feature_spec *spec, const est
 
         est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
     } else if (spec->dtype == EST_F32 && json_is_number(value)) {
-        float number = (float)json_number_value(value);
-
+        number = (float)json_number_value(value);
+        est_strbuf_append_bytes(&r->values, &number, sizeof number);
+    } else if (spec->dtype == EST_F32 && is_special(value, &number)) {
         est_strbuf_append_bytes(&r->values, &number, sizeof number);
     } else {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\" takes %s", spec->name,
@@ -253,10 +270,10 @@ static const est_json *value_at(const est_json *values, size_t i)
     return json_is_array(values) ? json_array_get(values, i) : values;
 }
 
-static bool has_value(const est_json *values)
+static bool has_value(const job_rows *r, const est_json *values)
 {
     for (size_t i = 0; i < count_values(values); i++) {
-        if (!stands_for_none(value_at(values, i))) return true;
+        if (!stands_for_none(r, value_at(values, i))) return true;
     }
     return false;
 }
@@ -270,7 +287,7 @@ static est_status add_weights(job_rows *r, const est_feature_spec *spec, const j
     size_t          n       = count_values(numbers);
 
     for (int k = 0; k < weight->fields.n; k++) {
-        if (!has_value(json_object_get(row, weight->fields.data[k]))) return EST_OK;
+        if (!has_value(r, json_object_get(row, weight->fields.data[k]))) return EST_OK;
     }
     if (n == 0) return no_weight(weight);
     if (single && n != count_values(of)) {
@@ -278,7 +295,7 @@ static est_status add_weights(job_rows *r, const est_feature_spec *spec, const j
                         count_values(of), weight->fields.data[0]);
     }
     for (size_t i = 0; i < n; i++) {
-        if (single && stands_for_none(value_at(of, i))) continue;
+        if (single && stands_for_none(r, value_at(of, i))) continue;
         if (json_is_null(value_at(numbers, i))) return no_weight(weight);
         EST_TRY(add_value(r, spec, value_at(numbers, i)));
     }
@@ -448,39 +465,67 @@ static est_status read_waiting(job_rows *r)
     return EST_OK;
 }
 
-/* A failure of the input is kept, and ends the rows: those before it are answered first. */
-static est_status next_row(void *state, est_field *element)
+static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
 {
-    job_rows *r = state;
+    if (n == r->n_texts) {
+        size_t   room = 2 * n + 16;
+        est_str *more = est_realloc(r->texts, room * sizeof *more);
 
-    for (;;) {
+        if (more == NULL) return no_memory();
+        r->texts   = more;
+        r->n_texts = room;
+    }
+    r->texts[n] = *(const est_str *)est_tensor_data(record);
+    return EST_OK;
+}
+
+/* Hands out the next rows, *n of them; none at the end. One that failed in a batch is alone. */
+static est_status gather(job_rows *r, size_t *n)
+{
+    *n = 0;
+    while (*n < (size_t)r->batch && (*n == 0 || r->n_alone == 0)) {
         const job_row *row;
 
-        if (r->n_alone > 0 && r->n_given == r->n_alone) return EST_OUT_OF_RANGE;
+        if (*n == 0) EST_TRY(r->settle(r->settle_user));
         if (r->n_given == r->n_waiting) {
-            est_status status = r->failed.status == EST_OK ? read_waiting(r) : EST_OUT_OF_RANGE;
-
-            if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
-            if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
-            if (status != EST_OK) return EST_OUT_OF_RANGE;
+            if (r->ended) return EST_OUT_OF_RANGE;
+            if (*n > 0 && !est_lines_is_ready(r->lines)) return EST_OK;
+            EST_TRY(read_waiting(r));
         }
-        row = &r->waiting[r->n_first + r->n_given++];
-        if (row->record == NULL) continue;
-        element[0].values = est_tensor_ref(row->record);
-        return EST_OK;
+        row = &r->waiting[r->n_first + r->n_given];
+        if (row->record != NULL) {
+            EST_TRY(add_text(r, *n, row->record));
+            ++*n;
+        }
+        r->n_given++;
     }
+    return EST_OK;
+}
+
+/* A failure of the input is kept, and ends the rows: those before it are answered first. */
+static est_status next_batch(void *state, est_field *element)
+{
+    job_rows  *r = state;
+    size_t     n;
+    est_status status;
+
+    status = gather(r, &n);
+    if (status != EST_OK) r->ended = true;
+    if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
+    if (n == 0) return EST_OUT_OF_RANGE;
+    EST_TRY(est_example_parse(r->parser, r->texts, n, r->parsed));
+    for (int i = 0; i < r->n; i++) element[i] = (est_field){ r->parsed[i].values, r->parsed[i].splits };
+    return EST_OK;
 }
 
 est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
 {
     size_t n_given = rows->n_given;
 
-    *again        = rows->n_alone > 0;
+    *again        = false;
     rows->n_given = 0;
-    if (status == EST_OK) {
-        rows->n_alone = 0;
-        return EST_OK;
-    }
+    if (status == EST_OK) return EST_OK;
     /* What has nothing to do with rows: nothing was handed out, or it was not for them to decide. */
     if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
     *again = true;
@@ -495,7 +540,8 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     return status;
 }
 
-est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch)
+est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch,
+                         est_status (*settle)(void *user), void *settle_user)
 {
     const job_csv         *csv     = &runner->job->data.csv;
     est_lines_read_options options = { .quoted    = !json && csv->quotes,
@@ -503,12 +549,20 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
                                        .trim      = csv->trim };
     est_status             status;
 
-    *rows          = (job_rows){ .runner = runner, .job = runner->job, .json = json, .batch = batch };
+    *rows = (job_rows){
+        .runner = runner, .job = runner->job, .json = json, .batch = batch, .settle = settle, .settle_user = settle_user
+    };
     rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
     rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
-    status         = rows->field_of != NULL && rows->seen != NULL ? est_example_create(&rows->example) : no_memory();
+    rows->parsed   = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
+    if (rows->field_of == NULL || rows->seen == NULL || rows->parsed == NULL) {
+        status = no_memory();
+    } else {
+        status = est_example_create(&rows->example);
+    }
+    if (status == EST_OK) status = est_example_parser_create(rows->specs, (size_t)rows->n, &rows->parser);
     for (int i = 0; i < rows->n && status == EST_OK; i++) rows->seen[i] = !json || rows->baseline;
     if (status == EST_OK) status = est_lines_open(INPUT, &options, &rows->lines);
     if (status == EST_OK && !json) {
@@ -527,6 +581,9 @@ void job_rows_close(job_rows *rows)
 {
     est_lines_close(rows->lines);
     est_example_free(rows->example);
+    est_example_parser_free(rows->parser);
+    est_free(rows->parsed);
+    est_free(rows->texts);
     est_free(rows->fields);
     est_free(rows->field_of);
     est_free(rows->seen);
@@ -537,12 +594,26 @@ void job_rows_close(job_rows *rows)
     *rows = (job_rows){ 0 };
 }
 
+/* [batch, shape...], or any number of values a row. */
+static est_component component_of(const est_feature_spec *spec)
+{
+    est_component c = { .name = spec->name, .dtype = spec->dtype, .ragged = spec->rows == EST_ROWS_RAGGED };
+
+    c.shape = EST_SHAPE(-1);
+    for (int i = 0; i < spec->shape.rank && !c.ragged; i++) c.shape.dim[c.shape.rank++] = spec->shape.dim[i];
+    return c;
+}
+
 est_status job_rows_input(const est_input_context *context, void *user, est_dataset **out)
 {
-    job_rows           *r      = user;
-    const est_component record = { .name = "record", .dtype = EST_STRING, .shape = EST_SHAPE_SCALAR };
-    est_dataset        *d      = est_dataset_generator(&record, 1, &(est_generator){ .next = next_row, .user = r });
+    job_rows      *r          = user;
+    est_component *components = est_zalloc((size_t)(r->n + 1) * sizeof *components);
+    est_dataset   *d;
 
     (void)context;
-    return est_dataset_finish(est_dataset_parse_examples(d, r->specs, r->n, r->n_alone > 0 ? 1 : r->batch, NULL), out);
+    if (components == NULL) return no_memory();
+    for (int i = 0; i < r->n; i++) components[i] = component_of(&r->specs[i]);
+    d = est_dataset_generator(components, r->n, &(est_generator){ .next = next_batch, .user = r });
+    est_free(components);
+    return est_dataset_finish(d, out);
 }

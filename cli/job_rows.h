@@ -4,6 +4,9 @@
  * read or the model refuses it, is said with its line, and the others are handed out all the same. Rows are kept until they
  * are answered: those of a batch that fails are handed out again one by one, which tells the bad from the good.
  *
+ * Nobody is kept waiting for rows that may never come: a batch ends early where the next row has not arrived, and what was
+ * answered is settled before it is waited for.
+ *
  * Threading: one thread at a time. */
 #ifndef EST_CLI_JOB_ROWS_H
 #define EST_CLI_JOB_ROWS_H
@@ -39,16 +42,27 @@ typedef struct job_rows {
     est_arena   *scratch;  /* of doubled quotes */
     est_strbuf   values;   /* of a feature of several */
     int64_t      n_bad;
+    bool         ended;  /* there is no more to read */
     est_error    failed; /* what ended the rows early; status EST_OK: nothing */
+
+    est_example_parser *parser;
+    est_feature_batch  *parsed; /* [n] scratch */
+    est_str            *texts;  /* [n_texts] of the batch at hand */
+    size_t              n_texts;
 
     job_row *waiting; /* [n_waiting] of n_room, from n_first on: in the order of the input */
     size_t   n_first, n_waiting, n_room;
     size_t   n_given; /* of those, handed out to the model at hand */
     size_t   n_alone; /* of those, to be handed out one by one, and no others; 0: batches as they come */
+
+    est_status (*settle)(void *user);
+    void *settle_user;
 } job_rows;
 
-/* Opens standard input; a CSV header is read now. */
-EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch);
+/* Opens standard input; a CSV header is read now. `settle` is called when all good rows that were handed out are answered and
+ * none is at hand: it pops the bad ones that are first, and what was written may go out. */
+EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch,
+                                        est_status (*settle)(void *user), void *settle_user);
 void                      job_rows_close(job_rows *rows);
 
 /* The oldest row without an answer; NULL: there is none. */

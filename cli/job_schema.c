@@ -89,7 +89,8 @@ static const job_record optimizer = { "an optimizer", sizeof(job_optimizer), opt
 static const job_word model_types[] = {
     { "dnn_classifier" }, { "dnn_regressor" }, { "linear_classifier" }, { "linear_regressor" },
     { "dnn_linear_combined_classifier" }, { "dnn_linear_combined_regressor" }, { "baseline_classifier" },
-    { "baseline_regressor" }, { "dnn_estimator" }, { "linear_estimator" }, { "dnn_linear_combined_estimator" }, { NULL }
+    { "baseline_regressor" }, { "dnn_estimator" }, { "linear_estimator" }, { "dnn_linear_combined_estimator" },
+    { "baseline_estimator" }, { NULL }
 };
 
 static const job_word activations[] = {
@@ -98,7 +99,7 @@ static const job_word activations[] = {
 
 static const job_word combiners[] = { { "mean" }, { "sum" }, { "sqrtn" }, { NULL } };
 
-static const job_word reductions[] = { { "sum_over_batch_size" }, { "sum" }, { "mean" }, { NULL } };
+static const job_word reductions[] = { { "sum_over_batch_size" }, { "sum" }, { "mean" }, { "sum_over_nonzero_weights" }, { NULL } };
 
 /* --- heads ---------------------------------------------------------------------------------------------------------- */
 
@@ -153,8 +154,8 @@ static const job_record head = { "a head", sizeof(job_head), head_fields, "type"
 #define DNN         (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_DNN_REGRESSOR) | BIT(JOB_DNN_ESTIMATOR))
 #define LINEAR      (BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_LINEAR_REGRESSOR) | BIT(JOB_LINEAR_ESTIMATOR))
 #define COMBINED    (BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_COMBINED_REGRESSOR) | BIT(JOB_COMBINED_ESTIMATOR))
-#define ESTIMATORS  (BIT(JOB_DNN_ESTIMATOR) | BIT(JOB_LINEAR_ESTIMATOR) | BIT(JOB_COMBINED_ESTIMATOR))
-#define BASELINE    (BIT(JOB_BASELINE_CLASSIFIER) | BIT(JOB_BASELINE_REGRESSOR))
+#define ESTIMATORS  (BIT(JOB_DNN_ESTIMATOR) | BIT(JOB_LINEAR_ESTIMATOR) | BIT(JOB_COMBINED_ESTIMATOR) | BIT(JOB_BASELINE_ESTIMATOR))
+#define BASELINE    (BIT(JOB_BASELINE_CLASSIFIER) | BIT(JOB_BASELINE_REGRESSOR) | BIT(JOB_BASELINE_ESTIMATOR))
 #define CLASSIFIERS (BIT(JOB_DNN_CLASSIFIER) | BIT(JOB_LINEAR_CLASSIFIER) | BIT(JOB_COMBINED_CLASSIFIER) | BIT(JOB_BASELINE_CLASSIFIER))
 #define REGRESSORS  (BIT(JOB_DNN_REGRESSOR) | BIT(JOB_LINEAR_REGRESSOR) | BIT(JOB_COMBINED_REGRESSOR) | BIT(JOB_BASELINE_REGRESSOR))
 
@@ -329,7 +330,7 @@ static const job_field data_fields[] = {
     { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
     { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
     { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
-    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label or weight cannot be, are left out before that "
+    { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label, weight or id cannot be, are left out before that "
       "is an error", "0", .words = any },
     { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
     { NULL }
@@ -522,7 +523,7 @@ const job_alias job_aliases[] = {
     { "shared_embeddings", "shared" },
 
     { "DNNEstimator", "dnn_estimator" }, { "LinearEstimator", "linear_estimator" },
-    { "DNNLinearCombinedEstimator", "dnn_linear_combined_estimator" }, { "BinaryClassHead", "binary" },
+    { "DNNLinearCombinedEstimator", "dnn_linear_combined_estimator" }, { "BaselineEstimator", "baseline_estimator" }, { "BinaryClassHead", "binary" },
     { "MultiClassHead", "multi_class" }, { "MultiLabelHead", "multi_label" }, { "RegressionHead", "regression" },
     { "LogisticRegressionHead", "logistic_regression" }, { "PoissonRegressionHead", "poisson" }, { "MultiHead", "multi" },
     { "classes_for_class_based_metrics", "metric_classes" }, { "inverse_link_fn", "inverse_link" },

@@ -18,7 +18,7 @@ static const char *const formats[] = { "csv", "jsonl", NULL };
 static const tool_option options[] = {
     { "format", OPTION_FORMAT, "FORMAT",
       "of the rows: csv (the default) or jsonl; the output is of\nthe same, or jsonl with --json", formats },
-    { "batch", 'b', "N", "rows that are computed and written at a time; default: 1024" },
+    { "batch", 'b', "N", "rows that are computed at a time, at most; default: 1024" },
     { "keys", OPTION_KEYS, "KEY,...", "the predictions to write, as probabilities; default: all" },
     JOB_OPTIONS,
     JOB_CHECKPOINT_OPTION,
@@ -32,7 +32,7 @@ typedef struct prediction_call {
     const char *keys[KEYS_MAX];
     int         n_keys;
     job_rows    rows;
-    int64_t     n_written;
+    bool        has_header; /* was written; CSV */
 } prediction_call;
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */
@@ -121,6 +121,13 @@ static est_status write_errors(prediction_call *call)
     return status;
 }
 
+/* Before the next row is waited for: what there is to say of those before it is out. */
+static est_status settle(void *user)
+{
+    EST_TRY(write_errors(user));
+    return tool_flush();
+}
+
 static est_status write_answers(prediction_call *call, est_predictions *p)
 {
     est_strbuf text = { 0 }, cell = { 0 };
@@ -132,13 +139,13 @@ static est_status write_answers(prediction_call *call, est_predictions *p)
         if (writes_json(call)) {
             append_json(&text, p);
         } else {
-            if (call->n_written == 0) append_header(&text, p);
+            if (!call->has_header) append_header(&text, p);
             append_csv(&text, &cell, p);
         }
         status = tool_write(&text);
         job_rows_pop(&call->rows);
-        if (status == EST_OK && ++call->n_written % call->batch == 0) status = tool_flush();
         if (status != EST_OK) break;
+        call->has_header = true;
     }
     est_strbuf_clear(&text);
     est_strbuf_clear(&cell);
@@ -171,7 +178,7 @@ static est_status predict(prediction_call *call)
     est_status status = EST_OK;
 
     EST_TRY(job_call_checkpoint(&call->job, path));
-    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->batch));
+    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->batch, settle, call));
     while (status == EST_OK && again) status = job_rows_ended(rows, ask(call, path), &again);
     if (status == EST_OK) status = write_errors(call);
     if (status == EST_OK && rows->failed.status != EST_OK) status = est_error_raise(&rows->failed);
@@ -243,9 +250,10 @@ const tool_command tool_predict = {
         "read and may be empty). JSON lines are objects, a feature of several values a list. Fields that the\n"
         "model does not know are passed over; what is missing is as the feature's default says.\n"
         "\n"
-        "A batch is written as soon as it is full. A row that cannot be read, or that the model refuses, is\n"
-        "reported with its line on standard error and has no answer; in JSON it is {\"error\": ...}, so that rows\n"
-        "keep their places. The exit code is 1 then.\n",
+        "A batch that is not full is computed all the same when the next row has not arrived, so that a program\n"
+        "that waits for every answer gets it. A row that cannot be read, or that the model refuses, is reported\n"
+        "with its line on standard error and has no answer; in JSON it is {\"error\": ...}, so that rows keep\n"
+        "their places. The exit code is 1 then.\n",
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",

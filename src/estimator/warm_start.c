@@ -13,6 +13,7 @@
 #include "estoc/layers.h"
 #include "estoc/saver.h"
 #include "format/lines.h"
+#include "kernels/row_table.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
 
@@ -198,7 +199,7 @@ static est_status start_variable(const selection *s, const est_checkpoint *from,
 /* Whether a variable is a dynamic embedding or says which rows it has, but not how keys get there. */
 static bool is_of_rows(void *user, const char *variable)
 {
-    static const char *const parts[] = { "", "/keys", "/last_seen", "/older", "/steps" };
+    static const char *const parts[] = { "", "/keys", "/last_seen", "/older", "/steps", EST_KEY_DTYPE_PART };
 
     const char *embedding = *(const char *const *)user;
     size_t      size      = strlen(embedding);

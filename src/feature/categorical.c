@@ -65,7 +65,7 @@ static est_node identity_map(const est_column *column, est_node values)
     values = identity_hashed(column, values);
     if (categorical_of(column)->o.has_default || est_graph_poisoned(graph)) return values;
     message = est_arena_printf(est_graph_arena(graph),
-                               "column \"%s\" has %" PRId64 " buckets, and an id is out of range", column->name,
+                               "column \"%s\" has %" PRId64 " buckets, so its ids are below that", column->name,
                                column->n_buckets);
     if (message == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message"));
     return est_check_range(values, -0x1p63, (double)(column->n_buckets - 1), message);
@@ -339,16 +339,19 @@ const est_column *est_vocabulary_strings_column(est_columns *columns, const char
 
 /* --- vocabulary files ------------------------------------------------------------------------------------------------- */
 
-static est_status count_lines(const char *path, int64_t *out)
+/* Also the number of the first line that is empty; 0: none is. */
+static est_status count_lines(const char *path, int64_t *out, int64_t *empty)
 {
     char   *bytes = NULL;
     size_t  size  = 0;
     int64_t n     = 0;
 
     EST_TRY(est_file_read(path, &bytes, &size));
+    *empty = 0;
     for (const char *at = bytes, *end = bytes + size; at < end; n++) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
 
+        if (*empty == 0 && (line_end == at || (line_end == at + 1 && *at == '\r'))) *empty = n + 1;
         at = line_end != NULL ? line_end + 1 : end;
     }
     est_free(bytes);
@@ -359,12 +362,12 @@ static est_status count_lines(const char *path, int64_t *out)
 /* How many entries of the file are used. */
 static est_status file_entries(const char *key, const char *path, int64_t wanted, int64_t *out)
 {
-    int64_t lines = 0;
+    int64_t lines = 0, empty = 0;
 
     if (path == NULL || path[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\": a vocabulary file column needs a file", key);
     }
-    EST_TRY(count_lines(path, &lines));
+    EST_TRY(count_lines(path, &lines, &empty));
     if (lines == 0) return est_fail(EST_INVALID_ARGUMENT, "\"%s\": the vocabulary file %s is empty", key, path);
     if (wanted > lines) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -372,6 +375,10 @@ static est_status file_entries(const char *key, const char *path, int64_t wanted
                         key, path, lines, wanted);
     }
     *out = wanted > 0 ? wanted : lines;
+    if (empty > 0 && empty <= *out) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\": line %" PRId64 " of the vocabulary file %s is empty", key, empty,
+                        path);
+    }
     return EST_OK;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/options.h"
 #include "feature/column.h"
-#include "kernels/key_rows.h"
+#include "kernels/row_table.h"
 
 #define MAX_ROWS_DEFAULT ((int64_t)1 << 24)
 
@@ -43,7 +43,7 @@ static est_node keys_of(const dynamic *c, est_node values)
 static est_node make_rows(const dynamic *c, est_graph *graph, bool frozen)
 {
     est_row_policy policy = { .admit_after = c->o.admit_after, .max_age = c->o.max_age };
-    est_node       handle;
+    est_node       handle, mark;
 
     if (!est_nn_row_draw(&c->o.initializer, graph, c->column.width, &policy.draw)) {
         return est_nn_fail(graph, "column \"%s\": new rows can start with an est_init_... initializer only",
@@ -53,6 +53,10 @@ static est_node make_rows(const dynamic *c, est_graph *graph, bool frozen)
     if (est_graph_poisoned(graph)) return handle;
     est_graph_collect(graph, "global_variables", handle);
     if (!frozen) est_graph_collect(graph, "trainable_variables", handle);
+    mark = est_nn_variable(graph, "embedding_weights" EST_KEY_DTYPE_PART, c->dtype == EST_STRING ? EST_U8 : EST_I64,
+                           EST_SHAPE_SCALAR, est_init_zeros(), "global_variables");
+    if (est_graph_poisoned(graph)) return mark;
+    est_graph_collect(graph, EST_OPTIONAL_VARIABLES, mark);
     return handle;
 }
 

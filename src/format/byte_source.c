@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,9 +20,10 @@
 #include "base/file.h"
 
 #define BUFFER_BYTES      ((size_t)1 << 20)   /* what 0 means for buffer_bytes */
-#define BUFFER_MIN        ((size_t)64)        /* detection needs 12 */
+#define BUFFER_MIN        ((size_t)64)        /* is_plain gets 12 */
 #define PACKED_BYTES      ((size_t)256 << 10) /* read at a time from a compressed file */
-#define DETECT_BYTES      12
+#define PLAIN_BYTES       12                  /* that is_plain gets, if there are as many */
+#define GZIP_MAGIC        0x1f
 #define TRIAL_BYTES       512 /* looked at when it may be text */
 #define ZLIB_MAGIC        0x78
 #define ZLIB_HEADER_CHECK 31   /* divides the first two bytes as a big-endian number */
@@ -186,6 +188,13 @@ est_status est_byte_source_need(est_byte_source *source, size_t n, est_str *view
     return EST_OK;
 }
 
+bool est_byte_source_is_ready(const est_byte_source *source)
+{
+    struct pollfd input = { .fd = source->fd, .events = POLLIN };
+
+    return source->packed != NULL || poll(&input, 1, 0) != 0; /* an error is for the reader to find */
+}
+
 void est_byte_source_skip(est_byte_source *source, size_t n)
 {
     source->start += n;
@@ -337,7 +346,7 @@ static bool is_text(const uint8_t *bytes, size_t size)
 static est_compression detect(const uint8_t *bytes, size_t size)
 {
     if (size < 2) return EST_COMPRESSION_NONE;
-    if (bytes[0] == 0x1f && bytes[1] == 0x8b) return EST_COMPRESSION_GZIP;
+    if (bytes[0] == GZIP_MAGIC && bytes[1] == 0x8b) return EST_COMPRESSION_GZIP;
     if (bytes[0] != ZLIB_MAGIC || (bytes[0] << 8 | bytes[1]) % ZLIB_HEADER_CHECK != 0) return EST_COMPRESSION_NONE;
     return (bytes[1] & ZLIB_DICTIONARY) == 0 ? EST_COMPRESSION_ZLIB : EST_COMPRESSION_NONE;
 }
@@ -368,12 +377,21 @@ static est_status turn_compressed(est_byte_source *s)
     return inflater_start(s);
 }
 
+/* Has in view what tells the compression. It waits for no byte after the one that tells: who writes to a pipe may wait for
+ * an answer to a short line. */
+static est_status see_magic(est_byte_source *s, bool for_is_plain)
+{
+    est_str view;
+
+    EST_TRY(est_byte_source_need(s, for_is_plain ? PLAIN_BYTES : 1, &view));
+    if (s->end == 0 || (s->buffer[0] != GZIP_MAGIC && s->buffer[0] != ZLIB_MAGIC)) return EST_OK;
+    return est_byte_source_need(s, 2, &view);
+}
+
 static est_status find_compression(est_byte_source *s, bool (*is_plain)(const uint8_t *bytes, size_t size))
 {
     if (s->compression == EST_COMPRESSION_DEFAULT) {
-        est_str view;
-
-        EST_TRY(est_byte_source_need(s, DETECT_BYTES, &view));
+        EST_TRY(see_magic(s, is_plain != NULL));
         s->compression = detect(s->buffer, s->end);
         if (s->compression == EST_COMPRESSION_ZLIB && s->buffer[1] == '^') {
             bool text;

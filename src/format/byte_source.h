@@ -48,6 +48,10 @@ void est_byte_source_close(est_byte_source *source);
  * file that has grown since gives more. */
 EST_MUST_CHECK est_status est_byte_source_need(est_byte_source *source, size_t n, est_str *view);
 
+/* Whether asking for more now does not wait for whoever writes to a pipe; at the end it does not either. A compressed file
+ * always says yes. */
+bool est_byte_source_is_ready(const est_byte_source *source);
+
 /* Steps over n bytes that are in view; the view stays as it is. */
 void est_byte_source_skip(est_byte_source *source, size_t n);
 

@@ -164,6 +164,8 @@ static est_status skip_mark(est_lines *lines)
     est_str view;
 
     if (est_byte_source_tell(lines->source) != 0) return EST_OK;
+    EST_TRY(est_byte_source_need(lines->source, 1, &view));
+    if (view.size == 0 || view.data[0] != BOM[0]) return EST_OK; /* the first line may be shorter than the mark */
     EST_TRY(est_byte_source_need(lines->source, BOM_BYTES, &view));
     if (view.size >= BOM_BYTES && memcmp(view.data, BOM, BOM_BYTES) == 0) {
         est_byte_source_skip(lines->source, BOM_BYTES);
@@ -235,6 +237,22 @@ est_status est_lines_next(est_lines *lines, est_str *line)
     size_t n;
 
     return est_lines_next_many(lines, line, 1, &n);
+}
+
+bool est_lines_is_ready(est_lines *lines)
+{
+    est_str view;
+    found   record;
+
+    if (est_byte_source_need(lines->source, 0, &view) != EST_OK) return true; /* the next call tells how */
+    for (;;) {
+        text   t   = { view.data, view.data + view.size, est_byte_source_tell(lines->source) };
+        size_t had = view.size;
+
+        if (had >= lines->buffer_bytes || find_record(lines, &t, false, &record)) return true;
+        if (!est_byte_source_is_ready(lines->source)) return false;
+        if (est_byte_source_need(lines->source, had + 1, &view) != EST_OK || view.size == had) return true;
+    }
 }
 
 /* --- places ----------------------------------------------------------------------------------------------------- */

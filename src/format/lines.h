@@ -56,6 +56,10 @@ EST_MUST_CHECK est_status est_lines_next(est_lines *lines, est_str *line);
  * than the buffer; never 0. EST_OUT_OF_RANGE as above. */
 EST_MUST_CHECK est_status est_lines_next_many(est_lines *lines, est_str *out, size_t max, size_t *n);
 
+/* Whether est_lines_next has an answer without waiting for whoever writes to a pipe: a whole line, the end or a failure. Reads
+ * what has arrived, up to the buffer, beyond which it says yes; lines of earlier calls are gone. */
+bool est_lines_is_ready(est_lines *lines);
+
 /* The number (from 1) of the physical line that a line of the last call starts at: for messages; it counts line
  * breaks. */
 uint64_t est_lines_number(const est_lines *lines, est_str line);

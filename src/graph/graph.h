@@ -202,8 +202,8 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);
 est_nodes est_graph_collection(const est_graph *graph, const char *collection);
 
-/* Variables that are trained here and not in TensorFlow, whose checkpoints lack their slots; and those slots, which start
- * anew when a checkpoint without them is restored. */
+/* Variables that are trained here and not in TensorFlow, whose checkpoints lack their slots; and those slots and others that
+ * start anew when a checkpoint without them is restored. */
 #define EST_NEW_SLOTS          "new_slots"
 #define EST_OPTIONAL_VARIABLES "optional_variables"
 

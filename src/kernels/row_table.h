@@ -16,6 +16,10 @@
 
 #define EST_CANDIDATES_MAX ((int64_t)1 << 20)
 
+/* "<name of the embedding>/key_dtype" is a variable of no use but that its own dtype says what the keys were made of, int64 or
+ * uint8 for strings: a checkpoint of other keys does not fit. Older ones lack it and fit. */
+#define EST_KEY_DTYPE_PART "/key_dtype"
+
 typedef struct est_row_table {
     est_key_rows rows;       /* with the embedding and its slots */
     est_key_rows candidates; /* with their sightings */

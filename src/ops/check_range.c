@@ -3,6 +3,8 @@
  * EstCheckRange: y = x, or an error that says which element is the first that is not in [low, high]. In TensorFlow's ops
  * it is an Identity that waits for an Assert. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/parallel.h"
@@ -46,20 +48,35 @@ CHECK_LOOP(double)
 CHECK_LOOP(int32_t)
 CHECK_LOOP(int64_t)
 
+/* What the elements should be; a bound that nothing of the dtype is beyond is none. */
+static void put_bounds(est_dtype dtype, double low, double high, char *to, size_t size)
+{
+    double end = dtype == EST_I32 || dtype == EST_I64 ? 0x1p63 : INFINITY;
+
+    if (low <= -end) {
+        snprintf(to, size, "not at most %.17g", high);
+    } else if (high >= end) {
+        snprintf(to, size, "not at least %.17g", low);
+    } else {
+        snprintf(to, size, "not in [%.17g, %.17g]", low, high);
+    }
+}
+
 static est_status fail_at(const est_call *c, int64_t at)
 {
     const est_view *x       = c->in[0];
     const char     *message = est_node_string(c->node, "message");
-    double          low = c->param[0].f, high = c->param[1].f;
+    char            bounds[80];
 
+    put_bounds(x->dtype, c->param[0].f, c->param[1].f, bounds, sizeof bounds);
     switch (x->dtype) {
     case EST_I32:
     case EST_I64:
-        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %" PRId64 ", not in [%.17g, %.17g]", message,
-                        at, x->dtype == EST_I64 ? ((int64_t *)x->data)[at] : ((int32_t *)x->data)[at], low, high);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %" PRId64 ", %s", message, at,
+                        x->dtype == EST_I64 ? ((int64_t *)x->data)[at] : ((int32_t *)x->data)[at], bounds);
     default:
-        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %g, not in [%.17g, %.17g]", message, at,
-                        x->dtype == EST_F32 ? (double)((float *)x->data)[at] : ((double *)x->data)[at], low, high);
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %g, %s", message, at,
+                        x->dtype == EST_F32 ? (double)((float *)x->data)[at] : ((double *)x->data)[at], bounds);
     }
 }
 

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "format/checkpoint.h"
+#include "kernels/row_table.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
 #include "train/saver.h"
@@ -219,6 +220,13 @@ static void put_more(est_strbuf *out, int n)
     if (n > 0) est_strbuf_printf(out, " and %d more", n);
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
 /* Variables that the checkpoint has with another dtype or shape, as text. */
 static void list_misfits(const restoring *r, est_strbuf *out)
 {
@@ -234,7 +242,12 @@ static void list_misfits(const restoring *r, est_strbuf *out)
         est_strbuf_printf(out, "%svariable '%s' is %s %s, but \"%s\" there is %s %s", i > 0 ? "; " : "",
                           named[i]->var->name, est_dtype_name(value->dtype), est_shape_text(&value->shape, want),
                           stored->name, est_dtype_name(stored->dtype), est_shape_text(&stored->shape, have));
-        if (rows || !only_rows_differ(value, stored)) continue;
+        if (ends_in(named[i]->var->name, EST_KEY_DTYPE_PART)) {
+            est_strbuf_printf(out, " (the keys of this dynamic embedding are %s, and were %s in the checkpoint)",
+                              value->dtype == EST_U8 ? "strings" : "integers",
+                              stored->dtype == EST_U8 ? "strings" : "integers");
+        }
+        if (rows || !only_rows_differ(value, stored) || ends_in(named[i]->var->name, "kernel")) continue;
         rows = true; /* once is enough */
         if (named[i]->var->rows != NULL) {
             est_strbuf_printf(out,

@@ -205,6 +205,80 @@ static void test_errors(void **state)
     assert_int_equal(n_bad, 0);
 }
 
+/* Columns get their names from fields and types; a model cannot have two of one name. */
+static void test_same_names(void **state)
+{
+    static const char job[] = "features:\n"
+                              "  few: {type: hash, key: city, buckets: 5}\n"
+                              "  many: {type: hash, key: city, buckets: 500}\n"
+                              "  word: {type: vocabulary, key: city, values: [Bern]}\n"
+                              "  other: {type: hash, buckets: 5}\n"
+                              "  d1: {type: dynamic, key: city, dimension: 2}\n"
+                              "  d2: {type: dynamic, key: city, dimension: 4}\n"
+                              "  e1: {type: embedding, source: few, dimension: 2}\n"
+                              "  e2: {type: embedding, source: many, dimension: 2}\n"
+                              "  i1: {type: indicator, source: few}\n"
+                              "  x1: {type: cross, sources: [few, other, size], buckets: 9}\n"
+                              "  x2: {type: cross, sources: [size, other, many], buckets: 99}\n"
+                              "  x3: {type: cross, sources: [other, many], buckets: 99}\n"
+                              "data: {train: t.csv, label: y}\n"
+                              "run: {model_dir: m}\n"
+                              "train: {max_steps: 1}\n";
+    static const struct {
+        const char *a, *b;
+        bool        same;
+    } pairs[] = { { "few", "many", true }, { "few", "word", true }, { "few", "other", false },
+                  { "d1", "d2", true },    { "e1", "e2", true },    { "e1", "i1", false },
+                  { "x1", "x2", true },    { "x2", "x3", false },   { "d1", "e1", false } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char     text[2048], say[128];
+        tool_run run;
+
+        snprintf(text, sizeof text, "model: {type: linear_classifier, columns: [%s, %s]}\n%s", pairs[i].a, pairs[i].b,
+                 job);
+        run = TOOL(pairs[i].same ? 2 : 0, "train", put("job.yaml", text), "--print-config");
+        snprintf(say, sizeof say, "job.yaml:1:%zu: \"%s\" and \"%s\" are columns of one name", 46 + strlen(pairs[i].a),
+                 pairs[i].a, pairs[i].b);
+        if (pairs[i].same) tool_expect_part(run.err, say, "standard error");
+        tool_run_free(&run);
+    }
+}
+
+/* What the library says in the words of C the tool says in those of job files. */
+static void test_dynamic_optimizers(void **state)
+{
+    static const struct {
+        const char *optimizer, *say; /* NULL: it is allowed */
+    } all[] = {
+        { "Adam", "this changes all rows of a table in every step, and \"d\" is dynamic; write name: LazyAdam\n" },
+        { "{name: Adam, learning_rate: 0.1}", "write name: LazyAdam\n" },
+        { "RMSProp", "write a momentum, as momentum: 0.9, or another name, as LazyAdam\n" },
+        { "{name: RMSProp, learning_rate: 0.1, momentum: 0.9}", NULL },
+        { "{name: LazyAdam, learning_rate: 0.1}", NULL },
+        { "Adagrad", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char     text[512];
+        tool_run run;
+
+        snprintf(text, sizeof text,
+                 "model: {type: dnn_classifier, columns: [d], hidden_units: 2, optimizer: %s}\n"
+                 "features: {d: {type: dynamic, dimension: 2}}\n"
+                 "data: {train: t.csv, label: y}\n"
+                 "run: {model_dir: m}\n"
+                 "train: {max_steps: 1}\n",
+                 all[i].optimizer);
+        run = TOOL(all[i].say != NULL ? 2 : 0, "train", put("job.yaml", text), "--print-config");
+        if (all[i].say != NULL) tool_expect_part(run.err, "job.yaml:1:", "standard error");
+        if (all[i].say != NULL) tool_expect_part(run.err, all[i].say, "standard error");
+        tool_run_free(&run);
+    }
+}
+
 /* One run says all of it. */
 static void test_all_errors_at_once(void **state)
 {
@@ -499,6 +573,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_same_names),
+        cmocka_unit_test(test_dynamic_optimizers),
         cmocka_unit_test(test_all_errors_at_once),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_usage),

@@ -4,6 +4,7 @@
  * and with every model, also when they are killed on the way. */
 #include "cli/job_data.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 
@@ -155,6 +156,25 @@ static void test_predict_as_evaluated(void **state)
     est_free(rows);
 }
 
+/* JSON has texts for the numbers that it cannot write. */
+static void test_predict_special(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    csv  = ask(0, "age,trade,hours\ninf,,nan\n-inf,,inf\n50,,-inf\n",
+                           TOOL_ARGV("predict", path, DIR("trained"), "-q", "--json", "--keys", "logits"));
+    tool_run    json = ask(0,
+                           "{\"age\": \"Infinity\", \"hours\": \"NaN\"}\n"
+                              "{\"age\": \"-Infinity\", \"hours\": [\"Infinity\"]}\n"
+                              "{\"age\": 50, \"hours\": \"-Infinity\", \"trade\": []}\n",
+                           TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--keys", "logits"));
+
+    (void)state;
+    tool_expect_text(json.out, csv.out, "the answers to JSON");
+    assert_int_equal(tool_json_lines(json.out), 3);
+    tool_run_free(&csv);
+    tool_run_free(&json);
+}
+
 /* The other rows are answered, and the line of a bad one is named. */
 static void test_predict_bad_rows(void **state)
 {
@@ -195,6 +215,10 @@ static void test_predict_bad_rows(void **state)
                      "{\"class_ids\": [0]}\n{\"error\": \"\\\"age\\\" takes a number, or a list of numbers\"}\n",
                      "standard output");
     tool_expect_part(run.err, "line 2: \"age\" takes a number, or a list of numbers\n", "standard error");
+    tool_run_free(&run);
+    run = ASK("{\"age\": \"NaNs\"}\n{\"age\": \"-Inf\"}\n{\"age\": \"\"}\n", "--format", "jsonl");
+    assert_int_equal(tool_json_lines(run.out), 3);
+    tool_expect_part(run.err, "3 of 3 rows have no answer\n", "standard error");
     tool_run_free(&run);
     run = ASK("{\"age\": [1, 2]}\n", "--format", "jsonl");
     tool_expect_part(run.err, "line 1: \"age\" has 2 values, and 1 are needed\n", "standard error");
@@ -319,6 +343,118 @@ static void test_predict_warns(void **state)
 #undef ASK
 }
 
+/* A program that asks row by row, over pipes, and waits for every answer. */
+typedef struct client {
+    pid_t child;
+    int   in, out; /* its ends */
+} client;
+
+static client client_start(const char *const *argv)
+{
+    client c;
+    int    in[2], out[2], err = tool_open_new("err");
+
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    c = (client){ .child = fork(), .in = in[1], .out = out[0] };
+    assert_true(c.child >= 0);
+    if (c.child == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err, STDERR_FILENO);
+        tool_exec(argv);
+    }
+    close(err);
+    close(in[0]);
+    close(out[1]);
+    return c;
+}
+
+static void client_say(const client *c, const char *text)
+{
+    tool_check(est_file_write_all(c->in, "pipe", text, strlen(text)));
+}
+
+/* The next line is this, or begins with it, and comes without another row. */
+static void client_expect(const client *c, const char *wanted)
+{
+    char   line[512];
+    size_t n = 0;
+
+    do {
+        struct pollfd output = { .fd = c->out, .events = POLLIN };
+
+        if (poll(&output, 1, TOOL_DEADLINE_SECS * 1000) != 1) fail_msg("there is no answer; expected %s", wanted);
+        assert_int_equal(read(c->out, line + n, 1), 1);
+    } while (line[n] != '\n' && ++n < sizeof line - 1);
+    line[n] = '\0';
+    if (strncmp(line, wanted, strlen(wanted)) != 0) fail_msg("\"%s\" is not \"%s\"", line, wanted);
+}
+
+static void client_end(client *c, int expected)
+{
+    int  status;
+    char more;
+
+    close(c->in);
+    assert_int_equal(read(c->out, &more, 1), 0);
+    close(c->out);
+    assert_int_equal(waitpid(c->child, &status, 0), c->child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+/* Every row is answered before the next one is written: good, unreadable and refused ones, the shortest, and a good one behind
+ * which half a row has come, whatever the batch is. */
+static void test_predict_streams(void **state)
+{
+    static const char *const batches[] = { "1", "2", "1024" };
+    static const char *const firsts[]  = { "{\"t\":7}\n", "x\n", "{\"t\":8}\n" };
+    const char              *path      = put("job.yaml", "model: {type: linear_classifier, columns: [t]}\n"
+                                                                           "features: {t: {type: identity, buckets: 8}}\n"
+                                                                           "data: {train: t.csv, label: rich, csv: {fields: [t, rich]}}\n"
+                                                                           "run: {seed: 1, model_dir: streams}\n"
+                                                                           "train: {max_steps: 20}\n");
+    tool_run                 run;
+    client                   c;
+
+    (void)state;
+    put("t.csv", "7,1\n3,0\n5,0\n");
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+#define START(...) client_start(TOOL_ARGV("predict", path, "-q", "--keys", "class_ids", __VA_ARGS__))
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t first = 0; first < 3; first++) {
+            c = START("--format", "jsonl", "--batch", batches[i]);
+            client_say(&c, firsts[first]);
+            client_expect(&c, first == 0 ? "{\"class_ids\": [1]}" : "{\"error\": ");
+            client_say(&c, "{\"t\":3}\n");
+            client_expect(&c, "{\"class_ids\": [0]}");
+            client_say(&c, "y\n");
+            client_expect(&c, "{\"error\": \"not JSON");
+            client_say(&c, "{\"t\":9}\n");
+            client_expect(&c, "{\"error\": ");
+            client_say(&c, "{\"t\":7}\n{\"t\":9}\n{\"t\":3}\nz\n{\"t\":7}\n{\"t\"");
+            client_expect(&c, "{\"class_ids\": [1]}");
+            client_expect(&c, "{\"error\": ");
+            client_expect(&c, "{\"class_ids\": [0]}");
+            client_expect(&c, "{\"error\": \"not JSON");
+            client_expect(&c, "{\"class_ids\": [1]}");
+            client_say(&c, ":7}\n");
+            client_expect(&c, "{\"class_ids\": [1]}");
+            client_end(&c, 1);
+        }
+        c = START("--batch", batches[i]);
+        client_say(&c, "7,\n");
+        client_expect(&c, "class_ids");
+        client_expect(&c, "1");
+        client_say(&c, "z,\n8,\n3,\n");
+        client_expect(&c, "0");
+        client_end(&c, 1);
+    }
+#undef START
+}
+
 static int count_lines(const char *path)
 {
     char *text = tool_read_file(path, NULL);
@@ -327,30 +463,6 @@ static int count_lines(const char *path)
     for (const char *at = text; *at != '\0'; at++) n += *at == '\n';
     est_free(text);
     return n;
-}
-
-/* A full batch is answered while the next one is still to come. */
-static void test_predict_streams(void **state)
-{
-    const char *path = changed("seed: 3", "seed: 3");
-    int         pipes[2], n = 0;
-    pid_t       child;
-    tool_run    run;
-
-    (void)state;
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    child = start(TOOL_ARGV("predict", path, DIR("trained"), "-q", "--batch", "2", "--keys", "class_ids"), pipes[0]);
-    close(pipes[0]);
-    tool_check(est_file_write_all(pipes[1], "pipe", "age,trade,hours\n50,smith,\n50,cook,\n30,cook,\n", 44));
-    for (int i = 0; i < TOOL_DEADLINE_SECS * 1000 && n < 3; i++) {
-        n = count_lines("out");
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    }
-    assert_int_equal(n, 3); /* the header and two rows; the third waits for its batch */
-    close(pipes[1]);
-    run = finish(child, 0);
-    tool_expect_text(run.out, "class_ids\n1\n0\n1\n", "standard output");
-    tool_run_free(&run);
 }
 
 static void test_export(void **state)
@@ -512,6 +624,51 @@ static void test_tfrecords(void **state)
              "train", path, "-q", DIR("wrong"), "--set", "data.format=tfrecord");
 }
 
+/* "" and -1 of a category are values where the model has learnt from Examples, as in an export, and none where from CSV. */
+static void test_predict_none(void **state)
+{
+    static const char rows[] = "{\"trade\": null, \"code\": null}\n"
+                               "{\"trade\": \"\", \"code\": []}\n"
+                               "{\"trade\": [\"\", null], \"code\": [null]}\n"
+                               "{\"code\": -1}\n"
+                               "{\"trade\": [], \"code\": [-1]}\n";
+    const char       *path   = put("job.yaml", "model: {type: linear_classifier, columns: [trade, code]}\n"
+                                                       "features:\n"
+                                                       "  trade: {type: hash, buckets: 50}\n"
+                                                       "  code: {type: hash, dtype: int64, buckets: 50}\n"
+                                                       "data: {format: tfrecord, train: none.tfrecord, label: rich}\n"
+                                                       "run: {seed: 1, model_dir: none}\n"
+                                                       "train: {max_steps: 20}\n");
+    tool_run          run;
+    char             *line[5];
+
+    (void)state;
+    put("none.csv", "trade,code,rich\n,-1,1\na,3,0\n");
+    run = TOOL(0, "convert", "none.csv", "-o", "none.tfrecord", "--columns", "trade:bytes,code:int64,rich:int64");
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q");
+    tool_run_free(&run);
+#define ASK(...) ask(0, rows, TOOL_ARGV("predict", path, "-q", "--format", "jsonl", "--keys", "logits", __VA_ARGS__))
+    run     = ASK("--set", "data.format=tfrecord");
+    line[0] = run.out;
+    for (int i = 1; i < 5; i++) {
+        line[i]     = strchr(line[i - 1], '\n') + 1;
+        line[i][-1] = '\0';
+    }
+    line[4][strlen(line[4]) - 1] = '\0';
+    assert_string_not_equal(line[1], line[0]); /* the bias alone */
+    assert_string_equal(line[2], line[1]);
+    assert_string_not_equal(line[3], line[0]);
+    assert_string_equal(line[4], line[3]);
+    tool_run_free(&run);
+    run = ASK("--set", "data.format=csv");
+    for (const char *at = run.out, *next; (next = strchr(at, '\n') + 1)[0] != '\0'; at = next) {
+        assert_memory_equal(next, run.out, (size_t)(next - at));
+    }
+    tool_run_free(&run);
+#undef ASK
+}
+
 static void test_libsvm(void **state)
 {
     est_strbuf  text = { 0 };
@@ -616,8 +773,11 @@ static void test_weighted(void **state)
     tool_run_free(&a);
 #undef ASK
     put("weighted.csv", "trade,hours,rich\n7,2,1\n7,,1\n");
-    TOOL_OUT(1, "", "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty; write one there, or leave both out\n",
-             "train", path, "-q", DIR("no-weight"));
+#define SAY "weighted.csv:3: \"trade\" has no weight: \"hours\" is empty or NaN; write one there, or leave both out\n"
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
+    put("weighted.csv", "trade,hours,rich\n7,2,1\n7,nan,1\n");
+    TOOL_OUT(1, "", SAY, "train", path, "-q", DIR("no-weight"));
+#undef SAY
 }
 
 /* A combination is missing where a part of it is; a field of weights follows the gaps of one kind of rows only. */
@@ -653,7 +813,8 @@ static void test_weighted_cross(void **state)
         "its own\n",
         "train", path, "-q", "--set", "model.columns=[weighed, other]");
     put("pairs.csv", "trade,city,hours,rich\n7,Bern,,1\n");
-    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty; ", "train", path, "-q", DIR("gap"));
+    TOOL_OUT(1, "", "pairs.csv:2: \"trade\" has no weight: \"hours\" is empty or NaN; ", "train", path, "-q",
+             DIR("gap"));
 }
 
 /* The pairs of four rows by hand, weighed and not: scores are by trade, and ties count half. */
@@ -678,6 +839,45 @@ static void test_exact_auc(void **state)
     run = TOOL(0, "evaluate", path, "-q", "--set", "data.weight=w", "--set", "data.eval=heavy.csv");
     tool_expect_part(run.out, "\nexact_auc ", "the metrics");
     tool_expect_part(run.out, " 0.875\n", "the metrics"); /* (3 + 1/2) / 4 */
+    tool_run_free(&run);
+}
+
+/* A baseline with a head is the baseline of that head. Half of the rows have no weight. */
+static void test_baseline_head(void **state)
+{
+    const char *path = put("job.yaml", "model: {type: baseline_estimator, head: binary}\n"
+                                       "data: {train: half.csv, eval: half.csv, label: rich, weight: w}\n"
+                                       "run: {seed: 1, model_dir: head-baseline}\n"
+                                       "train: {max_steps: 20}\n");
+    tool_run    run, same;
+    est_json   *whole, *half;
+
+    (void)state;
+    put("half.csv", "rich,w\n1,2\n0,0\n0,3\n1,0\n");
+    run  = TOOL(0, "train", path, "-q");
+    same = TOOL(0, "train", path, "-q", "--set", "model={type: baseline_classifier}", DIR("own-baseline"));
+    tool_expect_text(run.out, same.out, "the metrics of a head");
+    tool_run_free(&run);
+    tool_run_free(&same);
+    run = ask(0, "x\n1\n2\n", TOOL_ARGV("predict", path, "-q", "--keys", "class_ids"));
+    tool_expect_text(run.out, "class_ids\n0\n0\n", "standard output");
+    tool_run_free(&run);
+    run = TOOL(0, "export", path, "-q");
+    tool_run_free(&run);
+    run   = TOOL(0, "evaluate", path, "-q", "--json");
+    whole = tool_json(run.out);
+    tool_run_free(&run);
+    run  = TOOL(0, "evaluate", path, "-q", "--json", "--set",
+                "model.head={type: binary, loss_reduction: sum_over_nonzero_weights}");
+    half = tool_json(run.out);
+    tool_run_free(&run);
+    assert_true(fabs(metric(half, "loss") / metric(whole, "loss") - 2) < 1e-6); /* of float32 */
+    est_json_free(whole);
+    est_json_free(half);
+
+    put("half.svm", "1 1:2\n0 3:1\n0\n");
+    run = TOOL(0, "train", path, "-q", "--set", "data={format: libsvm, train: half.svm, label: label}",
+               DIR("svm-baseline"));
     tool_run_free(&run);
 }
 
@@ -715,6 +915,37 @@ static void test_bad_labels(void **state)
 }
 
 /* What is learnt, or weighs a row, cannot be a feature. */
+/* An id without a row in a table is found in the data, where its line is known; a cross takes it. */
+static void test_bad_ids(void **state)
+{
+    const char *path = put("job.yaml",
+                           "model: {type: dnn_linear_combined_classifier, dnn_columns: [e], hidden_units: 2}\n"
+                           "features:\n"
+                           "  trade: {type: identity, buckets: 8}\n"
+                           "  e: {type: embedding, source: trade, dimension: 2}\n"
+                           "  x: {type: cross, sources: [trade, city], buckets: 50}\n"
+                           "data: {train: ids.csv, label: rich}\n"
+                           "run: {seed: 1, model_dir: bad-ids}\n"
+                           "train: {max_steps: 5}\n");
+    tool_run    run;
+
+    (void)state;
+    put("ids.csv", "trade,city,rich\n7,a,1\n,b,0\n-1,a,0\n8,b,1\n");
+    TOOL_OUT(1, "", "ids.csv:5: \"trade\" is 8, which is not in 0..7 (features.trade.buckets)", "train", path, "-q");
+    run = TOOL(0, "train", path, "-q", "--set", "data.bad_rows=100000", DIR("bad-ids-left-out"));
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q", "--set", "features.trade.default_id=0", DIR("bad-ids-default"));
+    tool_run_free(&run);
+    run = TOOL(0, "train", path, "-q", "--set", "model={type: linear_classifier, columns: [x]}",
+               DIR("bad-ids-crossed"));
+    tool_run_free(&run);
+    run = TOOL(0, "convert", "ids.csv", "-o", "ids.tfrecord", "--na", "", "--columns",
+               "trade:int64,city:bytes,rich:int64");
+    tool_run_free(&run);
+    TOOL_OUT(1, "", "\"trade\" is 8, which is not in 0..7 (features.trade.buckets)", "train", path, "-q", "--set",
+             "data.format=tfrecord", "--set", "data.train=ids.tfrecord");
+}
+
 static void test_label_is_feature(void **state)
 {
     const char *path;
@@ -731,6 +962,7 @@ static void test_label_is_feature(void **state)
 static void test_other_dimension(void **state)
 {
     const char *path = changed("dimension: 2", "dimension: 3");
+    tool_run    run;
 
     (void)state;
 #define SAY                                                                                                            \
@@ -741,6 +973,11 @@ static void test_other_dimension(void **state)
 #undef SAY
     TOOL_OUT(1, "", "its dimension is 3, and 2 in trained/model.ckpt-50, ", "evaluate", path, "-q", DIR("trained"),
              "--checkpoint", "trained/model.ckpt-50");
+    path = changed("hidden_units: [8, 4]", "hidden_units: [9, 4]");
+    run  = TOOL(1, "evaluate", path, "-q", DIR("trained"));
+    tool_expect_part(run.err, "kernel' is float32 [9,4], but ", "standard error");
+    assert_null(strstr(run.err, "vocabulary")); /* no layer has one */
+    tool_run_free(&run);
 }
 
 /* A table of an earlier run goes on in another model. */
@@ -784,6 +1021,7 @@ int main(void)
         cmocka_unit_test(test_train_alone),
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_as_evaluated),
+        cmocka_unit_test(test_predict_special),
         cmocka_unit_test(test_predict_bad_rows),
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_predict_as_csv_says),
@@ -794,12 +1032,15 @@ int main(void)
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_tfrecords),
+        cmocka_unit_test(test_predict_none),
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_weighted),
         cmocka_unit_test(test_weighted_cross),
         cmocka_unit_test(test_exact_auc),
+        cmocka_unit_test(test_baseline_head),
         cmocka_unit_test(test_baseline_alone),
         cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_bad_ids),
         cmocka_unit_test(test_label_is_feature),
         cmocka_unit_test(test_other_dimension),
         cmocka_unit_test(test_warm_start),

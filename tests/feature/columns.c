@@ -153,6 +153,11 @@ static void test_bad_vocabulary_files(void **state)
     assert_ok(est_columns_status(t.columns));
     est_vocabulary_file_column(t.columns, "x", path, EST_CATEGORICAL(.has_default = true, .default_value = 3));
     feature_bad_column(&t, "the default value 3 is not one of 3 buckets");
+    write_file(path, "a\nb\n\r\nc\n");
+    est_vocabulary_file_column(t.columns, "x", path, NULL);
+    feature_bad_column(&t, "\"x\": line 3 of the vocabulary file /tmp/");
+    assert_non_null(est_vocabulary_file_column(t.columns, "x", path, EST_CATEGORICAL(.vocabulary_size = 2)));
+    assert_ok(est_columns_status(t.columns)); /* nobody reads that far */
     unlink(path);
     est_vocabulary_file_column(t.columns, "x", path, NULL);
     feature_bad_column(&t, path);

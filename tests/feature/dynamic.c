@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "estoc/checkpoint.h"
 #include "estoc/saver.h"
+#include "format/bundle.h"
 #include "support/feature_test.h"
 
 #define WEIGHTS "input_layer/key_dynamic_embedding/embedding_weights"
@@ -312,6 +313,59 @@ static void compare_models(model *a, model *b)
     }
 }
 
+/* Copies the newest checkpoint without what older ones lack. */
+static void copy_without_mark(const char *from, const char *to)
+{
+    est_bundle        *bundle = NULL;
+    est_bundle_writer *writer = NULL;
+
+    assert_ok(est_bundle_open(from, &bundle));
+    assert_ok(est_bundle_writer_create(to, 0, &writer));
+    for (int i = 0; i < est_bundle_count(bundle); i++) {
+        const char *name = est_bundle_at(bundle, i)->name;
+        est_tensor *value;
+
+        if (strcmp(name, WEIGHTS "/key_dtype") == 0) continue;
+        assert_ok(est_bundle_read(bundle, name, NULL, &value));
+        assert_ok(est_bundle_add(writer, name, value));
+        est_tensor_free(value);
+    }
+    assert_ok(est_bundle_finish(writer));
+    est_bundle_writer_free(writer);
+    est_bundle_close(bundle);
+}
+
+/* Keys of strings are others than those of integers: the rows there are would never be found. */
+static void test_other_keys(void **state)
+{
+    recipe     r     = { .optimizer = est_adagrad(0.2, NULL) };
+    char       dir[] = "/tmp/estoc-dynamic-XXXXXX", path[EST_CHECKPOINT_PATH_MAX], old[EST_CHECKPOINT_PATH_MAX + 4];
+    est_saver *saver = NULL;
+    model      m     = open_model(&r), strings, same;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_ok(est_saver_create(dir, NULL, &saver));
+    for (int64_t step = 0; step < 5; step++) (void)train_step(&m, step, 10);
+    assert_ok(est_saver_save(saver, m.session, 5, NULL, path));
+    snprintf(old, sizeof old, "%s-old", path);
+    copy_without_mark(path, old);
+    same    = open_model(&r);
+    r.dtype = EST_STRING;
+    strings = open_model(&r);
+    assert_int_equal(est_saver_restore(saver, strings.session, NULL, NULL), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(),
+                           "the keys of this dynamic embedding are strings, and were integers in the checkpoint"));
+    assert_ok(est_saver_restore(NULL, strings.session, EST_RESTORE(.path = old), NULL)); /* nobody knows */
+    assert_ok(est_saver_restore(NULL, same.session, EST_RESTORE(.path = old), NULL));
+    compare_models(&m, &same);
+    close_model(&strings);
+    close_model(&same);
+    close_model(&m);
+    est_saver_free(saver);
+    assert_ok(est_dir_remove(dir));
+}
+
 /* With fewer rows than before, but enough for those there are, all of them are restored; new keys then push out old ones. */
 static void test_fewer_rows_that_fit(void **state)
 {
@@ -598,6 +652,7 @@ int main(void)
         cmocka_unit_test(test_optimizers_that_touch_all_rows),
         cmocka_unit_test(test_resumed_is_undisturbed),
         cmocka_unit_test(test_fewer_rows_that_fit),
+        cmocka_unit_test(test_other_keys),
         cmocka_unit_test(test_checkpoint_has_rows_of_keys),
         cmocka_unit_test(test_memory_is_that_of_the_keys),
         cmocka_unit_test(test_refused),

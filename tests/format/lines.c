@@ -308,6 +308,39 @@ static void test_back_to_the_mark(void **state)
     est_lines_close(lines);
 }
 
+/* Who writes to a pipe gets every line read before the next one comes, however short it is. A byte more than it would be
+ * waited for until the alarm. */
+static void test_pipe(void **state)
+{
+    static const char *const texts[]  = { "\n", "7\n", "x\n", "x", "\n", "\"a\nb", "\"\n" };
+    static const char *const wanted[] = { "", "7", "x", NULL, "x", NULL, "\"a\nb\"" };
+    est_lines               *lines;
+    int                      pipes[2];
+    char                     path[32];
+
+    (void)state;
+    alarm(60);
+    for (size_t first = 0; first < 3; first++) {
+        assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+        snprintf(path, sizeof path, "/dev/fd/%d", pipes[0]);
+        for (size_t i = first; i < sizeof texts / sizeof texts[0]; i++) {
+            assert_int_equal(write(pipes[1], texts[i], strlen(texts[i])), strlen(texts[i]));
+            if (i == first) {
+                assert_int_equal(est_lines_open(path, &(est_lines_read_options){ .quoted = true }, &lines), EST_OK);
+            }
+            assert_int_equal(est_lines_is_ready(lines), wanted[i] != NULL);
+            if (wanted[i] != NULL) expect_line(lines, wanted[i]);
+        }
+        assert_false(est_lines_is_ready(lines));
+        close(pipes[1]);
+        assert_true(est_lines_is_ready(lines));
+        assert_int_equal(est_lines_next(lines, &(est_str){ 0 }), EST_OUT_OF_RANGE);
+        est_lines_close(lines);
+        close(pipes[0]);
+    }
+    alarm(0);
+}
+
 static void test_no_file(void **state)
 {
     est_lines *lines;
@@ -408,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_back_to_the_mark),
+        cmocka_unit_test(test_pipe),
         cmocka_unit_test(test_no_file),
         cmocka_unit_test(test_every_flip_and_cut),
         cmocka_unit_test(test_faults),
