@@ -64,14 +64,33 @@ est_status est_peer_list_variables(est_peer *p)
     return status;
 }
 
+/* What all tasks that train together must have the same. */
+void est_tasks_say_how(const est_tasks *r, est_packing *out)
+{
+    char                   text[160];
+    const est_partitioner *by = r->base.partitioner;
+
+    snprintf(text, sizeof text, "%d tasks with variables, sync_replicas %d, %s", r->base.n_keepers,
+             r->options.sync_replicas, by == NULL ? "no partitioner" : "a partitioner");
+    if (by != NULL) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), " of %d shards, %lld bytes", by->n,
+                 (long long)by->bytes);
+    }
+    est_wire_put_string(&out->head, EST_FIELD_BYTES, text);
+}
+
 static est_status await_ready(const est_tasks *r, const est_peer *p)
 {
-    est_packing  nothing = { 0 };
+    est_packing  how = { 0 };
     est_message *message;
+    est_status   status;
 
-    EST_TRY(est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &nothing,
-                                   "the chief has not given its variables their values", r->options.connect_secs,
-                                   &message));
+    est_tasks_say_how(r, &how);
+    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &how,
+                                    "the chief has not given its variables their values", r->options.connect_secs,
+                                    &message);
+    est_packing_clear(&how);
+    EST_TRY(status);
     est_message_free(message);
     return EST_OK;
 }
@@ -79,7 +98,6 @@ static est_status await_ready(const est_tasks *r, const est_peer *p)
 static est_status connect_peer(est_tasks *r, est_peer *p)
 {
     EST_TRY(est_peer_reach(r, p, r->options.connect_secs));
-    if (p->incarnation != est_link_peer(p->link)->incarnation) p->sequence = 0;
     p->incarnation = est_link_peer(p->link)->incarnation;
     return EST_OK;
 }
@@ -288,12 +306,20 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         r->base.partitioner = &r->partitioner;
     }
     r->base.in_turn = r->options.round_robin;
+    if (status == EST_OK && server->has_remote) {
+        status = est_fail(EST_FAILED_PRECONDITION,
+                          "%s has a remote already: tasks know a process by its server; free the "
+                          "other one first, or make another server",
+                          server->task);
+    }
     if (status == EST_OK) status = list_peers(r);
     if (status != EST_OK) {
+        r->server = NULL; /* the other one is its */
         est_remote_free(&r->base);
         return status;
     }
-    *out = &r->base;
+    server->has_remote = true;
+    *out               = &r->base;
     return EST_OK;
 }
 
@@ -319,6 +345,7 @@ void est_remote_free(est_remote *remote)
         forget_variables(p);
         est_free(p->address);
     }
+    if (r->server != NULL) r->server->has_remote = false;
     est_free(r->peers);
     est_free(r);
 }

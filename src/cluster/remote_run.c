@@ -134,7 +134,7 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
 
     est_message_free(call->answer);
     call->answer   = NULL;
-    call->sequence = ++p->sequence;
+    call->sequence = ++call->remote->server->sequence;
     call->started  = true;
     write_ledger(call, p);
     est_packing_reset(&call->in);

@@ -163,12 +163,15 @@ est_status est_tasks_turn(est_remote *remote, bool *finished)
 
 est_status est_remote_declare_ready(est_remote *remote)
 {
-    est_packing nothing = { 0 };
+    est_packing how    = { 0 };
+    est_status  status = EST_OK;
 
-    for (int i = 0; i < remote->n_tasks; i++) {
-        EST_TRY(est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &nothing, EST_ASK_SECS));
+    est_tasks_say_how(est_tasks_of(remote), &how);
+    for (int i = 0; i < remote->n_tasks && status == EST_OK; i++) {
+        status = est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS);
     }
-    return EST_OK;
+    est_packing_clear(&how);
+    return status;
 }
 
 /* A turn that was given in advance would be waited for. */

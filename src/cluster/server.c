@@ -19,7 +19,9 @@
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
-#define LEAVE_SECS           30.0 /* that others have to leave after the job's end */
+#define LATE_SECS            INT64_C(120) /* within which tasks of a job come for the first time */
+#define LEAVE_SECS           30.0         /* that others have to leave after the job's end */
+#define STOP_SECS            INT64_C(10)  /* that they have after a signal */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
 /* --- who comes and goes ----------------------------------------------------------------------------------------------- */
@@ -177,6 +179,7 @@ void est_server_leave(est_server *s, est_link *link)
 
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
+    if (client != NULL) client->together = false;
     if (client != NULL) est_server_end_holds(s, client);
 }
 
@@ -249,9 +252,27 @@ static bool is_trainer(const est_client *client)
     return !is_client(client->who.task);
 }
 
+/* Whether tasks of the job may still come for the first time. */
+static bool may_others_come(const est_server *s, const char *task)
+{
+    static const char *const types[] = { "chief", "master", "worker" };
+    char                     name[EST_NET_NAME_MAX];
+
+    if (est_now_ns() - s->start_ns > LATE_SECS * EST_NS_PER_SEC) return false;
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        for (int i = 0; i < est_cluster_tasks(s->cluster, types[t]); i++) {
+            snprintf(name, sizeof name, "%s:%d", types[t], i);
+            if (est_cluster_address(s->cluster, types[t], i) == NULL || strcmp(name, task) == 0) continue;
+            if (find_client(s, name) == NULL) return true;
+        }
+    }
+    return false;
+}
+
 /* One that has a turn may be back with its step. */
 static bool is_alone(const est_server *s, const char *task)
 {
+    if (may_others_come(s, task)) return false;
     for (int i = 0; i < s->n_clients; i++) {
         const est_client *client = s->clients[i];
 
@@ -285,6 +306,33 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
     return EST_OK;
 }
 
+/* Tasks that train differently would spoil each other's work without a word. */
+static est_status check_how(const est_server *s, const est_request *request)
+{
+    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+
+    if (how.data == NULL || (how.size == strlen(s->agreed) && memcmp(how.data, s->agreed, how.size) == 0))
+        return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "%s has %.*s; the chief has %s: all tasks need the same TF_CONFIG cluster and the same strategy",
+                    est_link_peer(est_request_link(request))->task, (int)(how.size < 160 ? how.size : 160), how.data,
+                    s->agreed);
+}
+
+/* Answers a request whose wait is over. */
+static void let_go(est_server *s, int parked)
+{
+    est_request *request = s->parked[parked].request;
+    est_status status = s->parked[parked].method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
+
+    s->parked[parked] = s->parked[--s->n_parked];
+    if (status == EST_OK) {
+        est_request_answer(request, (est_payload){ 0 });
+    } else {
+        est_request_fail(request, status, est_error_message());
+    }
+}
+
 void est_server_wake(est_server *s)
 {
     void           *waiter;
@@ -292,9 +340,7 @@ void est_server_wake(est_server *s)
 
     while (est_gate_next(s->gate, &waiter, &answer)) answer_turn(s, waiter, answer);
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (!may_go(s, &s->parked[i])) continue;
-        est_request_answer(s->parked[i].request, (est_payload){ 0 });
-        s->parked[i] = s->parked[--s->n_parked];
+        if (may_go(s, &s->parked[i])) let_go(s, i);
     }
     est_sync_wake(s);
 }
@@ -474,6 +520,7 @@ static void fail_all(est_server *s)
     }
     for (int i = 0; i < s->n_parked; i++) est_request_fail(s->parked[i].request, EST_UNAVAILABLE, "the server ends");
     s->first    = NULL;
+    s->last     = &s->first;
     s->n_parked = 0;
     if (s->gate == NULL) return;
     est_gate_finish(s->gate);
@@ -492,7 +539,10 @@ void est_server_free(est_server *s)
     est_free(s->clients);
     est_free(s->parked);
     est_gate_free(s->gate);
-    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) est_collect_free(s->parts[i].collect);
+    for (int i = 0; s->parts != NULL && i < est_host_parts(s->host); i++) {
+        est_collect_free(s->parts[i].collect);
+        est_free(s->parts[i].came);
+    }
     est_host_free(s->host);
     est_free(s->parts);
     est_free(s->feeds);
@@ -500,6 +550,7 @@ void est_server_free(est_server *s)
     est_packing_clear(&s->outputs);
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
+    est_free(s->root);
     pthread_mutex_destroy(&s->host_lock);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
@@ -524,15 +575,29 @@ static int n_present(const est_server *s)
     return n;
 }
 
+est_status est_server_set_root(est_server *server, const char *folder)
+{
+    est_free(server->root);
+    server->root = est_strdup(folder);
+    return server->root != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+}
+
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user)
 {
     server->over      = over;
     server->over_user = user;
 }
 
+/* A signal mostly comes to all tasks of a job: the chief then saves what this one has. */
+static bool may_stop(const est_server *s, int64_t ns)
+{
+    if (s->n_writers > 0) return false;
+    return n_present(s) == 0 || ns > STOP_SECS * EST_NS_PER_SEC;
+}
+
 est_status est_server_join(est_server *s)
 {
-    int64_t    here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
+    int64_t    here_ns = est_now_ns(), done_ns = 0, stop_ns = 0, asked_ns = here_ns;
     est_status status = EST_OK;
 
     pthread_mutex_lock(&s->lock);
@@ -545,17 +610,19 @@ est_status est_server_join(est_server *s)
             s->done  = s->done || s->over(s->over_user);
         }
         if (s->done && done_ns == 0) done_ns = now;
-        if (s->done && (n_present(s) == 0 || (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC)) break;
-        if (est_stop_signal() != 0) {
+        if (est_stop_signal() != 0 && stop_ns == 0) stop_ns = now;
+        if (stop_ns != 0 && (s->done || may_stop(s, now - stop_ns))) {
             status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
             break;
         }
+        if (s->done && (n_present(s) == 0 || (double)(now - done_ns) > LEAVE_SECS * (double)EST_NS_PER_SEC)) break;
         if ((double)(now - here_ns) > s->lonely_secs * (double)EST_NS_PER_SEC) {
             status = est_fail(EST_DEADLINE_EXCEEDED, "%s: no task of the job was here for %g s", s->task,
                               s->lonely_secs);
             break;
         }
         forget_lost(s);
+        est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
     pthread_mutex_unlock(&s->lock);

@@ -49,6 +49,7 @@ typedef struct est_client {
     int               holds;            /* of the gate, which end with its link */
     bool              gated;            /* it asks for turns, and may count a step only with one */
     bool              together;         /* it makes steps together with others */
+    bool              joined;           /* it ever did */
     int64_t           limit, staleness; /* that it asked with last */
     uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
     void             *answer;           /* of that run: head and parts in one block; NULL: none */
@@ -79,6 +80,8 @@ typedef struct est_part_state {
     int          phase;   /* of the step that it is of */
     bool         has_run; /* after a commit; its results are still there */
     est_collect *collect; /* NULL: nothing was collected yet */
+    uint64_t    *came;    /* [n_came]: fingerprints of the workers whose pushes it has */
+    int          n_came, max_came;
 } est_part_state;
 
 typedef struct est_queued {
@@ -93,6 +96,9 @@ struct est_server {
     est_task_id  self;
     double       lonely_secs, silence_secs;
     est_net     *net;
+    uint64_t     sequence;   /* of the last run that was asked of another task */
+    bool         has_remote; /* there is one, which counts the sequence up */
+    char        *root;       /* folder that checkpoints are in; NULL: any */
     int64_t      start_ns;
 
     pthread_mutex_t host_lock;
@@ -117,11 +123,14 @@ struct est_server {
     int             n_parked, max_parked;
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
     void          *over_user;
+    char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
     bool           ready, done, stopping;
     int64_t        step;                        /* the global step here, -1: it is not here */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
-    int            enough;                      /* workers that made the last step */
+    int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
+    bool           goes_back; /* variables may have come from a checkpoint: the next push says the step */
+    int            enough;    /* workers that made the last step */
     est_sample     samples[2];
     est_store_seen seen;
     est_queued    *first, **last;
@@ -155,6 +164,9 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 void est_server_wake(est_server *server);
 
 est_net *est_server_net(est_server *server);
+
+/* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
+EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);

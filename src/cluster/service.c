@@ -30,6 +30,7 @@
 #include "cluster/status.h"
 #include "cluster/sync.h"
 
+#define PHASE_MAX    1000      /* of a step; a graph has a few */
 #define INLINE_NS    200000    /* runs that take longer are not for the network thread */
 #define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
 
@@ -64,10 +65,12 @@ static est_status reserve_parts(est_server *s)
 
 static est_status enter(est_server *s, est_request *request, est_packing *out)
 {
-    est_str bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
-    int     part, before = est_host_parts(s->host);
+    uint64_t phase = est_head_u64(est_request_message(request), EST_FIELD_PHASE, 0);
+    est_str  bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    int      part, before = est_host_parts(s->host);
 
     if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a segment without bytes");
+    if (phase > PHASE_MAX) return est_fail(EST_INVALID_ARGUMENT, "a segment of phase %" PRIu64, phase);
     EST_TRY(reserve_parts(s));
     EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &part));
     if (part == before) { /* its first run lays out memory: not in the network thread */
@@ -472,9 +475,14 @@ static void enqueue(est_server *s, est_request *request)
     }
     *job = (est_queued){ .request = request };
     pthread_mutex_lock(&s->lock);
-    *s->last = job;
-    s->last  = &job->next;
-    pthread_cond_broadcast(&s->changed);
+    if (s->stopping) {
+        est_request_fail(request, EST_UNAVAILABLE, "the server ends");
+        est_free(job);
+    } else {
+        *s->last = job;
+        s->last  = &job->next;
+        pthread_cond_broadcast(&s->changed);
+    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -525,6 +533,22 @@ static void answer_step(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
+static void declare_ready(est_server *s, const est_request *request)
+{
+    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+
+    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
+    s->ready = s->goes_back = true;
+}
+
+/* Who waits for the others to end makes no more steps with them. */
+static void stop_taking_part(est_server *s, est_request *request)
+{
+    est_client *client = est_server_client(s, est_request_link(request));
+
+    if (client != NULL) client->together = false;
+}
+
 /* Requests that are about who may go on: bookkeeping only. */
 static void coordinate(est_server *s, est_request *request, int method)
 {
@@ -532,6 +556,11 @@ static void coordinate(est_server *s, est_request *request, int method)
     bool       waits  = false;
 
     pthread_mutex_lock(&s->lock);
+    if (s->stopping) {
+        est_request_fail(request, EST_UNAVAILABLE, "the server ends");
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
     switch (method) {
     case EST_METHOD_TURN:
         waits  = true;
@@ -541,12 +570,12 @@ static void coordinate(est_server *s, est_request *request, int method)
         waits  = true;
         status = est_sync_finish_step(s, request);
         break;
+    case EST_METHOD_AWAIT_ALONE: stop_taking_part(s, request); /* fall through */
     case EST_METHOD_AWAIT_READY:
-    case EST_METHOD_AWAIT_ALONE:
         status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
-    case EST_METHOD_DECLARE_READY: s->ready = true; break;
+    case EST_METHOD_DECLARE_READY: declare_ready(s, request); break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:

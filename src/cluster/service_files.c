@@ -3,6 +3,7 @@
  * Checkpoints of a server's variables. Only the copy is made while steps wait; a thread of its own writes it. */
 #include "cluster/service_files.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +17,30 @@ typedef struct files {
     int              n;
 } files;
 
-static est_status open_files(const est_request *request, files *out)
+/* However it is written, the folder of the prefix must be the server's. */
+static est_status check_root(const char *root, const char *prefix)
+{
+    const char *slash  = strrchr(prefix, '/');
+    char       *folder = slash != NULL ? est_strdup(prefix) : NULL, *here = NULL, *there = NULL;
+    bool        same = false;
+
+    if (folder != NULL) {
+        folder[slash == prefix ? 1 : slash - prefix] = '\0';
+        here                                         = realpath(root, NULL);
+        there                                        = realpath(folder, NULL);
+        same                                         = here != NULL && there != NULL && strcmp(here, there) == 0;
+    }
+    free(here);
+    free(there);
+    est_free(folder);
+    if (same) return EST_OK;
+    return est_fail(EST_PERMISSION_DENIED,
+                    "%.200s is not in %s, where this task keeps checkpoints; is model_dir the same "
+                    "for all tasks, and a folder that all of them see?",
+                    prefix, root);
+}
+
+static est_status open_files(const est_server *server, const est_request *request, files *out)
 {
     const est_message *message = est_request_message(request);
     est_str            prefix  = est_head_bytes(message, EST_FIELD_PREFIX);
@@ -25,6 +49,7 @@ static est_status open_files(const est_request *request, files *out)
     if (out->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
     out->prefix = est_arena_printf(out->arena, "%.*s", (int)prefix.size, prefix.data != NULL ? prefix.data : "");
     if (out->prefix == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    if (server->root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(server->root, out->prefix));
     return est_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 
@@ -101,7 +126,7 @@ void est_service_save(est_server *server, est_request *request)
 {
     est_snapshot *snapshot = NULL;
     files         f;
-    est_status    status = open_files(request, &f);
+    est_status    status = open_files(server, request, &f);
 
     if (status == EST_OK) status = est_store_snapshot(est_host_store(server->host), f.entries, f.n, &snapshot);
     if (status == EST_OK) {
@@ -147,7 +172,7 @@ void est_service_files(est_server *server, est_request *request)
 {
     int        method = est_request_method(request);
     files      f;
-    est_status status = open_files(request, &f);
+    est_status status = open_files(server, request, &f);
 
     if (status == EST_OK && method == EST_METHOD_FIND_NAN) {
         answer_nan(server, request, &f);

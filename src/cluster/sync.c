@@ -8,32 +8,79 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fingerprint.h"
 #include "base/log.h"
+
+#define GATHER_SECS INT64_C(60) /* that all workers have to come for the first time */
 
 /* --- collecting -------------------------------------------------------------------------------------------------------- */
 
+static void forget(est_part_state *state)
+{
+    if (state->collect != NULL) est_collect_reset(state->collect);
+    state->n_came = 0;
+}
+
 static void forget_collected(est_server *s)
 {
-    for (int i = 0; i < est_host_parts(s->host); i++) {
-        if (s->parts[i].collect != NULL) est_collect_reset(s->parts[i].collect);
+    for (int i = 0; i < est_host_parts(s->host); i++) forget(&s->parts[i]);
+}
+
+/* A worker that makes its step again, because a link broke or it was started anew, has pushed already. */
+static bool has_come(const est_part_state *state, uint64_t who)
+{
+    for (int i = 0; i < state->n_came; i++) {
+        if (state->came[i] == who) return true;
     }
+    return false;
+}
+
+static est_status reserve_one(est_part_state *state)
+{
+    int       max = state->max_came == 0 ? 16 : 2 * state->max_came;
+    uint64_t *more;
+
+    if (state->n_came < state->max_came) return EST_OK;
+    more = est_realloc(state->came, sizeof *more * (size_t)max);
+    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    state->came     = more;
+    state->max_came = max;
+    return EST_OK;
+}
+
+/* Whether the job has gone back to a checkpoint, so that an older step is the one to make. Once. */
+static bool goes_back(est_server *s)
+{
+    bool back;
+
+    pthread_mutex_lock(&s->lock);
+    back         = s->goes_back;
+    s->goes_back = false;
+    pthread_mutex_unlock(&s->lock);
+    return back;
 }
 
 est_status est_sync_add(est_server *s, est_request *request, int part, int64_t tag)
 {
+    const char     *task  = est_link_peer(est_request_link(request))->task;
+    uint64_t        who   = est_fingerprint64(task, strlen(task));
     est_part_state *state = &s->parts[part];
 
-    if (tag < s->version) {
+    if (!goes_back(s) && tag < s->version) {
         s->dropped++;
         return EST_OK;
     }
-    if (tag > s->version) { /* the first, or the first after this task was started anew */
+    if (tag != s->version) { /* the first, or the first after this task was started anew or the job went back */
         forget_collected(s);
         s->version = tag;
     }
     if (state->collect == NULL) EST_TRY(est_collect_create(s->host, part, &state->collect));
+    if (has_come(state, who)) return EST_OK;
+    EST_TRY(reserve_one(state));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    return est_collect_add(state->collect, s->inputs.views, s->inputs.n);
+    EST_TRY(est_collect_add(state->collect, s->inputs.views, s->inputs.n));
+    state->came[state->n_came++] = who;
+    return EST_OK;
 }
 
 static est_status run_collected(est_server *s, int part)
@@ -43,7 +90,7 @@ static est_status run_collected(est_server *s, int part)
 
     EST_TRY(est_collect_mean(state->collect, &feeds));
     EST_TRY(est_host_run(s->host, part, 0, feeds));
-    est_collect_reset(state->collect);
+    forget(state);
     state->has_run = true;
     s->applied++;
     return EST_OK;
@@ -78,10 +125,16 @@ static bool is_committer(const est_server *s, const char *task)
     return strcmp(s->committer, task) == 0;
 }
 
+static void take_part(est_server *s, est_client *client)
+{
+    client->together = client->joined = true;
+    if (s->together_ns == 0) s->together_ns = est_now_ns();
+}
+
 /* One that begins a step does not commit another: whatever it was to do has failed. */
 void est_sync_join(est_server *s, est_client *client)
 {
-    client->together = true;
+    take_part(s, client);
     if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     est_sync_wake(s);
 }
@@ -92,7 +145,7 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
     est_client        *client  = est_server_client(s, est_request_link(request));
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
-    client->together = true;
+    take_part(s, client);
     if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
     s->parked[s->n_parked - 1].tag    = (int64_t)est_head_u64(message, EST_FIELD_STEP, 0);
@@ -120,13 +173,14 @@ static void answer_step(est_server *s, int parked, bool commit)
 /* How many must have pushed. */
 static int enough(est_server *s, int wanted)
 {
-    int ever = 0, here = 0, need;
+    int  ever = 0, here = 0, need;
+    bool late = s->together_ns != 0 && est_now_ns() - s->together_ns > GATHER_SECS * EST_NS_PER_SEC;
 
     for (int i = 0; i < s->n_clients; i++) {
-        ever += s->clients[i]->together;
+        ever += s->clients[i]->joined;
         here += s->clients[i]->together && s->clients[i]->link != NULL;
     }
-    need = ever < wanted ? wanted : here < wanted ? here : wanted;
+    need = ever < wanted && !late ? wanted : here < wanted ? here : wanted;
     if (need != s->enough && s->enough != 0) {
         est_log_info("%s: steps are made of what %d workers push (of %d asked for; %d are here)", s->task, need, wanted,
                      here);

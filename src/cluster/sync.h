@@ -9,8 +9,9 @@
  * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits; committing again
  * does nothing where it was done.
  *
- * Enough is the number that was asked for, once so many workers have ever come; after that, when some are gone, all that are left:
- * the step is the mean of what there is, and nobody waits for the dead. */
+ * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
+ * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the
+ * mean of what there is, and nobody waits for the dead. */
 #ifndef EST_CLUSTER_SYNC_H
 #define EST_CLUSTER_SYNC_H
 

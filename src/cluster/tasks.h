@@ -27,7 +27,6 @@ typedef struct est_peer {
     char      *who;  /* the task that talks to it, this one; borrowed from the server */
     est_link  *link; /* NULL: none yet */
     uint64_t   incarnation;
-    uint64_t   sequence;  /* of the last run */
     est_map    variables; /* name -> whether it has a value; both in `names` */
     est_arena *names;
     uint64_t   load; /* bytes of its variables */
@@ -91,6 +90,7 @@ EST_MUST_CHECK est_status est_peer_reach(const est_tasks *r, est_peer *p, double
 
 /* Asks the task which variables it has. */
 EST_MUST_CHECK est_status est_peer_list_variables(est_peer *p);
+void                      est_tasks_say_how(const est_tasks *r, est_packing *out); /* as field BYTES */
 int                       est_tasks_located(const est_remote *remote, const char *variable);
 
 /* --- remote_run.c, remote_steps.c, remote_files.c: members of est_remote_ops, and what they ask of each other -------------- */

@@ -4,6 +4,7 @@
 #include "estimator/cluster_task.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -33,11 +34,28 @@ bool est_job_is_over(est_estimator *estimator, int64_t max_steps)
     return marked && est_estimator_saved_step(estimator, &saved) == EST_OK && saved >= max_steps;
 }
 
+/* Without a last step the mark is of this job when it was made while this task was there. */
+static bool was_marked_since(const est_estimator *estimator, double start_secs)
+{
+    est_strbuf  path = { 0 };
+    struct stat info;
+    bool        since;
+
+    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
+    since = est_strbuf_status(&path) == EST_OK && stat(est_strbuf_text(&path), &info) == 0 &&
+            (double)info.st_mtim.tv_sec + (double)info.st_mtim.tv_nsec / (double)EST_NS_PER_SEC > start_secs;
+    est_strbuf_clear(&path);
+    return since;
+}
+
+bool est_cluster_task_is_over(const est_cluster_task *task)
+{
+    return est_job_is_over(task->estimator, task->max_steps) || was_marked_since(task->estimator, task->start_secs);
+}
+
 static bool is_over(void *user)
 {
-    const est_cluster_task *task = user;
-
-    return est_job_is_over(task->estimator, task->max_steps);
+    return est_cluster_task_is_over(user);
 }
 
 /* What TensorFlow calls grpc is whatever the environment says, or tls. */
@@ -66,7 +84,12 @@ est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, es
     est_status                   status;
 
     if (strategy != NULL) how = strategy->ps;
-    *out = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps };
+    if (how.sync_replicas > estimator->task->num_worker_replicas) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "parameter_server: sync_replicas is %d, and the cluster has %d tasks that train",
+                        how.sync_replicas, estimator->task->num_worker_replicas);
+    }
+    *out = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
     EST_TRY(start_server(estimator, &out->server));
     status = est_remote_create(
         out->server,
@@ -101,7 +124,7 @@ est_status est_cluster_task_delay(const est_cluster_task *task)
     if (secs > most) secs = most;
     est_log_info("Waiting %g secs before starting training.", secs);
     until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
-    while (est_now_ns() < until && !est_job_is_over(task->estimator, task->max_steps)) {
+    while (est_now_ns() < until && !est_cluster_task_is_over(task)) {
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
         if (est_signals_wait(left < 0.5 ? left : 0.5)) {
@@ -113,12 +136,13 @@ est_status est_cluster_task_delay(const est_cluster_task *task)
 
 est_status est_estimator_serve(est_estimator *estimator, int64_t max_steps)
 {
-    est_cluster_task task = { .estimator = estimator, .max_steps = max_steps };
+    est_cluster_task task = { .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
     est_status       status;
 
     EST_TRY(start_server(estimator, &task.server));
     est_server_set_over(task.server, is_over, &task);
-    status = est_server_join(task.server);
+    status = est_server_set_root(task.server, estimator->model_dir);
+    if (status == EST_OK) status = est_server_join(task.server);
     est_server_free(task.server);
     return status;
 }

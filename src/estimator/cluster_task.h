@@ -12,6 +12,7 @@
 typedef struct est_cluster_task {
     est_estimator *estimator;
     int64_t        max_steps;
+    double         start_secs; /* since 1970 */
     est_server    *server;
     est_remote    *remote;
 } est_cluster_task;
@@ -26,6 +27,9 @@ void                      est_cluster_task_close(est_cluster_task *task);
 /* Workers begin one after the other, as TensorFlow's do: waits a while that depends on the task's number, less when the job ends
  * meanwhile. */
 EST_MUST_CHECK est_status est_cluster_task_delay(const est_cluster_task *task);
+
+/* Whether the job has ended without this task. */
+bool est_cluster_task_is_over(const est_cluster_task *task);
 
 /* Serves as a ps task until the job ends. */
 EST_MUST_CHECK est_status est_estimator_serve(est_estimator *estimator, int64_t max_steps);

@@ -498,8 +498,8 @@ static est_status run_loop(training *t, int64_t *out_step)
                          est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
         }
         if (status == EST_OK && est_stop_signal() != 0) {
-            status = est_fail(EST_CANCELLED, "%s: stopped and saved at step %" PRId64 "; start again to go on",
-                              est_stop_signal_name(), *out_step);
+            status = est_fail(EST_CANCELLED, "%s: stopped%s at step %" PRId64 "; start again to go on",
+                              est_stop_signal_name(), t->estimator->task->is_chief ? " and saved" : "", *out_step);
         }
     }
     est_loop_free(loop);
@@ -560,7 +560,7 @@ static est_status train_in_cluster(training *t, int64_t *step)
     est_status status = est_cluster_task_delay(&t->cluster);
 
     if (status == EST_OK) status = run_loop(t, step);
-    if (status != EST_OUT_OF_RANGE || !est_job_is_over(t->estimator, t->options->max_steps)) return status;
+    if (status != EST_OUT_OF_RANGE || !est_cluster_task_is_over(&t->cluster)) return status;
     est_log_info("All steps were made by others.");
     return EST_OK;
 }

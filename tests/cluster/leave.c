@@ -48,7 +48,7 @@ static void test_stop_worker(void **state)
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
     stop(&c, cluster_find(&c, "worker", 0));
-    assert_int_equal(cluster_count_log(cluster_find(&c, "worker", 0), "SIGTERM: stopped and saved at step"), 1);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "worker", 0), "SIGTERM: stopped at step"), 1);
     cluster_wait_all(&c, 30);
     end(&c, 300);
 }
@@ -108,6 +108,24 @@ static void test_stop_ps(void **state)
     cluster_start(&c, ps);
     cluster_wait_all(&c, 30);
     end(&c, 300);
+}
+
+/* Whoever stops a job signals all of it: the ps tasks stay until the chief has saved what they have. */
+static void test_stop_all(void **state)
+{
+    cluster       c     = make(2, 2, 0, "steps=100000");
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+    long          saved;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 20);
+    saved = cluster_saved_step(&c);
+    for (int i = 0; i < c.n; i++) cluster_signal(&c.tasks[i], SIGTERM);
+    for (int i = 0; i < c.n; i++) cluster_wait_code(&c, &c.tasks[i], STOPPED, 20);
+    cluster_wait_log(&c, chief, "SIGTERM: stopped and saved at step", 1);
+    assert_true(cluster_saved_step(&c) > saved);
+    cluster_free(&c);
 }
 
 static void test_stop_evaluator(void **state)
@@ -225,6 +243,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stop_chief),
         cmocka_unit_test(test_stop_waiting_chief),
         cmocka_unit_test(test_stop_ps),
+        cmocka_unit_test(test_stop_all),
         cmocka_unit_test(test_stop_evaluator),
         cmocka_unit_test(test_twins),
         cmocka_unit_test(test_late),

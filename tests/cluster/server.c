@@ -179,10 +179,75 @@ static void test_hold_ends(void **state)
     tear_down(&f);
 }
 
+/* A process is known by its server, so two remotes of one would take each other's answers. */
+static void test_one_remote(void **state)
+{
+    fixture     f     = set_up(0);
+    est_remote *other = NULL;
+
+    (void)state;
+    assert_int_equal(est_remote_create(f.worker, EST_REMOTE(.is_chief = true), &other), EST_FAILED_PRECONDITION);
+    est_remote_free(f.remote);
+    assert_ok(est_remote_create(f.worker, EST_REMOTE(.is_chief = true, .connect_secs = 20), &f.remote));
+    tear_down(&f);
+}
+
+/* All tasks train in the same way, or are told what differs. */
+static void test_different_strategy(void **state)
+{
+    fixture      f       = set_up(0);
+    model        m       = make_model();
+    est_session *session = NULL;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_remote_declare_ready(f.remote));
+    est_session_free(session);
+    est_remote_free(f.remote);
+    assert_ok(est_remote_create(f.worker, EST_REMOTE(.connect_secs = 20, .sync_replicas = 2), &f.remote));
+    assert_int_equal(est_session_create(m.graph, EST_SESSION(.remote = f.remote), &session), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(),
+                           "worker:0 has 2 tasks with variables, sync_replicas 2, no partitioner; the chief "
+                           "has 2 tasks with variables, sync_replicas 0, no partitioner"));
+    est_graph_free(m.graph);
+    tear_down(&f);
+}
+
+static void ignore_answer(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)user, (void)status, (void)error, (void)answer;
+}
+
+/* A server that ends under load answers or refuses all that still comes. */
+static void test_end_under_load(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        fixture   f    = set_up(0);
+        est_link *link = NULL;
+
+        assert_ok(
+            est_net_connect(est_server_net(f.worker), strstr(est_server_target(f.ps[0]), "//") + 2, "ps:0", 20, &link));
+        for (int i = 0; i < 3000; i++) {
+            if (est_link_ask(link, EST_METHOD_VARIABLES, "a list", (est_payload){ 0 }, 20, ignore_answer, NULL, NULL) !=
+                EST_OK)
+                break;
+        }
+        est_server_free(f.ps[0]);
+        f.ps[0] = NULL;
+        est_link_free(link);
+        tear_down(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_turns),
-                                        cmocka_unit_test(test_hold_ends) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_numbers),       cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_hold_ends),          cmocka_unit_test(test_one_remote),
+        cmocka_unit_test(test_different_strategy), cmocka_unit_test(test_end_under_load),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "cluster/remote.h"
 #include "estoc/estoc.h"
@@ -202,9 +203,157 @@ static void test_dynamic(void **state)
     servers_stop(&s);
 }
 
+/* --- one push a worker ------------------------------------------------------------------------------------------------- */
+
+/* d loss / d a = x: what a step moves the variable by is the mean of what is fed. */
+typedef struct pusher {
+    est_graph   *graph;
+    est_node     x, train, step;
+    est_remote  *remote;
+    est_session *session;
+    est_step    *run;
+} pusher;
+
+static void open_pusher(pusher *p)
+{
+    bool finished;
+
+    assert_ok(est_session_create(p->graph, EST_SESSION(.threads = 1, .remote = p->remote), &p->session));
+    assert_ok(est_session_prepare(p->session, EST_NODES(p->x), EST_NODES(p->step), EST_NODES(p->train), &p->run));
+    assert_ok(p->remote->ops->turn(p->remote, &finished));
+}
+
+static pusher make_pusher(servers *s, int index)
+{
+    pusher   p = { 0 };
+    est_node a;
+
+    assert_ok(est_graph_create(5, &p.graph));
+    p.x      = est_placeholder(p.graph, "x", EST_F32, EST_SHAPE(1));
+    a        = est_weight(p.graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_zeros()));
+    p.train  = est_minimize(est_sgd(1.0), est_reduce_sum(est_mul(est_read_variable(a), p.x), EST_I64S(0), false), NULL);
+    p.step   = est_after(est_read_variable(est_global_step(p.graph)), p.train);
+    p.remote = servers_remote(
+        s, index, EST_REMOTE(.is_chief = index == 0, .connect_secs = 20, .answer_secs = 20, .sync_replicas = 2));
+    if (index == 0) {
+        assert_ok(est_session_create(p.graph, EST_SESSION(.threads = 1, .remote = p.remote), &p.session));
+        assert_ok(est_session_init(p.session));
+        assert_ok(est_remote_declare_ready(p.remote));
+        est_session_free(p.session);
+    }
+    open_pusher(&p);
+    return p;
+}
+
+static est_status push(const pusher *p, float x)
+{
+    est_tensor *value = NULL;
+    est_status  status;
+
+    assert_ok(est_tensor_f32(EST_SHAPE(1), &x, &value));
+    status = est_step_run(p->run, (const est_tensor *[]){ value });
+    est_tensor_free(value);
+    return status;
+}
+
+static void close_pusher(pusher *p)
+{
+    est_session_free(p->session);
+    est_remote_free(p->remote);
+    est_graph_free(p->graph);
+}
+
+static void *push_one(void *arg)
+{
+    pusher *p = arg;
+
+    return push(p, 1) == EST_OK ? p : NULL;
+}
+
+/* Waits until so many pushes are collected at the server. */
+static void await_collected(est_server *server, int n)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    int     most     = -1;
+
+    while (most != n && est_now_ns() < deadline) {
+        most = 0;
+        pthread_mutex_lock(&server->host_lock);
+        for (int i = 0; i < est_host_parts(server->host); i++) {
+            if (server->parts[i].n_came > most) most = server->parts[i].n_came;
+        }
+        pthread_mutex_unlock(&server->host_lock);
+    }
+    assert_int_equal(most, n);
+}
+
+static void cut_link(est_server *server, const char *task)
+{
+    pthread_mutex_lock(&server->lock);
+    for (int i = 0; i < server->n_clients; i++) {
+        if (strcmp(server->clients[i]->who.task, task) == 0 && server->clients[i]->link != NULL) {
+            est_link_close(server->clients[i]->link, "cut");
+        }
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* A worker whose link breaks when it has pushed makes its step again: it counts once. */
+static void test_one_push_a_worker(void **state)
+{
+    servers   s   = servers_start(1, 2, "tcp");
+    pusher    one = make_pusher(&s, 0), two = make_pusher(&s, 1);
+    pthread_t thread;
+    void     *result;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &one), 0);
+    await_collected(s.ps[0], 1);
+    cut_link(s.ps[0], "worker:0");
+    pthread_join(thread, &result);
+    assert_null(result); /* its session has to be made anew */
+    est_session_free(one.session);
+    open_pusher(&one);
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &one), 0);
+    assert_ok(push(&two, 4));
+    pthread_join(thread, &result);
+    assert_non_null(result);
+    assert_true(*(const float *)est_store_find(est_host_store(s.ps[0]->host), "a")->value.data == -2.5f);
+    close_pusher(&one);
+    close_pusher(&two);
+    servers_stop(&s);
+}
+
+static void *await_others(void *arg)
+{
+    return est_remote_await_others(arg) == EST_OK ? arg : NULL;
+}
+
+/* Who waits for the others to end makes no more steps with them: the other one goes on alone. */
+static void test_one_ends_first(void **state)
+{
+    servers   s   = servers_start(1, 2, "tcp");
+    pusher    one = make_pusher(&s, 0), two = make_pusher(&s, 1);
+    pthread_t thread;
+    bool      finished;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &one), 0);
+    assert_ok(push(&two, 4));
+    pthread_join(thread, NULL);
+    assert_ok(two.remote->ops->turn(two.remote, &finished));
+    assert_int_equal(pthread_create(&thread, NULL, await_others, one.remote), 0);
+    assert_ok(push(&two, 4));
+    close_pusher(&two);
+    pthread_join(thread, NULL);
+    close_pusher(&one);
+    servers_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses), cmocka_unit_test(test_spare),
+                                        cmocka_unit_test(test_one_push_a_worker), cmocka_unit_test(test_one_ends_first),
                                         cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
