@@ -247,9 +247,9 @@ const tool_command tool_status = {
     .description =
         "Asks the task at HOST:PORT, any of the job, which tasks there are, and then all of them how they are: since\n"
         "when they are up, the global step, steps and bytes per second over the last 5 to 10 seconds, variables,\n"
-        "rows of dynamic embeddings, memory. Under \"Waits\" is a line for everyone who waits, with the task that is\n"
-        "waited for, since when, and why: this is where to look when a job stands still. Nothing of the job waits\n"
-        "for the answer.\n"
+        "rows of dynamic embeddings, memory. Under \"Waits\" is a line for everyone who waits for a second or\n"
+        "longer, with the task that is waited for, since when, and why: this is where to look when a job stands\n"
+        "still. Nothing of the job waits for the answer. The evaluator has no address and is not shown.\n"
         "\n"
         "A task that does not answer is shown with the reason, and the exit code is 1. The transport, the\n"
         "certificates and the name must be those of the job.\n",

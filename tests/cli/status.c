@@ -173,6 +173,7 @@ static void test_table(void **state)
     tool_expect_part(run.out, "waits\n", "standard output");
     tool_expect_part(run.out, "\nWaits\n", "standard output");
     tool_expect_part(run.out, "worker:0 waits for ps:0 since ", "standard output");
+    assert_null(strstr(run.out, " since 0 s")); /* who waits for less than a second is not held up */
     tool_expect_text(run.err, "", "standard error");
     tool_run_free(&run);
     stop_task(worker);
@@ -206,6 +207,7 @@ static void test_training(void **state)
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0, " 48 B ");
     expect_row(run.out, "\nps:0 ", 3, "48 B"); /* the weight and the global step */
     expect_row(run.out, "\nchief:0 ", 3, "0 B");
+    tool_expect_part(run.out, "trains\n", "standard output");
     assert_null(strstr(run.out, "Waits"));
     tool_run_free(&run);
     stop_task(chief);
