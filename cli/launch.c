@@ -407,6 +407,29 @@ static est_status make_folder(launch *l)
     return est_fail(est_status_from_errno(errno), "cannot make a folder %s: %s", l->certificates, strerror(errno));
 }
 
+/* Says how `estoc status` finds this run: by the last task of the cluster, which is a ps where there are some, and these are the
+ * last to leave. A lone chief does not listen. */
+static void say_how_to_look(const launch *l)
+{
+    const launch_task *task = NULL;
+    est_strbuf         text = { 0 };
+
+    for (int i = 1; i < l->n_tasks; i++) {
+        if (l->tasks[i].port != 0) task = &l->tasks[i];
+    }
+    if (task == NULL) return;
+    est_strbuf_printf(&text, "look at it: ESTOC_JOB=%s ", l->job);
+    if (l->certificates != NULL) {
+        est_strbuf_append(&text, "ESTOC_CERTS=");
+        append_quoted(&text, l->certificates);
+    } else {
+        est_strbuf_printf(&text, "ESTOC_PROTOCOL=%s", l->transport);
+    }
+    est_strbuf_printf(&text, " estoc status " HOST ":%d", task->port);
+    tool_note(&tool_launch, "%s", est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
 static est_status run_tasks(launch *l)
 {
     pid_t      keeper;
@@ -416,7 +439,10 @@ static est_status run_tasks(launch *l)
     EST_TRY(make_folder(l));
     EST_TRY(launch_keeper_start(l->certificates, &l->keeper_fd, &keeper));
     if (l->certificates != NULL) status = est_certificates_make(l->certificates, l->job, 0);
-    if (status == EST_OK) status = launch_run(l);
+    if (status == EST_OK) {
+        say_how_to_look(l);
+        status = launch_run(l);
+    }
     launch_keeper_end(l->keeper_fd, keeper);
     return status;
 }

@@ -18,7 +18,7 @@
 #define ANSWER_SECS    3.0 /* for a connection, and for an answer */
 #define WATCH_SECS_MAX 86400
 
-enum { OPTION_WATCH = TOOL_OPTION_OWN, OPTION_TRANSPORT, OPTION_CERTS };
+enum { OPTION_WATCH = TOOL_OPTION_OWN, OPTION_TRANSPORT, OPTION_CERTS, OPTION_JOB };
 
 static const char *const transports[] = { "tls", "tcp", "ucx", NULL };
 
@@ -29,11 +29,12 @@ static const tool_option options[] = {
       "tls)",
       transports },
     { "certs", OPTION_CERTS, "DIR", "the certificates of the job, for tls (ESTOC_CERTS)" },
+    { "job", OPTION_JOB, "NAME", "the name of the job (ESTOC_JOB)" },
     TOOL_COMMON_OPTIONS,
 };
 
 typedef struct status_request {
-    const char *address, *transport, *certificates;
+    const char *address, *transport, *certificates, *job;
     int64_t     watch_secs; /* 0: once */
     bool        json;
 } status_request;
@@ -42,9 +43,10 @@ typedef struct status_request {
 
 static est_status open_client(const status_request *request, est_server **out)
 {
-    return est_server_create(
-        NULL, NULL, 0, EST_SERVER(.transport = request->transport, .certificates = request->certificates, .threads = 1),
-        out);
+    return est_server_create(NULL, NULL, 0,
+                             EST_SERVER(.transport = request->transport, .certificates = request->certificates,
+                                        .job = request->job, .threads = 1),
+                             out);
 }
 
 /* The cluster, and which of its tasks was asked for it. */
@@ -205,6 +207,7 @@ static tool_exit read_options(int argc, char **argv, status_request *request)
             request->transport = value;
             break;
         case OPTION_CERTS: request->certificates = value; break;
+        case OPTION_JOB: request->job = value; break;
         case TOOL_OPTION_JSON: request->json = true; break;
         default: return tool_other_option(&tool_status, id);
         }
@@ -244,12 +247,12 @@ const tool_command tool_status = {
     .description =
         "Asks the task at HOST:PORT, any of the job, which tasks there are, and then all of them how they are: since\n"
         "when they are up, the global step, steps and bytes per second over the last 5 to 10 seconds, variables,\n"
-        "rows of dynamic embeddings, memory. Under \"Waits\" is a line for everyone who waits, with the task that is\n"
-        "waited for, since when, and why: this is where to look when a job stands still. Nothing of the job waits\n"
-        "for the answer.\n"
+        "rows of dynamic embeddings, memory. Under \"Waits\" is a line for everyone who waits for a second or\n"
+        "longer, with the task that is waited for, since when, and why: this is where to look when a job stands\n"
+        "still. Nothing of the job waits for the answer. The evaluator has no address and is not shown.\n"
         "\n"
-        "A task that does not answer is shown with the reason, and the exit code is 1. The transport and the\n"
-        "certificates must be those of the job; where it has a name, ESTOC_JOB must be it.\n",
+        "A task that does not answer is shown with the reason, and the exit code is 1. The transport, the\n"
+        "certificates and the name must be those of the job.\n",
     .options  = options,
     .examples = "  ESTOC_CERTS=certs estoc status ps-0:2222\n"
                 "  estoc status --transport tcp --watch 2 127.0.0.1:2222\n"

@@ -9,6 +9,8 @@
 #include "output.h"
 #include "status.h"
 
+#define WAIT_SECS_MIN 1 /* shorter waits are a part of every step */
+
 static est_str str_of(const char *text)
 {
     return (est_str){ text, strlen(text) };
@@ -83,6 +85,11 @@ static void add_steps(tool_table *table, const status_view *view, int i)
     }
 }
 
+static bool is_long(const est_json *wait)
+{
+    return number_at(wait, "since_secs") >= WAIT_SECS_MIN;
+}
+
 static bool is_waiting(const status_view *view, const char *name)
 {
     for (int i = 0; i < view->n; i++) {
@@ -91,7 +98,7 @@ static bool is_waiting(const status_view *view, const char *name)
 
         json_array_foreach(json_object_get(view->told[i], "waits"), k, wait)
         {
-            if (strcmp(text_at(wait, "who"), name) == 0) return true;
+            if (is_long(wait) && strcmp(text_at(wait, "who"), name) == 0) return true;
         }
     }
     return false;
@@ -100,7 +107,8 @@ static bool is_waiting(const status_view *view, const char *name)
 static const char *state_of(const status_view *view, int i)
 {
     if (json_is_true(json_object_get(view->told[i], "done"))) return "done";
-    return is_waiting(view, view->names[i]) ? "waits" : "here";
+    if (is_waiting(view, view->names[i])) return "waits";
+    return steps_of(view, view->names[i]) != NULL ? "trains" : "here";
 }
 
 static void add_task(tool_table *table, const status_view *view, int i)
@@ -179,6 +187,7 @@ est_status status_print_text(const status_view *view)
 
         json_array_foreach(json_object_get(view->told[i], "waits"), k, wait)
         {
+            if (!is_long(wait)) continue;
             if (!any) est_strbuf_append(&out, "\nWaits\n");
             any = true;
             append_wait(&out, wait);

@@ -99,6 +99,12 @@ static est_status my_rmse(est_model *m, void *user)
 
 /* --- run -------------------------------------------------------------------------------------------------------- */
 
+/* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
+static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)
+{
+    return metrics == NULL && est_cluster_jobs(est_estimator_task(estimator)->cluster) == 0;
+}
+
 static est_status train_and_evaluate(const char *output_dir, int64_t train_steps)
 {
     const est_component served    = { "features", EST_F32, EST_SHAPE(FEATURES), false };
@@ -120,9 +126,9 @@ static est_status train_and_evaluate(const char *output_dir, int64_t train_steps
                 .exporters = EST_EXPORTERS(exporter)),
             &metrics);
     }
-    if (status == EST_OK && metrics == NULL) { /* it was at train_steps before */
+    if (status == EST_OK && was_trained(estimator, metrics)) {
         printf("%s has its %" PRId64 " steps already\n", est_estimator_model_dir(estimator), train_steps);
-    } else if (status == EST_OK) {
+    } else if (status == EST_OK && metrics != NULL) {
         printf("rmse %.4f after %" PRId64 " steps; exported to %s/export/exporter/\n", est_metrics_get(metrics, "rmse"),
             est_metrics_global_step(metrics), est_estimator_model_dir(estimator));
     }

@@ -80,6 +80,12 @@ static est_status eval_input_fn(const est_input_context *ctx, void *user, est_da
 
 /* --- model ------------------------------------------------------------------------------------------------------ */
 
+/* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
+static bool was_trained(const est_estimator *estimator, const est_metrics *metrics)
+{
+    return metrics == NULL && est_cluster_jobs(est_estimator_task(estimator)->cluster) == 0;
+}
+
 static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
 {
     est_columns   *c         = est_columns_create();
@@ -103,10 +109,10 @@ static est_status train_and_evaluate(const char *model_dir, int64_t max_steps)
         status = est_train_and_evaluate(estimator, EST_TRAIN_SPEC(.input_fn = train_input_fn, .max_steps = max_steps),
             EST_EVAL_SPEC(.input_fn = eval_input_fn, .steps = EST_FOREVER), &metrics);
     }
-    if (status == EST_OK && metrics == NULL) { /* it was at max_steps before */
+    if (status == EST_OK && was_trained(estimator, metrics)) {
         status = est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = eval_input_fn), &metrics);
     }
-    if (status == EST_OK) printf("accuracy %.4f\n", est_metrics_get(metrics, "accuracy"));
+    if (status == EST_OK && metrics != NULL) printf("accuracy %.4f\n", est_metrics_get(metrics, "accuracy"));
     est_metrics_free(metrics);
     est_estimator_free(estimator);
     est_columns_free(c);

@@ -196,6 +196,12 @@ static est_status predict(est_estimator *e)
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 
+/* In a cluster the tasks train or evaluate, and nobody wants the same predictions from each of them. */
+static bool is_alone(const est_estimator *e)
+{
+    return est_cluster_jobs(est_estimator_task(e)->cluster) == 0;
+}
+
 int main(int argc, char **argv)
 {
     const char    *model_dir = NULL; /* a new temporary directory */
@@ -217,7 +223,7 @@ int main(int argc, char **argv)
             &e);
     }
     if (status == EST_OK) status = train(e);
-    if (status == EST_OK) status = predict(e);
+    if (status == EST_OK && is_alone(e)) status = predict(e);
     if (status != EST_OK) fprintf(stderr, "income: %s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(e);
     return est_exit_code(status);

@@ -186,6 +186,12 @@ static void refuse(est_link *link, est_status status, const char *why)
     est_link_leave(link, status, why);
 }
 
+/* What goes before the name of a job. */
+static const char *job_word(const char *job)
+{
+    return job[0] != '\0' ? "job " : "no job (set ESTOC_JOB)";
+}
+
 static void welcome(est_link *link, const est_hello *hello)
 {
     est_net          *net    = link->net;
@@ -194,7 +200,8 @@ static void welcome(est_link *link, const est_hello *hello)
     char              why[EST_WHY_MAX];
 
     if (strcmp(hello->self.job, self.job) != 0) {
-        snprintf(why, sizeof why, "%s is of job %s, this is job %s", hello->self.task, hello->self.job, self.job);
+        snprintf(why, sizeof why, "%s is of %s%s, this is of %s%s", hello->self.task, job_word(hello->self.job),
+                 hello->self.job, job_word(self.job), self.job);
         refuse(link, EST_PERMISSION_DENIED, why);
         return;
     }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -79,6 +80,14 @@ static const char *openssl_reason(void)
     return text != NULL ? text : "unknown reason";
 }
 
+/* Why a file could not be used. Of one that cannot be read OpenSSL says only that the system refused it. */
+static const char *file_reason(const char *path)
+{
+    const char *text = openssl_reason();
+
+    return access(path, R_OK) == 0 ? text : strerror(errno);
+}
+
 /* Our own certificate as a peer will see it: signed by the authority, and not expired. */
 static est_status check_own(SSL_CTX *ctx, const char *folder)
 {
@@ -103,15 +112,15 @@ static est_status load(SSL_CTX *ctx, const char *folder)
 
     snprintf(path, sizeof path, "%s/ca.pem", folder);
     if (SSL_CTX_load_verify_file(ctx, path) != 1) {
-        return est_fail(EST_FAILED_PRECONDITION, "cannot use the authority %s: %s", path, openssl_reason());
+        return est_fail(EST_FAILED_PRECONDITION, "cannot use the authority %s: %s", path, file_reason(path));
     }
     snprintf(path, sizeof path, "%s/cert.pem", folder);
     if (SSL_CTX_use_certificate_chain_file(ctx, path) != 1) {
-        return est_fail(EST_FAILED_PRECONDITION, "cannot use the certificate %s: %s", path, openssl_reason());
+        return est_fail(EST_FAILED_PRECONDITION, "cannot use the certificate %s: %s", path, file_reason(path));
     }
     snprintf(path, sizeof path, "%s/key.pem", folder);
     if (SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1) {
-        return est_fail(EST_FAILED_PRECONDITION, "cannot use the key %s: %s", path, openssl_reason());
+        return est_fail(EST_FAILED_PRECONDITION, "cannot use the key %s: %s", path, file_reason(path));
     }
     return check_own(ctx, folder);
 }
@@ -144,8 +153,8 @@ est_status est_tls_context_create(const char *folder, est_tls_context **out)
     if (folder == NULL) {
         return est_fail(
             EST_INVALID_ARGUMENT,
-            "the transport tls needs a folder with ca.pem, cert.pem and key.pem (`estoc certificates` makes "
-            "one); tcp is the same without protection");
+            "the transport tls needs a folder with ca.pem, cert.pem and key.pem: set ESTOC_CERTS to one that "
+            "`estoc certificates` made, or ESTOC_PROTOCOL=tcp to go without protection");
     }
     context = est_zalloc(sizeof *context);
     if (context == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for TLS");
@@ -207,6 +216,12 @@ void est_tls_free(est_tls *tls)
     est_free(tls);
 }
 
+/* What to look at when a certificate is of another authority. */
+static const char *hint(bool is_other_authority)
+{
+    return is_other_authority ? " (made by another `estoc certificates`? All tasks need the same folder)" : "";
+}
+
 /* Puts into words what OpenSSL found wrong. */
 static est_tls_result broken(est_tls *tls, const char *doing)
 {
@@ -219,11 +234,14 @@ static est_tls_result broken(est_tls *tls, const char *doing)
     if (text == NULL) text = "unknown reason";
     tls->refused = true;
     if (error != 0 && verify != X509_V_OK) {
-        snprintf(tls->why, sizeof tls->why, "its certificate is refused: %s", X509_verify_cert_error_string(verify));
+        snprintf(tls->why, sizeof tls->why, "its certificate is refused: %s%s", X509_verify_cert_error_string(verify),
+                 hint(verify == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
+                      verify == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY));
     } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
         snprintf(tls->why, sizeof tls->why, "it shows no certificate");
     } else if (error != 0 && reason >= ALERT_REASONS) {
-        snprintf(tls->why, sizeof tls->why, "it refuses our certificate: %s", text);
+        snprintf(tls->why, sizeof tls->why, "it refuses our certificate: %s%s", text,
+                 hint(reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA));
     } else if (error != 0 && !SSL_is_init_finished(tls->ssl)) {
         snprintf(tls->why, sizeof tls->why, "it does not speak TLS 1.3 (%s)", text);
     } else {

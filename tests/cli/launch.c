@@ -325,6 +325,26 @@ static void test_output(void **state)
     tool_run_free(&run);
 }
 
+/* The first line is the call of `estoc status` that finds the run; it is by the ps, and the variables are those of the tasks. */
+static void test_how_to_look(void **state)
+{
+    tool_run run  = TOOL(0, "launch", "--ps", "1", "--", "sh", "-c",
+                         "echo \"ESTOC_JOB=$ESTOC_JOB ESTOC_CERTS=$ESTOC_CERTS $TF_CONFIG\"");
+    char    *line = strstr(run.out, "ESTOC_JOB="), *ps = strstr(run.out, "\"ps\": [\""), port[32], want[512];
+
+    (void)state;
+    assert_true(line != NULL && ps != NULL);
+    assert_int_equal(sscanf(ps, "\"ps\": [\"%31[^\"]", port), 1);
+    snprintf(want, sizeof want, "estoc launch: look at it: %.*s estoc status %s\n", (int)strcspn(line, "{") - 1, line,
+             port);
+    run.err[strcspn(run.err, "\n") + 1] = '\0';
+    tool_expect_text(run.err, want, "the first line");
+    tool_run_free(&run);
+    run = TOOL(0, "launch", "--transport", "tcp", "--", "true");
+    tool_expect_part(run.err, " ESTOC_PROTOCOL=tcp estoc status 127.0.0.1:", "standard error");
+    tool_run_free(&run);
+}
+
 /* A line without end does not fill the memory: it is printed in pieces. */
 static void test_long_line(void **state)
 {
@@ -646,6 +666,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dry_run),
         cmocka_unit_test(test_dry_run_with_certificates),
         cmocka_unit_test(test_output),
+        cmocka_unit_test(test_how_to_look),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_output_that_nobody_reads),
         cmocka_unit_test(test_log_dir_that_fails),

@@ -173,6 +173,7 @@ static void test_table(void **state)
     tool_expect_part(run.out, "waits\n", "standard output");
     tool_expect_part(run.out, "\nWaits\n", "standard output");
     tool_expect_part(run.out, "worker:0 waits for ps:0 since ", "standard output");
+    assert_null(strstr(run.out, " since 0 s")); /* who waits for less than a second is not held up */
     tool_expect_text(run.err, "", "standard error");
     tool_run_free(&run);
     stop_task(worker);
@@ -206,6 +207,7 @@ static void test_training(void **state)
     run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.ps), 0, " 48 B ");
     expect_row(run.out, "\nps:0 ", 3, "48 B"); /* the weight and the global step */
     expect_row(run.out, "\nchief:0 ", 3, "0 B");
+    tool_expect_part(run.out, "trains\n", "standard output");
     assert_null(strstr(run.out, "Waits"));
     tool_run_free(&run);
     stop_task(chief);
@@ -294,9 +296,29 @@ static void test_certificates(void **state)
     tool_expect_part(run.out, "\nps:0      ", "standard output");
     tool_run_free(&run);
     assert_int_equal(unsetenv("ESTOC_CERTS"), 0);
-    TOOL_OUT(1, "", "certificate", "status", "--certs", others, j.ps);
+    TOOL_OUT(1, "", "All tasks need the same folder", "status", "--certs", others, j.ps);
     TOOL_OUT(1, "", "certificate", "status", j.ps);
     stop_task(worker);
+    stop_task(ps);
+    est_cluster_free(j.cluster);
+}
+
+/* Tasks answer nobody of another job. The name is an option, or in the environment. */
+static void test_job(void **state)
+{
+    tool_run run;
+    task     ps;
+    job      j = make_job("tcp", NULL);
+
+    (void)state;
+    assert_int_equal(setenv("ESTOC_JOB", "ads", 1), 0);
+    ps = start_task(&j, "ps");
+    assert_int_equal(unsetenv("ESTOC_JOB"), 0);
+    run = TOOL(1, "status", "--transport", "tcp", "--job", "ads", j.ps); /* the worker is not there */
+    tool_expect_part(run.out, "\nps:0      ", "standard output");
+    tool_run_free(&run);
+    TOOL_OUT(1, "", "is of job clicks, this is of job ads", "status", "--transport", "tcp", "--job", "clicks", j.ps);
+    TOOL_OUT(1, "", "is of no job (set ESTOC_JOB), this is of job ads", "status", "--transport", "tcp", j.ps);
     stop_task(ps);
     est_cluster_free(j.cluster);
 }
@@ -348,8 +370,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),        cmocka_unit_test(test_training),
         cmocka_unit_test(test_json),         cmocka_unit_test(test_task_that_is_not_there),
-        cmocka_unit_test(test_certificates), cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_certificates), cmocka_unit_test(test_job),
+        cmocka_unit_test(test_watch),        cmocka_unit_test(test_wrong_usage),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);

@@ -152,6 +152,26 @@ static void test_dnn_classifier(void **state)
     program_free(&p);
 }
 
+/* In a cluster to evaluate is the evaluator's business: without one nobody says how good the model is. */
+static void test_cluster_without_evaluator(void **state)
+{
+    static const char *const names[] = { "dnn_classifier", "custom_metric" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char    path[512];
+        program p;
+
+        snprintf(path, sizeof path, EST_BUILD_DIR "/examples/%s", names[i]);
+        p = PROGRAM(0, "../estoc", "launch", "--ps", "1", "--workers", "0", "--", path, "--steps", "2", "--model-dir",
+                    program_path(names[i]));
+        program_has(p.err, "chief:0 | ");
+        assert_null(strstr(p.out, "chief:0 | ")); /* its standard output */
+        assert_null(strstr(p.out, "ps:0    | "));
+        program_free(&p);
+    }
+}
+
 /* Writes rows of the layout of adult.data: who of two kinds of schooling does which of two kinds of work decides, which only
  * a cross or a network can tell; where the work is not known, the age does. The test file has what the original has: a
  * comment first, and a full stop after every label. */
@@ -337,6 +357,7 @@ int main(void)
         IN_DIR(test_income),
         IN_DIR(test_resume),
         IN_DIR(test_dnn_classifier),
+        IN_DIR(test_cluster_without_evaluator),
         IN_DIR(test_census),
         IN_DIR(test_census_arguments),
         IN_DIR(test_stopped_while_training),

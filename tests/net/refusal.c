@@ -229,7 +229,7 @@ static void test_identity(void **state)
     fd = call(&server);
     put_hello(fd, 0, "another", "");
     assert_int_equal(get_frame(fd, head).kind, EST_FRAME_FAILURE);
-    assert_string_equal(head + 4, "refused by ps:0: stranger is of job another, this is job job");
+    assert_string_equal(head + 4, "refused by ps:0: stranger is of job another, this is of job job");
     expect_closed(fd);
     fd = call(&server);
     put_hello(fd, 0, "job", "ps:1");
@@ -239,8 +239,13 @@ static void test_identity(void **state)
 
     net_test_start(&client, "tcp", "worker:0", &(est_net_options){ .self.job = "mine" });
     net_expect(est_net_connect(client.net, server.address, NULL, NET_TEST_SECS, &link), EST_PERMISSION_DENIED,
-               "refused by ps:0: worker:0 is of job mine, this is job job");
+               "refused by ps:0: worker:0 is of job mine, this is of job job");
     net_test_stop(&client);
+    fd = call(&server);
+    put_hello(fd, 0, "", "");
+    assert_int_equal(get_frame(fd, head).kind, EST_FRAME_FAILURE);
+    assert_string_equal(head + 4, "refused by ps:0: stranger is of no job (set ESTOC_JOB), this is of job job");
+    expect_closed(fd);
     net_test_start(&client, "tcp", "worker:0", NULL);
     net_expect(est_net_connect(client.net, server.address, "ps:1", NET_TEST_SECS, &link), EST_FAILED_PRECONDITION,
                "refused by ps:0: worker:0 looks for ps:1, this is ps:0");
@@ -476,7 +481,7 @@ static void test_certificates(void **state)
     shake_hands(&server, NULL, TLS1_3_VERSION);
     expect_logged("it shows no certificate");
     shake_hands(&server, other, TLS1_3_VERSION);
-    expect_logged("its certificate is refused: ");
+    expect_logged("(made by another `estoc certificates`? All tasks need the same folder)");
     shake_hands(&server, expired, TLS1_3_VERSION);
     expect_logged("its certificate is refused: certificate has expired");
     shake_hands(&server, net_test_certificates(), TLS1_2_VERSION);
@@ -485,12 +490,13 @@ static void test_certificates(void **state)
     /* Who does not trust us, and who trusts us but is not trusted, learns which. */
     net_test_start(&client, "tls", "worker:0", &(est_net_options){ .certificates = other });
     net_expect(est_net_connect(client.net, server.address, NULL, NET_TEST_SECS, &link), EST_UNAUTHENTICATED,
-               "its certificate is refused: ");
+               "its certificate is refused: self-signed certificate in certificate chain "
+               "(made by another `estoc certificates`? All tasks need the same folder)");
     net_test_stop(&client);
     trust_both(expired, other, net_test_certificates());
     net_test_start(&client, "tls", "worker:0", &(est_net_options){ .certificates = expired });
     net_expect(est_net_connect(client.net, server.address, NULL, NET_TEST_SECS, &link), EST_UNAUTHENTICATED,
-               "it refuses our certificate: ");
+               "unknown ca (made by another `estoc certificates`? All tasks need the same folder)");
     net_test_stop(&client);
     expect_alive(&server);
     net_test_stop(&server);
