@@ -52,6 +52,7 @@ struct est_wire {
     int           broken; /* the error of a write; 0: none */
     est_injection injection;
     uint64_t      cut_after;
+    uint64_t      taken_bytes; /* by the kernel */
 
     est_frame    frame;    /* of the message */
     est_message *message;  /* that is arriving; NULL: a header is next */
@@ -90,6 +91,7 @@ static ssize_t transmit_raw(est_wire *wire, struct iovec *iov, int n)
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
     if (sent < 0) wire->broken = errno;
+    if (sent > 0) wire->taken_bytes += (uint64_t)sent;
     if (sent > 0 && wire->injection == EST_INJECT_CUT) wire->cut_after -= (uint64_t)sent;
     return sent;
 }
@@ -160,6 +162,11 @@ static void stream_forget(est_wire *wire, const void *owner, bool *wake)
 static size_t stream_queued_bytes(const est_wire *wire)
 {
     return wire->outbox.copied_bytes;
+}
+
+static uint64_t stream_taken_bytes(const est_wire *wire)
+{
+    return wire->taken_bytes;
 }
 
 static void stream_inject(est_wire *wire, est_injection what, uint64_t n)
@@ -632,8 +639,9 @@ static void stream_close(est_carrier *carrier)
 
 #define STREAM_FUNCTIONS                                                                                               \
     .close = stream_close, .listen = stream_listen, .unlisten = stream_unlisten, .connect = stream_connect,            \
-    .send = stream_send, .forget = stream_forget, .queued_bytes = stream_queued_bytes, .flush = stream_flush,          \
-    .hold = stream_hold, .finish = stream_finish, .end = stream_end, .inject = stream_inject
+    .send = stream_send, .forget = stream_forget, .queued_bytes = stream_queued_bytes,                                 \
+    .taken_bytes = stream_taken_bytes, .flush = stream_flush, .hold = stream_hold, .finish = stream_finish,            \
+    .end = stream_end, .inject = stream_inject
 
 const est_transport est_transport_tcp = {
     .name  = "tcp",
