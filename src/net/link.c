@@ -271,7 +271,7 @@ est_status est_link_room(est_link *link, const est_frame *frame, est_message **o
                (frame->body_size > HELLO_FRAME_MAX || frame->n_parts > 0 ||
                 (frame->kind != EST_FRAME_HELLO && frame->kind != EST_FRAME_FAILURE))) {
         status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
-    } else if (limit > 0 && frame->body_size > limit) {
+    } else if (frame->body_size > limit) {
         status = est_fail(EST_DATA_LOSS, "a message of %.1f MB was announced; %.1f MB are allowed",
                           (double)frame->body_size / 1e6, (double)limit / 1e6);
     }

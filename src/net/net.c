@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -242,6 +243,12 @@ static void close_loop(est_net *net)
     uv_loop_close(&net->loop);
 }
 
+/* What is larger could not be worked on: only a mistake or malice announces it. */
+static size_t default_message_max(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 est_status est_net_create(const est_net_options *options, est_net **out)
 {
     double     silence_secs = options->silence_secs > 0 ? options->silence_secs : SILENCE_SECS;
@@ -251,6 +258,7 @@ est_status est_net_create(const est_net_options *options, est_net **out)
     if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
     net->options    = *options;
     net->silence_ns = (int64_t)(silence_secs * 1e9);
+    if (net->options.message_max == 0) net->options.message_max = default_message_max();
     status          = est_transport_find(options->transport, &net->transport);
     if (status != EST_OK) goto free_net;
     status = init_locks(net);

@@ -311,6 +311,16 @@ static void test_oversized(void **state)
     assert_string_equal(server.why, "a message of 2.0 MB was announced; 1.0 MB are allowed");
     net_test_stop(&server);
 
+    start(&server, "tcp", NULL); /* nobody set a limit: terabytes are too much all the same */
+    fd = call(&server);
+    put_hello(fd, 0, "job", "");
+    assert_int_equal(get_frame(fd, head).kind, EST_FRAME_HELLO);
+    put_frame(fd, (est_frame){ .kind = EST_FRAME_REQUEST, .sequence = 1, .body_size = (uint64_t)1 << 45 }, NULL);
+    expect_closed(fd);
+    net_test_wait(&server, &server.n_lost, 1);
+    if (strstr(server.why, "a message of 35184372.1 MB was announced; ") == NULL) fail_msg("\"%s\"", server.why);
+    net_test_stop(&server);
+
     start(&server, "tcp", NULL); /* more than there is memory */
     fd = call(&server);
     put_hello(fd, 0, "job", "");
