@@ -6,12 +6,14 @@
  * Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large body straight
  * into its message. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "net/outbox.h"
 #include "net/socket.h"
 #include "net/tls.h"
@@ -578,6 +580,16 @@ static void on_rested(uv_timer_t *rest)
     uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
 }
 
+static void warn_of_tcp(const char *address)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+    if (atomic_flag_test_and_set(&warned)) return;
+    est_log_warn("tcp: connections are neither encrypted nor authenticated; whoever reaches %s can read and change the "
+                 "job: choose tls, or use tcp on closed networks only",
+                 address);
+}
+
 static est_status stream_listen(est_carrier *carrier, const char *address, int *port)
 {
     EST_TRY(est_socket_listen(address, &carrier->listen_fd, port));
@@ -588,6 +600,7 @@ static est_status stream_listen(est_carrier *carrier, const char *address, int *
     }
     uv_timer_init(carrier->loop, &carrier->rest);
     uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
+    if (carrier->tls == NULL && !est_socket_is_local(carrier->listen_fd)) warn_of_tcp(address);
     return EST_OK;
 }
 
