@@ -176,19 +176,20 @@ static void test_stopped_large(void **state)
 typedef struct sluggard {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    bool            has_asked;
+    bool            is_still;
 } sluggard;
 
-/* The first answer has come: reads no more of them, and stands still once all are asked for. */
+/* Keeps the network thread, outside of reading, so that what is asked leaves at once and no answer is read. */
 static void stand_still(void *user, est_status status, const char *error, est_message *answer)
 {
     sluggard *s = user;
 
     (void)status, (void)error, (void)answer;
     pthread_mutex_lock(&s->lock);
-    while (!s->has_asked) pthread_cond_wait(&s->changed, &s->lock);
+    s->is_still = true;
+    pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    raise(SIGSTOP);
+    for (;;) pause();
 }
 
 static void ignore(void *user, est_status status, const char *error, est_message *answer)
@@ -219,17 +220,16 @@ static pid_t start_sluggard(const char *transport, int port_from)
         snprintf(address, sizeof address, "127.0.0.1:%d", port);
         if (est_net_create(&options, &net) != EST_OK ||
             est_net_connect(net, address, "ps:0", NET_TEST_SECS, &link) != EST_OK ||
-            est_link_ask(link, NET_ECHO, "a word", (est_payload){ 0 }, EST_FOREVER, stand_still, &s, NULL) != EST_OK) {
+            est_link_ask(link, NET_KEEP, "a word", (est_payload){ 0 }, 0.001, stand_still, &s, NULL) != EST_OK) {
             _exit(1);
         }
+        pthread_mutex_lock(&s.lock);
+        while (!s.is_still) pthread_cond_wait(&s.changed, &s.lock);
+        pthread_mutex_unlock(&s.lock);
         for (int i = 0; i < FETCHES; i++) {
             if (est_link_ask(link, NET_FILL, "bytes", fill, EST_FOREVER, ignore, NULL, NULL) != EST_OK) _exit(1);
         }
-        pthread_mutex_lock(&s.lock);
-        s.has_asked = true;
-        pthread_cond_signal(&s.changed);
-        pthread_mutex_unlock(&s.lock);
-        for (;;) pause();
+        for (;;) raise(SIGSTOP);
     }
     return pid;
 }
@@ -257,6 +257,7 @@ static void test_stopped_while_held(void **state)
         secs = (double)(est_machine_ns() - start) / 1e9;
         if (secs > 5) fail_msg("it took %g s to find a peer silent", secs);
         assert_string_equal(server.why, "worker:0 took nothing of what it was sent for 0.5 s");
+        net_test_release(&server);
         net_test_stop(&server);
         kill_child((child){ .pid = pid });
         close(ends[0]);
