@@ -278,7 +278,7 @@ est_status est_link_room(est_link *link, const est_frame *frame, est_message **o
                (frame->body_size > HELLO_FRAME_MAX || frame->n_parts > 0 ||
                 (frame->kind != EST_FRAME_HELLO && frame->kind != EST_FRAME_FAILURE))) {
         status = est_fail(EST_DATA_LOSS, "it sends before it has said who it is");
-    } else if (limit > 0 && frame->body_size > limit) {
+    } else if (frame->body_size > limit) {
         status = est_fail(EST_DATA_LOSS, "a message of %.1f MB was announced; %.1f MB are allowed",
                           (double)frame->body_size / 1e6, (double)limit / 1e6);
     }
@@ -465,6 +465,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
 {
     int64_t    silence_ns = link->net->silence_ns;
     char       why[128];
+    uint64_t   taken;
     bool       silent, quiet;
     est_status beat = EST_OK;
 
@@ -480,11 +481,15 @@ void est_link_tick(est_link *link, int64_t now_ns)
         }
         return;
     }
+    if (link->state == EST_LINK_OPEN && link->held) link->transport->flush(link->wire);
     if (link->state != EST_LINK_OPEN) return;
     pthread_mutex_lock(&link->lock);
-    if (link->held) link->heard_ns = now_ns;
-    silent = now_ns - link->heard_ns > silence_ns;
-    quiet  = now_ns - link->sent_ns > silence_ns / 3;
+    /* Nothing is read from a peer that is held: that it takes what it was sent is all that shows it is alive. */
+    taken = link->transport->taken_bytes(link->wire);
+    if (link->held && taken != link->taken_bytes) link->heard_ns = now_ns;
+    link->taken_bytes = taken;
+    silent            = now_ns - link->heard_ns > silence_ns;
+    quiet             = now_ns - link->sent_ns > silence_ns / 3;
     /* Without memory for a beat the next tick tries again. */
     if (quiet && !silent) beat = est_link_send(link, EST_FRAME_BEAT, 0, 0, (est_payload){ 0 }, NULL);
     if (beat != EST_OK) link->sent_ns = now_ns - silence_ns / 2;
@@ -492,7 +497,9 @@ void est_link_tick(est_link *link, int64_t now_ns)
     pthread_mutex_unlock(&link->lock);
     est_asks_call(link);
     if (!silent) return;
-    snprintf(why, sizeof why, "nothing came from %s for %g s", est_link_name(link), (double)silence_ns / 1e9);
+    snprintf(why, sizeof why,
+             link->held ? "%s took nothing of what it was sent for %g s" : "nothing came from %s for %g s",
+             est_link_name(link), (double)silence_ns / 1e9);
     est_link_lose(link, EST_UNAVAILABLE, why);
 }
 

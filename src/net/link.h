@@ -86,6 +86,7 @@ struct est_link {
     uint32_t        n_slots, free_slot; /* n_slots: none */
     est_ask        *to_call;            /* finished asks with a `done` */
     int64_t         heard_ns, sent_ns;
+    uint64_t        taken_bytes; /* of the wire, at the last tick */
 
     est_link_counters counters;
     est_link         *next_flagged; /* guarded by the net's lock */

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -242,6 +243,12 @@ static void close_loop(est_net *net)
     uv_loop_close(&net->loop);
 }
 
+/* What is larger could not be worked on: only a mistake or malice announces it. */
+static size_t default_message_max(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) / 2 * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 est_status est_net_create(const est_net_options *options, est_net **out)
 {
     double     silence_secs = options->silence_secs > 0 ? options->silence_secs : SILENCE_SECS;
@@ -251,7 +258,8 @@ est_status est_net_create(const est_net_options *options, est_net **out)
     if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
     net->options    = *options;
     net->silence_ns = (int64_t)(silence_secs * 1e9);
-    status          = est_transport_find(options->transport, &net->transport);
+    if (net->options.message_max == 0) net->options.message_max = default_message_max();
+    status = est_transport_find(options->transport, &net->transport);
     if (status != EST_OK) goto free_net;
     status = init_locks(net);
     if (status != EST_OK) goto free_net;
@@ -377,11 +385,12 @@ static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
 
 /* One connection to one address: open, or failed. */
 static est_status try_address(est_net *net, const char *address, const est_socket_address *to, const char *task,
-                              int64_t until_ns, est_link **out)
+                              int64_t until_ns, est_error *reason, est_link **out)
 {
     attempt    a = { .to = to };
     est_status status;
     int64_t    now;
+    bool       reached;
 
     EST_TRY(est_link_create(net, address, task, &a.link));
     status = call_thread(net, connect_call, &a);
@@ -393,7 +402,8 @@ static est_status try_address(est_net *net, const char *address, const est_socke
     while (a.link->state < EST_LINK_OPEN && (now = est_machine_ns()) < until_ns) {
         est_cond_wait_ns(&a.link->changed, &a.link->lock, until_ns - now);
     }
-    status = a.link->state < EST_LINK_OPEN ? EST_DEADLINE_EXCEEDED : EST_OK;
+    reached = a.link->state != EST_LINK_CONNECTING;
+    status  = a.link->state < EST_LINK_OPEN ? EST_DEADLINE_EXCEEDED : EST_OK;
     pthread_mutex_unlock(&a.link->lock);
     if (status != EST_OK) EST_TRY(call_thread(net, give_up_call, a.link));
 
@@ -402,14 +412,18 @@ static est_status try_address(est_net *net, const char *address, const est_socke
     pthread_mutex_unlock(&a.link->lock);
     if (status != EST_OK) {
         est_link_free(a.link);
-        return status;
+        /* One that had no time to get anywhere says less than those before it. */
+        if (!reached && reason->status != EST_OK) return est_error_raise(reason);
+        if (reached) est_error_take(status, reason);
+        return reached ? est_error_raise(reason) : status;
     }
     *out = a.link;
     return EST_OK;
 }
 
 /* All addresses of the host, one after the other. */
-static est_status try_host(est_net *net, const char *address, const char *task, int64_t until_ns, est_link **out)
+static est_status try_host(est_net *net, const char *address, const char *task, int64_t until_ns, est_error *reason,
+                           est_link **out)
 {
     est_socket_address to[ADDRESSES_MAX];
     est_status         status;
@@ -418,7 +432,7 @@ static est_status try_host(est_net *net, const char *address, const char *task, 
     EST_TRY(est_socket_resolve(address, to, ADDRESSES_MAX, &n));
     status = est_fail(EST_UNAVAILABLE, "the host has no address");
     for (int i = 0; i < n && status == EST_UNAVAILABLE; i++) {
-        status = try_address(net, address, &to[i], task, until_ns, out);
+        status = try_address(net, address, &to[i], task, until_ns, reason, out);
     }
     return status;
 }
@@ -426,15 +440,16 @@ static est_status try_host(est_net *net, const char *address, const char *task, 
 static est_status connect_until(est_net *net, const char *address, const char *task, double deadline_secs,
                                 est_link **out)
 {
-    int64_t until = est_machine_ns() + (int64_t)(deadline_secs * 1e9), pause = RETRY_NS_MIN;
-    char    why[EST_WHY_MAX];
+    int64_t   until = est_machine_ns() + (int64_t)(deadline_secs * 1e9), pause = RETRY_NS_MIN;
+    est_error reason = { .status = EST_OK };
+    char      why[EST_WHY_MAX];
 
     for (;;) {
         est_status status;
         int64_t    now;
 
         if (is_cancelled(net, why)) return est_fail(EST_CANCELLED, "cancelled: %s", why);
-        status = try_host(net, address, task, until, out);
+        status = try_host(net, address, task, until, &reason, out);
         if (is_cancelled(net, why) && status != EST_OK) return est_fail(EST_CANCELLED, "cancelled: %s", why);
         now = est_machine_ns();
         if (status != EST_UNAVAILABLE) return status;

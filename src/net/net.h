@@ -63,7 +63,7 @@ typedef struct est_net_options {
     const char *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
     est_task_id self;
     double      silence_secs; /* 0: 10; a link on which nothing came for that long is lost; beats are sent at a third */
-    size_t      message_max;  /* 0: no limit but memory; a peer that announces more is lost */
+    size_t      message_max;  /* 0: half of the machine's memory; a peer that announces more is lost */
 
     /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then (est_message_ref
      * keeps it longer). Called in the order in which requests of one link were made. */

@@ -137,6 +137,17 @@ est_status est_socket_listen(const char *address, int *fd, int *port)
     return status;
 }
 
+bool est_socket_is_local(int fd)
+{
+    struct sockaddr_storage own;
+    socklen_t               size = sizeof own;
+    const struct in6_addr  *six  = &((struct sockaddr_in6 *)&own)->sin6_addr;
+
+    if (getsockname(fd, (struct sockaddr *)&own, &size) != 0) return false;
+    if (own.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&own)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127);
+}
+
 est_status est_socket_connect(const est_socket_address *to, int *out)
 {
     int fd = new_socket(to->at.ss_family);

@@ -16,6 +16,9 @@ EST_MUST_CHECK est_status est_socket_resolve(const char *address, est_socket_add
 /* As est_net_listen. */
 EST_MUST_CHECK est_status est_socket_listen(const char *address, int *fd, int *port);
 
+/* Whether only this machine reaches a socket that listens. */
+bool est_socket_is_local(int fd);
+
 /* Begins to connect. */
 EST_MUST_CHECK est_status est_socket_connect(const est_socket_address *to, int *fd);
 

@@ -6,12 +6,14 @@
  * Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large body straight
  * into its message. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "net/outbox.h"
 #include "net/socket.h"
 #include "net/tls.h"
@@ -52,6 +54,7 @@ struct est_wire {
     int           broken; /* the error of a write; 0: none */
     est_injection injection;
     uint64_t      cut_after;
+    uint64_t      taken_bytes; /* by the kernel */
 
     est_frame    frame;    /* of the message */
     est_message *message;  /* that is arriving; NULL: a header is next */
@@ -90,6 +93,7 @@ static ssize_t transmit_raw(est_wire *wire, struct iovec *iov, int n)
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
     if (sent < 0) wire->broken = errno;
+    if (sent > 0) wire->taken_bytes += (uint64_t)sent;
     if (sent > 0 && wire->injection == EST_INJECT_CUT) wire->cut_after -= (uint64_t)sent;
     return sent;
 }
@@ -160,6 +164,11 @@ static void stream_forget(est_wire *wire, const void *owner, bool *wake)
 static size_t stream_queued_bytes(const est_wire *wire)
 {
     return wire->outbox.copied_bytes;
+}
+
+static uint64_t stream_taken_bytes(const est_wire *wire)
+{
+    return wire->taken_bytes;
 }
 
 static void stream_inject(est_wire *wire, est_injection what, uint64_t n)
@@ -571,6 +580,16 @@ static void on_rested(uv_timer_t *rest)
     uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
 }
 
+static void warn_of_tcp(const char *address)
+{
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+    if (atomic_flag_test_and_set(&warned)) return;
+    est_log_warn("tcp: connections are neither encrypted nor authenticated; whoever reaches %s can read and change the "
+                 "job: choose tls, or use tcp on closed networks only",
+                 address);
+}
+
 static est_status stream_listen(est_carrier *carrier, const char *address, int *port)
 {
     EST_TRY(est_socket_listen(address, &carrier->listen_fd, port));
@@ -581,6 +600,7 @@ static est_status stream_listen(est_carrier *carrier, const char *address, int *
     }
     uv_timer_init(carrier->loop, &carrier->rest);
     uv_poll_start(&carrier->listener, UV_READABLE, on_connection);
+    if (carrier->tls == NULL && !est_socket_is_local(carrier->listen_fd)) warn_of_tcp(address);
     return EST_OK;
 }
 
@@ -632,8 +652,9 @@ static void stream_close(est_carrier *carrier)
 
 #define STREAM_FUNCTIONS                                                                                               \
     .close = stream_close, .listen = stream_listen, .unlisten = stream_unlisten, .connect = stream_connect,            \
-    .send = stream_send, .forget = stream_forget, .queued_bytes = stream_queued_bytes, .flush = stream_flush,          \
-    .hold = stream_hold, .finish = stream_finish, .end = stream_end, .inject = stream_inject
+    .send = stream_send, .forget = stream_forget, .queued_bytes = stream_queued_bytes,                                 \
+    .taken_bytes = stream_taken_bytes, .flush = stream_flush, .hold = stream_hold, .finish = stream_finish,            \
+    .end = stream_end, .inject = stream_inject
 
 const est_transport est_transport_tcp = {
     .name  = "tcp",

@@ -67,6 +67,8 @@ typedef struct est_transport {
     void (*forget)(est_wire *wire, const void *owner, bool *wake);
 
     size_t (*queued_bytes)(const est_wire *wire); /* copied ones. Any thread, lock held */
+    uint64_t (*taken_bytes)(
+        const est_wire *wire); /* all that were sent so far: whether it grows. Any thread, lock held */
 
     /* Sees to what other threads have left: the rest of the queue, a wire found broken. */
     void (*flush)(est_wire *wire);

@@ -449,6 +449,7 @@ const est_transport est_transport_ucx = {
     .send         = est_ucx_send,
     .forget       = est_ucx_forget,
     .queued_bytes = est_ucx_queued_bytes,
+    .taken_bytes  = est_ucx_taken_bytes,
     .flush        = est_ucx_flush,
     .hold         = est_ucx_hold,
     .finish       = est_ucx_finish,

@@ -37,13 +37,16 @@ static void *find(void *handle, const char *name)
 }
 
 /* By default UCX leaves shared memory out where the death of a peer must be seen, and lets no other process have a port for
- * a minute. It takes these settings from the environment alone. What the user has set stays. */
+ * a minute; and it gives up peers by a clock of its own, while it is our beats that tell who is silent. It takes these
+ * settings from the environment alone. What the user has set stays. */
 static void set_defaults(void)
 {
-    static const char *const names[] = { "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING",
-                                         "UCX_TCP_CM_REUSEADDR" };
+    static const char *const defaults[][2] = { { "UCX_POSIX_ERROR_HANDLING", "y" },
+                                               { "UCX_SYSV_ERROR_HANDLING", "y" },
+                                               { "UCX_TCP_CM_REUSEADDR", "y" },
+                                               { "UCX_KEEPALIVE_INTERVAL", "inf" } };
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) setenv(names[i], "y", 0);
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) setenv(defaults[i][0], defaults[i][1], 0);
 }
 
 static void load(void)

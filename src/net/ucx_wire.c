@@ -44,6 +44,7 @@ static void remove_sending(sending *s)
         wire->sendings = s->next;
     }
     wire->copied_bytes -= s->copied_bytes;
+    wire->taken_bytes += s->copied_bytes;
     est_block_free(wire->carrier->blocks, s);
 }
 
@@ -300,6 +301,16 @@ void est_ucx_forget(est_wire *wire, const void *owner, bool *wake)
     pthread_mutex_unlock(&carrier->lock);
 }
 
+uint64_t est_ucx_taken_bytes(const est_wire *wire)
+{
+    uint64_t bytes;
+
+    pthread_mutex_lock(&wire->carrier->lock);
+    bytes = wire->taken_bytes;
+    pthread_mutex_unlock(&wire->carrier->lock);
+    return bytes;
+}
+
 size_t est_ucx_queued_bytes(const est_wire *wire)
 {
     size_t bytes;
@@ -498,12 +509,12 @@ void est_ucx_see_to(est_wire *wire)
 
     if (wire->injection == EST_INJECT_SILENCE) return; /* only this thread sets it */
     pthread_mutex_lock(&carrier->lock);
-    opened        = wire->connected && !wire->opened;
-    drained       = wire->drained;
-    wire->drained = false;
-    heard         = wire->held ? 0 : wire->heard_bytes;
-    wire->heard_bytes -= heard;
-    broken = wire->broken;
+    opened            = wire->connected && !wire->opened;
+    drained           = wire->drained;
+    wire->drained     = false;
+    heard             = wire->heard_bytes; /* also while held: beats tell of a peer that fetches one large answer */
+    wire->heard_bytes = 0;
+    broken            = wire->broken;
     pthread_mutex_unlock(&carrier->lock);
     if (opened) {
         wire->opened = true;

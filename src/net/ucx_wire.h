@@ -59,7 +59,8 @@ struct est_wire {
     sending     *sendings; /* under way */
     arrival     *first, *last;
     size_t       copied_bytes, heard_bytes;
-    bool         drained; /* a sending is done */
+    uint64_t     taken_bytes; /* of what was copied */
+    bool         drained;     /* a sending is done */
 };
 
 /* A frame that UCX has not sent yet. The list of its pieces, its front and, without an owner, its parts lie behind it. */
@@ -113,6 +114,7 @@ void est_ucx_reap(est_carrier *carrier);
 est_status est_ucx_send(est_wire *wire, est_outgoing *out, bool *wake);
 void       est_ucx_forget(est_wire *wire, const void *owner, bool *wake);
 size_t     est_ucx_queued_bytes(const est_wire *wire);
+uint64_t   est_ucx_taken_bytes(const est_wire *wire);
 void       est_ucx_flush(est_wire *wire);
 void       est_ucx_hold(est_wire *wire, bool on);
 bool       est_ucx_finish(est_wire *wire);

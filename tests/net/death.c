@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,12 +168,110 @@ static void test_stopped_large(void **state)
     }
 }
 
+/* --- a peer that does not fetch its answers -------------------------------------------------------------------------- */
+
+#define FETCHES     20
+#define FETCH_BYTES ((uint64_t)8 << 20)
+
+typedef struct sluggard {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    bool            is_still;
+} sluggard;
+
+/* Keeps the network thread, outside of reading, so that what is asked leaves at once and no answer is read. */
+static void stand_still(void *user, est_status status, const char *error, est_message *answer)
+{
+    sluggard *s = user;
+
+    (void)status, (void)error, (void)answer;
+    pthread_mutex_lock(&s->lock);
+    s->is_still = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    for (;;) pause();
+}
+
+static void ignore(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)user, (void)status, (void)error, (void)answer;
+}
+
+/* A process that asks the server, whose port comes from the pipe, for more than a link keeps, and stands still. */
+static pid_t start_sluggard(const char *transport, int port_from)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        sluggard        s       = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+        est_net_options options = { .transport    = transport,
+                                    .certificates = net_test_certificates(),
+                                    .self         = { "job", "worker:0", 1 } };
+        uint64_t        size    = FETCH_BYTES;
+        est_payload     fill    = { .head = &size, .head_size = sizeof size };
+        est_net        *net;
+        est_link       *link;
+        char            address[64];
+        int             port;
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* who stands still would outlive a test that fails */
+        if (read(port_from, &port, sizeof port) != sizeof port) _exit(1);
+        snprintf(address, sizeof address, "127.0.0.1:%d", port);
+        if (est_net_create(&options, &net) != EST_OK ||
+            est_net_connect(net, address, "ps:0", NET_TEST_SECS, &link) != EST_OK ||
+            est_link_ask(link, NET_KEEP, "a word", (est_payload){ 0 }, 0.001, stand_still, &s, NULL) != EST_OK) {
+            _exit(1);
+        }
+        pthread_mutex_lock(&s.lock);
+        while (!s.is_still) pthread_cond_wait(&s.changed, &s.lock);
+        pthread_mutex_unlock(&s.lock);
+        for (int i = 0; i < FETCHES; i++) {
+            if (est_link_ask(link, NET_FILL, "bytes", fill, EST_FOREVER, ignore, NULL, NULL) != EST_OK) _exit(1);
+        }
+        for (;;) raise(SIGSTOP);
+    }
+    return pid;
+}
+
+/* Nothing is read from a peer that does not fetch its answers; that it is silent is seen by what it does not take. */
+static void test_stopped_while_held(void **state)
+{
+    for (int i = 0; i < 2; i++) { /* ucx hears its peers also while they are held */
+        est_net_options options = { .silence_secs = 0.5 };
+        net_test        server;
+        int64_t         start;
+        double          secs;
+        int             ends[2], port;
+        pid_t           pid;
+
+        (void)state;
+        assert_int_equal(pipe(ends), 0);
+        pid = start_sluggard(net_test_transports[i], ends[0]);
+        net_test_start(&server, net_test_transports[i], "ps:0", &options);
+        port = est_net_port(server.net);
+        assert_int_equal(write(ends[1], &port, sizeof port), sizeof port);
+        assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+        start = est_machine_ns();
+        net_test_wait(&server, &server.n_lost, 1);
+        secs = (double)(est_machine_ns() - start) / 1e9;
+        if (secs > 5) fail_msg("it took %g s to find a peer silent", secs);
+        assert_string_equal(server.why, "worker:0 took nothing of what it was sent for 0.5 s");
+        net_test_release(&server);
+        net_test_stop(&server);
+        kill_child((child){ .pid = pid });
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kill),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_stopped_large),
+        cmocka_unit_test(test_stopped_while_held),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

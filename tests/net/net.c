@@ -586,8 +586,8 @@ static void test_options(void **state)
     snprintf(text, sizeof text, "localhost:%d", est_net_port(net));
     net_expect(est_net_connect(t.net, text, "worker:0", NET_TEST_SECS, &link), EST_PERMISSION_DENIED,
                "refused by worker:0: ps:0 is of job job, this is of no job (set ESTOC_JOB)");
-    net_expect(est_net_connect(t.net, "127.0.0.1:1", "ps:1", 0.1, &link), EST_UNAVAILABLE,
-               "connecting to ps:1 at 127.0.0.1:1: not reached within 0.1 s: Connection refused");
+    net_expect(est_net_connect(t.net, "127.0.0.1:1", "ps:1", 1, &link), EST_UNAVAILABLE,
+               "connecting to ps:1 at 127.0.0.1:1: not reached within 1 s: Connection refused");
     est_net_free(net);
     net_test_stop(&t);
 }

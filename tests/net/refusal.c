@@ -27,7 +27,7 @@
 
 typedef struct log_lines {
     pthread_mutex_t lock;
-    int             n_warnings;
+    int             n_warnings, n_tcp;
     char            last[1024]; /* refusal, warned of or not */
 } log_lines;
 
@@ -36,6 +36,9 @@ static log_lines lines = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static void note_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
 {
     (void)user, (void)wall_ns;
+    pthread_mutex_lock(&lines.lock);
+    if (level == EST_LOG_WARN && strstr(line, "tcp: connections are neither encrypted") != NULL) lines.n_tcp++;
+    pthread_mutex_unlock(&lines.lock);
     if (strstr(line, "refused a connection") == NULL) return;
     pthread_mutex_lock(&lines.lock);
     if (level == EST_LOG_WARN) lines.n_warnings++;
@@ -163,6 +166,22 @@ static void start(net_test *server, const char *transport, const est_net_options
 {
     net_test_start(server, transport, "ps:0", more);
     snprintf(server->why, sizeof server->why, "%s", transport);
+}
+
+/* Whoever listens without protection where others reach it is told, once. */
+static void test_tcp_is_loud(void **state)
+{
+    static const char *const at[] = { "127.0.0.1:0", "127.1.2.3:0", "localhost:0", ":0", "0.0.0.0:0" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        est_net *net = NULL;
+
+        net_check(est_net_create(&(est_net_options){ .transport = "tcp", .self.task = "ps:0" }, &net));
+        net_check(est_net_listen(net, at[i]));
+        est_net_free(net);
+        assert_int_equal(lines.n_tcp, i < 3 ? 0 : 1);
+    }
 }
 
 static void test_garbage(void **state)
@@ -314,6 +333,16 @@ static void test_oversized(void **state)
     expect_closed(fd);
     net_test_wait(&server, &server.n_lost, 1);
     assert_string_equal(server.why, "a message of 2.0 MB was announced; 1.0 MB are allowed");
+    net_test_stop(&server);
+
+    start(&server, "tcp", NULL); /* nobody set a limit: terabytes are too much all the same */
+    fd = call(&server);
+    put_hello(fd, 0, "job", "");
+    assert_int_equal(get_frame(fd, head).kind, EST_FRAME_HELLO);
+    put_frame(fd, (est_frame){ .kind = EST_FRAME_REQUEST, .sequence = 1, .body_size = (uint64_t)1 << 45 }, NULL);
+    expect_closed(fd);
+    net_test_wait(&server, &server.n_lost, 1);
+    if (strstr(server.why, "a message of 35184372.1 MB was announced; ") == NULL) fail_msg("\"%s\"", server.why);
     net_test_stop(&server);
 
     start(&server, "tcp", NULL); /* more than there is memory */
@@ -514,6 +543,7 @@ static void test_certificates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tcp_is_loud),
         cmocka_unit_test(test_garbage),      cmocka_unit_test(test_version),
         cmocka_unit_test(test_identity),     cmocka_unit_test(test_order),
         cmocka_unit_test(test_oversized),    cmocka_unit_test(test_back_pressure),
