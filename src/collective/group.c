@@ -85,6 +85,29 @@ void est_group_fail(est_group *group, const char *why)
     pthread_cond_broadcast(&group->changed);
 }
 
+void est_group_lose(est_group *group, int rank, const char *why)
+{
+    /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
+    const char *cause = strstr(why, ": rank ");
+    est_peer   *peer  = &group->peers[rank];
+    char        text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+
+    if (cause == NULL && !group->complete && !group->failed) { /* it may come again while the others gather */
+        est_link_free(peer->link);
+        peer->link        = NULL;
+        peer->joined      = false;
+        peer->incarnation = peer->listed;
+        pthread_cond_broadcast(&group->changed);
+        return;
+    }
+    if (cause != NULL) {
+        snprintf(text, sizeof text, "%.380s", cause + 2);
+    } else {
+        snprintf(text, sizeof text, "%s was lost: %.280s", est_peer_name(group, rank, name), why);
+    }
+    est_group_fail(group, text);
+}
+
 void est_group_abort(est_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
@@ -212,7 +235,8 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
     for (int i = 0; i < o->n; i++) {
         est_peer *peer = &g->peers[i];
 
-        *peer = (est_peer){ .group = g, .incarnation = o->ranks[i].incarnation, .joined = i == o->rank };
+        *peer             = (est_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
+        peer->incarnation = peer->listed;
         snprintf(peer->task, sizeof peer->task, "%s", o->ranks[i].task);
         peer->address = est_strdup(o->ranks[i].address);
         if (peer->address == NULL) {
@@ -236,8 +260,8 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
     pthread_mutex_lock(&mailbox->lock);
     if (status == EST_OK) {
         peer->joined = true;
-    } else if (group->failure == EST_OK) {
-        group->failure = status == EST_UNAVAILABLE ? EST_ABORTED : status;
+    } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
+        group->failure = status;
         est_group_fail(group, error);
     }
     pthread_cond_broadcast(&group->changed);
@@ -253,7 +277,6 @@ static est_status approach(est_group *g, int rank, double secs)
         .generation = g->generation, .list = g->list, .rank = (uint32_t)g->rank, .n = (uint32_t)g->n
     };
     est_link  *link = NULL;
-    uint64_t   incarnation;
     char       name[EST_NET_NAME_MAX + 32];
     est_status status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
 
@@ -261,8 +284,7 @@ static est_status approach(est_group *g, int rank, double secs)
     est_peer_name(g, rank, name);
     if (status != EST_OK) return est_fail_context(status, "%s", name);
     pthread_mutex_lock(&g->mailbox->lock);
-    incarnation = peer->incarnation;
-    if (incarnation != 0 && incarnation != est_link_peer(link)->incarnation) {
+    if (peer->listed != 0 && peer->listed != est_link_peer(link)->incarnation) {
         status = est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
                           g->generation);
     } else {
@@ -276,7 +298,7 @@ static est_status approach(est_group *g, int rank, double secs)
             g->refs--;
             est_link_free(peer->link);
             peer->link        = NULL;
-            peer->incarnation = incarnation;
+            peer->incarnation = peer->listed;
         }
         if (status == EST_UNAVAILABLE) status = EST_OK; /* it was there, and is gone */
     }
@@ -311,32 +333,48 @@ static bool is_complete(const est_group *g)
     return true;
 }
 
-/* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others. */
-static est_status approach_all(est_group *g, int64_t until_ns)
+/* A lower rank that we have no link to, from `first` on; -1: there is none. */
+static int find_unconnected(const est_group *g, int first)
 {
-    double secs = TRY_SECS;
-    bool   all;
+    for (int k = 0; k < g->rank; k++) {
+        int i = (first + k) % g->rank;
 
-    do {
-        all = true;
-        for (int i = 0; i < g->rank; i++) {
-            double left = (double)(until_ns - est_machine_ns()) / 1e9;
+        if (g->peers[i].link == NULL) return i;
+    }
+    return -1;
+}
 
-            if (g->peers[i].link != NULL) continue; /* only this thread connects */
-            if (left <= 0) return EST_OK;           /* the caller says who is missing */
-            EST_TRY(est_group_status(g));
-            EST_TRY(approach(g, i, left < secs ? left : secs));
-            if (g->peers[i].link == NULL) all = false;
+/* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
+ * lock is held, and given up meanwhile. */
+static est_status come_together(est_group *g, double secs)
+{
+    int64_t    until    = est_machine_ns() + (int64_t)(secs * 1e9);
+    double     try_secs = TRY_SECS;
+    int        next     = 0;
+    est_status status   = EST_OK;
+
+    while (status == EST_OK && !g->failed && !is_complete(g)) {
+        int    rank = find_unconnected(g, next);
+        double left = (double)(until - est_machine_ns()) / 1e9;
+
+        if (left <= 0) {
+            status = fail_missing(g, secs);
+        } else if (rank < 0) {
+            wait_until(g, until);
+        } else {
+            pthread_mutex_unlock(&g->mailbox->lock);
+            status = approach(g, rank, left < try_secs ? left : try_secs);
+            pthread_mutex_lock(&g->mailbox->lock);
+            if (rank < next) try_secs *= 2; /* all were tried */
+            next = rank + 1;
         }
-        secs *= 2;
-    } while (!all);
-    return EST_OK;
+    }
+    if (status == EST_OK && g->failed) status = est_fail(g->failure != EST_OK ? g->failure : EST_ABORTED, "%s", g->why);
+    return status;
 }
 
 est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_group **out)
 {
-    double     secs  = options->join_secs != 0 ? options->join_secs : JOIN_SECS;
-    int64_t    until = est_machine_ns() + (int64_t)(secs * 1e9);
     est_group *g;
     est_status status;
 
@@ -344,16 +382,11 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    pthread_mutex_unlock(&mailbox->lock);
-    status = approach_all(g, until);
-    pthread_mutex_lock(&mailbox->lock);
-    while (status == EST_OK && !g->failed && !is_complete(g)) {
-        if (!wait_until(g, until)) status = fail_missing(g, secs);
-    }
-    if (status == EST_OK && g->failed) status = est_fail(g->failure != EST_OK ? g->failure : EST_ABORTED, "%s", g->why);
+    status = come_together(g, options->join_secs != 0 ? options->join_secs : JOIN_SECS);
     if (status != EST_OK) {
         remove_group(g);
     } else {
+        g->complete     = true;
         mailbox->newest = g->generation > mailbox->newest ? g->generation : mailbox->newest;
         *out            = g;
     }

@@ -61,8 +61,9 @@ typedef struct est_group_options {
 } est_group_options;
 
 /* Waits until all ranks are there. EST_DEADLINE_EXCEEDED names those that are missing; EST_FAILED_PRECONDITION: a rank is at a
- * later generation or has another list; EST_ABORTED: a rank that had come is gone: try again. The net, which listens and whose
- * requests come to the mailbox, and the mailbox are borrowed until the group is freed. */
+ * later generation or has another list; EST_ABORTED: another rank has seen one go. Whoever tries again does it with a higher
+ * generation, since others may have been complete. The net, which listens and whose requests come to the mailbox, and the
+ * mailbox are borrowed until the group is freed. */
 EST_MUST_CHECK est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options,
                                            est_group **out);
 

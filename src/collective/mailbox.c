@@ -201,8 +201,13 @@ static void on_block(est_mailbox *mailbox, est_request *request)
     char        why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
     est_status  status = EST_OK;
 
-    if (g == NULL || g->failed) {
-        est_request_fail(request, EST_ABORTED, g != NULL ? g->why : "its group is not here any more");
+    if (g == NULL) { /* the link is about to be closed, for a reason that is said there */
+        est_link_close(est_request_link(request), "its group is not here any more");
+        est_request_fail(request, EST_CANCELLED, "");
+        return;
+    }
+    if (g->failed) {
+        est_request_fail(request, EST_ABORTED, g->why);
         return;
     }
     parcel = est_alloc(sizeof *parcel);
@@ -265,22 +270,11 @@ bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 
 void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why)
 {
-    int         rank;
-    est_group  *g;
-    char        text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
-    const char *cause;
+    int        rank;
+    est_group *g;
 
     pthread_mutex_lock(&mailbox->lock);
     g = find_peer(mailbox, link, &rank);
-    if (g != NULL && !g->peers[rank].left) {
-        /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
-        cause = strstr(why, ": rank ");
-        if (cause != NULL) {
-            snprintf(text, sizeof text, "%.380s", cause + 2);
-        } else {
-            snprintf(text, sizeof text, "%s was lost: %.280s", est_peer_name(g, rank, name), why);
-        }
-        est_group_fail(g, text);
-    }
+    if (g != NULL && !g->peers[rank].left) est_group_lose(g, rank, why);
     pthread_mutex_unlock(&mailbox->lock);
 }

@@ -95,7 +95,7 @@ static void settle(est_work *w)
         }
     }
     for (int i = 0; i < g->n; i++) {
-        est_parcels_drop(w->lanes[i].first, EST_ABORTED, g->why);
+        est_parcels_drop(w->lanes[i].first, EST_ABORTED, g->failed ? g->why : "nothing more was needed");
         w->lanes[i].first = NULL;
     }
     pthread_cond_broadcast(&w->changed);
@@ -128,17 +128,14 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
     est_work    *w       = lane->work;
     est_group   *g       = w->group;
     est_mailbox *mailbox = g->mailbox; /* outlives both */
-    char         why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
     (void)answer;
     lock(w);
     lane->n_out--;
     w->n_out--;
     g->n_asks--;
-    if (status != EST_OK && !g->failed) {
-        snprintf(why, sizeof why, "%s: %.300s", est_peer_name(g, (int)(lane - w->lanes), name), error);
-        est_group_fail(g, why);
-    }
+    /* Cancelled: its group is gone, and the link will be, with the reason. */
+    if (status != EST_OK && status != EST_CANCELLED) est_group_lose(g, (int)(lane - w->lanes), error);
     if (lane->n_unsent == 0 || has_failed(w)) {
         settle(w);
     } else if (w->waited) {
@@ -185,8 +182,12 @@ static void send_block(est_work *w, int to, est_step step)
         lane->n_out--;
         w->n_out--;
         w->group->n_asks--;
-        w->refs--; /* whoever runs it has another */
-        fail(w, status);
+        w->refs--;                                                  /* whoever runs it has another */
+        if (status == EST_UNAVAILABLE || status == EST_CANCELLED) { /* the peer is gone; or we are, if our net ends */
+            est_group_lose(w->group, status == EST_CANCELLED ? w->group->rank : to, est_error_message());
+        } else {
+            fail(w, status);
+        }
     }
 }
 

@@ -51,8 +51,8 @@ typedef struct est_peer {
     est_group *group;
     char       task[EST_NET_NAME_MAX];
     char      *address;
-    uint64_t   incarnation; /* 0: not known */
-    est_link  *link;        /* a reference; NULL: not connected */
+    uint64_t   listed, incarnation; /* as the list says; of who came. 0: not known */
+    est_link  *link;                /* a reference; NULL: not connected */
     bool       joined, left;
 } est_peer;
 
@@ -71,14 +71,15 @@ struct est_group {
     est_peer         *peers; /* [n] */
     double            deadline_secs;
     est_communication communication;
-    pthread_cond_t    changed; /* a rank joined, an ask is done, it failed */
-    int               refs;    /* of the owner, works and asks */
-    int               n_asks;  /* under way */
-    uint64_t          next;    /* number of the next work */
-    est_work         *works;   /* that are not finished */
-    est_parcel       *early;   /* blocks of works that are not begun, oldest first */
+    pthread_cond_t    changed;  /* a rank joined, an ask is done, it failed */
+    int               refs;     /* of the owner, works and asks */
+    int               n_asks;   /* under way */
+    uint64_t          next;     /* number of the next work */
+    est_work         *works;    /* that are not finished */
+    est_parcel       *early;    /* blocks of works that are not begun, oldest first */
+    bool              complete; /* all ranks have come */
     bool              failed;
-    est_status        failure; /* while it is made: not only EST_ABORTED */
+    est_status        failure; /* while it is made: not only EST_ABORTED; EST_OK: that */
     char              why[EST_WHY_BYTES];
     est_group        *next_group;
 };
@@ -127,6 +128,9 @@ void est_mailbox_add(est_mailbox *mailbox, est_group *group);
 
 /* Ends the group: the first reason stays. */
 void est_group_fail(est_group *group, const char *why);
+
+/* Ends it because a rank is lost, or has ended it for a reason of its own. */
+void est_group_lose(est_group *group, int rank, const char *why);
 
 /* What the group failed with. */
 EST_MUST_CHECK est_status est_group_raise(const est_group *group);
