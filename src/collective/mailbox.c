@@ -213,9 +213,11 @@ static void on_block(est_mailbox *mailbox, est_request *request)
     parcel = est_alloc(sizeof *parcel);
     if (parcel == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a block");
     if (status == EST_OK) status = open_block(request, from, parcel);
-    if (status != EST_OK) {
+    if (status != EST_OK) { /* a block that is left out would be taken for the next */
         est_free(parcel);
-        est_request_fail(request, status, est_error_message());
+        snprintf(why, sizeof why, "%s: %.200s", est_peer_name(g, g->rank, name), est_error_message());
+        est_request_fail(request, status, why);
+        est_group_fail(g, why);
         return;
     }
     if (parcel->head.number >= g->next) {
