@@ -281,6 +281,36 @@ static void test_leave(void **state)
     collective_stop(&t);
 }
 
+/* Rank 0 sends to rank 1 and is gone before rank 2, which has it from rank 1, begins. */
+static void pass_on(collective_rank *r)
+{
+    int64_t                data    = r->rank == 0 ? 5 : 0;
+    est_collective_options options = { .communication = EST_COMMUNICATION_RING };
+    est_work              *work;
+
+    if (r->rank == 2) collective_await_lost(r, 1);
+    collective_check(r, collective_finish(est_broadcast(r->group, &data, sizeof data, 0, &options, &work), &work));
+    if (data != 5) collective_fail(r, "it got %d", (int)data);
+    if (r->rank == 0) {
+        est_group_free(r->group);
+        r->group = NULL;
+    } else {
+        collective_await_lost(r, 1);
+        collective_check(r, est_group_status(r->group));
+    }
+}
+
+static void test_left_early(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_join(&t, NULL);
+    collective_run(&t, pass_on, NULL);
+    collective_stop(&t);
+}
+
 static void stay(collective_rank *r)
 {
     float data[10] = { 0 };
@@ -417,10 +447,10 @@ static void test_incarnation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages),      cmocka_unit_test(test_middle),  cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_differ),      cmocka_unit_test(test_refused), cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_left),        cmocka_unit_test(test_missing), cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_incarnation),
+        cmocka_unit_test(test_stages),      cmocka_unit_test(test_middle),      cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_differ),      cmocka_unit_test(test_refused),     cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),  cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

@@ -20,6 +20,20 @@ static void lost(void *user, est_link *link, const char *why)
     collective_rank *r = user;
 
     est_mailbox_lost(r->mailbox, link, why);
+    pthread_mutex_lock(&r->lock);
+    r->n_lost++;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void collective_await_lost(collective_rank *r, int n)
+{
+    int64_t until = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
+
+    pthread_mutex_lock(&r->lock);
+    while (r->n_lost < n && est_machine_ns() < until) est_cond_wait_ns(&r->changed, &r->lock, 100000000);
+    if (r->n_lost < n) collective_fail(r, "%d links were lost instead of %d", r->n_lost, n);
+    pthread_mutex_unlock(&r->lock);
 }
 
 void collective_start(collective_test *t, const char *transport, int n)
@@ -39,6 +53,8 @@ void collective_start(collective_test *t, const char *transport, int n)
         r->rank = i;
         snprintf(t->tasks[i], sizeof t->tasks[i], "worker:%d", i);
         snprintf(options.self.task, sizeof options.self.task, "%s", t->tasks[i]);
+        net_check(est_lock_init(&r->lock));
+        net_check(est_cond_init(&r->changed));
         net_check(est_mailbox_create(&r->mailbox));
         net_check(est_net_create(&options, &r->net));
         net_check(est_net_listen(r->net, "127.0.0.1:0"));
@@ -51,7 +67,11 @@ void collective_stop(collective_test *t)
 {
     collective_leave(t);
     for (int i = 0; i < t->n; i++) est_net_free(t->ranks[i].net);
-    for (int i = 0; i < t->n; i++) est_mailbox_free(t->ranks[i].mailbox);
+    for (int i = 0; i < t->n; i++) {
+        est_mailbox_free(t->ranks[i].mailbox);
+        pthread_cond_destroy(&t->ranks[i].changed);
+        pthread_mutex_destroy(&t->ranks[i].lock);
+    }
 }
 
 est_group_options collective_options(collective_rank *r, const est_group_options *more)

@@ -20,6 +20,9 @@ typedef struct collective_rank {
     est_group       *group;
     char             error[1200]; /* "": nothing went wrong */
     void            *arg;
+    pthread_mutex_t  lock; /* guards n_lost */
+    pthread_cond_t   changed;
+    int              n_lost; /* links */
 } collective_rank;
 
 struct collective_test {
@@ -48,6 +51,9 @@ void collective_run(collective_test *t, collective_fn fn, void *arg);
 void collective_fail(collective_rank *r, const char *fmt, ...) EST_PRINTF(2, 3);
 void collective_check(collective_rank *r, est_status status);
 void collective_expect(collective_rank *r, est_status got, est_status want, const char *text);
+
+/* Waits until the rank's net and its mailbox know that so many links are lost. */
+void collective_await_lost(collective_rank *r, int n);
 
 /* Waits for what was begun, if it was; by address, because arguments are evaluated in any order. */
 est_status collective_finish(est_status begun, est_work **work);
