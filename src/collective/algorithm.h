@@ -84,12 +84,14 @@ est_region est_collective_segment(const est_collective *c, int n, int i);
 
 /* Members that are NULL: another algorithm stands in. */
 typedef struct est_algorithm {
-    const char *name, *text;
     void (*all_reduce)(est_schedule *s, const est_collective *c);
     void (*reduce_scatter)(est_schedule *s, const est_collective *c);
     void (*all_gather)(est_schedule *s, const est_collective *c);
     void (*broadcast)(est_schedule *s, const est_collective *c);
 } est_algorithm;
+
+/* By what is asked for; NULL for auto and what there is none for. */
+const est_algorithm *est_algorithm_of(est_communication communication);
 
 extern const est_algorithm est_algorithm_ring, est_algorithm_halving, est_algorithm_direct;
 

@@ -3,7 +3,7 @@
  * Which algorithm is used when none is asked for. */
 #include <string.h>
 
-#include "collective/collective.h"
+#include "collective/algorithm.h"
 
 /* Direct exchange has one round but sends everything n - 1 times; halving has few rounds, the ring keeps all links busy at once. */
 static const est_collective_rule rules[] = {
@@ -31,22 +31,40 @@ est_communication est_collective_choose(int n, size_t bytes)
     return rules[i].choice;
 }
 
-static const char *const names[] = {
-    [EST_COMMUNICATION_AUTO] = "auto",     [EST_COMMUNICATION_RING] = "ring", [EST_COMMUNICATION_HALVING] = "halving",
-    [EST_COMMUNICATION_DIRECT] = "direct", [EST_COMMUNICATION_NCCL] = "nccl",
+static const struct {
+    const char          *name, *text;
+    const est_algorithm *algorithm;
+} table[] = {
+    [EST_COMMUNICATION_AUTO]    = { "auto", "by size and number of ranks", NULL },
+    [EST_COMMUNICATION_RING]    = { "ring", "chunks go round; the least bytes on every link", &est_algorithm_ring },
+    [EST_COMMUNICATION_HALVING] = { "halving", "halves are exchanged in log2 n rounds, and back",
+                                    &est_algorithm_halving },
+    [EST_COMMUNICATION_DIRECT]  = { "direct", "everything to everyone at once; a tree from the root",
+                                    &est_algorithm_direct },
+    [EST_COMMUNICATION_NCCL]    = { "nccl", "between GPUs; needs a CUDA device, and there is none yet", NULL },
 };
 
-#define N_NAMES (int)(sizeof names / sizeof names[0])
+#define N_TABLE (int)(sizeof table / sizeof table[0])
+
+const est_algorithm *est_algorithm_of(est_communication communication)
+{
+    return table[communication].algorithm;
+}
 
 const char *est_communication_name(est_communication communication)
 {
-    return (int)communication >= 0 && (int)communication < N_NAMES ? names[communication] : "unknown";
+    return table[communication].name;
+}
+
+const char *est_communication_text(est_communication communication)
+{
+    return table[communication].text;
 }
 
 est_status est_communication_find(const char *name, est_communication *out)
 {
-    for (int i = 0; i < N_NAMES; i++) {
-        if (strcmp(name, names[i]) == 0) {
+    for (int i = 0; i < N_TABLE; i++) {
+        if (strcmp(name, table[i].name) == 0) {
             *out = (est_communication)i;
             return EST_OK;
         }

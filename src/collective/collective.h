@@ -109,7 +109,8 @@ typedef struct est_collective_rule {
 
 const est_collective_rule *est_collective_rules(int *n);
 est_communication          est_collective_choose(int n, size_t bytes);
-const char                *est_communication_name(est_communication communication); /* "ring"; never NULL */
+const char                *est_communication_name(est_communication communication); /* "ring" */
+const char                *est_communication_text(est_communication communication); /* what it is, in words */
 
 /* From the name that the option has: auto, ring, halving, direct, nccl. */
 EST_MUST_CHECK est_status est_communication_find(const char *name, est_communication *out);

@@ -72,8 +72,6 @@ static void direct_broadcast(est_schedule *s, const est_collective *c)
 }
 
 const est_algorithm est_algorithm_direct = {
-    .name           = "direct",
-    .text           = "everything to everyone at once; a tree from the root",
     .all_reduce     = direct_all_reduce,
     .reduce_scatter = direct_reduce_scatter,
     .all_gather     = direct_all_gather,

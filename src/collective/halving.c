@@ -63,7 +63,5 @@ static void halving_all_reduce(est_schedule *s, const est_collective *c)
 }
 
 const est_algorithm est_algorithm_halving = {
-    .name       = "halving",
-    .text       = "halves are exchanged in log2 n rounds, and back",
     .all_reduce = halving_all_reduce,
 };

@@ -8,12 +8,6 @@
 
 enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_ALL_GATHER_UNEVEN, KIND_BROADCAST, KIND_BARRIER };
 
-static const est_algorithm *const algorithms[] = {
-    [EST_COMMUNICATION_RING]    = &est_algorithm_ring,
-    [EST_COMMUNICATION_HALVING] = &est_algorithm_halving,
-    [EST_COMMUNICATION_DIRECT]  = &est_algorithm_direct,
-};
-
 /* What is asked for, else what the table says. */
 static est_status choose(const est_group *group, const est_collective_options *options, size_t bytes,
                          est_communication *out)
@@ -68,9 +62,9 @@ static est_status begin_reduction(est_group *group, int kind, est_collective c, 
 
     EST_TRY(choose(group, options, c.count * c.element, &by));
     /* Halving leaves no rank with a segment of its own, unless there are as many as a power of two. */
-    if (kind == KIND_REDUCE_SCATTER && algorithms[by]->reduce_scatter == NULL) by = EST_COMMUNICATION_RING;
+    if (kind == KIND_REDUCE_SCATTER && est_algorithm_of(by)->reduce_scatter == NULL) by = EST_COMMUNICATION_RING;
     head.communication = (uint8_t)by;
-    algorithm          = algorithms[by];
+    algorithm          = est_algorithm_of(by);
     status             = est_work_create(group, names[kind], head, options, &w);
     if (status != EST_OK) return give_up(group, status);
     if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
@@ -127,13 +121,13 @@ static void write_gather(est_work *w, const void *mine, uint8_t *all, const size
     if (begins[s->n] == 0) return;
     own = all + begins[s->rank];
     if (own != mine) est_schedule_add(s, EST_STEP_COPY, 0, own, mine, begins[s->rank + 1] - begins[s->rank]);
-    if (s->n > 1) algorithms[by]->all_gather(s, &c);
+    if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
 }
 
 /* Halving is for sums; the ring stands in. */
 static est_communication gather_by(est_communication by)
 {
-    return algorithms[by]->all_gather != NULL ? by : EST_COMMUNICATION_RING;
+    return est_algorithm_of(by)->all_gather != NULL ? by : EST_COMMUNICATION_RING;
 }
 
 est_status est_all_gather(est_group *group, const void *mine, size_t bytes, void *all,
@@ -226,11 +220,11 @@ est_status est_broadcast(est_group *group, void *data, size_t bytes, int root, c
 
     if (root < 0 || root >= group->n) return est_fail(EST_INVALID_ARGUMENT, "rank %d of a group of %d", root, group->n);
     EST_TRY(choose(group, options, bytes, &by));
-    if (algorithms[by]->broadcast == NULL) by = EST_COMMUNICATION_RING;
+    if (est_algorithm_of(by)->broadcast == NULL) by = EST_COMMUNICATION_RING;
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "broadcast", head, options, &w);
     if (status != EST_OK) return give_up(group, status);
-    if (group->n > 1) algorithms[by]->broadcast(&w->schedule, &c);
+    if (group->n > 1) est_algorithm_of(by)->broadcast(&w->schedule, &c);
     return est_work_begin(w, out);
 }
 

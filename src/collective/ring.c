@@ -88,8 +88,6 @@ static void ring_broadcast(est_schedule *s, const est_collective *c)
 }
 
 const est_algorithm est_algorithm_ring = {
-    .name           = "ring",
-    .text           = "chunks go round; the least bytes on every link",
     .all_reduce     = ring_all_reduce,
     .reduce_scatter = ring_reduce_scatter,
     .all_gather     = ring_all_gather,

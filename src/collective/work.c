@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
+#define LATE_NS     (EST_NS_PER_SEC / 100)
 
 _Static_assert(sizeof(est_block_head) % 8 == 0, "elements follow it");
 
@@ -311,7 +312,7 @@ static void run(est_work *w)
     settle(w);
 }
 
-void est_work_deliver(est_work *w, est_parcel *parcel)
+static void append(est_work *w, est_parcel *parcel)
 {
     est_lane *lane = &w->lanes[parcel->from];
 
@@ -322,6 +323,11 @@ void est_work_deliver(est_work *w, est_parcel *parcel)
         lane->first = parcel;
     }
     lane->last = parcel;
+}
+
+void est_work_deliver(est_work *w, est_parcel *parcel)
+{
+    append(w, parcel);
     if (w->waited && parcel->bytes > EST_COPIED_BYTES) {
         w->again = true;
         pthread_cond_broadcast(&w->changed);
@@ -351,38 +357,33 @@ static void take_early(est_work *w)
 
     while (*at != NULL) {
         est_parcel *parcel = *at;
-        est_lane   *lane   = &w->lanes[parcel->from];
 
         if (parcel->head.number != w->head.number) {
             at = &parcel->next;
             continue;
         }
-        *at          = parcel->next;
-        parcel->next = NULL;
-        if (lane->first != NULL) {
-            lane->last->next = parcel;
-        } else {
-            lane->first = parcel;
-        }
-        lane->last = parcel;
+        *at = parcel->next;
+        append(w, parcel);
     }
 }
 
 est_status est_work_begin(est_work *w, est_work **out)
 {
-    est_group *g = w->group;
-    est_status status;
+    est_group   *g       = w->group;
+    est_mailbox *mailbox = g->mailbox;
+    est_status   status  = EST_OK;
 
-    if (w->schedule.failed) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of %s", w->name);
-        lock(w);
+    if (w->schedule.failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of %s", w->name);
+    pthread_mutex_lock(&mailbox->lock);
+    if (status != EST_OK) {
         fail(w, status); /* the others have begun it, or will */
-        goto give_up;
-    }
-    lock(w);
-    if (g->failed) {
+    } else if (g->failed) {
         status = est_group_raise(g);
-        goto give_up;
+    }
+    if (status != EST_OK) {
+        est_work_unref(w);
+        pthread_mutex_unlock(&mailbox->lock);
+        return status;
     }
     w->deadline_ns = w->deadline_secs == EST_FOREVER ? INT64_MAX : est_machine_ns() + (int64_t)(w->deadline_secs * 1e9);
     w->head.generation = g->generation;
@@ -391,16 +392,9 @@ est_status est_work_begin(est_work *w, est_work **out)
     g->works           = w;
     take_early(w);
     run(w);
-    unlock(w);
+    pthread_mutex_unlock(&mailbox->lock);
     *out = w;
     return EST_OK;
-
-give_up:;
-    est_mailbox *mailbox = g->mailbox;
-
-    est_work_unref(w);
-    pthread_mutex_unlock(&mailbox->lock);
-    return status;
 }
 
 /* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
@@ -441,8 +435,9 @@ est_status est_work_wait(est_work *w)
             expire(w);
             settle(w);
         } else {
-            if (left <= 0 || left > WAIT_NS_MAX) left = has_failed(w) || left > 0 ? WAIT_NS_MAX : EST_NS_PER_SEC / 1000;
-            est_cond_wait_ns(&w->changed, &mailbox->lock, left);
+            /* Late, and another thread takes steps: it says nothing when it is through with them. */
+            if (left <= 0) left = LATE_NS;
+            est_cond_wait_ns(&w->changed, &mailbox->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
         }
     }
     error = w->error;

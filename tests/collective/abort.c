@@ -248,7 +248,28 @@ static void test_refused(void **state)
     collective_stop(&t);
     net_check(est_communication_find("ring", &c));
     assert_int_equal(c, EST_COMMUNICATION_RING);
+    assert_string_equal(est_communication_name(c), "ring");
+    assert_non_null(strstr(est_communication_text(c), "round"));
     net_expect(est_communication_find("mpi", &c), EST_INVALID_ARGUMENT, "no communication \"mpi\"");
+}
+
+/* The table ends with a rule that takes everything, and small ones come first. */
+static void test_choose(void **state)
+{
+    int                        n;
+    const est_collective_rule *rules = est_collective_rules(&n);
+
+    (void)state;
+    assert_int_equal(rules[n - 1].n_max, 0);
+    assert_int_equal(rules[n - 1].bytes_max, 0);
+    for (int i = 0; i < n - 1; i++) {
+        int ranks = rules[i].n_max > 0 ? rules[i].n_max : 100;
+
+        assert_int_equal(est_collective_choose(ranks, rules[i].bytes_max), rules[i].choice);
+    }
+    assert_int_equal(est_collective_choose(2, 4 << 10), EST_COMMUNICATION_DIRECT);
+    assert_int_equal(est_collective_choose(100, 100 << 10), EST_COMMUNICATION_HALVING);
+    assert_int_equal(est_collective_choose(2, 1 << 30), EST_COMMUNICATION_RING);
 }
 
 /* --- leaving ----------------------------------------------------------------------------------------------------------- */
@@ -447,10 +468,10 @@ static void test_incarnation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages),      cmocka_unit_test(test_middle),      cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_differ),      cmocka_unit_test(test_refused),     cmocka_unit_test(test_leave),
-        cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),  cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
+        cmocka_unit_test(test_stages),  cmocka_unit_test(test_middle),      cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_differ),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_choose),
+        cmocka_unit_test(test_leave),   cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),
+        cmocka_unit_test(test_missing), cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
