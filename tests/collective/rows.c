@@ -63,34 +63,38 @@ static void test_packs(void **state)
     }
 }
 
+typedef struct cut {
+    size_t   bytes_per_pack, first; /* elements of the first tensor; the others have 100 */
+    uint64_t packs;
+} cut;
+
 /* An operation is a pack. */
 static void count_packs(collective_rank *r)
 {
-    float       data[4][100] = { { 0 } };
+    const cut  *c            = r->arg;
+    float       data[4][200] = { { 0 } };
     est_reduced tensors[4];
 
-    for (int i = 0; i < 4; i++) tensors[i] = (est_reduced){ data[i], 100, EST_F32 };
-    collective_check(r, est_all_reduce_packed(r->group, tensors, 4, *(size_t *)r->arg, EST_REDUCTION_SUM,
-                                              &(est_collective_options){ .communication = EST_COMMUNICATION_DIRECT }));
+    for (int i = 0; i < 4; i++) tensors[i] = (est_reduced){ data[i], i == 0 ? c->first : 100, EST_F32 };
+    collective_check(r, est_all_reduce_packed(r->group, tensors, 4, c->bytes_per_pack, EST_REDUCTION_SUM, NULL));
+    if (est_group_operations(r->group) != c->packs) {
+        collective_fail(r, "%d packs instead of %d", (int)est_group_operations(r->group), (int)c->packs);
+    }
 }
 
+/* A pack is closed once it has more than that many bytes; the last tensor goes first, which the last two cases show. */
 static void test_cut(void **state)
 {
-    /* Four tensors of 400 bytes: a pack is closed once it has more than that many bytes. */
-    static const struct {
-        size_t   bytes_per_pack;
-        uint64_t packs;
-    } cases[] = { { 0, 1 }, { 399, 4 }, { 400, 2 }, { 800, 2 }, { 1199, 2 }, { 1200, 1 }, { 10000, 1 } };
+    static cut cases[] = { { 0, 100, 1 },    { 399, 100, 4 },  { 400, 100, 2 },  { 800, 100, 2 }, { 1199, 100, 2 },
+                           { 1200, 100, 1 }, { 9999, 100, 1 }, { 1200, 200, 1 }, { 700, 200, 2 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        size_t          bytes_per_pack = cases[i].bytes_per_pack;
         collective_test t;
 
         collective_start(&t, "tcp", 2);
         collective_join(&t, NULL);
-        collective_run(&t, count_packs, &bytes_per_pack);
-        assert_int_equal(est_group_operations(t.ranks[0].group), cases[i].packs);
+        collective_run(&t, count_packs, &cases[i]);
         collective_stop(&t);
     }
 }
