@@ -3,8 +3,7 @@
  * Operations that all ranks of a group do together.
  *
  * Every rank begins the same operations in the same order; an operation is known by its place in that order, so that several may be
- * under way. One that is begun goes on by itself, in the network thread, and in the thread that waits for it when that is
- * there. Ranks that begin different operations are told so: the group is aborted.
+ * under way. One that is begun goes on by itself, in the network thread. Ranks that begin different operations are told so: the group is aborted.
  *
  * Results have the same bits on all ranks, and in every run with the same number of ranks, sizes and algorithm: every sum is added up by
  * one rank in an order that follows from its place alone, and copied from there, or by all in order of rank. The mean is that sum

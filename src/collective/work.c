@@ -139,9 +139,6 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
     if (status != EST_OK && status != EST_CANCELLED) est_group_lose(g, (int)(lane - w->lanes), error);
     if (lane->n_unsent == 0 || has_failed(w)) {
         settle(w);
-    } else if (w->waited) {
-        w->again = true;
-        pthread_cond_broadcast(&w->changed);
     } else {
         run(w);
     }
@@ -328,14 +325,9 @@ static void append(est_work *w, est_parcel *parcel)
 void est_work_deliver(est_work *w, est_parcel *parcel)
 {
     append(w, parcel);
-    if (w->waited && parcel->bytes > EST_COPIED_BYTES) {
-        w->again = true;
-        pthread_cond_broadcast(&w->changed);
-    } else {
-        w->refs++;
-        run(w);
-        est_work_unref(w);
-    }
+    w->refs++;
+    run(w);
+    est_work_unref(w);
 }
 
 void est_work_peer_left(est_work *w)
@@ -425,13 +417,10 @@ est_status est_work_wait(est_work *w)
     est_error    error;
 
     pthread_mutex_lock(&mailbox->lock);
-    w->waited = true;
     while (!w->finished) {
         int64_t left = w->deadline_ns - est_machine_ns();
 
-        if (w->again && !w->running) {
-            run(w);
-        } else if (left <= 0 && !has_failed(w) && !w->running) {
+        if (left <= 0 && !has_failed(w) && !w->running) {
             expire(w);
             settle(w);
         } else {

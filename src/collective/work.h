@@ -2,9 +2,10 @@
  *
  * Groups and operations from the inside: what group.c, mailbox.c and work.c share.
  *
- * A work takes the steps of its list, in whichever thread has something for it: the one that begins it, the network thread when a block
- * or an acknowledgement comes, the one that waits. Only one at a time does (`running`); the others leave word (`again`). Large
- * blocks are left to the thread that waits, so that adding overlaps with receiving; small ones are not worth waking it.
+ * A work takes the steps of its list in whichever thread has something for it: the one that begins it, or the network thread when a
+ * block or an acknowledgement comes. Only one at a time does (`running`); the other leaves word (`again`). Blocks are added by the
+ * thread that has received them, while they are in its cache: handing them to the thread that waits took 10 ms instead of 6 for
+ * 16 MB between two processes.
  *
  * A block is a request, answered with nothing once it was used: so the answer tells the sender that its memory is free, and that
  * the receiver keeps up. At most EST_WINDOW blocks are on their way to a peer for one work, which bounds what waits there. */
@@ -105,9 +106,9 @@ struct est_work {
     est_lane      *lanes; /* [n] */
     int            at;    /* the next step */
     int            n_unsent, n_out;
-    bool           running, again, waited, finished;
+    bool           running, again, finished;
     est_error      error;
-    pthread_cond_t changed; /* finished, or something for the thread that waits */
+    pthread_cond_t changed; /* finished */
     uint8_t       *scratch;
 
     /* For EST_STEP_CALL. */
