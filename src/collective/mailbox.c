@@ -73,11 +73,12 @@ static est_status check_join(est_group *g, const est_task_id *who, const est_joi
     est_peer_name(g, (int)head->rank, name);
     if (strcmp(peer->task, who->task) != 0)
         return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, name);
-    if (peer->incarnation != 0 && peer->incarnation != who->incarnation) {
+    if ((peer->listed != 0 && peer->listed != who->incarnation) ||
+        (g->complete && peer->incarnation != who->incarnation)) {
         return est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
                         g->generation);
     }
-    if (peer->joined)
+    if (g->complete)
         return est_fail(EST_ALREADY_EXISTS, "%s has joined generation %" PRIu64 " before", name, g->generation);
     return EST_OK;
 }
@@ -97,7 +98,11 @@ static void admit(est_group *g, est_request *request)
         est_request_fail(request, status, est_error_message());
         return;
     }
-    peer              = &g->peers[head.rank];
+    peer = &g->peers[head.rank];
+    if (peer->link != NULL) { /* it has come before, went, and is faster than the news of that */
+        est_link_close(peer->link, "it has come again");
+        est_link_free(peer->link);
+    }
     peer->incarnation = est_link_peer(link)->incarnation;
     peer->joined      = true;
     peer->link        = est_link_ref(link);

@@ -437,7 +437,7 @@ static void test_generations(void **state)
     collective_stop(&t);
 }
 
-/* The list says which incarnation of rank 1 is meant, or of rank 0; it is another (collective_start counts from 1). */
+/* The list says which incarnation of rank 1 is meant, or of rank 0; it is another. */
 static void join_other_incarnation(collective_rank *r)
 {
     int        who     = *(int *)r->arg;
@@ -465,6 +465,53 @@ static void test_incarnation(void **state)
     }
 }
 
+/* Another process in the place of rank 1, which is there. */
+static void test_doubled(void **state)
+{
+    collective_test t, other;
+
+    (void)state;
+    collective_start(&t, "tcp", 2);
+    collective_start(&other, "tcp", 2);
+    collective_join(&t, NULL);
+    net_expect(join_as(&other.ranks[1], 1, 0, t.list, 2), EST_FAILED_PRECONDITION,
+               "rank 1 (worker:1) of generation 1 is another incarnation of it");
+    collective_stop(&other);
+    net_check(est_group_status(t.ranks[0].group));
+    collective_stop(&t);
+}
+
+/* Rank 1 comes, does not find rank 2 and goes, and comes again; rank 0 waits all the while. */
+static void come_again(collective_rank *r)
+{
+    scene *s = r->arg;
+
+    if (r->rank == 1) {
+        collective_expect(r, join_as(r, 1, 0.2, NULL, 0), EST_DEADLINE_EXCEEDED, "rank 2 (worker:2)");
+        tell_gone(s);
+    }
+    if (r->rank == 2) { /* or rank 0 would take the group for complete */
+        await_gone(s);
+        collective_await_lost(&r->test->ranks[0], 1);
+    }
+    collective_check(r, join_as(r, 1, 0, NULL, 0));
+}
+
+static void test_come_again(void **state)
+{
+    scene           s = { 0 };
+    collective_test t;
+
+    (void)state;
+    net_check(est_lock_init(&s.lock));
+    net_check(est_cond_init(&s.changed));
+    collective_start(&t, "tcp", 3);
+    collective_run(&t, come_again, &s);
+    collective_stop(&t);
+    pthread_cond_destroy(&s.changed);
+    pthread_mutex_destroy(&s.lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_differ),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_choose),
         cmocka_unit_test(test_leave),   cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
+        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

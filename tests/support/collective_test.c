@@ -38,13 +38,16 @@ void collective_await_lost(collective_rank *r, int n)
 
 void collective_start(collective_test *t, const char *transport, int n)
 {
+    static uint64_t starts;
+
     memset(t, 0, sizeof *t);
     t->n = n;
+    starts++;
     for (int i = 0; i < n; i++) {
         collective_rank *r       = &t->ranks[i];
         est_net_options  options = { .transport    = transport,
                                      .certificates = net_test_certificates(),
-                                     .self         = { .job = "job", .incarnation = (uint64_t)i + 1 },
+                                     .self         = { .job = "job", .incarnation = 1000 * starts + (uint64_t)i },
                                      .serve        = serve,
                                      .lost         = lost,
                                      .user         = r };
