@@ -38,11 +38,11 @@ static void lost(void *user, est_link *link, const char *why)
     est_mailbox_lost(mailbox, link, why);
 }
 
-static void reduce(est_group *group, float *data, size_t count)
+static void reduce(est_rank_group *group, float *data, size_t count)
 {
     est_work *work;
 
-    bench_check(est_all_reduce(group, data, count, EST_F32, EST_REDUCTION_SUM, NULL, &work));
+    bench_check(est_all_reduce(group, data, count, EST_F32, EST_REDUCE_OP_SUM, NULL, &work));
     bench_check(est_work_wait(work));
 }
 
@@ -54,7 +54,7 @@ static int calls_for(size_t bytes)
     return n < 1 ? 1 : n > 500 ? 500 : (int)n;
 }
 
-static void measure(est_group *group, float *data, size_t bytes)
+static void measure(est_rank_group *group, float *data, size_t bytes)
 {
     size_t count = bytes / sizeof *data;
     int    calls = calls_for(bytes), n = est_group_ranks(group), rank = est_group_rank(group);
@@ -97,10 +97,10 @@ static void be_rank(const char *transport, const char *folder, int rank, int n, 
     est_group_options join = {
         .ranks = ranks, .n = n, .rank = rank, .generation = 1, .join_secs = 60, .communication = communication
     };
-    int        ports[RANKS_MAX];
-    est_net   *net;
-    est_group *group;
-    float     *data = NULL;
+    int             ports[RANKS_MAX];
+    est_net        *net;
+    est_rank_group *group;
+    float          *data = NULL;
 
     snprintf(options.self.task, sizeof options.self.task, "worker:%d", rank);
     bench_check(est_mailbox_create(&mailbox));

@@ -16,38 +16,38 @@
 
 #include "collective/collective.h"
 
-typedef enum est_step_kind {
-    EST_STEP_SEND,    /* data to peer */
-    EST_STEP_RECEIVE, /* from peer into data */
-    EST_STEP_ADD,     /* from peer, added to data */
-    EST_STEP_COPY,    /* from `from` into data */
-    EST_STEP_SUM,     /* from `from`, added to data */
-    EST_STEP_DIVIDE,  /* data by the number of ranks */
-    EST_STEP_CALL     /* the work's `then`, which adds steps */
-} est_step_kind;
+typedef enum est_move_kind {
+    EST_MOVE_SEND,    /* data to peer */
+    EST_MOVE_RECEIVE, /* from peer into data */
+    EST_MOVE_ADD,     /* from peer, added to data */
+    EST_MOVE_COPY,    /* from `from` into data */
+    EST_MOVE_SUM,     /* from `from`, added to data */
+    EST_MOVE_DIVIDE,  /* data by the number of ranks */
+    EST_MOVE_CALL     /* the work's `then`, which adds steps */
+} est_move_kind;
 
-typedef struct est_step {
-    est_step_kind  kind;
+typedef struct est_move {
+    est_move_kind  kind;
     int            peer;
     uint8_t       *data;
     const uint8_t *from;
     size_t         bytes;
-} est_step;
+} est_move;
 
 /* A list that is being written; its memory grows as needed. */
-typedef struct est_schedule {
+typedef struct est_moves {
     int       n, rank;
-    est_step *steps;
+    est_move *steps;
     int       n_steps, max_steps;
     size_t    send_max; /* the largest block that is sent */
     bool      failed;   /* memory is out; nothing is added any more */
-} est_schedule;
+} est_moves;
 
-/* Adds a step; `from` is for EST_STEP_COPY and EST_STEP_SUM. One of no bytes is left out, but for calls and est_schedule_signal. */
-void est_schedule_add(est_schedule *s, est_step_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes);
+/* Adds a step; `from` is for EST_MOVE_COPY and EST_MOVE_SUM. One of no bytes is left out, but for calls and est_moves_signal. */
+void est_moves_add(est_moves *s, est_move_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes);
 
 /* Sends and receives blocks of no bytes. */
-void est_schedule_signal(est_schedule *s, est_step_kind kind, int peer);
+void est_moves_signal(est_moves *s, est_move_kind kind, int peer);
 
 /* What is sent in pieces, so that adding and sending on overlap with receiving: piece j of a region. */
 #define EST_CHUNK_BYTES ((size_t)512 << 10) /* a multiple of all element sizes */
@@ -84,10 +84,10 @@ est_region est_collective_segment(const est_collective *c, int n, int i);
 
 /* Members that are NULL: another algorithm stands in. */
 typedef struct est_algorithm {
-    void (*all_reduce)(est_schedule *s, const est_collective *c);
-    void (*reduce_scatter)(est_schedule *s, const est_collective *c);
-    void (*all_gather)(est_schedule *s, const est_collective *c);
-    void (*broadcast)(est_schedule *s, const est_collective *c);
+    void (*all_reduce)(est_moves *s, const est_collective *c);
+    void (*reduce_scatter)(est_moves *s, const est_collective *c);
+    void (*all_gather)(est_moves *s, const est_collective *c);
+    void (*broadcast)(est_moves *s, const est_collective *c);
 } est_algorithm;
 
 /* By what is asked for; NULL for auto and what there is none for. */

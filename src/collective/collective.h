@@ -20,7 +20,7 @@
 /* An operation under way: to be waited for once, which frees it. */
 typedef struct est_work est_work;
 
-typedef enum est_reduction { EST_REDUCTION_SUM, EST_REDUCTION_MEAN } est_reduction;
+typedef enum est_reduce_op { EST_REDUCE_OP_SUM, EST_REDUCE_OP_MEAN } est_reduce_op;
 
 typedef struct est_collective_options {
     double            deadline_secs; /* 0: the group's; from the begin of the operation to the end of its wait */
@@ -33,20 +33,20 @@ EST_MUST_CHECK est_status est_work_wait(est_work *work);
 /* --- operations: memory is borrowed until the wait is over; options may be NULL ----------------------------------------- */
 
 /* Replaces `count` elements by the sum or mean over all ranks. F32, F64 or I64. */
-EST_MUST_CHECK est_status est_all_reduce(est_group *group, void *data, size_t count, est_dtype dtype,
-                                         est_reduction reduction, const est_collective_options *options,
+EST_MUST_CHECK est_status est_all_reduce(est_rank_group *group, void *data, size_t count, est_dtype dtype,
+                                         est_reduce_op reduction, const est_collective_options *options,
                                          est_work **out);
 
 /* The same, but of the result a rank gets only its segment, where it lies in `data`; the rest of data has no meaning. */
-EST_MUST_CHECK est_status est_reduce_scatter(est_group *group, void *data, size_t count, est_dtype dtype,
-                                             est_reduction reduction, const est_collective_options *options,
+EST_MUST_CHECK est_status est_reduce_scatter(est_rank_group *group, void *data, size_t count, est_dtype dtype,
+                                             est_reduce_op reduction, const est_collective_options *options,
                                              est_work **out);
 
 /* Where the segment of a rank begins; of rank n: the end. The first count % n segments have one element more. */
 size_t est_segment_begin(size_t count, int n, int rank);
 
 /* `bytes` of every rank, by rank, into `all`: n * bytes. `mine` may lie in its place there. */
-EST_MUST_CHECK est_status est_all_gather(est_group *group, const void *mine, size_t bytes, void *all,
+EST_MUST_CHECK est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes, void *all,
                                          const est_collective_options *options, est_work **out);
 
 /* What was gathered where lengths differ: rank i's bytes are from begins[i] to begins[i + 1]. */
@@ -57,16 +57,17 @@ typedef struct est_gathered {
 
 /* The same where the ranks have different lengths, which none knows of the others. *all, which is filled by a wait that succeeds,
  * is given back with est_gathered_clear. */
-EST_MUST_CHECK est_status est_all_gather_uneven(est_group *group, const void *mine, size_t bytes, est_gathered *all,
-                                                const est_collective_options *options, est_work **out);
+EST_MUST_CHECK est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t bytes,
+                                                est_gathered *all, const est_collective_options *options,
+                                                est_work **out);
 void                      est_gathered_clear(est_gathered *gathered); /* a zeroed one is fine */
 
 /* The bytes of rank `root` to all. */
-EST_MUST_CHECK est_status est_broadcast(est_group *group, void *data, size_t bytes, int root,
+EST_MUST_CHECK est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int root,
                                         const est_collective_options *options, est_work **out);
 
 /* Ends when all ranks have begun it. */
-EST_MUST_CHECK est_status est_barrier(est_group *group, const est_collective_options *options, est_work **out);
+EST_MUST_CHECK est_status est_barrier(est_rank_group *group, const est_collective_options *options, est_work **out);
 
 /* --- many tensors ------------------------------------------------------------------------------------------------------ */
 
@@ -78,8 +79,8 @@ typedef struct est_reduced {
 
 /* Reduces n tensors in packs, and waits. The last tensor goes first, since its gradient is there first; a pack is closed once it
  * has more than bytes_per_pack, or when the dtype changes. 0: one pack of all. A pack of one tensor is not copied. */
-EST_MUST_CHECK est_status est_all_reduce_packed(est_group *group, const est_reduced *tensors, int n,
-                                                size_t bytes_per_pack, est_reduction reduction,
+EST_MUST_CHECK est_status est_all_reduce_packed(est_rank_group *group, const est_reduced *tensors, int n,
+                                                size_t bytes_per_pack, est_reduce_op reduction,
                                                 const est_collective_options *options);
 
 /* Rows by index, for sparse gradients. */
@@ -92,8 +93,8 @@ typedef struct est_indexed_rows {
 /* Sums rows that have the same index, over all ranks and within each, and waits. Every index comes once in *out, which is the same
  * on all ranks: in order of rank, then of first sight. Ranks may have any number of rows, and none. The mean divides by the
  * number of ranks, whether or not each had the row. *out is given back with est_indexed_rows_clear. */
-EST_MUST_CHECK est_status est_all_reduce_rows(est_group *group, const est_indexed_rows *rows, size_t row_count,
-                                              est_dtype dtype, est_reduction reduction,
+EST_MUST_CHECK est_status est_all_reduce_rows(est_rank_group *group, const est_indexed_rows *rows, size_t row_count,
+                                              est_dtype dtype, est_reduce_op reduction,
                                               const est_collective_options *options, est_indexed_rows *out);
 void                      est_indexed_rows_clear(est_indexed_rows *rows); /* a zeroed one is fine */
 

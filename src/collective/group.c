@@ -18,22 +18,22 @@
 #define TRY_SECS      0.5 /* to connect to one rank before the next is tried; doubled every round */
 #define LEAVE_NS      (5 * EST_NS_PER_SEC)
 
-int est_group_ranks(const est_group *group)
+int est_group_ranks(const est_rank_group *group)
 {
     return group->n;
 }
 
-int est_group_rank(const est_group *group)
+int est_group_rank(const est_rank_group *group)
 {
     return group->rank;
 }
 
-uint64_t est_group_generation(const est_group *group)
+uint64_t est_group_generation(const est_rank_group *group)
 {
     return group->generation;
 }
 
-uint64_t est_group_operations(est_group *group)
+uint64_t est_group_operations(est_rank_group *group)
 {
     uint64_t n;
 
@@ -43,7 +43,7 @@ uint64_t est_group_operations(est_group *group)
     return n;
 }
 
-const char *est_peer_name(const est_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
+const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
 {
     snprintf(out, EST_NET_NAME_MAX + 32, "rank %d (%s)", rank, group->peers[rank].task);
     return out;
@@ -51,12 +51,12 @@ const char *est_peer_name(const est_group *group, int rank, char out[EST_NET_NAM
 
 /* --- ending ------------------------------------------------------------------------------------------------------------ */
 
-est_status est_group_raise(const est_group *group)
+est_status est_group_raise(const est_rank_group *group)
 {
     return est_fail(EST_ABORTED, "%s", group->why);
 }
 
-est_status est_group_status(est_group *group)
+est_status est_group_status(est_rank_group *group)
 {
     est_status status;
 
@@ -66,7 +66,7 @@ est_status est_group_status(est_group *group)
     return status;
 }
 
-void est_group_fail(est_group *group, const char *why)
+void est_group_fail(est_rank_group *group, const char *why)
 {
     est_parcel *early = group->early;
 
@@ -85,7 +85,7 @@ void est_group_fail(est_group *group, const char *why)
     pthread_cond_broadcast(&group->changed);
 }
 
-void est_group_lose(est_group *group, int rank, const char *why)
+void est_group_lose(est_rank_group *group, int rank, const char *why)
 {
     /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
     const char *cause = strstr(why, ": rank ");
@@ -108,7 +108,7 @@ void est_group_lose(est_group *group, int rank, const char *why)
     est_group_fail(group, text);
 }
 
-void est_group_abort(est_group *group, const char *reason)
+void est_group_abort(est_rank_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
@@ -118,12 +118,12 @@ void est_group_abort(est_group *group, const char *reason)
     pthread_mutex_unlock(&group->mailbox->lock);
 }
 
-void est_group_ref(est_group *group)
+void est_group_ref(est_rank_group *group)
 {
     group->refs++;
 }
 
-void est_group_unref(est_group *group)
+void est_group_unref(est_rank_group *group)
 {
     if (--group->refs > 0) return;
     for (int i = 0; i < group->n; i++) {
@@ -136,7 +136,7 @@ void est_group_unref(est_group *group)
 }
 
 /* Waits, for at most until then; false: it is later. */
-static bool wait_until(est_group *group, int64_t until_ns)
+static bool wait_until(est_rank_group *group, int64_t until_ns)
 {
     int64_t left = until_ns - est_machine_ns();
 
@@ -147,8 +147,8 @@ static bool wait_until(est_group *group, int64_t until_ns)
 
 static void on_left(void *user, est_status status, const char *error, est_message *answer)
 {
-    est_group   *group   = user;
-    est_mailbox *mailbox = group->mailbox;
+    est_rank_group *group   = user;
+    est_mailbox    *mailbox = group->mailbox;
 
     (void)status, (void)error, (void)answer; /* who is gone need not know */
     pthread_mutex_lock(&mailbox->lock);
@@ -158,11 +158,11 @@ static void on_left(void *user, est_status status, const char *error, est_messag
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-static void say_leave(est_group *group, est_link *link)
+static void say_leave(est_rank_group *group, est_link *link)
 {
     group->n_asks++;
     est_group_ref(group);
-    if (est_link_ask(link, EST_METHOD_LEAVE, "a farewell", (est_payload){ 0 }, EST_FOREVER, on_left, group, NULL) !=
+    if (est_link_ask(link, EST_GROUP_LEAVE, "a farewell", (est_payload){ 0 }, EST_FOREVER, on_left, group, NULL) !=
         EST_OK) {
         group->n_asks--;
         group->refs--;
@@ -170,9 +170,9 @@ static void say_leave(est_group *group, est_link *link)
 }
 
 /* Takes the group out of the mailbox and its links down. */
-static void remove_group(est_group *group)
+static void remove_group(est_rank_group *group)
 {
-    est_group **at = &group->mailbox->groups;
+    est_rank_group **at = &group->mailbox->groups;
 
     est_group_fail(group, "it has left the group");
     while (*at != group) at = &(*at)->next_group;
@@ -180,7 +180,7 @@ static void remove_group(est_group *group)
     est_group_unref(group);
 }
 
-void est_group_free(est_group *group)
+void est_group_free(est_rank_group *group)
 {
     est_mailbox *mailbox = group != NULL ? group->mailbox : NULL;
     int64_t      until   = est_machine_ns() + LEAVE_NS;
@@ -214,9 +214,9 @@ static est_status check_options(const est_group_options *o)
     return EST_OK;
 }
 
-static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group_options *o, est_group **out)
+static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group_options *o, est_rank_group **out)
 {
-    est_group *g = est_zalloc(sizeof *g);
+    est_rank_group *g = est_zalloc(sizeof *g);
 
     if (g != NULL) g->peers = est_zalloc((size_t)o->n * sizeof *g->peers);
     if (g == NULL || g->peers == NULL || est_cond_init(&g->changed) != EST_OK) {
@@ -252,9 +252,9 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
 /* A lower rank has answered our join. */
 static void on_joined(void *user, est_status status, const char *error, est_message *answer)
 {
-    est_peer    *peer    = user;
-    est_group   *group   = peer->group;
-    est_mailbox *mailbox = group->mailbox;
+    est_peer       *peer    = user;
+    est_rank_group *group   = peer->group;
+    est_mailbox    *mailbox = group->mailbox;
 
     (void)answer;
     pthread_mutex_lock(&mailbox->lock);
@@ -270,7 +270,7 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
 }
 
 /* Connects to a rank and asks to join, unless nobody is there yet. */
-static est_status approach(est_group *g, int rank, double secs)
+static est_status approach(est_rank_group *g, int rank, double secs)
 {
     est_peer     *peer = &g->peers[rank];
     est_join_head head = {
@@ -291,7 +291,7 @@ static est_status approach(est_group *g, int rank, double secs)
         peer->incarnation = est_link_peer(link)->incarnation;
         peer->link        = est_link_ref(link);
         est_group_ref(g);
-        status = est_link_ask(link, EST_METHOD_JOIN, "a place in a group",
+        status = est_link_ask(link, EST_GROUP_JOIN, "a place in a group",
                               (est_payload){ .head = &head, .head_size = sizeof head }, EST_FOREVER, on_joined, peer,
                               NULL);
         if (status != EST_OK) {
@@ -308,7 +308,7 @@ static est_status approach(est_group *g, int rank, double secs)
 }
 
 /* Who is not there. The lock is held. */
-static est_status fail_missing(const est_group *g, double secs)
+static est_status fail_missing(const est_rank_group *g, double secs)
 {
     est_strbuf text = { 0 };
     est_status status;
@@ -325,7 +325,7 @@ static est_status fail_missing(const est_group *g, double secs)
     return status;
 }
 
-static bool is_complete(const est_group *g)
+static bool is_complete(const est_rank_group *g)
 {
     for (int i = 0; i < g->n; i++) {
         if (!g->peers[i].joined) return false;
@@ -334,7 +334,7 @@ static bool is_complete(const est_group *g)
 }
 
 /* A lower rank that we have no link to, from `first` on; -1: there is none. */
-static int find_unconnected(const est_group *g, int first)
+static int find_unconnected(const est_rank_group *g, int first)
 {
     for (int k = 0; k < g->rank; k++) {
         int i = (first + k) % g->rank;
@@ -346,7 +346,7 @@ static int find_unconnected(const est_group *g, int first)
 
 /* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
  * lock is held, and given up meanwhile. */
-static est_status come_together(est_group *g, double secs)
+static est_status come_together(est_rank_group *g, double secs)
 {
     int64_t    until    = est_machine_ns() + (int64_t)(secs * 1e9);
     double     try_secs = TRY_SECS;
@@ -373,10 +373,10 @@ static est_status come_together(est_group *g, double secs)
     return status;
 }
 
-est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_group **out)
+est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_rank_group **out)
 {
-    est_group *g;
-    est_status status;
+    est_rank_group *g;
+    est_status      status;
 
     EST_TRY(check_options(options));
     EST_TRY(make_group(mailbox, net, options, &g));

@@ -22,8 +22,8 @@
 
 #include "net/net.h"
 
-typedef struct est_mailbox est_mailbox;
-typedef struct est_group   est_group;
+typedef struct est_mailbox    est_mailbox;
+typedef struct est_rank_group est_rank_group; /* est_group is the op that waits for others */
 
 EST_MUST_CHECK est_status est_mailbox_create(est_mailbox **out);
 void                      est_mailbox_free(est_mailbox *mailbox); /* after its groups and its net; NULL is fine */
@@ -65,21 +65,21 @@ typedef struct est_group_options {
  * generation, since others may have been complete. The net, which listens and whose requests come to the mailbox, and the
  * mailbox are borrowed until the group is freed. */
 EST_MUST_CHECK est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options,
-                                           est_group **out);
+                                           est_rank_group **out);
 
 /* Leaves the group, once others have taken what this rank has sent them (for at most some seconds). All works must have been
  * waited for. Others go on with what does not need this rank. NULL is fine. */
-void est_group_free(est_group *group);
+void est_group_free(est_rank_group *group);
 
 /* Ends all operations of the group, on all ranks. The first reason stays. */
-void est_group_abort(est_group *group, const char *reason);
+void est_group_abort(est_rank_group *group, const char *reason);
 
-int      est_group_ranks(const est_group *group);
-int      est_group_rank(const est_group *group);
-uint64_t est_group_generation(const est_group *group);
-uint64_t est_group_operations(est_group *group); /* that were begun so far */
+int      est_group_ranks(const est_rank_group *group);
+int      est_group_rank(const est_rank_group *group);
+uint64_t est_group_generation(const est_rank_group *group);
+uint64_t est_group_operations(est_rank_group *group); /* that were begun so far */
 
 /* EST_OK, or what operations that begin now fail with. */
-EST_MUST_CHECK est_status est_group_status(est_group *group);
+EST_MUST_CHECK est_status est_group_status(est_rank_group *group);
 
 #endif

@@ -9,12 +9,12 @@
  * (A1); the same holds for those from p on. */
 #include "collective/algorithm.h"
 
-static void move(est_schedule *s, est_step_kind kind, int peer, est_region region)
+static void move(est_moves *s, est_move_kind kind, int peer, est_region region)
 {
     for (size_t j = 0; j < est_region_chunks(region); j++) {
         est_region chunk = est_region_chunk(region, j);
 
-        est_schedule_add(s, kind, peer, chunk.data, NULL, chunk.bytes);
+        est_moves_add(s, kind, peer, chunk.data, NULL, chunk.bytes);
     }
 }
 
@@ -27,8 +27,7 @@ static est_region blocks(const est_collective *c, int p, int first, int n)
 }
 
 /* The round with partner rank ^ mask: of 2 * mask blocks, those that the rank keeps and those that the partner does. */
-static void halves(const est_schedule *s, const est_collective *c, int p, int mask, est_region *mine,
-                   est_region *theirs)
+static void halves(const est_moves *s, const est_collective *c, int p, int mask, est_region *mine, est_region *theirs)
 {
     int first = s->rank & ~(mask - 1);
 
@@ -36,30 +35,30 @@ static void halves(const est_schedule *s, const est_collective *c, int p, int ma
     *theirs = blocks(c, p, first ^ mask, mask);
 }
 
-static void halving_all_reduce(est_schedule *s, const est_collective *c)
+static void halving_all_reduce(est_moves *s, const est_collective *c)
 {
     est_region whole = { c->data, c->count * c->element }, mine = whole, theirs;
     int        p = 1;
 
     while (2 * p <= s->n) p *= 2;
     if (s->rank >= p) {
-        move(s, EST_STEP_SEND, s->rank - p, whole);
-        move(s, EST_STEP_RECEIVE, s->rank - p, whole);
+        move(s, EST_MOVE_SEND, s->rank - p, whole);
+        move(s, EST_MOVE_RECEIVE, s->rank - p, whole);
         return;
     }
-    if (s->rank + p < s->n) move(s, EST_STEP_ADD, s->rank + p, whole);
+    if (s->rank + p < s->n) move(s, EST_MOVE_ADD, s->rank + p, whole);
     for (int mask = p / 2; mask > 0; mask /= 2) {
         halves(s, c, p, mask, &mine, &theirs);
-        move(s, EST_STEP_SEND, s->rank ^ mask, theirs);
-        move(s, EST_STEP_ADD, s->rank ^ mask, mine);
+        move(s, EST_MOVE_SEND, s->rank ^ mask, theirs);
+        move(s, EST_MOVE_ADD, s->rank ^ mask, mine);
     }
-    if (c->mean) est_schedule_add(s, EST_STEP_DIVIDE, 0, mine.data, NULL, mine.bytes);
+    if (c->mean) est_moves_add(s, EST_MOVE_DIVIDE, 0, mine.data, NULL, mine.bytes);
     for (int mask = 1; mask < p; mask *= 2) {
         halves(s, c, p, mask, &mine, &theirs);
-        move(s, EST_STEP_SEND, s->rank ^ mask, mine);
-        move(s, EST_STEP_RECEIVE, s->rank ^ mask, theirs);
+        move(s, EST_MOVE_SEND, s->rank ^ mask, mine);
+        move(s, EST_MOVE_RECEIVE, s->rank ^ mask, theirs);
     }
-    if (s->rank + p < s->n) move(s, EST_STEP_SEND, s->rank + p, whole);
+    if (s->rank + p < s->n) move(s, EST_MOVE_SEND, s->rank + p, whole);
 }
 
 const est_algorithm est_algorithm_halving = {

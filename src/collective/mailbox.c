@@ -43,9 +43,9 @@ void est_parcels_drop(est_parcel *first, est_status status, const char *why)
 }
 
 /* The group and the rank that a link is of; NULL: none. */
-static est_group *find_peer(const est_mailbox *mailbox, const est_link *link, int *rank)
+static est_rank_group *find_peer(const est_mailbox *mailbox, const est_link *link, int *rank)
 {
-    for (est_group *g = mailbox->groups; g != NULL; g = g->next_group) {
+    for (est_rank_group *g = mailbox->groups; g != NULL; g = g->next_group) {
         for (int i = 0; i < g->n; i++) {
             if (g->peers[i].link == link) {
                 *rank = i;
@@ -59,7 +59,7 @@ static est_group *find_peer(const est_mailbox *mailbox, const est_link *link, in
 /* --- joins --------------------------------------------------------------------------------------------------------------- */
 
 /* Why a rank may not join; EST_OK: it may. */
-static est_status check_join(est_group *g, const est_task_id *who, const est_join_head *head)
+static est_status check_join(est_rank_group *g, const est_task_id *who, const est_join_head *head)
 {
     const est_peer *peer;
     char            name[EST_NET_NAME_MAX + 32];
@@ -84,7 +84,7 @@ static est_status check_join(est_group *g, const est_task_id *who, const est_joi
 }
 
 /* Lets a rank in, or not; the request is answered. */
-static void admit(est_group *g, est_request *request)
+static void admit(est_rank_group *g, est_request *request)
 {
     est_link     *link = est_request_link(request);
     est_join_head head;
@@ -110,7 +110,7 @@ static void admit(est_group *g, est_request *request)
     pthread_cond_broadcast(&g->changed);
 }
 
-void est_mailbox_add(est_mailbox *mailbox, est_group *g)
+void est_mailbox_add(est_mailbox *mailbox, est_rank_group *g)
 {
     est_parcel **at = &mailbox->joins;
 
@@ -135,12 +135,12 @@ void est_mailbox_add(est_mailbox *mailbox, est_group *g)
 
 static void on_join(est_mailbox *mailbox, est_request *request)
 {
-    est_join_head head;
-    est_parcel   *parcel;
-    est_group    *g = mailbox->groups;
-    size_t        size;
-    const void   *bytes = est_message_head(est_request_message(request), &size);
-    char          why[128];
+    est_join_head   head;
+    est_parcel     *parcel;
+    est_rank_group *g = mailbox->groups;
+    size_t          size;
+    const void     *bytes = est_message_head(est_request_message(request), &size);
+    char            why[128];
 
     if (size != sizeof head) {
         est_request_fail(request, EST_INVALID_ARGUMENT, "not a join");
@@ -189,7 +189,7 @@ static est_status open_block(est_request *request, int from, est_parcel *out)
 }
 
 /* Keeps a block of a work that is not begun here. */
-static void keep_early(est_group *g, est_parcel *parcel)
+static void keep_early(est_rank_group *g, est_parcel *parcel)
 {
     est_parcel **at = &g->early;
 
@@ -199,12 +199,12 @@ static void keep_early(est_group *g, est_parcel *parcel)
 
 static void on_block(est_mailbox *mailbox, est_request *request)
 {
-    int         from;
-    est_group  *g      = find_peer(mailbox, est_request_link(request), &from);
-    est_parcel *parcel = NULL;
-    est_work   *w;
-    char        why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
-    est_status  status = EST_OK;
+    int             from;
+    est_rank_group *g      = find_peer(mailbox, est_request_link(request), &from);
+    est_parcel     *parcel = NULL;
+    est_work       *w;
+    char            why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+    est_status      status = EST_OK;
 
     if (g == NULL) { /* the link is about to be closed, for a reason that is said there */
         est_link_close(est_request_link(request), "its group is not here any more");
@@ -245,8 +245,8 @@ static void on_block(est_mailbox *mailbox, est_request *request)
 
 static void on_leave(est_mailbox *mailbox, est_request *request)
 {
-    int        from;
-    est_group *g = find_peer(mailbox, est_request_link(request), &from);
+    int             from;
+    est_rank_group *g = find_peer(mailbox, est_request_link(request), &from);
 
     est_request_answer(request, (est_payload){ 0 });
     if (g == NULL) return;
@@ -262,11 +262,11 @@ bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 {
     int method = est_request_method(request);
 
-    if (method < EST_METHOD_JOIN || method > EST_METHOD_LEAVE) return false;
+    if (method < EST_GROUP_JOIN || method > EST_GROUP_LEAVE) return false;
     pthread_mutex_lock(&mailbox->lock);
-    if (method == EST_METHOD_JOIN) {
+    if (method == EST_GROUP_JOIN) {
         on_join(mailbox, request);
-    } else if (method == EST_METHOD_BLOCK) {
+    } else if (method == EST_GROUP_BLOCK) {
         on_block(mailbox, request);
     } else {
         on_leave(mailbox, request);
@@ -277,8 +277,8 @@ bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 
 void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why)
 {
-    int        rank;
-    est_group *g;
+    int             rank;
+    est_rank_group *g;
 
     pthread_mutex_lock(&mailbox->lock);
     g = find_peer(mailbox, link, &rank);

@@ -9,7 +9,7 @@
 enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_ALL_GATHER_UNEVEN, KIND_BROADCAST, KIND_BARRIER };
 
 /* What is asked for, else what the table says. */
-static est_status choose(const est_group *group, const est_collective_options *options, size_t bytes,
+static est_status choose(const est_rank_group *group, const est_collective_options *options, size_t bytes,
                          est_communication *out)
 {
     est_communication c = options != NULL ? options->communication : EST_COMMUNICATION_AUTO;
@@ -25,7 +25,7 @@ static est_status choose(const est_group *group, const est_collective_options *o
 }
 
 /* A rank that cannot begin what the others do ends it for them, too. */
-static est_status give_up(est_group *group, est_status status)
+static est_status give_up(est_rank_group *group, est_status status)
 {
     est_error error;
 
@@ -48,8 +48,8 @@ static est_status drop(est_work *w, est_status status)
 
 /* --- reductions -------------------------------------------------------------------------------------------------------- */
 
-static est_status begin_reduction(est_group *group, int kind, est_collective c, est_dtype dtype,
-                                  est_reduction reduction, const est_collective_options *options, est_work **out)
+static est_status begin_reduction(est_rank_group *group, int kind, est_collective c, est_dtype dtype,
+                                  est_reduce_op reduction, const est_collective_options *options, est_work **out)
 {
     static const char *const names[] = { "all_reduce", "reduce_scatter" };
     est_block_head           head    = {
@@ -74,7 +74,7 @@ static est_status begin_reduction(est_group *group, int kind, est_collective c, 
         }
         c.scratch = w->scratch;
     }
-    if (group->n > 1) (kind == KIND_ALL_REDUCE ? algorithm->all_reduce : algorithm->reduce_scatter)(&w->schedule, &c);
+    if (group->n > 1) (kind == KIND_ALL_REDUCE ? algorithm->all_reduce : algorithm->reduce_scatter)(&w->moves, &c);
     return est_work_begin(w, out);
 }
 
@@ -91,19 +91,19 @@ static est_status check_reduction(size_t count, est_dtype dtype, est_collective 
     return EST_OK;
 }
 
-est_status est_all_reduce(est_group *group, void *data, size_t count, est_dtype dtype, est_reduction reduction,
+est_status est_all_reduce(est_rank_group *group, void *data, size_t count, est_dtype dtype, est_reduce_op reduction,
                           const est_collective_options *options, est_work **out)
 {
-    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCTION_MEAN };
+    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCE_OP_MEAN };
 
     EST_TRY(check_reduction(count, dtype, &c));
     return begin_reduction(group, KIND_ALL_REDUCE, c, dtype, reduction, options, out);
 }
 
-est_status est_reduce_scatter(est_group *group, void *data, size_t count, est_dtype dtype, est_reduction reduction,
+est_status est_reduce_scatter(est_rank_group *group, void *data, size_t count, est_dtype dtype, est_reduce_op reduction,
                               const est_collective_options *options, est_work **out)
 {
-    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCTION_MEAN };
+    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCE_OP_MEAN };
 
     EST_TRY(check_reduction(count, dtype, &c));
     return begin_reduction(group, KIND_REDUCE_SCATTER, c, dtype, reduction, options, out);
@@ -114,13 +114,13 @@ est_status est_reduce_scatter(est_group *group, void *data, size_t count, est_dt
 /* The steps of a gathering into `all`, with this rank's part put there. */
 static void write_gather(est_work *w, const void *mine, uint8_t *all, const size_t *begins, est_communication by)
 {
-    est_schedule  *s = &w->schedule;
+    est_moves     *s = &w->moves;
     est_collective c = { .data = all, .begins = begins };
     uint8_t       *own;
 
     if (begins[s->n] == 0) return;
     own = all + begins[s->rank];
-    if (own != mine) est_schedule_add(s, EST_STEP_COPY, 0, own, mine, begins[s->rank + 1] - begins[s->rank]);
+    if (own != mine) est_moves_add(s, EST_MOVE_COPY, 0, own, mine, begins[s->rank + 1] - begins[s->rank]);
     if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
 }
 
@@ -130,7 +130,7 @@ static est_communication gather_by(est_communication by)
     return est_algorithm_of(by)->all_gather != NULL ? by : EST_COMMUNICATION_RING;
 }
 
-est_status est_all_gather(est_group *group, const void *mine, size_t bytes, void *all,
+est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes, void *all,
                           const est_collective_options *options, est_work **out)
 {
     est_block_head    head = { .kind = KIND_ALL_GATHER, .bytes = bytes };
@@ -169,10 +169,10 @@ static est_status gather_bytes(est_work *w)
     if (w->result.data == NULL)
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of all ranks", begins[n]);
     write_gather(w, w->mine, w->result.data, begins, (est_communication)w->head.communication);
-    return w->schedule.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of a gathering") : EST_OK;
+    return w->moves.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of a gathering") : EST_OK;
 }
 
-est_status est_all_gather_uneven(est_group *group, const void *mine, size_t bytes, est_gathered *all,
+est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t bytes, est_gathered *all,
                                  const est_collective_options *options, est_work **out)
 {
     est_block_head    head = { .kind = KIND_ALL_GATHER_UNEVEN };
@@ -196,7 +196,7 @@ est_status est_all_gather_uneven(est_group *group, const void *mine, size_t byte
     w->then                 = gather_bytes;
     for (int i = 0; i <= n; i++) w->result.begins[i] = (size_t)i * sizeof *w->lengths; /* of the lengths, for now */
     write_gather(w, &w->lengths[group->rank], (uint8_t *)w->lengths, w->result.begins, EST_COMMUNICATION_DIRECT);
-    est_schedule_add(&w->schedule, EST_STEP_CALL, 0, NULL, NULL, 0);
+    est_moves_add(&w->moves, EST_MOVE_CALL, 0, NULL, NULL, 0);
     return est_work_begin(w, out);
 }
 
@@ -209,8 +209,8 @@ void est_gathered_clear(est_gathered *gathered)
 
 /* --- the rest ---------------------------------------------------------------------------------------------------------- */
 
-est_status est_broadcast(est_group *group, void *data, size_t bytes, int root, const est_collective_options *options,
-                         est_work **out)
+est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int root,
+                         const est_collective_options *options, est_work **out)
 {
     est_collective    c    = { .data = data, .count = bytes, .element = 1, .root = root };
     est_block_head    head = { .kind = KIND_BROADCAST, .root = (uint32_t)root, .bytes = bytes };
@@ -224,12 +224,12 @@ est_status est_broadcast(est_group *group, void *data, size_t bytes, int root, c
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "broadcast", head, options, &w);
     if (status != EST_OK) return give_up(group, status);
-    if (group->n > 1) est_algorithm_of(by)->broadcast(&w->schedule, &c);
+    if (group->n > 1) est_algorithm_of(by)->broadcast(&w->moves, &c);
     return est_work_begin(w, out);
 }
 
 /* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
-est_status est_barrier(est_group *group, const est_collective_options *options, est_work **out)
+est_status est_barrier(est_rank_group *group, const est_collective_options *options, est_work **out)
 {
     int        n = group->n, rank = group->rank;
     est_work  *w;
@@ -237,8 +237,8 @@ est_status est_barrier(est_group *group, const est_collective_options *options, 
 
     if (status != EST_OK) return give_up(group, status);
     for (int distance = 1; distance < n; distance *= 2) {
-        est_schedule_signal(&w->schedule, EST_STEP_SEND, (rank + distance) % n);
-        est_schedule_signal(&w->schedule, EST_STEP_RECEIVE, (rank - distance + n) % n);
+        est_moves_signal(&w->moves, EST_MOVE_SEND, (rank + distance) % n);
+        est_moves_signal(&w->moves, EST_MOVE_RECEIVE, (rank - distance + n) % n);
     }
     return est_work_begin(w, out);
 }

@@ -48,7 +48,7 @@ static void copy(const pack *p, const est_reduced *tensors, bool in)
     }
 }
 
-static est_status begin(est_group *group, pack *p, const est_reduced *tensors, est_reduction reduction,
+static est_status begin(est_rank_group *group, pack *p, const est_reduced *tensors, est_reduce_op reduction,
                         const est_collective_options *options)
 {
     est_dtype dtype = tensors[p->first].dtype;
@@ -66,8 +66,8 @@ static est_status begin(est_group *group, pack *p, const est_reduced *tensors, e
     return est_all_reduce(group, data, p->count, dtype, reduction, options, &p->work);
 }
 
-est_status est_all_reduce_packed(est_group *group, const est_reduced *tensors, int n, size_t bytes_per_pack,
-                                 est_reduction reduction, const est_collective_options *options)
+est_status est_all_reduce_packed(est_rank_group *group, const est_reduced *tensors, int n, size_t bytes_per_pack,
+                                 est_reduce_op reduction, const est_collective_options *options)
 {
     pack      *packs  = n > 0 ? est_zalloc((size_t)n * sizeof *packs) : NULL;
     est_status status = EST_OK;

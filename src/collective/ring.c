@@ -12,18 +12,18 @@ static int before(int rank, int steps, int n)
     return ((rank - steps) % n + n) % n;
 }
 
-static void send_on(est_schedule *s, est_region chunk)
+static void send_on(est_moves *s, est_region chunk)
 {
-    est_schedule_add(s, EST_STEP_SEND, (s->rank + 1) % s->n, chunk.data, NULL, chunk.bytes);
+    est_moves_add(s, EST_MOVE_SEND, (s->rank + 1) % s->n, chunk.data, NULL, chunk.bytes);
 }
 
-static void send_region(est_schedule *s, est_region region)
+static void send_region(est_moves *s, est_region region)
 {
     for (size_t j = 0; j < est_region_chunks(region); j++) send_on(s, est_region_chunk(region, j));
 }
 
 /* Leaves the sum of the rank's own segment in place, and sends it on if it is to be gathered. */
-static void reduce(est_schedule *s, const est_collective *c, bool gathered)
+static void reduce(est_moves *s, const est_collective *c, bool gathered)
 {
     int n = s->n, previous = before(s->rank, 1, n);
 
@@ -34,31 +34,31 @@ static void reduce(est_schedule *s, const est_collective *c, bool gathered)
         for (size_t j = 0; j < est_region_chunks(segment); j++) {
             est_region chunk = est_region_chunk(segment, j);
 
-            est_schedule_add(s, EST_STEP_ADD, previous, chunk.data, NULL, chunk.bytes);
-            if (k == n && c->mean) est_schedule_add(s, EST_STEP_DIVIDE, 0, chunk.data, NULL, chunk.bytes);
+            est_moves_add(s, EST_MOVE_ADD, previous, chunk.data, NULL, chunk.bytes);
+            if (k == n && c->mean) est_moves_add(s, EST_MOVE_DIVIDE, 0, chunk.data, NULL, chunk.bytes);
             if (k < n || gathered) send_on(s, chunk);
         }
     }
 }
 
 /* Region `k` before the rank's own comes in, and goes on unless the next rank is its owner. */
-static void pass_on(est_schedule *s, est_region region, int k)
+static void pass_on(est_moves *s, est_region region, int k)
 {
     for (size_t j = 0; j < est_region_chunks(region); j++) {
         est_region chunk = est_region_chunk(region, j);
 
-        est_schedule_add(s, EST_STEP_RECEIVE, before(s->rank, 1, s->n), chunk.data, NULL, chunk.bytes);
+        est_moves_add(s, EST_MOVE_RECEIVE, before(s->rank, 1, s->n), chunk.data, NULL, chunk.bytes);
         if (k < s->n - 1) send_on(s, chunk);
     }
 }
 
-static void ring_all_reduce(est_schedule *s, const est_collective *c)
+static void ring_all_reduce(est_moves *s, const est_collective *c)
 {
     reduce(s, c, true);
     for (int k = 1; k < s->n; k++) pass_on(s, est_collective_segment(c, s->n, before(s->rank, k, s->n)), k);
 }
 
-static void ring_reduce_scatter(est_schedule *s, const est_collective *c)
+static void ring_reduce_scatter(est_moves *s, const est_collective *c)
 {
     reduce(s, c, false);
 }
@@ -68,14 +68,14 @@ static est_region region_of(const est_collective *c, int rank)
     return (est_region){ c->data + c->begins[rank], c->begins[rank + 1] - c->begins[rank] };
 }
 
-static void ring_all_gather(est_schedule *s, const est_collective *c)
+static void ring_all_gather(est_moves *s, const est_collective *c)
 {
     send_region(s, region_of(c, s->rank));
     for (int k = 1; k < s->n; k++) pass_on(s, region_of(c, before(s->rank, k, s->n)), k);
 }
 
 /* A chain: from the root round to the rank before it. */
-static void ring_broadcast(est_schedule *s, const est_collective *c)
+static void ring_broadcast(est_moves *s, const est_collective *c)
 {
     est_region whole = { c->data, c->count * c->element };
     int        place = before(s->rank, c->root, s->n);

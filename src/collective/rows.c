@@ -56,7 +56,7 @@ static est_status sum_rows(const int64_t *indices, const uint8_t *values, int64_
 }
 
 /* Both lists of all ranks, under way at the same time. */
-static est_status gather(est_group *group, const est_indexed_rows *own, size_t row_bytes,
+static est_status gather(est_rank_group *group, const est_indexed_rows *own, size_t row_bytes,
                          const est_collective_options *options, est_gathered *indices, est_gathered *values)
 {
     est_work  *first, *second;
@@ -77,7 +77,7 @@ static est_status gather(est_group *group, const est_indexed_rows *own, size_t r
 }
 
 /* Every rank's two lists must be of as many rows. */
-static est_status check_lengths(const est_group *group, const est_gathered *indices, const est_gathered *values,
+static est_status check_lengths(const est_rank_group *group, const est_gathered *indices, const est_gathered *values,
                                 size_t row_bytes)
 {
     for (int i = 0; i < group->n; i++) {
@@ -89,8 +89,8 @@ static est_status check_lengths(const est_group *group, const est_gathered *indi
     return EST_OK;
 }
 
-est_status est_all_reduce_rows(est_group *group, const est_indexed_rows *rows, size_t row_count, est_dtype dtype,
-                               est_reduction reduction, const est_collective_options *options, est_indexed_rows *out)
+est_status est_all_reduce_rows(est_rank_group *group, const est_indexed_rows *rows, size_t row_count, est_dtype dtype,
+                               est_reduce_op reduction, const est_collective_options *options, est_indexed_rows *out)
 {
     size_t           row_bytes = row_count * est_dtype_size(dtype);
     est_indexed_rows own = { 0 }, sum = { 0 };
@@ -116,7 +116,7 @@ est_status est_all_reduce_rows(est_group *group, const est_indexed_rows *rows, s
                           dtype, &sum);
     }
     if (status == EST_OK) {
-        if (reduction == EST_REDUCTION_MEAN && sum.n > 0)
+        if (reduction == EST_REDUCE_OP_MEAN && sum.n > 0)
             est_elements_divide(sum.values, (size_t)sum.n * row_bytes, dtype, group->n);
         *out = sum;
     }

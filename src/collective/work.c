@@ -27,7 +27,7 @@ static void unlock(est_work *w)
 
 /* --- life -------------------------------------------------------------------------------------------------------------- */
 
-est_status est_work_create(est_group *group, const char *name, est_block_head head,
+est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,
                            const est_collective_options *options, est_work **out)
 {
     est_work  *w = est_zalloc(sizeof *w);
@@ -50,7 +50,7 @@ est_status est_work_create(est_group *group, const char *name, est_block_head he
     w->head          = head;
     w->refs          = 1;
     w->deadline_secs = options != NULL && options->deadline_secs != 0 ? options->deadline_secs : group->deadline_secs;
-    w->schedule      = (est_schedule){ .n = group->n, .rank = group->rank };
+    w->moves         = (est_moves){ .n = group->n, .rank = group->rank };
     lock(w);
     est_group_ref(group);
     unlock(w);
@@ -66,7 +66,7 @@ void est_work_unref(est_work *w)
     est_gathered_clear(&w->result);
     est_free(w->lengths);
     est_free_aligned(w->scratch);
-    est_free(w->schedule.steps);
+    est_free(w->moves.steps);
     est_free(w->lanes);
     est_free(w);
 }
@@ -79,11 +79,11 @@ static bool has_failed(const est_work *w)
 /* Finishes the work if nothing is left to do and nobody else uses its memory. Blocks that were copied need no answer for that. */
 static void settle(est_work *w)
 {
-    est_group *g = w->group;
+    est_rank_group *g = w->group;
 
     if (w->finished || w->running) return;
-    if (w->n_out > 0 && w->schedule.send_max > EST_COPIED_BYTES) return;
-    if (!has_failed(w) && (w->at < w->schedule.n_steps || w->n_unsent > 0)) return;
+    if (w->n_out > 0 && w->moves.send_max > EST_COPIED_BYTES) return;
+    if (!has_failed(w) && (w->at < w->moves.n_steps || w->n_unsent > 0)) return;
     if (g->failed && w->error.status == EST_OK) {
         w->error.status = est_group_raise(g);
         est_error_take(w->error.status, &w->error);
@@ -125,10 +125,10 @@ static void run(est_work *w);
 /* A block was used at the other end, or never will be. */
 static void on_answer(void *user, est_status status, const char *error, est_message *answer)
 {
-    est_lane    *lane    = user;
-    est_work    *w       = lane->work;
-    est_group   *g       = w->group;
-    est_mailbox *mailbox = g->mailbox; /* outlives both */
+    est_lane       *lane    = user;
+    est_work       *w       = lane->work;
+    est_rank_group *g       = w->group;
+    est_mailbox    *mailbox = g->mailbox; /* outlives both */
 
     (void)answer;
     lock(w);
@@ -148,7 +148,7 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
 }
 
 /* Sends one block, with the lock given up meanwhile. */
-static void send_block(est_work *w, int to, est_step step)
+static void send_block(est_work *w, int to, est_move step)
 {
     struct {
         est_block_head head;
@@ -174,7 +174,7 @@ static void send_block(est_work *w, int to, est_step step)
         payload = (est_payload){ .head = &copied, .head_size = sizeof copied.head + step.bytes };
     }
     snprintf(what, sizeof what, "%s %" PRIu64, w->name, w->head.number);
-    status = est_link_ask(link, EST_METHOD_BLOCK, what, payload, EST_FOREVER, on_answer, lane, NULL);
+    status = est_link_ask(link, EST_GROUP_BLOCK, what, payload, EST_FOREVER, on_answer, lane, NULL);
     lock(w);
     if (status != EST_OK) {
         lane->n_out--;
@@ -195,10 +195,10 @@ static void flush_lane(est_work *w, int to)
     est_lane *lane = &w->lanes[to];
 
     while (lane->n_unsent > 0 && lane->n_out < EST_WINDOW && !has_failed(w)) {
-        est_step step;
+        est_move step;
 
-        do step = w->schedule.steps[lane->cursor++];
-        while (step.kind != EST_STEP_SEND || step.peer != to);
+        do step = w->moves.steps[lane->cursor++];
+        while (step.kind != EST_MOVE_SEND || step.peer != to);
         send_block(w, to, step);
     }
 }
@@ -223,28 +223,28 @@ static est_status check_block(const est_work *w, const est_parcel *p, size_t byt
 }
 
 /* Without the lock. The parcel, if any, stays the caller's. */
-static est_status take(est_work *w, const est_step *step, const est_parcel *parcel)
+static est_status take(est_work *w, const est_move *step, const est_parcel *parcel)
 {
     est_dtype dtype = (est_dtype)w->head.dtype;
 
     if (parcel != NULL) EST_TRY(check_block(w, parcel, step->bytes));
     switch (step->kind) {
-    case EST_STEP_RECEIVE:
+    case EST_MOVE_RECEIVE:
         if (step->bytes > 0) memcpy(step->data, parcel->data, step->bytes);
         return EST_OK;
-    case EST_STEP_ADD: est_elements_add(step->data, parcel->data, step->bytes, dtype); return EST_OK;
-    case EST_STEP_COPY: memcpy(step->data, step->from, step->bytes); return EST_OK;
-    case EST_STEP_SUM: est_elements_add(step->data, step->from, step->bytes, dtype); return EST_OK;
-    case EST_STEP_DIVIDE: est_elements_divide(step->data, step->bytes, dtype, w->group->n); return EST_OK;
-    case EST_STEP_CALL: return w->then(w);
-    case EST_STEP_SEND: break;
+    case EST_MOVE_ADD: est_elements_add(step->data, parcel->data, step->bytes, dtype); return EST_OK;
+    case EST_MOVE_COPY: memcpy(step->data, step->from, step->bytes); return EST_OK;
+    case EST_MOVE_SUM: est_elements_add(step->data, step->from, step->bytes, dtype); return EST_OK;
+    case EST_MOVE_DIVIDE: est_elements_divide(step->data, step->bytes, dtype, w->group->n); return EST_OK;
+    case EST_MOVE_CALL: return w->then(w);
+    case EST_MOVE_SEND: break;
     }
     return EST_OK;
 }
 
-static bool receives(const est_step *step)
+static bool receives(const est_move *step)
 {
-    return step->kind == EST_STEP_RECEIVE || step->kind == EST_STEP_ADD;
+    return step->kind == EST_MOVE_RECEIVE || step->kind == EST_MOVE_ADD;
 }
 
 static void fail_left(est_work *w, int peer)
@@ -259,12 +259,12 @@ static void fail_left(est_work *w, int peer)
 static bool take_next(est_work *w)
 {
     est_parcel *parcel = NULL;
-    est_step    step;
+    est_move    step;
     est_status  status;
 
-    if (w->at == w->schedule.n_steps || has_failed(w)) return false;
-    step = w->schedule.steps[w->at];
-    if (step.kind == EST_STEP_SEND) {
+    if (w->at == w->moves.n_steps || has_failed(w)) return false;
+    step = w->moves.steps[w->at];
+    if (step.kind == EST_MOVE_SEND) {
         w->at++;
         w->n_unsent++;
         w->lanes[step.peer].n_unsent++;
@@ -332,7 +332,7 @@ void est_work_deliver(est_work *w, est_parcel *parcel)
 
 void est_work_peer_left(est_work *w)
 {
-    const est_step *step = w->at < w->schedule.n_steps ? &w->schedule.steps[w->at] : NULL;
+    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
 
     /* Steps are looked at only while nobody takes them; who does will see by itself. */
     if (w->running || step == NULL || !receives(step)) return;
@@ -361,11 +361,11 @@ static void take_early(est_work *w)
 
 est_status est_work_begin(est_work *w, est_work **out)
 {
-    est_group   *g       = w->group;
-    est_mailbox *mailbox = g->mailbox;
-    est_status   status  = EST_OK;
+    est_rank_group *g       = w->group;
+    est_mailbox    *mailbox = g->mailbox;
+    est_status      status  = EST_OK;
 
-    if (w->schedule.failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of %s", w->name);
+    if (w->moves.failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of %s", w->name);
     pthread_mutex_lock(&mailbox->lock);
     if (status != EST_OK) {
         fail(w, status); /* the others have begun it, or will */
@@ -392,7 +392,7 @@ est_status est_work_begin(est_work *w, est_work **out)
 /* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
 static int waits_for(const est_work *w)
 {
-    const est_step *step = w->at < w->schedule.n_steps ? &w->schedule.steps[w->at] : NULL;
+    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
 
     if (step != NULL && receives(step)) return step->peer;
     for (int i = 0; i < w->group->n; i++) {

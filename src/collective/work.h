@@ -22,7 +22,7 @@
 #define EST_WHY_BYTES    400                /* of a reason: what a farewell carries */
 
 /* Beyond the numbers of cluster/protocol.h, so that both may use one net. */
-enum { EST_METHOD_JOIN = 64, EST_METHOD_BLOCK, EST_METHOD_LEAVE };
+enum { EST_GROUP_JOIN = 64, EST_GROUP_BLOCK, EST_GROUP_LEAVE };
 
 /* What a rank says when it joins. */
 typedef struct est_join_head {
@@ -49,22 +49,22 @@ typedef struct est_parcel {
 
 /* A rank as the group sees it. */
 typedef struct est_peer {
-    est_group *group;
-    char       task[EST_NET_NAME_MAX];
-    char      *address;
-    uint64_t   listed, incarnation; /* as the list says; of who came. 0: not known */
-    est_link  *link;                /* a reference; NULL: not connected */
-    bool       joined, left;
+    est_rank_group *group;
+    char            task[EST_NET_NAME_MAX];
+    char           *address;
+    uint64_t        listed, incarnation; /* as the list says; of who came. 0: not known */
+    est_link       *link;                /* a reference; NULL: not connected */
+    bool            joined, left;
 } est_peer;
 
 struct est_mailbox {
     pthread_mutex_t lock; /* guards all of this, all groups and all works */
-    est_group      *groups;
+    est_rank_group *groups;
     uint64_t        newest; /* generation of which a group was complete */
     est_parcel     *joins;  /* requests that came before their group; only `request` and `next` are set */
 };
 
-struct est_group {
+struct est_rank_group {
     est_mailbox      *mailbox;
     est_net          *net;
     uint64_t          generation, list;
@@ -82,7 +82,7 @@ struct est_group {
     bool              failed;
     est_status        failure; /* while it is made: not only EST_ABORTED; EST_OK: that */
     char              why[EST_WHY_BYTES];
-    est_group        *next_group;
+    est_rank_group   *next_group;
 };
 
 /* A work and one of its peers. */
@@ -95,23 +95,23 @@ typedef struct est_lane {
 } est_lane;
 
 struct est_work {
-    est_group     *group;
-    est_work      *next;
-    int            refs; /* of whoever waits, asks, and who runs it */
-    est_block_head head;
-    const char    *name; /* of the operation */
-    double         deadline_secs;
-    int64_t        deadline_ns; /* INT64_MAX: none */
-    est_schedule   schedule;
-    est_lane      *lanes; /* [n] */
-    int            at;    /* the next step */
-    int            n_unsent, n_out;
-    bool           running, again, finished;
-    est_error      error;
-    pthread_cond_t changed; /* finished */
-    uint8_t       *scratch;
+    est_rank_group *group;
+    est_work       *next;
+    int             refs; /* of whoever waits, asks, and who runs it */
+    est_block_head  head;
+    const char     *name; /* of the operation */
+    double          deadline_secs;
+    int64_t         deadline_ns; /* INT64_MAX: none */
+    est_moves       moves;
+    est_lane       *lanes; /* [n] */
+    int             at;    /* the next step */
+    int             n_unsent, n_out;
+    bool            running, again, finished;
+    est_error       error;
+    pthread_cond_t  changed; /* finished */
+    uint8_t        *scratch;
 
-    /* For EST_STEP_CALL. */
+    /* For EST_MOVE_CALL. */
     est_status (*then)(est_work *work);
     const void   *mine;
     est_gathered *gathered; /* the caller's */
@@ -121,23 +121,23 @@ struct est_work {
 
 /* Everything below: the lock is held, unless said otherwise. */
 
-void est_group_ref(est_group *group);
-void est_group_unref(est_group *group);
+void est_group_ref(est_rank_group *group);
+void est_group_unref(est_rank_group *group);
 
 /* Makes the group known to those who join; whoever came before is let in. */
-void est_mailbox_add(est_mailbox *mailbox, est_group *group);
+void est_mailbox_add(est_mailbox *mailbox, est_rank_group *group);
 
 /* Ends the group: the first reason stays. */
-void est_group_fail(est_group *group, const char *why);
+void est_group_fail(est_rank_group *group, const char *why);
 
 /* Ends it because a rank is lost, or has ended it for a reason of its own. */
-void est_group_lose(est_group *group, int rank, const char *why);
+void est_group_lose(est_rank_group *group, int rank, const char *why);
 
 /* What the group failed with. */
-EST_MUST_CHECK est_status est_group_raise(const est_group *group);
+EST_MUST_CHECK est_status est_group_raise(const est_rank_group *group);
 
 /* "rank 2 (worker:2)" */
-const char *est_peer_name(const est_group *group, int rank, char out[EST_NET_NAME_MAX + 32]);
+const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32]);
 
 /* Fails the request and frees the parcels. */
 void est_parcels_drop(est_parcel *first, est_status status, const char *why);
@@ -153,7 +153,7 @@ void est_work_abort(est_work *work);
 EST_MUST_CHECK est_status est_work_begin(est_work *work, est_work **out);
 
 /* A work without steps. Without the lock. */
-EST_MUST_CHECK est_status est_work_create(est_group *group, const char *name, est_block_head head,
+EST_MUST_CHECK est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,
                                           const est_collective_options *options, est_work **out);
 void                      est_work_unref(est_work *work);
 

@@ -36,11 +36,11 @@ static void await_gone(scene *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static est_status reduce(est_group *group, float *data, size_t count, est_communication communication)
+static est_status reduce(est_rank_group *group, float *data, size_t count, est_communication communication)
 {
     est_work *work;
 
-    return collective_finish(est_all_reduce(group, data, count, EST_F32, EST_REDUCTION_SUM,
+    return collective_finish(est_all_reduce(group, data, count, EST_F32, EST_REDUCE_OP_SUM,
                                             &(est_collective_options){ .communication = communication }, &work),
                              &work);
 }
@@ -60,7 +60,7 @@ static void play(collective_rank *r)
              s->stage == NET_GONE ? "was lost: " : "aborted: out of luck");
     if (r->rank == s->victim) {
         if (s->stage != BEFORE) {
-            collective_check(r, est_all_reduce(r->group, data, s->count, EST_F32, EST_REDUCTION_SUM,
+            collective_check(r, est_all_reduce(r->group, data, s->count, EST_F32, EST_REDUCE_OP_SUM,
                                                &(est_collective_options){ .communication = s->communication }, &work));
         }
         if (s->stage == NET_GONE) {
@@ -167,7 +167,7 @@ static void wait_in_vain(collective_rank *r)
     est_status          status;
 
     if (r->rank == 0) {
-        status = collective_finish(est_all_reduce(r->group, data, count, EST_F32, EST_REDUCTION_SUM,
+        status = collective_finish(est_all_reduce(r->group, data, count, EST_F32, EST_REDUCE_OP_SUM,
                                                   &(est_collective_options){ .deadline_secs = 0.05 }, &work),
                                    &work);
         collective_expect(r, status, EST_DEADLINE_EXCEEDED,
@@ -229,7 +229,7 @@ static void refuse(collective_rank *r)
 
     collective_expect(r, reduce(r->group, data, 4, EST_COMMUNICATION_NCCL), EST_UNIMPLEMENTED,
                       "nccl needs a CUDA device");
-    collective_expect(r, est_all_reduce(r->group, data, 4, EST_I32, EST_REDUCTION_SUM, NULL, &work),
+    collective_expect(r, est_all_reduce(r->group, data, 4, EST_I32, EST_REDUCE_OP_SUM, NULL, &work),
                       EST_INVALID_ARGUMENT, "int32 cannot be reduced");
     collective_expect(r, est_broadcast(r->group, data, 4, 2, NULL, &work), EST_INVALID_ARGUMENT,
                       "rank 2 of a group of 2");
@@ -409,7 +409,7 @@ static void go_on_without_2(collective_rank *r)
     collective_check(r, join_as(r, 2, 0, NULL, 2));
     if (r->group == NULL) return;
     collective_check(
-        r, collective_finish(est_all_reduce(r->group, &one, 1, EST_I64, EST_REDUCTION_SUM, NULL, &work), &work));
+        r, collective_finish(est_all_reduce(r->group, &one, 1, EST_I64, EST_REDUCE_OP_SUM, NULL, &work), &work));
     if (one != 3) collective_fail(r, "1 + 2 = %d", (int)one);
 }
 

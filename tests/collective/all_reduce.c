@@ -13,7 +13,7 @@
 typedef struct wanted {
     size_t            count;
     est_dtype         dtype;
-    est_reduction     reduction;
+    est_reduce_op     reduction;
     est_communication communication;
     bool              scatter;
     void             *expected;                     /* by plain sums, once for all ranks */
@@ -44,7 +44,7 @@ static void put(void *data, size_t i, est_dtype dtype, double x)
 /* What all ranks together must come to, as they store it. */
 static void *plain_sums(const wanted *w, int n)
 {
-    int      divisor = w->reduction == EST_REDUCTION_MEAN ? n : 1;
+    int      divisor = w->reduction == EST_REDUCE_OP_MEAN ? n : 1;
     uint8_t *out     = malloc(w->count * est_dtype_size(w->dtype) + 1);
 
     for (size_t i = 0; i < w->count; i++) {
@@ -110,7 +110,7 @@ static void all_sizes(collective_test *t, est_communication algorithm)
 
             if (counts[i] > 10000 && dtypes[d] != EST_F32) continue; /* bytes are what counts here */
             reduce_all(t, w);
-            w.reduction = EST_REDUCTION_MEAN;
+            w.reduction = EST_REDUCE_OP_MEAN;
             reduce_all(t, w);
             w.scatter = true;
             reduce_all(t, w);
@@ -173,7 +173,7 @@ static void reduce_inexact(collective_rank *r)
 
     for (size_t i = 0; i < w->count; i++) data[i] = 1.0f / (float)(i % 1000 + 1) * (r->rank % 2 == 0 ? 1e3f : 1e-3f);
     collective_check(
-        r, collective_finish(est_all_reduce(r->group, data, w->count, EST_F32, EST_REDUCTION_MEAN, &options, &work),
+        r, collective_finish(est_all_reduce(r->group, data, w->count, EST_F32, EST_REDUCE_OP_MEAN, &options, &work),
                              &work));
     w->prints[r->rank] = est_fingerprint64(data, w->count * sizeof *data);
     free(data);
@@ -217,7 +217,7 @@ static void reduce_many(collective_rank *r)
         for (size_t i = 0; i < counts[k]; i++) data[k][i] = value(i + (size_t)k, r->rank);
         works[k] = NULL;
         collective_check(r,
-                         est_all_reduce(r->group, data[k], counts[k], EST_I64, EST_REDUCTION_SUM, &options, &works[k]));
+                         est_all_reduce(r->group, data[k], counts[k], EST_I64, EST_REDUCE_OP_SUM, &options, &works[k]));
     }
     for (int j = 0; j < 10; j++) {
         int k = j * 7 % 10;

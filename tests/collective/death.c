@@ -63,7 +63,7 @@ static void wait_to_be_killed(const part *p)
 }
 
 /* Reduces until the group ends. */
-static est_status work(const part *p, est_group *group)
+static est_status work(const part *p, est_rank_group *group)
 {
     float     *data   = calloc(p->count, sizeof *data);
     est_status status = EST_OK;
@@ -73,7 +73,7 @@ static est_status work(const part *p, est_group *group)
         est_work *one;
 
         if (victim && i == 3 && p->stage == STAGE_JOINED) wait_to_be_killed(p);
-        status = est_all_reduce(group, data, p->count, EST_F32, EST_REDUCTION_SUM, NULL, &one);
+        status = est_all_reduce(group, data, p->count, EST_F32, EST_REDUCE_OP_SUM, NULL, &one);
         if (victim && i == 3 && p->stage == STAGE_BEGUN) wait_to_be_killed(p);
         if (status == EST_OK) status = est_work_wait(one);
         if (victim && i == 3 && p->stage == STAGE_WORKING) say(p); /* and goes on */
@@ -95,10 +95,10 @@ static void be_rank(part *p)
     est_group_options join = {
         .ranks = ranks, .n = RANKS, .rank = p->rank, .generation = 1, .join_secs = NET_TEST_SECS
     };
-    est_group *group = NULL;
-    est_net   *net;
-    est_status status;
-    int        port, ports[RANKS];
+    est_rank_group *group = NULL;
+    est_net        *net;
+    est_status      status;
+    int             port, ports[RANKS];
 
     snprintf(options.self.task, sizeof options.self.task, "worker:%d", p->rank);
     must(est_mailbox_create(&p->mailbox) == EST_OK && est_net_create(&options, &net) == EST_OK &&

@@ -17,24 +17,24 @@ typedef struct run {
     est_status status[2];
 } run;
 
-static est_status reduce_packed(est_group *group, float *data)
+static est_status reduce_packed(est_rank_group *group, float *data)
 {
     est_reduced tensors[] = { { data, 10, EST_F32 }, { data + 10, 500, EST_F32 }, { data + 510, 30, EST_F32 } };
 
-    return est_all_reduce_packed(group, tensors, 3, 1000, EST_REDUCTION_MEAN, NULL);
+    return est_all_reduce_packed(group, tensors, 3, 1000, EST_REDUCE_OP_MEAN, NULL);
 }
 
-static est_status reduce_rows(est_group *group, float *data)
+static est_status reduce_rows(est_rank_group *group, float *data)
 {
     int64_t          indices[] = { 5, 3, 5 };
     est_indexed_rows rows = { indices, data, 3 }, out = { 0 };
-    est_status       status = est_all_reduce_rows(group, &rows, 4, EST_F32, EST_REDUCTION_SUM, NULL, &out);
+    est_status       status = est_all_reduce_rows(group, &rows, 4, EST_F32, EST_REDUCE_OP_SUM, NULL, &out);
 
     est_indexed_rows_clear(&out);
     return status;
 }
 
-static est_status gather(est_group *group, float *data)
+static est_status gather(est_rank_group *group, float *data)
 {
     est_gathered all = { 0 };
     est_work    *work;
@@ -46,12 +46,12 @@ static est_status gather(est_group *group, float *data)
     return status;
 }
 
-static est_status all_kinds(est_group *group, float *data, size_t count)
+static est_status all_kinds(est_rank_group *group, float *data, size_t count)
 {
     est_work *work;
 
-    EST_TRY(collective_finish(est_all_reduce(group, data, 100, EST_F32, EST_REDUCTION_SUM, NULL, &work), &work));
-    EST_TRY(collective_finish(est_all_reduce(group, data, count, EST_F32, EST_REDUCTION_SUM, NULL, &work), &work));
+    EST_TRY(collective_finish(est_all_reduce(group, data, 100, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work));
+    EST_TRY(collective_finish(est_all_reduce(group, data, count, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work));
     EST_TRY(collective_finish(est_broadcast(group, data, 100, 1, NULL, &work), &work));
     EST_TRY(collective_finish(est_all_gather(group, data, 100, data + 1000, NULL, &work), &work));
     EST_TRY(collective_finish(est_barrier(group, NULL, &work), &work));

@@ -38,7 +38,7 @@ static void pack(collective_rank *r)
             set(tensors[t].data, i, dtypes[t], (double)(i + (size_t)(t * (r->rank + 1))));
     }
     collective_check(r,
-                     est_all_reduce_packed(r->group, tensors, N_TENSORS, *(size_t *)r->arg, EST_REDUCTION_SUM, NULL));
+                     est_all_reduce_packed(r->group, tensors, N_TENSORS, *(size_t *)r->arg, EST_REDUCE_OP_SUM, NULL));
     for (int t = 0; t < N_TENSORS; t++) {
         for (size_t i = 0; i < counts[t]; i++) {
             if (get(tensors[t].data, i, dtypes[t]) != (double)(i * (size_t)n + (size_t)(t * n * (n + 1) / 2)))
@@ -76,7 +76,7 @@ static void count_packs(collective_rank *r)
     est_reduced tensors[4];
 
     for (int i = 0; i < 4; i++) tensors[i] = (est_reduced){ data[i], i == 0 ? c->first : 100, EST_F32 };
-    collective_check(r, est_all_reduce_packed(r->group, tensors, 4, c->bytes_per_pack, EST_REDUCTION_SUM, NULL));
+    collective_check(r, est_all_reduce_packed(r->group, tensors, 4, c->bytes_per_pack, EST_REDUCE_OP_SUM, NULL));
     if (est_group_operations(r->group) != c->packs) {
         collective_fail(r, "%d packs instead of %d", (int)est_group_operations(r->group), (int)c->packs);
     }
@@ -159,7 +159,7 @@ static void sum_rows(collective_rank *r)
         rows.indices[i] = index_of(r->rank, i);
         for (int k = 0; k < ROW; k++) ((float *)rows.values)[i * ROW + k] = row_value(r->rank, i, k);
     }
-    collective_check(r, est_all_reduce_rows(r->group, &rows, ROW, EST_F32, EST_REDUCTION_MEAN, NULL, &out));
+    collective_check(r, est_all_reduce_rows(r->group, &rows, ROW, EST_F32, EST_REDUCE_OP_MEAN, NULL, &out));
     values = out.values;
     for (int64_t i = 0; i < out.n; i++) {
         for (int64_t j = 0; j < i; j++) {
@@ -203,7 +203,7 @@ static void no_rows(collective_rank *r)
 {
     est_indexed_rows none = { 0 }, out = { 0 };
 
-    collective_check(r, est_all_reduce_rows(r->group, &none, ROW, EST_F64, EST_REDUCTION_SUM, NULL, &out));
+    collective_check(r, est_all_reduce_rows(r->group, &none, ROW, EST_F64, EST_REDUCE_OP_SUM, NULL, &out));
     if (out.n != 0) collective_fail(r, "%lld rows from nowhere", (long long)out.n);
     est_indexed_rows_clear(&out);
 }

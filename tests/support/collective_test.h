@@ -17,7 +17,7 @@ typedef struct collective_rank {
     int              rank;
     est_mailbox     *mailbox;
     est_net         *net;
-    est_group       *group;
+    est_rank_group  *group;
     char             error[1200]; /* "": nothing went wrong */
     void            *arg;
     pthread_mutex_t  lock; /* guards n_lost */

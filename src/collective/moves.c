@@ -6,11 +6,11 @@
 
 #define STEPS_FIRST 32
 
-static void append(est_schedule *s, est_step step)
+static void append(est_moves *s, est_move step)
 {
     if (s->n_steps == s->max_steps && !s->failed) {
         int       max   = s->max_steps > 0 ? 2 * s->max_steps : STEPS_FIRST;
-        est_step *steps = est_realloc(s->steps, (size_t)max * sizeof *steps);
+        est_move *steps = est_realloc(s->steps, (size_t)max * sizeof *steps);
 
         if (steps == NULL) {
             s->failed = true;
@@ -21,18 +21,18 @@ static void append(est_schedule *s, est_step step)
     }
     if (s->failed) return;
     s->steps[s->n_steps++] = step;
-    if (step.kind == EST_STEP_SEND && step.bytes > s->send_max) s->send_max = step.bytes;
+    if (step.kind == EST_MOVE_SEND && step.bytes > s->send_max) s->send_max = step.bytes;
 }
 
-void est_schedule_add(est_schedule *s, est_step_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes)
+void est_moves_add(est_moves *s, est_move_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes)
 {
-    if (bytes == 0 && kind != EST_STEP_CALL) return;
-    append(s, (est_step){ kind, peer, data, from, bytes });
+    if (bytes == 0 && kind != EST_MOVE_CALL) return;
+    append(s, (est_move){ kind, peer, data, from, bytes });
 }
 
-void est_schedule_signal(est_schedule *s, est_step_kind kind, int peer)
+void est_moves_signal(est_moves *s, est_move_kind kind, int peer)
 {
-    append(s, (est_step){ .kind = kind, .peer = peer });
+    append(s, (est_move){ .kind = kind, .peer = peer });
 }
 
 size_t est_segment_begin(size_t count, int n, int rank)
