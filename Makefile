@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster install format size clean
+.PHONY: help bootstrap build run run-cluster test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -101,6 +101,11 @@ bench-cluster: build/dist/build.ninja
 	@cmake --build build/dist
 	@scripts/bench-env
 	@bench/compare-cluster $(if $(BENCH),--only $(BENCH))
+
+bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed
+bench-allreduce: build/dist/build.ninja
+	@cmake --build build/dist --target bench/all_reduce bench/net
+	@bench/compare-allreduce
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduce of float32 between processes of this machine. Rank 0 prints one line of JSON a size: how long an operation took, for
+ * every window. bench/compare-allreduce puts that beside others.
+ *
+ *   all_reduce transport ranks [communication [largest size in bytes]] */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "collective/collective.h"
+#include "net/certificates.h"
+#include "support/bench.h"
+#include "support/turns.h"
+
+#define RANKS_MAX 16
+#define N_WINDOWS 5
+
+static const size_t sizes[] = { 4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
+
+#define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
+
+static est_mailbox *mailbox;
+
+static void serve(void *user, est_request *request)
+{
+    (void)user;
+    if (!est_mailbox_serve(mailbox, request)) est_request_fail(request, EST_UNIMPLEMENTED, "not of a group");
+}
+
+static void lost(void *user, est_link *link, const char *why)
+{
+    (void)user;
+    est_mailbox_lost(mailbox, link, why);
+}
+
+static void reduce(est_rank_group *group, float *data, size_t count)
+{
+    est_work *work;
+
+    bench_check(est_all_reduce(group, data, count, EST_F32, EST_REDUCE_OP_SUM, NULL, &work));
+    bench_check(est_work_wait(work));
+}
+
+/* As often as it takes to move some 64 MB, so that a window is neither long nor short. */
+static int calls_for(size_t bytes)
+{
+    size_t n = ((size_t)64 << 20) / bytes;
+
+    return n < 1 ? 1 : n > 500 ? 500 : (int)n;
+}
+
+static void measure(est_rank_group *group, float *data, size_t bytes)
+{
+    size_t count = bytes / sizeof *data;
+    int    calls = calls_for(bytes), n = est_group_ranks(group), rank = est_group_rank(group);
+
+    for (size_t i = 0; i < count; i++) data[i] = (float)(i % 100) + (float)rank;
+    reduce(group, data, count);
+    for (size_t i = 0; i < count; i++) {
+        if (data[i] != (float)((int)(i % 100) * n + n * (n - 1) / 2)) {
+            (void)fprintf(stderr, "bench: element %zu of %zu is wrong\n", i, count);
+            exit(1);
+        }
+    }
+    memset(data, 0, bytes); /* sums of zeros stay finite */
+    if (rank == 0) printf("{\"bytes\":%zu,\"secs\":[", bytes);
+    for (int w = 0; w < N_WINDOWS; w++) {
+        est_work *work;
+        double    start;
+
+        bench_check(est_barrier(group, NULL, &work));
+        bench_check(est_work_wait(work));
+        start = bench_now_secs();
+        for (int i = 0; i < calls; i++) reduce(group, data, count);
+        if (rank == 0) printf("%s%.9f", w > 0 ? "," : "", (bench_now_secs() - start) / calls);
+    }
+    if (rank == 0) printf("]}\n");
+    fflush(stdout);
+}
+
+/* One rank: says its port to the first process and gets all of them back. */
+static void be_rank(const char *transport, const char *folder, int rank, int n, est_communication communication,
+                    size_t bytes_max, int in, int out)
+{
+    est_net_options   options = { .transport    = transport,
+                                  .certificates = folder,
+                                  .self         = { .incarnation = (uint64_t)rank + 1 },
+                                  .serve        = serve,
+                                  .lost         = lost };
+    est_rank          ranks[RANKS_MAX];
+    char              tasks[RANKS_MAX][16], addresses[RANKS_MAX][32];
+    est_group_options join = {
+        .ranks = ranks, .n = n, .rank = rank, .generation = 1, .join_secs = 60, .communication = communication
+    };
+    int             ports[RANKS_MAX];
+    est_net        *net;
+    est_rank_group *group;
+    float          *data = NULL;
+
+    snprintf(options.self.task, sizeof options.self.task, "worker:%d", rank);
+    bench_check(est_mailbox_create(&mailbox));
+    bench_check(est_net_create(&options, &net));
+    bench_check(est_net_listen(net, "127.0.0.1:0"));
+    ports[0] = est_net_port(net);
+    if (write(out, ports, sizeof(int)) != sizeof(int) || read(in, ports, sizeof ports) != sizeof ports) exit(1);
+    for (int i = 0; i < n; i++) {
+        snprintf(tasks[i], sizeof tasks[i], "worker:%d", i);
+        snprintf(addresses[i], sizeof addresses[i], "127.0.0.1:%d", ports[i]);
+        ranks[i] = (est_rank){ tasks[i], addresses[i], 0 };
+    }
+    bench_check(est_group_create(mailbox, net, &join, &group));
+    if (posix_memalign((void **)&data, 64, bytes_max) != 0) exit(1);
+    for (int i = 0; i < N_SIZES; i++) {
+        if (sizes[i] <= bytes_max) measure(group, data, sizes[i]);
+    }
+    free(data);
+    est_group_free(group);
+    est_net_free(net);
+    est_mailbox_free(mailbox);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    char              folder[] = "/tmp/est-bench-XXXXXX";
+    int               n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2, to[RANKS_MAX], ports[RANKS_MAX] = { 0 };
+    int               status, failed = 0;
+    est_communication communication = EST_COMMUNICATION_AUTO;
+    size_t            bytes_max     = argc > 4 ? (size_t)strtoull(argv[4], NULL, 10) : sizes[N_SIZES - 1];
+
+    if (argc < 2 || n < 1 || n > RANKS_MAX || mkdtemp(folder) == NULL) {
+        (void)fprintf(stderr, "all_reduce transport ranks [communication [largest size in bytes]]\n");
+        return 2;
+    }
+    if (argc > 3) bench_check(est_communication_find(argv[3], &communication));
+    bench_check(est_certificates_make(folder, "bench", 1));
+    for (int i = 0; i < n; i++) { /* before this process has any thread */
+        int   down[2], up[2];
+        pid_t pid;
+
+        if (pipe(down) != 0 || pipe(up) != 0 || (pid = fork()) < 0) return 1;
+        if (pid == 0) be_rank(argv[1], folder, i, n, communication, bytes_max, down[0], up[1]);
+        close(down[0]);
+        close(up[1]);
+        to[i] = down[1];
+        if (read(up[0], &ports[i], sizeof(int)) != sizeof(int)) return 1;
+        close(up[0]);
+    }
+    for (int i = 0; i < n; i++) {
+        if (write(to[i], ports, sizeof ports) != sizeof ports) return 1;
+    }
+    while (wait(&status) > 0) failed |= status != 0;
+    bench_check(est_dir_remove(folder));
+    return failed;
+}

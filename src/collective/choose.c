@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which algorithm is used when none is asked for. */
+#include <string.h>
+
+#include "collective/algorithm.h"
+
+/* Direct exchange has one round but sends everything n - 1 times; halving has few rounds, the ring keeps all links busy at once. */
+static const est_collective_rule rules[] = {
+    { .n_max = 2, .bytes_max = 64 << 10, .choice = EST_COMMUNICATION_DIRECT },
+    { .n_max = 4, .bytes_max = 32 << 10, .choice = EST_COMMUNICATION_DIRECT },
+    { .n_max = 8, .bytes_max = 8 << 10, .choice = EST_COMMUNICATION_DIRECT },
+    { .bytes_max = 1 << 10, .choice = EST_COMMUNICATION_DIRECT },
+    { .bytes_max = 256 << 10, .choice = EST_COMMUNICATION_HALVING },
+    { .choice = EST_COMMUNICATION_RING },
+};
+
+#define N_RULES (int)(sizeof rules / sizeof rules[0])
+
+const est_collective_rule *est_collective_rules(int *n)
+{
+    *n = N_RULES;
+    return rules;
+}
+
+est_communication est_collective_choose(int n, size_t bytes)
+{
+    int i = 0;
+
+    while ((rules[i].n_max > 0 && n > rules[i].n_max) || (rules[i].bytes_max > 0 && bytes > rules[i].bytes_max)) i++;
+    return rules[i].choice;
+}
+
+static const struct {
+    const char          *name, *text;
+    const est_algorithm *algorithm;
+} table[] = {
+    [EST_COMMUNICATION_AUTO]    = { "auto", "by size and number of ranks", NULL },
+    [EST_COMMUNICATION_RING]    = { "ring", "chunks go round; the least bytes on every link", &est_algorithm_ring },
+    [EST_COMMUNICATION_HALVING] = { "halving", "halves are exchanged in log2 n rounds, and back",
+                                    &est_algorithm_halving },
+    [EST_COMMUNICATION_DIRECT]  = { "direct", "everything to everyone at once; a tree from the root",
+                                    &est_algorithm_direct },
+    [EST_COMMUNICATION_NCCL]    = { "nccl", "between GPUs; needs a CUDA device, and there is none yet", NULL },
+};
+
+#define N_TABLE (int)(sizeof table / sizeof table[0])
+
+const est_algorithm *est_algorithm_of(est_communication communication)
+{
+    return table[communication].algorithm;
+}
+
+const char *est_communication_name(est_communication communication)
+{
+    return table[communication].name;
+}
+
+const char *est_communication_text(est_communication communication)
+{
+    return table[communication].text;
+}
+
+est_status est_communication_find(const char *name, est_communication *out)
+{
+    for (int i = 0; i < N_TABLE; i++) {
+        if (strcmp(name, table[i].name) == 0) {
+            *out = (est_communication)i;
+            return EST_OK;
+        }
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "there is no communication \"%s\"; expected auto, ring, halving, direct or nccl", name);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups: coming together and ending. */
+#include "collective/group.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fingerprint.h"
+#include "base/strbuf.h"
+#include "collective/work.h"
+
+#define JOIN_SECS     600.0
+#define DEADLINE_SECS 600.0
+#define TRY_SECS      0.5 /* to connect to one rank before the next is tried; doubled every round */
+#define LEAVE_NS      (5 * EST_NS_PER_SEC)
+
+int est_group_ranks(const est_rank_group *group)
+{
+    return group->n;
+}
+
+int est_group_rank(const est_rank_group *group)
+{
+    return group->rank;
+}
+
+uint64_t est_group_generation(const est_rank_group *group)
+{
+    return group->generation;
+}
+
+uint64_t est_group_operations(est_rank_group *group)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&group->mailbox->lock);
+    n = group->next;
+    pthread_mutex_unlock(&group->mailbox->lock);
+    return n;
+}
+
+const char *est_peer_name(const est_rank_group *group, int rank, char out[EST_NET_NAME_MAX + 32])
+{
+    snprintf(out, EST_NET_NAME_MAX + 32, "rank %d (%s)", rank, group->peers[rank].task);
+    return out;
+}
+
+/* --- ending ------------------------------------------------------------------------------------------------------------ */
+
+est_status est_group_raise(const est_rank_group *group)
+{
+    return est_fail(EST_ABORTED, "%s", group->why);
+}
+
+est_status est_group_status(est_rank_group *group)
+{
+    est_status status;
+
+    pthread_mutex_lock(&group->mailbox->lock);
+    status = group->failed ? est_group_raise(group) : EST_OK;
+    pthread_mutex_unlock(&group->mailbox->lock);
+    return status;
+}
+
+void est_group_fail(est_rank_group *group, const char *why)
+{
+    est_parcel *early = group->early;
+
+    if (group->failed) return;
+    group->failed = true;
+    group->early  = NULL;
+    snprintf(group->why, sizeof group->why, "%s", why);
+    for (int i = 0; i < group->n; i++) {
+        if (group->peers[i].link != NULL) est_link_close(group->peers[i].link, group->why);
+    }
+    est_parcels_drop(early, EST_ABORTED, group->why);
+    for (est_work *w = group->works, *next; w != NULL; w = next) {
+        next = w->next;
+        est_work_abort(w);
+    }
+    pthread_cond_broadcast(&group->changed);
+}
+
+void est_group_lose(est_rank_group *group, int rank, const char *why)
+{
+    /* A rank whose group has failed closes its links with the reason, which names the rank that it is about. */
+    const char *cause = strstr(why, ": rank ");
+    est_peer   *peer  = &group->peers[rank];
+    char        text[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+
+    if (cause == NULL && !group->complete && !group->failed) { /* it may come again while the others gather */
+        est_link_free(peer->link);
+        peer->link        = NULL;
+        peer->joined      = false;
+        peer->incarnation = peer->listed;
+        pthread_cond_broadcast(&group->changed);
+        return;
+    }
+    if (cause != NULL) {
+        snprintf(text, sizeof text, "%.380s", cause + 2);
+    } else {
+        snprintf(text, sizeof text, "%s was lost: %.280s", est_peer_name(group, rank, name), why);
+    }
+    est_group_fail(group, text);
+}
+
+void est_group_abort(est_rank_group *group, const char *reason)
+{
+    char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+
+    pthread_mutex_lock(&group->mailbox->lock);
+    snprintf(why, sizeof why, "%s aborted: %.280s", est_peer_name(group, group->rank, name), reason);
+    est_group_fail(group, why);
+    pthread_mutex_unlock(&group->mailbox->lock);
+}
+
+void est_group_ref(est_rank_group *group)
+{
+    group->refs++;
+}
+
+void est_group_unref(est_rank_group *group)
+{
+    if (--group->refs > 0) return;
+    for (int i = 0; i < group->n; i++) {
+        est_link_free(group->peers[i].link);
+        est_free(group->peers[i].address);
+    }
+    pthread_cond_destroy(&group->changed);
+    est_free(group->peers);
+    est_free(group);
+}
+
+/* Waits, for at most until then; false: it is later. */
+static bool wait_until(est_rank_group *group, int64_t until_ns)
+{
+    int64_t left = until_ns - est_machine_ns();
+
+    if (left <= 0) return false;
+    est_cond_wait_ns(&group->changed, &group->mailbox->lock, left);
+    return true;
+}
+
+static void on_left(void *user, est_status status, const char *error, est_message *answer)
+{
+    est_rank_group *group   = user;
+    est_mailbox    *mailbox = group->mailbox;
+
+    (void)status, (void)error, (void)answer; /* who is gone need not know */
+    pthread_mutex_lock(&mailbox->lock);
+    group->n_asks--;
+    pthread_cond_broadcast(&group->changed);
+    est_group_unref(group);
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+static void say_leave(est_rank_group *group, est_link *link)
+{
+    group->n_asks++;
+    est_group_ref(group);
+    if (est_link_ask(link, EST_GROUP_LEAVE, "a farewell", (est_payload){ 0 }, EST_FOREVER, on_left, group, NULL) !=
+        EST_OK) {
+        group->n_asks--;
+        group->refs--;
+    }
+}
+
+/* Takes the group out of the mailbox and its links down. */
+static void remove_group(est_rank_group *group)
+{
+    est_rank_group **at = &group->mailbox->groups;
+
+    est_group_fail(group, "it has left the group");
+    while (*at != group) at = &(*at)->next_group;
+    *at = group->next_group;
+    est_group_unref(group);
+}
+
+void est_group_free(est_rank_group *group)
+{
+    est_mailbox *mailbox = group != NULL ? group->mailbox : NULL;
+    int64_t      until   = est_machine_ns() + LEAVE_NS;
+
+    if (group == NULL) return;
+    pthread_mutex_lock(&mailbox->lock);
+    while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
+    for (int i = 0; i < group->n && !group->failed; i++) {
+        if (i != group->rank && !group->peers[i].left) say_leave(group, group->peers[i].link);
+    }
+    while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
+    remove_group(group);
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+/* --- coming together --------------------------------------------------------------------------------------------------- */
+
+static est_status check_options(const est_group_options *o)
+{
+    if (o->n < 1 || o->rank < 0 || o->rank >= o->n)
+        return est_fail(EST_INVALID_ARGUMENT, "rank %d of a group of %d", o->rank, o->n);
+    if (o->generation == 0) return est_fail(EST_INVALID_ARGUMENT, "generations are counted from 1");
+    if (o->communication == EST_COMMUNICATION_NCCL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
+    }
+    for (int i = 0; i < o->n; i++) {
+        if (strlen(o->ranks[i].task) >= EST_NET_NAME_MAX)
+            return est_fail(EST_INVALID_ARGUMENT, "the name of rank %d is too long: %s", i, o->ranks[i].task);
+    }
+    return EST_OK;
+}
+
+static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group_options *o, est_rank_group **out)
+{
+    est_rank_group *g = est_zalloc(sizeof *g);
+
+    if (g != NULL) g->peers = est_zalloc((size_t)o->n * sizeof *g->peers);
+    if (g == NULL || g->peers == NULL || est_cond_init(&g->changed) != EST_OK) {
+        if (g != NULL) est_free(g->peers);
+        est_free(g);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
+    }
+    g->mailbox       = mailbox;
+    g->net           = net;
+    g->generation    = o->generation;
+    g->n             = o->n;
+    g->rank          = o->rank;
+    g->refs          = 1;
+    g->deadline_secs = o->deadline_secs != 0 ? o->deadline_secs : DEADLINE_SECS;
+    g->communication = o->communication;
+    for (int i = 0; i < o->n; i++) {
+        est_peer *peer = &g->peers[i];
+
+        *peer             = (est_peer){ .group = g, .listed = o->ranks[i].incarnation, .joined = i == o->rank };
+        peer->incarnation = peer->listed;
+        snprintf(peer->task, sizeof peer->task, "%s", o->ranks[i].task);
+        peer->address = est_strdup(o->ranks[i].address);
+        if (peer->address == NULL) {
+            est_group_unref(g);
+            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
+        }
+        g->list = est_fingerprint_cat64(g->list, est_fingerprint64(peer->task, strlen(peer->task)));
+    }
+    *out = g;
+    return EST_OK;
+}
+
+/* A lower rank has answered our join. */
+static void on_joined(void *user, est_status status, const char *error, est_message *answer)
+{
+    est_peer       *peer    = user;
+    est_rank_group *group   = peer->group;
+    est_mailbox    *mailbox = group->mailbox;
+
+    (void)answer;
+    pthread_mutex_lock(&mailbox->lock);
+    if (status == EST_OK) {
+        peer->joined = true;
+    } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
+        group->failure = status;
+        est_group_fail(group, error);
+    }
+    pthread_cond_broadcast(&group->changed);
+    est_group_unref(group);
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+/* Connects to a rank and asks to join, unless nobody is there yet. */
+static est_status approach(est_rank_group *g, int rank, double secs)
+{
+    est_peer     *peer = &g->peers[rank];
+    est_join_head head = {
+        .generation = g->generation, .list = g->list, .rank = (uint32_t)g->rank, .n = (uint32_t)g->n
+    };
+    est_link  *link = NULL;
+    char       name[EST_NET_NAME_MAX + 32];
+    est_status status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
+
+    if (status == EST_UNAVAILABLE) return EST_OK;
+    est_peer_name(g, rank, name);
+    if (status != EST_OK) return est_fail_context(status, "%s", name);
+    pthread_mutex_lock(&g->mailbox->lock);
+    if (peer->listed != 0 && peer->listed != est_link_peer(link)->incarnation) {
+        status = est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
+                          g->generation);
+    } else {
+        peer->incarnation = est_link_peer(link)->incarnation;
+        peer->link        = est_link_ref(link);
+        est_group_ref(g);
+        status = est_link_ask(link, EST_GROUP_JOIN, "a place in a group",
+                              (est_payload){ .head = &head, .head_size = sizeof head }, EST_FOREVER, on_joined, peer,
+                              NULL);
+        if (status != EST_OK) {
+            g->refs--;
+            est_link_free(peer->link);
+            peer->link        = NULL;
+            peer->incarnation = peer->listed;
+        }
+        if (status == EST_UNAVAILABLE) status = EST_OK; /* it was there, and is gone */
+    }
+    pthread_mutex_unlock(&g->mailbox->lock);
+    est_link_free(link);
+    return status;
+}
+
+/* Who is not there. The lock is held. */
+static est_status fail_missing(const est_rank_group *g, double secs)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+    char       name[EST_NET_NAME_MAX + 32];
+
+    for (int i = 0; i < g->n; i++) {
+        if (g->peers[i].joined) continue;
+        est_strbuf_printf(&text, "%s%s at %s", est_strbuf_text(&text)[0] != '\0' ? ", " : "", est_peer_name(g, i, name),
+                          g->peers[i].address);
+    }
+    status = est_fail(EST_DEADLINE_EXCEEDED, "generation %" PRIu64 " is not complete after %g s; missing: %s",
+                      g->generation, secs, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static bool is_complete(const est_rank_group *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        if (!g->peers[i].joined) return false;
+    }
+    return true;
+}
+
+/* A lower rank that we have no link to, from `first` on; -1: there is none. */
+static int find_unconnected(const est_rank_group *g, int first)
+{
+    for (int k = 0; k < g->rank; k++) {
+        int i = (first + k) % g->rank;
+
+        if (g->peers[i].link == NULL) return i;
+    }
+    return -1;
+}
+
+/* Connects to the lower ranks, each in its turn, so that one that is missing does not hide others, and waits for the rest. The
+ * lock is held, and given up meanwhile. */
+static est_status come_together(est_rank_group *g, double secs)
+{
+    int64_t    until    = est_machine_ns() + (int64_t)(secs * 1e9);
+    double     try_secs = TRY_SECS;
+    int        next     = 0;
+    est_status status   = EST_OK;
+
+    while (status == EST_OK && !g->failed && !is_complete(g)) {
+        int    rank = find_unconnected(g, next);
+        double left = (double)(until - est_machine_ns()) / 1e9;
+
+        if (left <= 0) {
+            status = fail_missing(g, secs);
+        } else if (rank < 0) {
+            wait_until(g, until);
+        } else {
+            pthread_mutex_unlock(&g->mailbox->lock);
+            status = approach(g, rank, left < try_secs ? left : try_secs);
+            pthread_mutex_lock(&g->mailbox->lock);
+            if (rank < next) try_secs *= 2; /* all were tried */
+            next = rank + 1;
+        }
+    }
+    if (status == EST_OK && g->failed) status = est_fail(g->failure != EST_OK ? g->failure : EST_ABORTED, "%s", g->why);
+    return status;
+}
+
+est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_rank_group **out)
+{
+    est_rank_group *g;
+    est_status      status;
+
+    EST_TRY(check_options(options));
+    EST_TRY(make_group(mailbox, net, options, &g));
+    pthread_mutex_lock(&mailbox->lock);
+    est_mailbox_add(mailbox, g);
+    status = come_together(g, options->join_secs != 0 ? options->join_secs : JOIN_SECS);
+    if (status != EST_OK) {
+        remove_group(g);
+    } else {
+        g->complete     = true;
+        mailbox->newest = g->generation > mailbox->newest ? g->generation : mailbox->newest;
+        *out            = g;
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return status;
+}

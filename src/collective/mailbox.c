@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What comes from other ranks: joins, blocks, farewells, and the loss of a link. Everything here runs in the network thread. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collective/work.h"
+
+est_status est_mailbox_create(est_mailbox **out)
+{
+    est_mailbox *mailbox = est_zalloc(sizeof *mailbox);
+    est_status   status;
+
+    if (mailbox == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a mailbox");
+    status = est_lock_init(&mailbox->lock);
+    if (status != EST_OK) {
+        est_free(mailbox);
+        return status;
+    }
+    *out = mailbox;
+    return EST_OK;
+}
+
+void est_mailbox_free(est_mailbox *mailbox)
+{
+    if (mailbox == NULL) return;
+    est_parcels_drop(mailbox->joins, EST_CANCELLED, "the process ends");
+    pthread_mutex_destroy(&mailbox->lock);
+    est_free(mailbox);
+}
+
+void est_parcels_drop(est_parcel *first, est_status status, const char *why)
+{
+    while (first != NULL) {
+        est_parcel *next = first->next;
+
+        est_request_fail(first->request, status, why);
+        est_free(first);
+        first = next;
+    }
+}
+
+/* The group and the rank that a link is of; NULL: none. */
+static est_rank_group *find_peer(const est_mailbox *mailbox, const est_link *link, int *rank)
+{
+    for (est_rank_group *g = mailbox->groups; g != NULL; g = g->next_group) {
+        for (int i = 0; i < g->n; i++) {
+            if (g->peers[i].link == link) {
+                *rank = i;
+                return g;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* --- joins --------------------------------------------------------------------------------------------------------------- */
+
+/* Why a rank may not join; EST_OK: it may. */
+static est_status check_join(est_rank_group *g, const est_task_id *who, const est_join_head *head)
+{
+    const est_peer *peer;
+    char            name[EST_NET_NAME_MAX + 32];
+
+    if (g->failed) return est_group_raise(g);
+    if (head->n != (uint32_t)g->n || head->list != g->list || head->rank >= head->n || (int)head->rank <= g->rank) {
+        return est_fail(EST_FAILED_PRECONDITION, "%s has another list of ranks for generation %" PRIu64, who->task,
+                        g->generation);
+    }
+    peer = &g->peers[head->rank];
+    est_peer_name(g, (int)head->rank, name);
+    if (strcmp(peer->task, who->task) != 0)
+        return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, name);
+    if ((peer->listed != 0 && peer->listed != who->incarnation) ||
+        (g->complete && peer->incarnation != who->incarnation)) {
+        return est_fail(EST_FAILED_PRECONDITION, "%s of generation %" PRIu64 " is another incarnation of it", name,
+                        g->generation);
+    }
+    if (g->complete)
+        return est_fail(EST_ALREADY_EXISTS, "%s has joined generation %" PRIu64 " before", name, g->generation);
+    return EST_OK;
+}
+
+/* Lets a rank in, or not; the request is answered. */
+static void admit(est_rank_group *g, est_request *request)
+{
+    est_link     *link = est_request_link(request);
+    est_join_head head;
+    est_peer     *peer;
+    est_status    status;
+    size_t        size;
+
+    memcpy(&head, est_message_head(est_request_message(request), &size), sizeof head);
+    status = check_join(g, est_link_peer(link), &head);
+    if (status != EST_OK) {
+        est_request_fail(request, status, est_error_message());
+        return;
+    }
+    peer = &g->peers[head.rank];
+    if (peer->link != NULL) { /* it has come before, went, and is faster than the news of that */
+        est_link_close(peer->link, "it has come again");
+        est_link_free(peer->link);
+    }
+    peer->incarnation = est_link_peer(link)->incarnation;
+    peer->joined      = true;
+    peer->link        = est_link_ref(link);
+    est_request_answer(request, (est_payload){ 0 });
+    pthread_cond_broadcast(&g->changed);
+}
+
+void est_mailbox_add(est_mailbox *mailbox, est_rank_group *g)
+{
+    est_parcel **at = &mailbox->joins;
+
+    g->next_group   = mailbox->groups;
+    mailbox->groups = g;
+    while (*at != NULL) {
+        est_parcel *parcel = *at;
+
+        if (parcel->head.generation > g->generation) {
+            at = &parcel->next;
+            continue;
+        }
+        *at = parcel->next;
+        if (parcel->head.generation < g->generation || est_link_is_lost(est_request_link(parcel->request))) {
+            est_request_fail(parcel->request, EST_FAILED_PRECONDITION, "the group has gone on without it");
+        } else {
+            admit(g, parcel->request);
+        }
+        est_free(parcel);
+    }
+}
+
+static void on_join(est_mailbox *mailbox, est_request *request)
+{
+    est_join_head   head;
+    est_parcel     *parcel;
+    est_rank_group *g = mailbox->groups;
+    size_t          size;
+    const void     *bytes = est_message_head(est_request_message(request), &size);
+    char            why[128];
+
+    if (size != sizeof head) {
+        est_request_fail(request, EST_INVALID_ARGUMENT, "not a join");
+        return;
+    }
+    memcpy(&head, bytes, sizeof head);
+    while (g != NULL && g->generation != head.generation) g = g->next_group;
+    if (g != NULL) {
+        admit(g, request);
+        return;
+    }
+    if (head.generation <= mailbox->newest) {
+        snprintf(why, sizeof why, "generation %" PRIu64 " is over, there was generation %" PRIu64, head.generation,
+                 mailbox->newest);
+        est_request_fail(request, EST_FAILED_PRECONDITION, why);
+        return;
+    }
+    parcel = est_zalloc(sizeof *parcel);
+    if (parcel == NULL) {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for a join");
+        return;
+    }
+    parcel->request         = request;
+    parcel->head.generation = head.generation;
+    parcel->next            = mailbox->joins;
+    mailbox->joins          = parcel;
+}
+
+/* --- blocks -------------------------------------------------------------------------------------------------------------- */
+
+static est_status open_block(est_request *request, int from, est_parcel *out)
+{
+    est_message   *message = est_request_message(request);
+    size_t         size;
+    const uint8_t *head = est_message_head(message, &size);
+
+    if (size < sizeof out->head || est_message_parts(message) > 1) return est_fail(EST_DATA_LOSS, "not a block");
+    memcpy(&out->head, head, sizeof out->head);
+    out->request = request;
+    out->from    = from;
+    out->next    = NULL;
+    out->data    = head + sizeof out->head;
+    out->bytes   = size - sizeof out->head;
+    if (est_message_parts(message) == 1) out->data = est_message_part(message, 0, &out->bytes);
+    return EST_OK;
+}
+
+/* Keeps a block of a work that is not begun here. */
+static void keep_early(est_rank_group *g, est_parcel *parcel)
+{
+    est_parcel **at = &g->early;
+
+    while (*at != NULL) at = &(*at)->next;
+    *at = parcel;
+}
+
+static void on_block(est_mailbox *mailbox, est_request *request)
+{
+    int             from;
+    est_rank_group *g      = find_peer(mailbox, est_request_link(request), &from);
+    est_parcel     *parcel = NULL;
+    est_work       *w;
+    char            why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
+    est_status      status = EST_OK;
+
+    if (g == NULL) { /* the link is about to be closed, for a reason that is said there */
+        est_link_close(est_request_link(request), "its group is not here any more");
+        est_request_fail(request, EST_CANCELLED, "");
+        return;
+    }
+    if (g->failed) {
+        est_request_fail(request, EST_ABORTED, g->why);
+        return;
+    }
+    parcel = est_alloc(sizeof *parcel);
+    if (parcel == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a block");
+    if (status == EST_OK) status = open_block(request, from, parcel);
+    if (status != EST_OK) { /* a block that is left out would be taken for the next */
+        est_free(parcel);
+        snprintf(why, sizeof why, "%s: %.200s", est_peer_name(g, g->rank, name), est_error_message());
+        est_request_fail(request, status, why);
+        est_group_fail(g, why);
+        return;
+    }
+    if (parcel->head.number >= g->next) {
+        keep_early(g, parcel);
+        return;
+    }
+    for (w = g->works; w != NULL; w = w->next) {
+        if (w->head.number == parcel->head.number) {
+            est_work_deliver(w, parcel);
+            return;
+        }
+    }
+    snprintf(why, sizeof why, "%s sent a block of operation %" PRIu64 ", which needed no more",
+             est_peer_name(g, from, name), parcel->head.number);
+    est_parcels_drop(parcel, EST_FAILED_PRECONDITION, why);
+    est_group_fail(g, why);
+}
+
+/* --- goodbyes ------------------------------------------------------------------------------------------------------------ */
+
+static void on_leave(est_mailbox *mailbox, est_request *request)
+{
+    int             from;
+    est_rank_group *g = find_peer(mailbox, est_request_link(request), &from);
+
+    est_request_answer(request, (est_payload){ 0 });
+    if (g == NULL) return;
+    g->peers[from].left = true;
+    for (est_work *w = g->works, *next; w != NULL; w = next) {
+        next = w->next;
+        est_work_peer_left(w);
+        if (g->failed) break; /* they are finished, all of them */
+    }
+}
+
+bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
+{
+    int method = est_request_method(request);
+
+    if (method < EST_GROUP_JOIN || method > EST_GROUP_LEAVE) return false;
+    pthread_mutex_lock(&mailbox->lock);
+    if (method == EST_GROUP_JOIN) {
+        on_join(mailbox, request);
+    } else if (method == EST_GROUP_BLOCK) {
+        on_block(mailbox, request);
+    } else {
+        on_leave(mailbox, request);
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return true;
+}
+
+void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why)
+{
+    int             rank;
+    est_rank_group *g;
+
+    pthread_mutex_lock(&mailbox->lock);
+    g = find_peer(mailbox, link, &rank);
+    if (g != NULL && !g->peers[rank].left) est_group_lose(g, rank, why);
+    pthread_mutex_unlock(&mailbox->lock);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations: each chooses an algorithm, which writes the list of steps, and begins. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collective/work.h"
+
+enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_ALL_GATHER_UNEVEN, KIND_BROADCAST, KIND_BARRIER };
+
+/* What is asked for, else what the table says. */
+static est_status choose(const est_rank_group *group, const est_collective_options *options, size_t bytes,
+                         est_communication *out)
+{
+    est_communication c = options != NULL ? options->communication : EST_COMMUNICATION_AUTO;
+
+    if (c == EST_COMMUNICATION_AUTO) c = group->communication;
+    if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes);
+    if (c == EST_COMMUNICATION_NCCL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
+    }
+    *out = c;
+    return EST_OK;
+}
+
+/* A rank that cannot begin what the others do ends it for them, too. */
+static est_status give_up(est_rank_group *group, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    est_group_abort(group, error.message);
+    return est_error_raise(&error);
+}
+
+/* Gives up a work that was not begun. */
+static est_status drop(est_work *w, est_status status)
+{
+    est_mailbox *mailbox = w->group->mailbox;
+
+    status = give_up(w->group, status);
+    pthread_mutex_lock(&mailbox->lock);
+    est_work_unref(w);
+    pthread_mutex_unlock(&mailbox->lock);
+    return status;
+}
+
+/* --- reductions -------------------------------------------------------------------------------------------------------- */
+
+static est_status begin_reduction(est_rank_group *group, int kind, est_collective c, est_dtype dtype,
+                                  est_reduce_op reduction, const est_collective_options *options, est_work **out)
+{
+    static const char *const names[] = { "all_reduce", "reduce_scatter" };
+    est_block_head           head    = {
+                     .kind = (uint8_t)kind, .dtype = (uint8_t)dtype, .reduction = (uint8_t)reduction, .bytes = c.count * c.element
+    };
+    est_communication    by;
+    const est_algorithm *algorithm;
+    est_work            *w;
+    est_status           status;
+
+    EST_TRY(choose(group, options, c.count * c.element, &by));
+    /* Halving leaves no rank with a segment of its own, unless there are as many as a power of two. */
+    if (kind == KIND_REDUCE_SCATTER && est_algorithm_of(by)->reduce_scatter == NULL) by = EST_COMMUNICATION_RING;
+    head.communication = (uint8_t)by;
+    algorithm          = est_algorithm_of(by);
+    status             = est_work_create(group, names[kind], head, options, &w);
+    if (status != EST_OK) return give_up(group, status);
+    if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
+        w->scratch = est_alloc_aligned(c.count * c.element);
+        if (w->scratch == NULL) {
+            return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a copy of %zu elements", c.count));
+        }
+        c.scratch = w->scratch;
+    }
+    if (group->n > 1) (kind == KIND_ALL_REDUCE ? algorithm->all_reduce : algorithm->reduce_scatter)(&w->moves, &c);
+    return est_work_begin(w, out);
+}
+
+static est_status check_reduction(size_t count, est_dtype dtype, est_collective *c)
+{
+    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "elements of type %s cannot be reduced; expected float32, float64 or int64",
+                        est_dtype_name(dtype));
+    }
+    c->element = est_dtype_size(dtype);
+    if (count > SIZE_MAX / c->element)
+        return est_fail(EST_INVALID_ARGUMENT, "%zu elements do not fit into memory", count);
+    return EST_OK;
+}
+
+est_status est_all_reduce(est_rank_group *group, void *data, size_t count, est_dtype dtype, est_reduce_op reduction,
+                          const est_collective_options *options, est_work **out)
+{
+    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCE_OP_MEAN };
+
+    EST_TRY(check_reduction(count, dtype, &c));
+    return begin_reduction(group, KIND_ALL_REDUCE, c, dtype, reduction, options, out);
+}
+
+est_status est_reduce_scatter(est_rank_group *group, void *data, size_t count, est_dtype dtype, est_reduce_op reduction,
+                              const est_collective_options *options, est_work **out)
+{
+    est_collective c = { .data = data, .count = count, .mean = reduction == EST_REDUCE_OP_MEAN };
+
+    EST_TRY(check_reduction(count, dtype, &c));
+    return begin_reduction(group, KIND_REDUCE_SCATTER, c, dtype, reduction, options, out);
+}
+
+/* --- gathering --------------------------------------------------------------------------------------------------------- */
+
+/* The steps of a gathering into `all`, with this rank's part put there. */
+static void write_gather(est_work *w, const void *mine, uint8_t *all, const size_t *begins, est_communication by)
+{
+    est_moves     *s = &w->moves;
+    est_collective c = { .data = all, .begins = begins };
+    uint8_t       *own;
+
+    if (begins[s->n] == 0) return;
+    own = all + begins[s->rank];
+    if (own != mine) est_moves_add(s, EST_MOVE_COPY, 0, own, mine, begins[s->rank + 1] - begins[s->rank]);
+    if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
+}
+
+/* Halving is for sums; the ring stands in. */
+static est_communication gather_by(est_communication by)
+{
+    return est_algorithm_of(by)->all_gather != NULL ? by : EST_COMMUNICATION_RING;
+}
+
+est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes, void *all,
+                          const est_collective_options *options, est_work **out)
+{
+    est_block_head    head = { .kind = KIND_ALL_GATHER, .bytes = bytes };
+    est_communication by;
+    est_work         *w;
+    est_status        status;
+
+    if (bytes > SIZE_MAX / (size_t)group->n)
+        return est_fail(EST_INVALID_ARGUMENT, "%d times %zu bytes do not fit into memory", group->n, bytes);
+    EST_TRY(choose(group, options, bytes * (size_t)group->n, &by));
+    by                 = gather_by(by);
+    head.communication = (uint8_t)by;
+    status             = est_work_create(group, "all_gather", head, options, &w);
+    if (status != EST_OK) return give_up(group, status);
+    w->result.begins = est_alloc(((size_t)group->n + 1) * sizeof *w->result.begins);
+    if (w->result.begins == NULL)
+        return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", group->n));
+    for (int i = 0; i <= group->n; i++) w->result.begins[i] = bytes * (size_t)i;
+    write_gather(w, mine, all, w->result.begins, by);
+    return est_work_begin(w, out);
+}
+
+/* The lengths are there. */
+static est_status gather_bytes(est_work *w)
+{
+    int     n      = w->group->n;
+    size_t *begins = w->result.begins;
+
+    begins[0] = 0;
+    for (int i = 0; i < n; i++) {
+        if (w->lengths[i] < 0 || (uint64_t)w->lengths[i] > SIZE_MAX - begins[i])
+            return est_fail(EST_DATA_LOSS, "rank %d has a length of %lld", i, (long long)w->lengths[i]);
+        begins[i + 1] = begins[i] + (size_t)w->lengths[i];
+    }
+    w->result.data = est_alloc_aligned(begins[n] > 0 ? begins[n] : 1);
+    if (w->result.data == NULL)
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of all ranks", begins[n]);
+    write_gather(w, w->mine, w->result.data, begins, (est_communication)w->head.communication);
+    return w->moves.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of a gathering") : EST_OK;
+}
+
+est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t bytes, est_gathered *all,
+                                 const est_collective_options *options, est_work **out)
+{
+    est_block_head    head = { .kind = KIND_ALL_GATHER_UNEVEN };
+    int               n    = group->n;
+    est_communication by;
+    est_work         *w;
+    est_status        status;
+
+    EST_TRY(choose(group, options, SIZE_MAX, &by)); /* a rank knows only its own length, so that cannot decide */
+    by                 = gather_by(by);
+    head.communication = (uint8_t)by;
+    status             = est_work_create(group, "all_gather", head, options, &w);
+    if (status != EST_OK) return give_up(group, status);
+    w->lengths       = est_zalloc((size_t)n * sizeof *w->lengths);
+    w->result.begins = est_zalloc(((size_t)n + 1) * sizeof *w->result.begins);
+    if (w->lengths == NULL || w->result.begins == NULL)
+        return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", n));
+    w->lengths[group->rank] = (int64_t)bytes;
+    w->mine                 = mine;
+    w->gathered             = all;
+    w->then                 = gather_bytes;
+    for (int i = 0; i <= n; i++) w->result.begins[i] = (size_t)i * sizeof *w->lengths; /* of the lengths, for now */
+    write_gather(w, &w->lengths[group->rank], (uint8_t *)w->lengths, w->result.begins, EST_COMMUNICATION_DIRECT);
+    est_moves_add(&w->moves, EST_MOVE_CALL, 0, NULL, NULL, 0);
+    return est_work_begin(w, out);
+}
+
+void est_gathered_clear(est_gathered *gathered)
+{
+    est_free_aligned(gathered->data);
+    est_free(gathered->begins);
+    *gathered = (est_gathered){ 0 };
+}
+
+/* --- the rest ---------------------------------------------------------------------------------------------------------- */
+
+est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int root,
+                         const est_collective_options *options, est_work **out)
+{
+    est_collective    c    = { .data = data, .count = bytes, .element = 1, .root = root };
+    est_block_head    head = { .kind = KIND_BROADCAST, .root = (uint32_t)root, .bytes = bytes };
+    est_communication by;
+    est_work         *w;
+    est_status        status;
+
+    if (root < 0 || root >= group->n) return est_fail(EST_INVALID_ARGUMENT, "rank %d of a group of %d", root, group->n);
+    EST_TRY(choose(group, options, bytes, &by));
+    if (est_algorithm_of(by)->broadcast == NULL) by = EST_COMMUNICATION_RING;
+    head.communication = (uint8_t)by;
+    status             = est_work_create(group, "broadcast", head, options, &w);
+    if (status != EST_OK) return give_up(group, status);
+    if (group->n > 1) est_algorithm_of(by)->broadcast(&w->moves, &c);
+    return est_work_begin(w, out);
+}
+
+/* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
+est_status est_barrier(est_rank_group *group, const est_collective_options *options, est_work **out)
+{
+    int        n = group->n, rank = group->rank;
+    est_work  *w;
+    est_status status = est_work_create(group, "barrier", (est_block_head){ .kind = KIND_BARRIER }, options, &w);
+
+    if (status != EST_OK) return give_up(group, status);
+    for (int distance = 1; distance < n; distance *= 2) {
+        est_moves_signal(&w->moves, EST_MOVE_SEND, (rank + distance) % n);
+        est_moves_signal(&w->moves, EST_MOVE_RECEIVE, (rank - distance + n) % n);
+    }
+    return est_work_begin(w, out);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over ranks: every algorithm, sizes that divide evenly and that do not, 1 to 9 ranks, against a plain sum; and the same bits
+ * everywhere and every time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fingerprint.h"
+#include "support/collective_test.h"
+#include "support/sanitized.h"
+
+typedef struct wanted {
+    size_t            count;
+    est_dtype         dtype;
+    est_reduce_op     reduction;
+    est_communication communication;
+    bool              scatter;
+    void             *expected;                     /* by plain sums, once for all ranks */
+    uint64_t          prints[COLLECTIVE_RANKS_MAX]; /* of what each rank got */
+} wanted;
+
+/* Whole numbers, so that sums are exact in any order. */
+static int64_t value(size_t i, int rank)
+{
+    return (int64_t)((i * 7 + (size_t)rank * 131) % 1009) - 500;
+}
+
+static int64_t plain_sum(size_t i, int n)
+{
+    int64_t sum = 0;
+
+    for (int r = 0; r < n; r++) sum += value(i, r);
+    return sum;
+}
+
+static void put(void *data, size_t i, est_dtype dtype, double x)
+{
+    if (dtype == EST_F32) ((float *)data)[i] = (float)x;
+    if (dtype == EST_F64) ((double *)data)[i] = x;
+    if (dtype == EST_I64) ((int64_t *)data)[i] = (int64_t)x;
+}
+
+/* What all ranks together must come to, as they store it. */
+static void *plain_sums(const wanted *w, int n)
+{
+    int      divisor = w->reduction == EST_REDUCE_OP_MEAN ? n : 1;
+    uint8_t *out     = malloc(w->count * est_dtype_size(w->dtype) + 1);
+
+    for (size_t i = 0; i < w->count; i++) {
+        int64_t sum = plain_sum(i, n);
+
+        if (w->dtype == EST_F32) ((float *)(void *)out)[i] = (float)sum / (float)divisor;
+        if (w->dtype == EST_F64) ((double *)(void *)out)[i] = (double)sum / divisor;
+        if (w->dtype == EST_I64) ((int64_t *)(void *)out)[i] = sum / divisor;
+    }
+    return out;
+}
+
+static void reduce(collective_rank *r)
+{
+    const wanted          *w       = r->arg;
+    int                    n       = r->test->n;
+    size_t                 element = est_dtype_size(w->dtype), first = 0, end = w->count;
+    uint8_t               *data    = malloc(w->count * element + 1);
+    est_collective_options options = { .communication = w->communication };
+    est_work              *work    = NULL;
+
+    for (size_t i = 0; i < w->count; i++) put(data, i, w->dtype, (double)value(i, r->rank));
+    data[w->count * element] = 0x5a;
+    if (w->scatter) {
+        first = est_segment_begin(w->count, n, r->rank);
+        end   = est_segment_begin(w->count, n, r->rank + 1);
+        collective_check(
+            r, collective_finish(est_reduce_scatter(r->group, data, w->count, w->dtype, w->reduction, &options, &work),
+                                 &work));
+    } else {
+        collective_check(
+            r, collective_finish(est_all_reduce(r->group, data, w->count, w->dtype, w->reduction, &options, &work),
+                                 &work));
+    }
+    if (memcmp(data + first * element, (uint8_t *)w->expected + first * element, (end - first) * element) != 0) {
+        collective_fail(r, "%s of %zu %s: the sum is wrong", est_communication_name(w->communication), w->count,
+                        est_dtype_name(w->dtype));
+    }
+    if (data[w->count * element] != 0x5a) collective_fail(r, "something was written after the end");
+    free(data);
+}
+
+static void reduce_all(collective_test *t, wanted w)
+{
+    w.expected = plain_sums(&w, t->n);
+    collective_run(t, reduce, &w);
+    free(w.expected);
+}
+
+static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO, EST_COMMUNICATION_RING,
+                                                EST_COMMUNICATION_HALVING, EST_COMMUNICATION_DIRECT };
+
+static void all_sizes(collective_test *t, est_communication algorithm)
+{
+    static const size_t    counts[] = { 0, 1, 3, 8, 1000, 4099, 150001, 1 << 21 };
+    static const est_dtype dtypes[] = { EST_F32, EST_F64, EST_I64 };
+
+    for (int i = 0; i < 8; i++) {
+        if (counts[i] > 200000 && EST_TEST_SANITIZED && t->n > 3) continue; /* a sanitizer looks at every element */
+        if (counts[i] > 200000 && algorithm == EST_COMMUNICATION_DIRECT) continue; /* n - 1 times 8 MiB from each */
+        for (int d = 0; d < 3; d++) {
+            wanted w = { .count = counts[i], .dtype = dtypes[d], .communication = algorithm };
+
+            if (counts[i] > 10000 && dtypes[d] != EST_F32) continue; /* bytes are what counts here */
+            reduce_all(t, w);
+            w.reduction = EST_REDUCE_OP_MEAN;
+            reduce_all(t, w);
+            w.scatter = true;
+            reduce_all(t, w);
+        }
+    }
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= COLLECTIVE_RANKS_MAX; n++) {
+        collective_test t;
+
+        collective_start(&t, "tcp", n);
+        collective_join(&t, NULL);
+        for (int a = 0; a < 4; a++) all_sizes(&t, algorithms[a]);
+        collective_stop(&t);
+    }
+}
+
+/* Over what is encrypted and what shares memory, fewer. */
+static void test_transports(void **state)
+{
+    (void)state;
+    for (int i = 1, last = net_test_n_transports(); i < last; i++) {
+        collective_test t;
+
+        collective_start(&t, net_test_transports[i], 3);
+        collective_join(&t, NULL);
+        for (int a = 0; a < 4; a++) {
+            wanted w = { .count = 700001, .dtype = EST_F32, .communication = algorithms[a] };
+
+            reduce_all(&t, w);
+            w.count = 100;
+            reduce_all(&t, w);
+        }
+        collective_stop(&t);
+    }
+}
+
+static void test_64_mib(void **state)
+{
+    wanted          w = { .count = 16 << 20, .dtype = EST_F32, .communication = EST_COMMUNICATION_AUTO };
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_join(&t, NULL);
+    reduce_all(&t, w);
+    collective_stop(&t);
+}
+
+/* Numbers whose sum depends on the order of adding. */
+static void reduce_inexact(collective_rank *r)
+{
+    wanted                *w       = r->arg;
+    float                 *data    = malloc(w->count * sizeof *data);
+    est_collective_options options = { .communication = w->communication };
+    est_work              *work    = NULL;
+
+    for (size_t i = 0; i < w->count; i++) data[i] = 1.0f / (float)(i % 1000 + 1) * (r->rank % 2 == 0 ? 1e3f : 1e-3f);
+    collective_check(
+        r, collective_finish(est_all_reduce(r->group, data, w->count, EST_F32, EST_REDUCE_OP_MEAN, &options, &work),
+                             &work));
+    w->prints[r->rank] = est_fingerprint64(data, w->count * sizeof *data);
+    free(data);
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 7; n++) {
+        for (int a = 1; a < 4; a++) {
+            uint64_t first = 0;
+
+            for (int round = 0; round < 2; round++) { /* two groups: nothing may depend on when things come */
+                wanted          w = { .count = 200003, .communication = algorithms[a] };
+                collective_test t;
+
+                collective_start(&t, "tcp", n);
+                collective_join(&t, NULL);
+                collective_run(&t, reduce_inexact, &w);
+                for (int i = 1; i < n; i++) assert_int_equal(w.prints[i], w.prints[0]);
+                if (round > 0) assert_int_equal(w.prints[0], first);
+                first = w.prints[0];
+                collective_stop(&t);
+            }
+        }
+    }
+}
+
+/* Several under way, of different sizes, waited for in another order than they were begun in. */
+static void reduce_many(collective_rank *r)
+{
+    static const size_t counts[] = { 300000, 5, 0, 80000, 1, 1000000, 4000, 64, 200000, 9 };
+    int64_t            *data[10];
+    est_work           *works[10];
+    int                 n = r->test->n;
+
+    for (int k = 0; k < 10; k++) {
+        est_collective_options options = { .communication = algorithms[k % 4] };
+
+        data[k] = malloc(counts[k] * sizeof *data[k] + 1);
+        for (size_t i = 0; i < counts[k]; i++) data[k][i] = value(i + (size_t)k, r->rank);
+        works[k] = NULL;
+        collective_check(r,
+                         est_all_reduce(r->group, data[k], counts[k], EST_I64, EST_REDUCE_OP_SUM, &options, &works[k]));
+    }
+    for (int j = 0; j < 10; j++) {
+        int k = j * 7 % 10;
+
+        if (works[k] != NULL) collective_check(r, est_work_wait(works[k]));
+        for (size_t i = 0; i < counts[k]; i++) {
+            if (data[k][i] != plain_sum(i + (size_t)k, n)) {
+                collective_fail(r, "work %d: element %zu is wrong", k, i);
+                break;
+            }
+        }
+        free(data[k]);
+    }
+}
+
+static void test_many_under_way(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 5; n++) {
+        collective_test t;
+
+        collective_start(&t, "tcp", n);
+        collective_join(&t, NULL);
+        collective_run(&t, reduce_many, NULL);
+        collective_stop(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums), cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib),
+        cmocka_unit_test(test_bits), cmocka_unit_test(test_many_under_way),
+    };
+
+    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every allocation fails, one a run, while two ranks do one operation of each kind: both end, soon, and with a reason. Leaks are for
+ * the sanitizer to see. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "support/collective_test.h"
+
+#define SOON_SECS 5.0
+
+typedef struct run {
+    int64_t    n; /* the allocation that fails */
+    est_status status[2];
+} run;
+
+static est_status reduce_packed(est_rank_group *group, float *data)
+{
+    est_reduced tensors[] = { { data, 10, EST_F32 }, { data + 10, 500, EST_F32 }, { data + 510, 30, EST_F32 } };
+
+    return est_all_reduce_packed(group, tensors, 3, 1000, EST_REDUCE_OP_MEAN, NULL);
+}
+
+static est_status reduce_rows(est_rank_group *group, float *data)
+{
+    int64_t          indices[] = { 5, 3, 5 };
+    est_indexed_rows rows = { indices, data, 3 }, out = { 0 };
+    est_status       status = est_all_reduce_rows(group, &rows, 4, EST_F32, EST_REDUCE_OP_SUM, NULL, &out);
+
+    est_indexed_rows_clear(&out);
+    return status;
+}
+
+static est_status gather(est_rank_group *group, float *data)
+{
+    est_gathered all = { 0 };
+    est_work    *work;
+    est_status   status;
+
+    status = collective_finish(
+        est_all_gather_uneven(group, data, 100 + (size_t)est_group_rank(group), &all, NULL, &work), &work);
+    est_gathered_clear(&all);
+    return status;
+}
+
+static est_status all_kinds(est_rank_group *group, float *data, size_t count)
+{
+    est_work *work;
+
+    EST_TRY(collective_finish(est_all_reduce(group, data, 100, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work));
+    EST_TRY(collective_finish(est_all_reduce(group, data, count, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work));
+    EST_TRY(collective_finish(est_broadcast(group, data, 100, 1, NULL, &work), &work));
+    EST_TRY(collective_finish(est_all_gather(group, data, 100, data + 1000, NULL, &work), &work));
+    EST_TRY(collective_finish(est_barrier(group, NULL, &work), &work));
+    EST_TRY(gather(group, data));
+    EST_TRY(reduce_packed(group, data));
+    return reduce_rows(group, data);
+}
+
+static void body(collective_rank *r)
+{
+    run    *one   = r->arg;
+    size_t  count = 300000;
+    float  *data  = calloc(count, sizeof *data);
+    int64_t start = est_machine_ns();
+
+    if (r->rank == 0) est_fault_arm_alloc(one->n);
+    one->status[r->rank] = all_kinds(r->group, data, count);
+    /* A failure that its rank alone has seen is for the rank to tell: as whoever uses a group does. */
+    if (one->status[r->rank] != EST_OK) est_group_abort(r->group, "it gives up");
+    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    free(data);
+}
+
+static void expect_clean(est_status status)
+{
+    if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED || status == EST_ABORTED) return;
+    fail_msg("%s", est_status_name(status));
+}
+
+static void test_allocations(void **state)
+{
+    collective_test t;
+    bool            fired = true;
+
+    (void)state;
+    collective_start(&t, "tcp", 2);
+    for (run one = { .n = 1 }; fired; one.n++) {
+        collective_join(&t, &(est_group_options){ .generation = (uint64_t)one.n });
+        collective_run(&t, body, &one);
+        fired = est_fault_fired();
+        est_fault_arm_alloc(0);
+        expect_clean(one.status[0]);
+        expect_clean(one.status[1]);
+        if (!fired) {
+            assert_int_equal(one.status[0], EST_OK);
+            assert_int_equal(one.status[1], EST_OK);
+            assert_true(one.n > 30);
+        }
+        collective_leave(&t);
+    }
+    collective_stop(&t);
+}
+
+static int setup(void **state)
+{
+    est_log_set_level(EST_LOG_OFF);
+    return net_test_setup(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_allocations) };
+
+    return cmocka_run_group_tests(tests, setup, net_test_teardown);
+}
