@@ -373,7 +373,7 @@ static void test_back_pressure(void **state)
 
     (void)state;
     assert_non_null(body);
-    start(&server, "tcp", &(est_net_options){ .silence_secs = 0.5 });
+    start(&server, "tcp", NULL);
     fd = call(&server);
     put_hello(fd, 0, "job", "");
     assert_int_equal(get_frame(fd, head).kind, EST_FRAME_HELLO);
@@ -544,10 +544,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tcp_is_loud),
-        cmocka_unit_test(test_garbage),      cmocka_unit_test(test_version),
-        cmocka_unit_test(test_identity),     cmocka_unit_test(test_order),
-        cmocka_unit_test(test_oversized),    cmocka_unit_test(test_back_pressure),
-        cmocka_unit_test(test_certificates), cmocka_unit_test(test_plain_text_to_tls),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_oversized),
+        cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_certificates),
+        cmocka_unit_test(test_plain_text_to_tls),
     };
 
     return cmocka_run_group_tests(tests, setup, net_test_teardown);
