@@ -6,7 +6,6 @@
  * Reading is done by the network thread alone: small frames through a buffer, many at once; the rest of a large body straight
  * into its message. */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -582,9 +581,15 @@ static void on_rested(uv_timer_t *rest)
 
 static void warn_of_tcp(const char *address)
 {
-    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool            warned;
+    bool                   again;
 
-    if (atomic_flag_test_and_set(&warned)) return;
+    pthread_mutex_lock(&lock);
+    again  = warned;
+    warned = true;
+    pthread_mutex_unlock(&lock);
+    if (again) return;
     est_log_warn("tcp: connections are neither encrypted nor authenticated; whoever reaches %s can read and change the "
                  "job: choose tls, or use tcp on closed networks only",
                  address);
