@@ -93,22 +93,17 @@ est_status est_call_fetch_collected(est_remote_call *call)
     return status;
 }
 
-static est_status join_step(est_tasks *r, bool *finished)
+/* Asks the clock to begin a step, and learns where the job is. */
+static est_status ask_turn(est_tasks *r, bool *finished)
 {
     est_packing  packing = { 0 };
     est_message *answer;
     est_peer    *clock;
     est_status   status;
 
-    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
-    r->pushed = false;
-    if (r->committed) { /* it is known where the job is */
-        r->committed = false;
-        *finished    = r->options.step_limit > 0 && r->tag >= r->options.step_limit;
-        return EST_OK;
-    }
     EST_TRY(est_tasks_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
+    est_wire_put_i64(&packing.head, EST_FIELD_STALENESS, r->options.max_staleness);
     est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
     status = est_peer_ask_patiently(r, clock, EST_METHOD_TURN, &packing, "steps of others are under way",
                                     r->options.connect_secs, &answer);
@@ -117,6 +112,16 @@ static est_status join_step(est_tasks *r, bool *finished)
     *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     r->tag    = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
     est_message_free(answer);
+    return EST_OK;
+}
+
+static est_status join_step(est_tasks *r, bool *finished)
+{
+    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
+    r->pushed = false;
+    if (!r->committed) return ask_turn(r, finished);
+    r->committed = false; /* it is known where the job is */
+    *finished    = r->options.step_limit > 0 && r->tag >= r->options.step_limit;
     return EST_OK;
 }
 
@@ -137,27 +142,12 @@ est_status est_tasks_clock(est_tasks *r, est_peer **out)
 
 est_status est_tasks_turn(est_remote *remote, bool *finished)
 {
-    est_tasks   *r       = est_tasks_of(remote);
-    est_packing  packing = { 0 };
-    est_message *answer;
-    est_peer    *p;
-    est_status   status;
+    est_tasks *r = est_tasks_of(remote);
 
     *finished = false;
     if (r->options.sync_replicas > 0) return join_step(r, finished);
-    if (r->has_turn) {
-        r->has_turn = false;
-        return EST_OK;
-    }
-    EST_TRY(est_tasks_clock(r, &p));
-    est_wire_put_i64(&packing.head, EST_FIELD_LIMIT, r->options.step_limit);
-    est_wire_put_i64(&packing.head, EST_FIELD_STALENESS, r->options.max_staleness);
-    status = est_peer_ask_patiently(r, p, EST_METHOD_TURN, &packing, "steps of others are under way",
-                                    r->options.connect_secs, &answer);
-    est_packing_clear(&packing);
-    EST_TRY(status);
-    *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
-    est_message_free(answer);
+    if (!r->has_turn) return ask_turn(r, finished);
+    r->has_turn = false;
     return EST_OK;
 }
 
