@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stages of a step and what each costs at least, for benchmarks. */
 #include "support/stages.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clusters of forked processes, for benchmarks. */
 #include "support/tasks.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Synchronous training with parameter servers: n workers with batches of b give the losses of one process with batches of n b;
- * spare workers are dropped and hold nobody up; a worker, also the one that commits, may die at any time. */
+ * spare workers hold nobody up; a worker whose link broke is counted once; one that has ended is not waited for. */
 #include <math.h>
 #include <pthread.h>
 
