@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session asks of the other workers of synchronous training: the contract that strategy/ keeps with collectives and
+ * tests keep with threads.
+ *
+ * A graph says what is to meet: EstReduce (a tensor) and EstReduceRows (rows by index). Both are placeholders, which no kernel
+ * runs: est_pass_reduce puts EstReduceBegin and EstReduceEnd in their places, in the private graph of a step. Values travel
+ * in packs, which leave as soon as the last value in them is made, while the rest of the step is still computed, and are
+ * waited for at the end. No variable is written before everything that meets in the step has met: a step that
+ * fails on the way leaves the variables as they were.
+ *
+ * Weights: every value comes with one (the number of examples it is of). A mean is that of all examples; whoever has weight 0
+ * contributes nothing, not even a NaN. When the weights of all workers are 0 the step has nobody to learn from and
+ * fails with EST_OUT_OF_RANGE (est_peers.ended is set) before anything is written.
+ *
+ * All workers begin the same packs in the same order, whatever else each of them fetches. Threading: one thread at a time. */
+#ifndef EST_RUNTIME_PEERS_H
+#define EST_RUNTIME_PEERS_H
+
+#include "graph/op.h"
+#include "runtime/pass.h"
+
+typedef struct est_peers     est_peers;
+typedef struct est_peer_work est_peer_work; /* something under way */
+
+/* Rows by index, of one worker or of all. */
+typedef struct est_peer_rows {
+    const int64_t *indices; /* [n] */
+    const void    *values;  /* [n, row_count] */
+    int64_t        n;
+} est_peer_rows;
+
+typedef struct est_peers_ops {
+    /* Begins to replace `count` elements (F32, F64, I64) by the sum over all workers; data is theirs until the wait is over. */
+    EST_MUST_CHECK est_status (*sum)(est_peers *peers, void *data, size_t count, est_dtype dtype, est_peer_work **out);
+    EST_MUST_CHECK est_status (*wait)(est_peers *peers, est_peer_work *work); /* and frees it, whatever comes of it */
+
+    /* Begins to bring the rows of all workers together; `rows` is copied. The wait gives each index once, values summed, the
+     * same on all workers; borrowed until the next begin_rows of the same `slot` (a number from 0 up, a slot for each
+     * EstReduceRows of a step). */
+    EST_MUST_CHECK est_status (*rows)(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count,
+                                      est_dtype dtype, est_peer_work **out);
+    EST_MUST_CHECK est_status (*wait_rows)(est_peers *peers, est_peer_work *work, est_peer_rows *out);
+
+    /* Begins to bring together the bytes of all workers, whose numbers may differ; the wait gives those of worker i at
+     * data + begins[i] .. data + begins[i + 1]; borrowed until the next gather of the same slot. */
+    EST_MUST_CHECK est_status (*gather)(est_peers *peers, int slot, const void *mine, size_t bytes, est_peer_work **out);
+    EST_MUST_CHECK est_status (*wait_gather)(est_peers *peers, est_peer_work *work, const void **data,
+                                             const size_t **begins);
+} est_peers_ops;
+
+struct est_peers {
+    const est_peers_ops *ops;
+    int                  n, rank;        /* workers, and which of them this is */
+    size_t               bytes_per_pack; /* 0: 4 MiB; a pack is closed once it has more */
+    bool                 ended;          /* set by EstReduceEnd: no worker had an example for the last step */
+};
+
+/* Replaces EstReduce and EstReduceRows (runtime/reduce.c). Without peers (NULL) they are removed: a value meets itself. */
+EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers);
+
+#endif
