@@ -52,6 +52,13 @@ est_node est_find_rows(est_node variable, est_node keys);
 /* Weights of ragged values, as many in each row; at run time an error with column and row when they are not. */
 est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char *column);
 
+/* What the workers of synchronous training bring together (ops/reduce_across.c): a tensor of the same shape, rows by index, a
+ * tensor along axis 0. `weight`, float32 [], is the number of examples that a worker's value is of: a mean is that over all
+ * examples, and what has weight 0 does not count, in sums neither. A session without peers gives back what it got. */
+est_node     est_reduce_across(est_node value, est_node weight, bool mean);
+est_gradient est_reduce_rows_across(est_gradient rows, est_node weight, bool mean);
+est_node     est_gather_across(est_node value);
+
 /* How many elements of x are 0: int64 []. */
 est_node est_count_zeros(est_node x);
 

@@ -36,7 +36,7 @@ typedef struct est_peers_ops {
     EST_MUST_CHECK est_status (*wait)(est_peers *peers, est_peer_work *work); /* and frees it, whatever comes of it */
 
     /* Begins to bring the rows of all workers together; `rows` is copied. The wait gives each index once, values summed, the
-     * same on all workers; borrowed until the next begin_rows of the same `slot` (a number from 0 up, a slot for each
+     * same on all workers; borrowed until the next `rows` of the same `slot` (a number from 0 up, a slot for each
      * EstReduceRows of a step). */
     EST_MUST_CHECK est_status (*rows)(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count,
                                       est_dtype dtype, est_peer_work **out);
@@ -44,7 +44,8 @@ typedef struct est_peers_ops {
 
     /* Begins to bring together the bytes of all workers, whose numbers may differ; the wait gives those of worker i at
      * data + begins[i] .. data + begins[i + 1]; borrowed until the next gather of the same slot. */
-    EST_MUST_CHECK est_status (*gather)(est_peers *peers, int slot, const void *mine, size_t bytes, est_peer_work **out);
+    EST_MUST_CHECK est_status (*gather)(est_peers *peers, int slot, const void *mine, size_t bytes,
+                                        est_peer_work **out);
     EST_MUST_CHECK est_status (*wait_gather)(est_peers *peers, est_peer_work *work, const void **data,
                                              const size_t **begins);
 } est_peers_ops;
@@ -56,7 +57,21 @@ struct est_peers {
     bool                 ended;          /* set by EstReduceEnd: no worker had an example for the last step */
 };
 
-/* Replaces EstReduce and EstReduceRows (runtime/reduce.c). Without peers (NULL) they are removed: a value meets itself. */
-EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers);
+/* --- the exchange of a step (runtime/reduce.c) ------------------------------------------------------------------------ */
+
+/* What a step brings together, and what of that is under way. */
+typedef struct est_exchange est_exchange;
+
+/* Puts what brings values together in the place of EstReduce, EstReduceRows and EstGather. Without peers (NULL) they
+ * are taken out, and *out is NULL. */
+EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena,
+                                          est_exchange **out);
+
+/* What a kernel of the exchange finds as its call's state; NULL: the node is of none. */
+void *est_exchange_state(est_exchange *exchange, const est_node_def *node);
+
+/* Waits for what was begun and not ended, after a run that failed: its memory is the step's again. */
+void est_exchange_abandon(est_exchange *exchange);
+void est_exchange_free(est_exchange *exchange); /* NULL is fine */
 
 #endif

@@ -158,6 +158,7 @@ static void bind_ends(est_plan *plan)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
 
+        call->state = est_exchange_state(plan->exchange, call->node);
         if (call->node->op != &est_op_start && call->node->op != &est_op_finish) continue;
         call->state = &plan->bindings[est_node_int(call->node, "segment")];
     }
@@ -422,6 +423,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
         EST_TRY(est_pass_merge(plan->graph, &plan->io));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
+    EST_TRY(est_pass_reduce(plan->graph, &plan->io, options->peers, plan->arena, &plan->exchange));
     if (options->remote != NULL) EST_TRY(cut_up(plan, store, options->remote));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io));
     EST_TRY(est_plan_order(plan));
@@ -470,6 +472,7 @@ void est_plan_free(est_plan *plan)
         }
     }
     leave_tasks(plan);
+    est_exchange_free(plan->exchange);
     est_plan_free_buffers(plan);
     est_trace_free(plan->trace);
     est_free(plan->edge_from);

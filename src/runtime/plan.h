@@ -4,6 +4,7 @@
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
  *   partition.c  what other tasks run of it
+ *   reduce.c   what meets the values of other workers
  *   order.c    in which order nodes run, variables' hazards included
  *   plan.c     one item per node: its kernel, its views, where its inputs come from
  *   stage.c    which small items that do not depend on each other share the threads
@@ -26,6 +27,7 @@
 
 #include "graph/variable.h"
 #include "runtime/pass.h"
+#include "runtime/peers.h"
 #include "runtime/remote.h"
 #include "runtime/store.h"
 
@@ -124,6 +126,7 @@ typedef struct est_plan {
     est_segment        *segments; /* what other tasks run of it, in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
+    est_exchange       *exchange; /* what meets the values of other workers; NULL: nothing */
     bool                check_numerics;
     uint64_t            run_seed;
     est_trace          *trace; /* NULL: never recorded */
@@ -136,6 +139,7 @@ typedef struct est_plan_options {
     bool              passes;
     bool              check_numerics;
     est_remote       *remote; /* who else runs parts of it; NULL: nobody */
+    est_peers        *peers;  /* whose values meet those of the step; NULL: nobody's */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */

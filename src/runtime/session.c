@@ -142,7 +142,7 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 static est_plan_options plan_options(const est_session *s)
 {
     return (est_plan_options){ &est_device_cpu, s->pool, !s->options.no_passes, s->options.check_numerics,
-                               s->options.remote };
+                               s->options.remote, s->options.peers };
 }
 
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
@@ -244,11 +244,12 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     EST_TRY(fill_tables(step));
     status = est_plan_run(step->plan, feeds, run_seed);
-    if (status != EST_OK && s->options.remote != NULL) {
+    if (status != EST_OK) {
         est_error error;
 
         est_error_take(status, &error); /* what fails when the other parts are given up is not the reason */
-        s->options.remote->ops->abandon(s->options.remote);
+        if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
+        est_exchange_abandon(step->plan->exchange);
         status = est_error_raise(&error);
     }
     EST_TRY(status);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a step brings together with other workers, as the pass (reduce.c) makes it and its kernels (exchange.c) use it. */
+#ifndef EST_RUNTIME_EXCHANGE_H
+#define EST_RUNTIME_EXCHANGE_H
+
+#include "runtime/peers.h"
+
+/* A weight: which of those of which pack. */
+typedef struct est_weight_at {
+    int pack, at;
+} est_weight_at;
+
+typedef struct est_pack_exchange {
+    est_exchange  *in;
+    est_dtype      dtype;
+    int            n_values, n_weights;
+    int           *weight; /* [n_values]: which of the pack's weights it has */
+    bool          *mean;   /* [n_values] */
+    void          *buffer;
+    size_t         capacity, count; /* elements */
+    double        *totals;          /* [n_weights], of all workers; after the end */
+    est_peer_work *work;            /* NULL: nothing is under way */
+} est_pack_exchange;
+
+typedef struct est_rows_exchange {
+    est_exchange  *in;
+    int            slot;
+    est_weight_at  weight;
+    bool           mean;
+    void          *buffer; /* the rows times their weight, and indices as int64 */
+    size_t         capacity;
+    est_peer_work *work;
+    bool           ended; /* in this run; `all` is there */
+    est_peer_rows  all;
+} est_rows_exchange;
+
+typedef struct est_gathering {
+    est_exchange  *in;
+    int            slot;
+    est_peer_work *work;
+    bool           ended;
+    const void    *data;
+    size_t         bytes;
+} est_gathering;
+
+/* The packs that end together. */
+typedef struct est_level {
+    est_exchange *in;
+    int           first, n;
+} est_level;
+
+struct est_exchange {
+    est_peers         *peers;
+    est_pack_exchange *packs; /* [n_packs], as all below */
+    est_rows_exchange *rows;
+    est_gathering     *gatherings;
+    est_level         *levels;
+    int                n_packs, n_rows, n_gatherings, n_levels;
+};
+
+extern const est_op est_op_pack_begin, est_op_packs_end, est_op_rows_begin, est_op_rows_end, est_op_gather_begin,
+    est_op_gather_end;
+
+#endif

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the values of a step meet those of other workers.
+ *
+ *   EstReduce(value, weight) ...      ->  EstReduceBegin(values, weights), once a pack, and EstReduceEnd for all of them
+ *   EstReduceRows(indices, values, w) ->  EstRowsBegin(indices, values, w), EstRowsEnd
+ *   EstGather(value)                  ->  EstGatherBegin(value), EstGatherEnd
+ *
+ * Packs are filled in the order in which the program makes the values, so the gradients of the last layer, which are there
+ * first, travel first. Each begins as soon as its last value is there and after the one before it, so that all workers begin them in
+ * one order. The ends come last: a value that depends on a reduced one meets at the next level, whose packs follow those of this.
+ *
+ *   R1  The operations begun in a step, and their order, follow from the program and not from what else a worker fetches.
+ *   R2  What writes a variable runs after all ends, unless an end waits for it.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "runtime/exchange.h"
+#include "runtime/plan.h"
+#include "tensor/shape.h"
+
+#define BYTES_PER_PACK ((size_t)4 << 20)
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to bring values of workers together");
+}
+
+/* --- what is to meet --------------------------------------------------------------------------------------------------- */
+
+typedef enum site_kind { SITE_VALUE, SITE_ROWS, SITE_GATHER } site_kind;
+
+/* An operation that is to be replaced. */
+typedef struct site {
+    site_kind kind;
+    int32_t   id;
+    int       level;
+    int64_t   made;
+} site;
+
+/* A pack that is being filled: its sites, and its weights by the node that makes them. */
+typedef struct filling {
+    int      *sites; /* [n_sites]: numbers in builder.sites */
+    int       n_sites, n_weights;
+    est_edge *weights;
+    size_t    bytes;
+    bool      open;
+    est_dtype dtype;
+} filling;
+
+typedef struct builder {
+    est_graph    *graph;
+    est_io       *io;
+    est_arena    *arena;
+    est_exchange *x;
+    int32_t       n;     /* nodes before anything was built */
+    int32_t       last;  /* the last place in the program */
+    int32_t      *depth; /* per node: how many levels it waits for */
+    bool         *early; /* per node: an end waits for it */
+    site         *sites;
+    int           n_sites;
+    filling      *fillings; /* as x->packs */
+    est_node      begun;    /* the begin before; EST_NO_NODE: none */
+    est_node     *ends;     /* [n_ends]: all of them */
+    int           n_ends;
+} builder;
+
+static bool find_kind(const est_op *op, site_kind *out)
+{
+    if (op != &est_op_reduce_across && op != &est_op_reduce_rows_across && op != &est_op_gather_across) return false;
+    *out = op == &est_op_reduce_across ? SITE_VALUE : op == &est_op_reduce_rows_across ? SITE_ROWS : SITE_GATHER;
+    return true;
+}
+
+static const est_node_def *node_of(const builder *b, int32_t id)
+{
+    return est_graph_node(b->graph, id);
+}
+
+/* A site comes after the sites that its inputs depend on, with everything that depends on those. */
+static void find_sites(builder *b, const est_plan *whole)
+{
+    for (int32_t k = 0; k < whole->n_items; k++) {
+        const est_node_def *def   = node_of(b, whole->order[k]);
+        int32_t             depth = 0;
+        site_kind           kind;
+
+        for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
+            int32_t   from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
+            site_kind of;
+            int32_t   after = b->depth[from] + find_kind(node_of(b, from)->op, &of);
+
+            if (after > depth) depth = after;
+        }
+        b->depth[def->id] = depth;
+        if (def->order > b->last) b->last = def->order;
+        if (find_kind(def->op, &kind)) {
+            b->sites[b->n_sites++] = (site){ kind, def->id, depth, est_node_int(def, "made") };
+        }
+    }
+}
+
+/* R1. Sites are few and nearly sorted. */
+static void sort_sites(builder *b)
+{
+    for (int i = 1; i < b->n_sites; i++) {
+        site moved = b->sites[i];
+        int  at    = i;
+
+        while (at > 0) {
+            const site *before = &b->sites[at - 1];
+
+            if (before->level < moved.level) break;
+            if (before->level == moved.level && before->made < moved.made) break;
+            if (before->level == moved.level && before->made == moved.made && before->id < moved.id) break;
+            b->sites[at] = *before;
+            at--;
+        }
+        b->sites[at] = moved;
+    }
+}
+
+/* What sites wait for. */
+static void mark_early(builder *b, const est_plan *whole)
+{
+    for (int i = 0; i < b->n_sites; i++) b->early[b->sites[i].id] = true;
+    for (int32_t k = whole->n_items - 1; k >= 0; k--) {
+        const est_node_def *def = node_of(b, whole->order[k]);
+
+        if (!b->early[def->id]) continue;
+        for (int32_t i = 0; i < def->n_in; i++) b->early[def->in[i].node] = true;
+        for (int32_t i = 0; i < def->n_control; i++) b->early[def->control[i]] = true;
+    }
+}
+
+/* --- packs that are filled ---------------------------------------------------------------------------------------------- */
+
+static filling *open_filling(builder *b, int first, est_dtype dtype)
+{
+    filling *f;
+
+    for (int i = first; i < b->x->n_packs; i++) {
+        if (b->fillings[i].open && b->fillings[i].dtype == dtype) return &b->fillings[i];
+    }
+    f          = &b->fillings[b->x->n_packs++];
+    *f         = (filling){ .open = true, .dtype = dtype };
+    f->sites   = est_arena_alloc(b->arena, sizeof *f->sites * ((size_t)b->n_sites + 1));
+    f->weights = est_arena_alloc(b->arena, sizeof *f->weights * ((size_t)b->n_sites + 1));
+    return f->sites != NULL && f->weights != NULL ? f : NULL;
+}
+
+static int find_weight(const filling *f, est_edge weight)
+{
+    for (int i = 0; i < f->n_weights; i++) {
+        if (f->weights[i].node == weight.node && f->weights[i].output == weight.output) return i;
+    }
+    return -1;
+}
+
+static int add_weight(filling *f, est_edge weight)
+{
+    int at = find_weight(f, weight);
+
+    if (at >= 0) return at;
+    f->weights[f->n_weights] = weight;
+    return f->n_weights++;
+}
+
+/* Unknown dimensions count as nothing: the pack is closed by what is known. */
+static size_t bytes_of(const builder *b, est_edge value)
+{
+    const est_node_def *def   = node_of(b, value.node);
+    int64_t             count = est_shape_count(&def->shape[value.output]);
+
+    return count > 0 ? (size_t)count * est_dtype_size(def->dtype[value.output]) : 0;
+}
+
+static est_node as_node(const builder *b, est_edge edge)
+{
+    return (est_node){ b->graph, edge.node, edge.output };
+}
+
+/* A begin runs as soon as it can, after the one before it. */
+static est_status begin_next(builder *b, est_node begin)
+{
+    if (b->begun.graph != NULL) begin = est_after(begin, b->begun);
+    EST_TRY(est_graph_status(b->graph));
+    est_graph_node(b->graph, begin.id)->order = 0;
+    b->begun                                  = begin;
+    return EST_OK;
+}
+
+static est_status close_filling(builder *b, filling *f)
+{
+    int                number = (int)(f - b->fillings);
+    est_pack_exchange *p      = &b->x->packs[number];
+    est_node          *in     = est_arena_alloc(b->arena, sizeof *in * ((size_t)(f->n_sites + f->n_weights) + 1));
+
+    f->open   = false;
+    *p        = (est_pack_exchange){ .in = b->x, .dtype = f->dtype, .n_values = f->n_sites, .n_weights = f->n_weights };
+    p->weight = est_arena_alloc(b->arena, sizeof *p->weight * ((size_t)f->n_sites + 1));
+    p->mean   = est_arena_alloc(b->arena, sizeof *p->mean * ((size_t)f->n_sites + 1));
+    p->totals = est_arena_alloc(b->arena, sizeof *p->totals * ((size_t)f->n_weights + 1));
+    if (in == NULL || p->weight == NULL || p->mean == NULL || p->totals == NULL) return no_memory();
+    for (int i = 0; i < f->n_sites; i++) {
+        const est_node_def *def = node_of(b, b->sites[f->sites[i]].id);
+
+        in[i]        = as_node(b, def->in[0]);
+        p->weight[i] = find_weight(f, def->in[1]);
+        p->mean[i]   = est_node_bool(def, "mean");
+    }
+    for (int i = 0; i < f->n_weights; i++) in[f->n_sites + i] = as_node(b, f->weights[i]);
+    return begin_next(b, est_build(b->graph, &est_op_pack_begin, (est_nodes){ in, f->n_sites + f->n_weights },
+                                   EST_ATTRS(est_attr_int("N", f->n_sites), est_attr_int("M", f->n_weights),
+                                             est_attr_type("T", f->dtype), est_attr_int("at", number))));
+}
+
+static est_status add_value(builder *b, int first_pack, int number)
+{
+    const est_node_def *def   = node_of(b, b->sites[number].id);
+    filling            *f     = open_filling(b, first_pack, def->dtype[0]);
+    size_t              limit = b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : BYTES_PER_PACK;
+
+    if (f == NULL) return no_memory();
+    f->sites[f->n_sites++] = number;
+    (void)add_weight(f, def->in[1]);
+    f->bytes += bytes_of(b, def->in[0]);
+    return f->bytes > limit ? close_filling(b, f) : EST_OK;
+}
+
+/* The weight of rows is in a pack, too: one that has it, or that is still open. */
+static est_status add_rows(builder *b, int first_pack, const site *s)
+{
+    const est_node_def *def    = node_of(b, s->id);
+    int                 number = b->x->n_rows++;
+    est_rows_exchange  *r      = &b->x->rows[number];
+    filling            *f      = NULL;
+
+    *r = (est_rows_exchange){ .in = b->x, .slot = number, .mean = est_node_bool(def, "mean") };
+    for (int i = first_pack; i < b->x->n_packs && f == NULL; i++) {
+        if (find_weight(&b->fillings[i], def->in[2]) >= 0) f = &b->fillings[i];
+    }
+    if (f == NULL) f = open_filling(b, first_pack, EST_F32);
+    if (f == NULL) return no_memory();
+    r->weight = (est_weight_at){ (int)(f - b->fillings), add_weight(f, def->in[2]) };
+    return begin_next(b, est_build3(&est_op_rows_begin, as_node(b, def->in[0]), as_node(b, def->in[1]),
+                                    as_node(b, def->in[2]), EST_ATTRS(est_attr_int("at", number))));
+}
+
+static est_status add_gathering(builder *b, const site *s)
+{
+    int number = b->x->n_gatherings++;
+
+    b->x->gatherings[number] = (est_gathering){ .in = b->x, .slot = number };
+    return begin_next(b, est_build1(&est_op_gather_begin, as_node(b, node_of(b, s->id)->in[0]),
+                                    EST_ATTRS(est_attr_int("at", number))));
+}
+
+/* --- ends -------------------------------------------------------------------------------------------------------------- */
+
+/* An end waits for all begins up to now, and comes last. */
+static est_status end_next(builder *b, est_node end)
+{
+    end = est_after(end, b->begun);
+    EST_TRY(est_graph_status(b->graph));
+    est_graph_node(b->graph, end.id)->order = b->last;
+    b->ends[b->n_ends++]                    = end;
+    return EST_OK;
+}
+
+static est_status end_packs(builder *b, int first)
+{
+    est_exchange *x = b->x;
+    int           n = 0, number = x->n_levels++;
+    est_node     *in     = est_arena_alloc(b->arena, sizeof *in * ((size_t)b->n_sites + 1));
+    int64_t      *types  = est_arena_alloc(b->arena, sizeof *types * ((size_t)b->n_sites + 1));
+    est_shape    *shapes = est_arena_alloc(b->arena, sizeof *shapes * ((size_t)b->n_sites + 1));
+    est_node      end;
+
+    x->levels[number] = (est_level){ x, first, x->n_packs - first };
+    if (in == NULL || types == NULL || shapes == NULL) return no_memory();
+    for (int i = first; i < x->n_packs; i++) {
+        for (int k = 0; k < b->fillings[i].n_sites; k++, n++) {
+            const est_node_def *def = node_of(b, b->sites[b->fillings[i].sites[k]].id);
+
+            in[n]     = as_node(b, def->in[0]);
+            types[n]  = def->dtype[0];
+            shapes[n] = def->shape[0];
+        }
+    }
+    end = est_build(b->graph, &est_op_packs_end, (est_nodes){ in, n },
+                    EST_ATTRS(est_attr_types("T", (est_i64s){ types, n }),
+                              est_attr_shapes("shapes", (est_shapes){ shapes, n }), est_attr_int("at", number)));
+    EST_TRY(end_next(b, end));
+    n = 0;
+    for (int i = first; i < x->n_packs; i++) {
+        for (int k = 0; k < b->fillings[i].n_sites; k++, n++) {
+            est_pass_replace(b->graph, b->io, (est_edge){ b->sites[b->fillings[i].sites[k]].id, 0 },
+                             (est_edge){ end.id, n });
+        }
+    }
+    return EST_OK;
+}
+
+static est_status end_site(builder *b, const site *s, int number, est_node packs)
+{
+    const est_node_def *def = node_of(b, s->id);
+    est_attrs           at  = EST_ATTRS(est_attr_int("at", number));
+    est_node            end = s->kind == SITE_ROWS
+                                  ? est_build2(&est_op_rows_end, as_node(b, def->in[0]), as_node(b, def->in[1]), at)
+                                  : est_build1(&est_op_gather_end, as_node(b, def->in[0]), at);
+
+    if (packs.graph != NULL) end = est_after(end, packs); /* which know the weights */
+    EST_TRY(end_next(b, end));
+    for (int i = 0; i < def->n_out; i++) {
+        est_pass_replace(b->graph, b->io, (est_edge){ s->id, i }, (est_edge){ end.id, i });
+    }
+    return EST_OK;
+}
+
+/* --- levels ------------------------------------------------------------------------------------------------------------- */
+
+/* Replaces the sites [first, end), which are those of a level. */
+static est_status replace_level(builder *b, int first, int end)
+{
+    int      first_pack = b->x->n_packs, rows_at = b->x->n_rows, gathering_at = b->x->n_gatherings;
+    est_node packs = EST_NO_NODE;
+
+    for (int i = first; i < end; i++) {
+        const site *s = &b->sites[i];
+
+        if (s->kind == SITE_VALUE) EST_TRY(add_value(b, first_pack, i));
+        if (s->kind == SITE_ROWS) EST_TRY(add_rows(b, first_pack, s));
+        if (s->kind == SITE_GATHER) EST_TRY(add_gathering(b, s));
+    }
+    for (int i = first_pack; i < b->x->n_packs; i++) {
+        if (b->fillings[i].open) EST_TRY(close_filling(b, &b->fillings[i]));
+    }
+    if (b->x->n_packs > first_pack) {
+        EST_TRY(end_packs(b, first_pack));
+        packs = b->ends[b->n_ends - 1];
+    }
+    for (int i = first; i < end; i++) {
+        const site *s = &b->sites[i];
+
+        if (s->kind == SITE_VALUE) continue;
+        EST_TRY(end_site(b, s, s->kind == SITE_ROWS ? rows_at++ : gathering_at++, packs));
+    }
+    return EST_OK;
+}
+
+/* R2. */
+static est_status hold_writers(builder *b, const est_plan *whole)
+{
+    for (int32_t k = 0; k < whole->n_items; k++) {
+        est_node_def *def = est_graph_node(b->graph, whole->order[k]);
+        int32_t      *control;
+
+        if (def->op->writes == 0 || b->early[def->id]) continue;
+        control = est_arena_alloc(est_graph_arena(b->graph), sizeof *control * (size_t)(def->n_control + b->n_ends));
+        if (control == NULL) return no_memory();
+        if (def->n_control > 0) memcpy(control, def->control, sizeof *control * (size_t)def->n_control);
+        for (int i = 0; i < b->n_ends; i++) control[def->n_control + i] = b->ends[i].id;
+        def->control = control;
+        def->n_control += b->n_ends;
+    }
+    return EST_OK;
+}
+
+static est_status make_exchange(builder *b)
+{
+    size_t n = (size_t)b->n_sites + 1;
+
+    b->x = est_zalloc(sizeof *b->x);
+    if (b->x == NULL) return no_memory();
+    b->x->packs      = est_arena_alloc(b->arena, sizeof *b->x->packs * (n + 1)); /* one of weights alone */
+    b->x->rows       = est_arena_alloc(b->arena, sizeof *b->x->rows * n);
+    b->x->gatherings = est_arena_alloc(b->arena, sizeof *b->x->gatherings * n);
+    b->x->levels     = est_arena_alloc(b->arena, sizeof *b->x->levels * n);
+    b->fillings      = est_arena_alloc(b->arena, sizeof *b->fillings * (n + 1));
+    b->ends          = est_arena_alloc(b->arena, sizeof *b->ends * 2 * n);
+    if (b->x->packs == NULL || b->x->rows == NULL || b->x->gatherings == NULL || b->x->levels == NULL ||
+        b->fillings == NULL || b->ends == NULL) {
+        return no_memory();
+    }
+    return EST_OK;
+}
+
+static est_status replace_sites(builder *b, est_peers *peers, const est_plan *whole)
+{
+    EST_TRY(make_exchange(b));
+    b->x->peers = peers;
+    sort_sites(b);
+    mark_early(b, whole);
+    for (int first = 0, end; first < b->n_sites; first = end) {
+        for (end = first; end < b->n_sites && b->sites[end].level == b->sites[first].level;) end++;
+        EST_TRY(replace_level(b, first, end));
+    }
+    return hold_writers(b, whole);
+}
+
+/* A value meets itself. Levels do not matter: later sites see what earlier ones were replaced by. */
+static void remove_sites(builder *b)
+{
+    for (int i = 0; i < b->n_sites; i++) {
+        const est_node_def *def = node_of(b, b->sites[i].id);
+
+        for (int o = 0; o < def->n_out; o++) {
+            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, def->in[o]);
+        }
+    }
+}
+
+static est_status run_pass(builder *b, est_peers *peers)
+{
+    est_plan   whole = { .graph = b->graph, .io = *b->io, .arena = b->arena };
+    est_status status;
+
+    b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)b->n + 1));
+    b->early = est_arena_alloc(b->arena, sizeof *b->early * ((size_t)b->n + 1));
+    b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
+    if (b->depth == NULL || b->early == NULL || b->sites == NULL) return no_memory();
+    status = est_plan_order(&whole);
+    if (status == EST_OK) find_sites(b, &whole);
+    if (status == EST_OK && b->n_sites > 0) {
+        if (peers == NULL) {
+            remove_sites(b);
+        } else {
+            status = replace_sites(b, peers, &whole);
+        }
+    }
+    est_free(whole.edge_from);
+    est_free(whole.edge_to);
+    return status;
+}
+
+static bool has_sites(const est_graph *graph)
+{
+    site_kind kind;
+
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        if (find_kind(est_graph_node(graph, id)->op, &kind)) return true;
+    }
+    return false;
+}
+
+est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena, est_exchange **out)
+{
+    builder    b = { .graph = graph, .io = io, .arena = arena, .n = est_graph_size(graph) };
+    est_status status;
+
+    *out = NULL;
+    if (!has_sites(graph)) return EST_OK;
+    status = run_pass(&b, peers);
+    if (status != EST_OK) {
+        est_exchange_free(b.x);
+        return status;
+    }
+    *out = b.x;
+    return EST_OK;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values that meet those of other workers: n workers with their parts of a batch learn what one learns from the whole, whatever
+ * the parts; nothing is written before all has met; what travels first. Workers are threads of this process, without a
+ * network. */
+#include "base/random.h"
+#include "estoc/estoc.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
+#include "support/memory_peers.h"
+#include "support/nn_test.h"
+
+#define ROWS    50
+#define BATCH   24
+#define STEPS   12
+#define WORKERS 4
+
+/* A table and two layers; what meets is built by hand, as est_apply_gradients of a strategy does. */
+typedef struct model {
+    est_graph *graph;
+    est_node   ids, x, y, weight, loss, train, extra;
+} model;
+
+static est_node weight_of(est_node x)
+{
+    return est_cast(est_strided_slice(est_shape_of(x), EST_I64S(0), EST_I64S(1), EST_I64S(1),
+                                      (est_strided_slice_options){ .shrink_axis_mask = 1 }),
+                    EST_F32);
+}
+
+static model make_model(est_optimizer optimizer)
+{
+    model        m = { 0 };
+    est_node     table, h, local;
+    est_nodes    variables;
+    est_node     copy[16];
+    est_gradient gradients[16];
+
+    assert_ok(est_graph_create(7, &m.graph));
+    m.ids     = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    m.x       = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 4));
+    m.y       = est_placeholder(m.graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    m.weight  = weight_of(m.x);
+    table     = est_weight(m.graph, "table", EST_SHAPE(ROWS, 3), NULL);
+    h         = est_concat(EST_NODES(est_resource_gather(table, m.ids), m.x), 1);
+    h         = est_dense(h, 16, EST_DENSE(.activation = est_tanh, .name = "hidden"));
+    h         = est_dense(h, 1, EST_DENSE(.name = "logits"));
+    local     = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
+    m.extra   = est_reduce_mean(h, EST_I64S(0, 1), false);
+    variables = est_trainable_variables(m.graph);
+    for (int i = 0; i < variables.n; i++) copy[i] = variables.data[i];
+    variables.data = copy;
+    est_compute_gradients(local, variables, gradients, NULL);
+    for (int i = 0; i < variables.n; i++) {
+        if (gradients[i].indices.graph != NULL) {
+            gradients[i] = est_reduce_rows_across(est_dedup(gradients[i]), m.weight, true);
+        } else {
+            gradients[i].values = est_reduce_across(gradients[i].values, m.weight, true);
+        }
+    }
+    m.loss  = est_reduce_across(local, m.weight, true);
+    m.train = est_apply_gradients(optimizer, variables, gradients, NULL);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+/* Row i of the data of a step. */
+static void make_row(int step, int i, int64_t *id, float x[4], float *y)
+{
+    uint64_t draw = (uint64_t)(step * BATCH + i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+
+    *id = (int64_t)(draw >> 20) % ROWS;
+    *y  = 0;
+    for (int k = 0; k < 4; k++) {
+        x[k] = (float)((draw >> (8 * k)) & 255) / 128 - 1;
+        *y += x[k] * (float)(k + 1) / 4;
+    }
+}
+
+typedef struct batch {
+    est_tensor *values[3];
+} batch;
+
+static batch make_batch(int step, int begin, int end)
+{
+    batch   b;
+    int64_t ids[BATCH];
+    float   x[BATCH][4], y[BATCH];
+    int     n = end - begin;
+
+    for (int i = 0; i < n; i++) make_row(step, begin + i, &ids[i], x[i], &y[i]);
+    assert_ok(est_tensor_create_from(EST_I64, EST_SHAPE(n), ids, &b.values[0]));
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(n, 4), x, &b.values[1]));
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(n, 1), y, &b.values[2]));
+    return b;
+}
+
+static void free_batch(batch *b)
+{
+    for (int i = 0; i < 3; i++) est_tensor_free(b->values[i]);
+}
+
+/* What a training came to. */
+typedef struct outcome {
+    double      loss[STEPS];
+    est_tensor *table, *kernel;
+} outcome;
+
+typedef struct job {
+    memory_peers *peers;
+    est_optimizer optimizer;
+    const int    *cut;        /* [n + 1]: which rows of a batch each worker has */
+    bool          extra_of_0; /* worker 0 fetches more than the others */
+    outcome       out[WORKERS];
+} job;
+
+static void train(void *user, int rank)
+{
+    job         *j = user;
+    model        m = make_model(j->optimizer);
+    est_session *session;
+    outcome     *out = &j->out[rank];
+
+    assert_ok(est_session_create(
+        m.graph, EST_SESSION(.threads = 1, .peers = j->peers != NULL ? memory_peers_of(j->peers, rank) : NULL),
+        &session));
+    assert_ok(est_session_init(session));
+    for (int step = 0; step < STEPS; step++) {
+        batch       b      = make_batch(step, j->cut[rank], j->cut[rank + 1]);
+        est_tensor *got[2] = { 0 };
+        bool        extra  = j->extra_of_0 && rank == 0 && step % 3 == 0;
+
+        assert_ok(est_session_run(session,
+                                  EST_FEEDS({ m.ids, b.values[0] }, { m.x, b.values[1] }, { m.y, b.values[2] }),
+                                  extra ? EST_NODES(m.extra, m.loss) : EST_NODES(m.loss), EST_NODES(m.train), got));
+        out->loss[step] = (double)*(const float *)est_tensor_data(got[extra]);
+        est_tensor_free(got[0]);
+        est_tensor_free(got[1]);
+        free_batch(&b);
+    }
+    assert_ok(est_session_read(session, "table", &out->table));
+    assert_ok(est_session_read(session, "hidden/kernel", &out->kernel));
+    est_session_free(session);
+    est_graph_free(m.graph);
+}
+
+static void free_outcome(outcome *o)
+{
+    est_tensor_free(o->table);
+    est_tensor_free(o->kernel);
+}
+
+static void assert_close(const est_tensor *got, const est_tensor *want)
+{
+    const float *a = est_tensor_data(got), *b = est_tensor_data(want);
+
+    assert_int_equal(est_tensor_count(got), est_tensor_count(want));
+    for (int64_t i = 0; i < est_tensor_count(got); i++) assert_near((double)a[i], (double)b[i], 2e-5);
+}
+
+static void assert_same_bits(const est_tensor *a, const est_tensor *b)
+{
+    assert_memory_equal(est_tensor_data(a), est_tensor_data(b), est_tensor_bytes(a));
+}
+
+/* n workers, cut so, against one with everything. Sums of 24 terms in another order: some units in the last place a step. */
+static void check_cut(est_optimizer optimizer, int n, const int *cut, size_t bytes_per_pack, bool extra)
+{
+    job one  = { .optimizer = optimizer, .cut = (const int[]){ 0, BATCH } };
+    job many = { .optimizer = optimizer, .cut = cut, .peers = memory_peers_create(n), .extra_of_0 = extra };
+
+    for (int i = 0; i < n; i++) memory_peers_of(many.peers, i)->bytes_per_pack = bytes_per_pack;
+    train(&one, 0);
+    memory_peers_run(n, train, &many);
+    for (int i = 0; i < n; i++) {
+        for (int step = 0; step < STEPS; step++) assert_near(many.out[i].loss[step], one.out[0].loss[step], 2e-5);
+        assert_close(many.out[i].table, one.out[0].table);
+        assert_close(many.out[i].kernel, one.out[0].kernel);
+        assert_same_bits(many.out[i].table, many.out[0].table);
+        assert_same_bits(many.out[i].kernel, many.out[0].kernel);
+    }
+    free_outcome(&one.out[0]);
+    for (int i = 0; i < n; i++) free_outcome(&many.out[i]);
+    memory_peers_free(many.peers);
+}
+
+static void test_parts_of_a_batch(void **state)
+{
+    (void)state;
+    check_cut(est_sgd(0.1), 2, (const int[]){ 0, 12, 24 }, 0, false);
+    check_cut(est_adagrad(0.1, NULL), 4, (const int[]){ 0, 6, 12, 18, 24 }, 0, false);
+    check_cut(est_adagrad(0.1, NULL), 3, (const int[]){ 0, 1, 17, 24 }, 0, false);
+    check_cut(est_momentum(0.05, NULL), 1, (const int[]){ 0, 24 }, 0, false);
+}
+
+/* A worker without rows has gradients that are no numbers: means of nothing. */
+static void test_worker_without_examples(void **state)
+{
+    (void)state;
+    check_cut(est_adagrad(0.1, NULL), 3, (const int[]){ 0, 0, 17, 24 }, 0, false);
+    check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 24, 24 }, 0, false);
+}
+
+/* R1: what one worker fetches beside does not change what meets. */
+static void test_fetches_of_one(void **state)
+{
+    (void)state;
+    check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 12, 24 }, 0, true);
+    check_cut(est_adagrad(0.1, NULL), 2, (const int[]){ 0, 12, 24 }, 100, true);
+}
+
+/* Small packs: the gradient of the last layer, which comes first, is under way before the first layer's is computed. */
+static void test_packs_leave_early(void **state)
+{
+    model         m     = make_model(est_sgd(0.1));
+    memory_peers *peers = memory_peers_create(1);
+    est_session  *session;
+    est_step     *step;
+    est_plan     *plan;
+    int           first_begin = -1, last_product = -1, n_begins = 0, first_end = -1, first_write = -1;
+
+    (void)state;
+    memory_peers_of(peers, 0)->bytes_per_pack = 16;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, 0)), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step));
+    plan = est_step_plan(step);
+    for (int k = 0; k < plan->n_items; k++) {
+        const est_op *op = plan->items[k].call.node->op;
+
+        if (strcmp(op->name, "EstReduceBegin") == 0 && first_begin < 0) first_begin = k;
+        if (strcmp(op->name, "EstReduceBegin") == 0) n_begins++;
+        if (strstr(op->name, "MatMul") != NULL) last_product = k;
+        if (strstr(op->name, "End") != NULL && first_end < 0) first_end = k;
+        if (op->writes != 0 && first_write < 0) first_write = k;
+    }
+    assert_true(n_begins >= 3);
+    assert_true(first_begin >= 0 && first_begin < last_product);
+    assert_true(last_product < first_end && first_end < first_write);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    memory_peers_free(peers);
+}
+
+/* --- steps that fail ------------------------------------------------------------------------------------------------- */
+
+typedef struct broken_job {
+    memory_peers *peers;
+    int           rows;
+    est_status    status[WORKERS];
+    bool          unchanged[WORKERS], again[WORKERS];
+} broken_job;
+
+static bool same_tensor(const est_tensor *a, const est_tensor *b)
+{
+    return memcmp(est_tensor_data(a), est_tensor_data(b), est_tensor_bytes(a)) == 0;
+}
+
+static void run_broken(void *user, int rank)
+{
+    broken_job  *j = user;
+    model        m = make_model(est_adagrad(0.1, NULL));
+    batch        b = make_batch(0, 0, j->rows);
+    est_session *session;
+    est_tensor  *before[2], *after[2], *loss = NULL;
+
+    assert_ok(
+        est_session_create(m.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_read(session, "table", &before[0]));
+    assert_ok(est_session_read(session, "logits/bias", &before[1]));
+    j->status[rank] = est_session_run(session,
+                                      EST_FEEDS({ m.ids, b.values[0] }, { m.x, b.values[1] }, { m.y, b.values[2] }),
+                                      EST_NODES(m.loss), EST_NODES(m.train), &loss);
+    est_tensor_free(loss);
+    assert_ok(est_session_read(session, "table", &after[0]));
+    assert_ok(est_session_read(session, "logits/bias", &after[1]));
+    j->unchanged[rank] = same_tensor(before[0], after[0]) && same_tensor(before[1], after[1]);
+    for (int i = 0; i < 2; i++) est_tensor_free(before[i]);
+    for (int i = 0; i < 2; i++) est_tensor_free(after[i]);
+    free_batch(&b);
+    est_session_free(session);
+    est_graph_free(m.graph);
+}
+
+/* R2: whichever of the operations of a step fails, no variable was written. */
+static void test_lost_worker(void **state)
+{
+    (void)state;
+    for (int number = 0; number < 8; number++) {
+        broken_job j = { .peers = memory_peers_create(2), .rows = 8 };
+        int        begun;
+
+        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = 16;
+        memory_peers_break(j.peers, number);
+        memory_peers_run(2, run_broken, &j);
+        begun = memory_peers_begun(j.peers, 0);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(j.status[i], number < begun ? EST_ABORTED : EST_OK);
+            assert_int_equal(j.unchanged[i], number < begun);
+        }
+        memory_peers_free(j.peers);
+    }
+}
+
+static void test_nobody_has_examples(void **state)
+{
+    broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
+
+    (void)state;
+    memory_peers_run(3, run_broken, &j);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(j.status[i], EST_OUT_OF_RANGE);
+        assert_true(j.unchanged[i]);
+        assert_true(memory_peers_of(j.peers, i)->ended);
+    }
+    memory_peers_free(j.peers);
+}
+
+/* --- single values ---------------------------------------------------------------------------------------------------- */
+
+static est_node filled(est_graph *graph, int32_t rows, int32_t cols, double value)
+{
+    return est_fill(est_const_i32(graph, EST_SHAPE(2), (const int32_t[]){ rows, cols }),
+                    est_scalar(graph, EST_F32, value));
+}
+
+typedef struct values_job {
+    memory_peers *peers;
+    double        sum, mean, twice, count;
+    int           n_gathered, n_rows;
+    double        gathered[8];
+    int64_t       rows[8];
+} values_job;
+
+static void run_values(void *user, int rank)
+{
+    values_job  *jobs = user, *j = &jobs[rank];
+    est_graph   *graph;
+    est_session *session;
+    est_node     value, weight, sum, mean, twice, count, gathered, rows_in;
+    est_gradient rows;
+    est_tensor  *got[7];
+    int32_t      index[2] = { rank, 1 };
+
+    assert_ok(est_graph_create(3, &graph));
+    value    = est_scalar(graph, EST_F32, 10 * (rank + 1));
+    weight   = est_scalar(graph, EST_F32, rank + 1);
+    sum      = est_reduce_across(value, weight, false);
+    mean     = est_reduce_across(value, weight, true);
+    twice    = est_reduce_across(est_mul(mean, est_scalar(graph, EST_F32, 2)), weight, false); /* waits for the mean */
+    count    = est_reduce_across(est_scalar(graph, EST_I64, (double)((int64_t)1 << 50)), weight, false);
+    gathered = est_gather_across(filled(graph, rank + 1, 2, rank));
+    rows_in  = filled(graph, 2, 1, 1);
+    rows.values  = rows_in;
+    rows.indices = est_const_i32(graph, EST_SHAPE(2), index);
+    rows         = est_reduce_rows_across(rows, weight, false);
+    assert_ok(est_graph_status(graph));
+    assert_ok(
+        est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS,
+                              EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values), EST_NO_NODES,
+                              got));
+    j->sum        = nn_element(got[0], 0);
+    j->mean       = nn_element(got[1], 0);
+    j->twice      = nn_element(got[2], 0);
+    j->count      = nn_element(got[3], 0);
+    j->n_gathered = (int)est_tensor_count(got[4]);
+    for (int i = 0; i < j->n_gathered; i++) j->gathered[i] = nn_element(got[4], i);
+    j->n_rows = (int)est_tensor_count(got[5]);
+    for (int i = 0; i < j->n_rows; i++) {
+        j->rows[i] = (int64_t)nn_element(got[5], i) * 100 + (int64_t)nn_element(got[6], i);
+    }
+    for (int i = 0; i < 7; i++) est_tensor_free(got[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+static void test_values(void **state)
+{
+    values_job jobs[2] = { { .peers = memory_peers_create(2) } };
+
+    (void)state;
+    memory_peers_run(2, run_values, jobs);
+    for (int i = 0; i < 2; i++) {
+        assert_near(jobs[i].sum, 30, 0);
+        assert_near(jobs[i].mean, 50.0 / 3, 1e-6);
+        assert_near(jobs[i].twice, 200.0 / 3, 1e-6);
+        assert_true(jobs[i].count == 2 * (double)((int64_t)1 << 50));
+        assert_int_equal(jobs[i].n_gathered, 6);
+        for (int k = 0; k < 6; k++) assert_near(jobs[i].gathered[k], k < 2 ? 0 : 1, 0);
+        assert_int_equal(jobs[i].n_rows, 2); /* 0 and 1 of the first, 1 twice of the second */
+        assert_int_equal(jobs[i].rows[0], 0 * 100 + 1);
+        assert_int_equal(jobs[i].rows[1], 1 * 100 + 3);
+    }
+    memory_peers_free(jobs[0].peers);
+}
+
+/* Without peers a value meets itself. */
+static void test_alone(void **state)
+{
+    nn_test  t      = nn_begin(1);
+    est_node weight = est_scalar(t.graph, EST_F32, 5);
+    est_node x      = est_scalar(t.graph, EST_F32, 3);
+    est_node mean   = est_reduce_across(est_reduce_across(x, weight, true), weight, false);
+    est_node all    = est_gather_across(filled(t.graph, 2, 2, 4));
+    double   out[4];
+
+    (void)state;
+    nn_ready(&t);
+    assert_near(nn_scalar(&t, mean), 3, 0);
+    assert_int_equal(nn_fetch(&t, all, out, 4), 4);
+    nn_end(&t);
+}
+
+static void test_mean_of_integers(void **state)
+{
+    nn_test t = nn_begin(1);
+
+    (void)state;
+    (void)est_reduce_across(est_scalar(t.graph, EST_I64, 1), est_scalar(t.graph, EST_F32, 1), true);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "cast them to float"));
+    nn_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_a_batch), cmocka_unit_test(test_worker_without_examples),
+        cmocka_unit_test(test_fetches_of_one),   cmocka_unit_test(test_packs_leave_early),
+        cmocka_unit_test(test_lost_worker),      cmocka_unit_test(test_nobody_has_examples),
+        cmocka_unit_test(test_values),           cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_mean_of_integers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
