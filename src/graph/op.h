@@ -165,6 +165,7 @@ struct est_op {
         EST_SOURCE_TABLE     /* output 0 is an est_lookup_table (kernels/lookup_table.h) */
     } source;                /* where an op without kernel has its output from */
 
+    bool     replaced;    /* the planner puts others in its place: it needs no kernel */
     bool     planned;     /* made only by the planner, in private copies of a graph: needs no lower() */
     bool     elementwise; /* out[i] depends only on element i of its (broadcast) inputs */
     bool     heavy;       /* computes far more than its bytes tell, and uses all threads itself */

@@ -47,6 +47,7 @@ const est_op est_op_reduce_across = {
     .signature = "value: T, weight: float32 -> reduced: T; mean: bool; made: int; T: {float32, float64, int64}",
     .infer     = reduce_infer,
     .lower     = lower_to_inputs,
+    .replaced  = true,
     .stateful  = true,
 };
 
@@ -56,6 +57,7 @@ const est_op est_op_reduce_rows_across = {
                  "made: int; T: {float32, float64}; Tindices: {int32, int64}",
     .infer     = rows_infer,
     .lower     = lower_to_inputs,
+    .replaced  = true,
     .stateful  = true,
     .distinct  = 1u << 0,
 };
@@ -65,6 +67,7 @@ const est_op est_op_gather_across = {
     .signature = "value: T -> gathered: T; made: int; T: {float32, float64, int32, int64, uint8, bool}",
     .infer     = gather_infer,
     .lower     = lower_to_inputs,
+    .replaced  = true,
     .stateful  = true,
 };
 
