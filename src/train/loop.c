@@ -2,7 +2,7 @@
  *
  * The loop. Which fetches a run computes depends on what hooks want of it; a step is prepared for every combination that
  * comes up, of which there are few (nothing; a log line; summaries; both), and kept. */
-#include "train/loop.h"
+#include "train/loop_state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,319 +20,6 @@
 #define FRUITLESS_MAX           8   /* of these, sessions that were made, and failed before they came to a new step */
 #define RECOVERY_PAUSE_SECS_MAX 30  /* between two of them: 0, 1, 2, 4, ... */
 
-/* A prepared step that computes the always-fetches and those that `wanted` marks. */
-typedef struct variant {
-    est_step *step;
-    bool     *wanted; /* [n_fetches] */
-    int      *place;  /* [n_fetches]: which result of the step; -1: not computed */
-} variant;
-
-typedef enum loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } loop_phase;
-
-/* Nodes that hooks name in begin. */
-typedef struct node_list {
-    est_node *data;
-    int       n, capacity;
-} node_list;
-
-struct est_loop {
-    est_loop_spec  spec;
-    est_arena     *arena; /* copies of the spec's lists */
-    est_loop_feed *feeds; /* [spec.n_feeds] */
-    est_node      *targets;
-    est_hook     **hooks;
-    char          *model_dir;
-
-    node_list fetches;  /* of the spec, then of hooks */
-    bool     *wanted;   /* [fetches.n]: in the run at hand */
-    bool      traced;   /* the run at hand is */
-    variant  *variants; /* [n_variants] */
-    int       n_variants, variants_capacity;
-    int       ran; /* the variant of the last run; -1: none yet */
-
-    est_session       *session;
-    est_iterator      *input;
-    est_field         *batch, *next; /* [components]: of the last run, or to be run; room for the one after it */
-    bool               has_batch;    /* the batch has still to be run */
-    bool               input_ended;
-    bool               at_end; /* the last step was none: there is nothing more to run */
-    node_list          fed;    /* of the spec, then of hooks */
-    const est_tensor **values; /* [fed.n]: NULL while there is none */
-
-    loop_phase phase;
-    est_status failed; /* of a call that cannot fail visibly */
-    est_error  error;
-    int64_t    runs, global_step;
-    uint64_t   run_count;             /* of the session, for the next run */
-    int64_t    reached;               /* the highest global step of a run that succeeded; -1: none did */
-    int        recoveries, fruitless; /* since then, see RECOVERIES_MAX and FRUITLESS_MAX */
-    double     loss;
-    bool       stop;
-    char       stop_reason[160];
-};
-
-/* --- what hooks see ------------------------------------------------------------------------------------------------ */
-
-est_graph *est_loop_graph(est_loop *loop)
-{
-    return loop->spec.graph;
-}
-
-est_session *est_loop_session(est_loop *loop)
-{
-    return loop->session;
-}
-
-const char *est_loop_model_dir(const est_loop *loop)
-{
-    return loop->model_dir;
-}
-
-est_iterator *est_loop_input(est_loop *loop)
-{
-    return loop->input;
-}
-
-bool est_loop_input_ended(const est_loop *loop)
-{
-    return loop->input_ended;
-}
-
-void est_loop_end_input(est_loop *loop)
-{
-    loop->input_ended = true;
-}
-
-bool est_loop_at_end(const est_loop *loop)
-{
-    return loop->at_end;
-}
-
-static est_status end_here(est_loop *loop)
-{
-    loop->at_end = true;
-    return EST_OUT_OF_RANGE;
-}
-
-int64_t est_loop_batch_rows(const est_loop *loop)
-{
-    const est_field *first;
-    const est_shape *shape;
-
-    if (loop->spec.n_feeds == 0 || loop->values == NULL || loop->values[0] == NULL) return 0;
-    first = &loop->batch[loop->feeds[0].component];
-    if (first->splits != NULL)
-        return est_tensor_count(first->splits) - 1; /* where rows begin, and where the last ends */
-    shape = est_tensor_shape(first->values);
-    return shape->rank > 0 ? shape->dim[0] : 0;
-}
-
-static double float_at(const est_tensor *values, int64_t i)
-{
-    if (est_tensor_dtype(values) == EST_F32) return (double)((const float *)est_tensor_data(values))[i];
-    return ((const double *)est_tensor_data(values))[i];
-}
-
-/* Which row of a field has element i of its values. */
-static int64_t row_of(const est_field *field, int64_t i)
-{
-    const est_shape *shape = est_tensor_shape(field->values);
-    int64_t          outer = shape->rank > 0 ? i / (est_tensor_count(field->values) / shape->dim[0]) : 0;
-    const int64_t   *splits;
-    int64_t          row = 0;
-
-    if (field->splits == NULL) return outer;
-    splits = est_tensor_data(field->splits);
-    while (splits[row + 1] <= outer) row++;
-    return row;
-}
-
-const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MAX])
-{
-    text[0] = '\0';
-    for (int k = 0; k < loop->spec.n_feeds && loop->values != NULL; k++) {
-        const est_field     *field = &loop->batch[loop->feeds[k].component];
-        const est_component *of    = est_dataset_component(loop->spec.input, loop->feeds[k].component);
-
-        if (loop->values[k] == NULL || (of->dtype != EST_F32 && of->dtype != EST_F64)) continue;
-        for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
-            double value = float_at(field->values, i);
-
-            if (isfinite(value)) continue;
-            snprintf(text, EST_LOOP_TEXT_MAX, "feature or label %s is %g in row %" PRId64 " of the batch", of->name,
-                     value, row_of(field, i));
-            return text;
-        }
-    }
-    return text;
-}
-
-/* Gives a reference back that est_loop_set_feed took. */
-static void give_back(const est_tensor **value)
-{
-    est_tensor *own;
-
-    memcpy(&own, value, sizeof own);
-    est_tensor_free(own);
-    *value = NULL;
-}
-
-/* Keeps the thread's last error as that of the loop; the next call that can fail reports it. */
-static void loop_fail(est_loop *loop, est_status status)
-{
-    if (loop->failed != EST_OK) return;
-    loop->failed = status;
-    est_error_take(status, &loop->error);
-}
-
-/* Adds a node that a hook names; its number, or 0 when the loop has failed. */
-static int add_node(est_loop *loop, node_list *list, est_node node, const char *purpose)
-{
-    est_status status = EST_OK;
-
-    if (loop->phase != LOOP_BEGINS) {
-        status = est_fail(EST_FAILED_PRECONDITION, "a hook can name what it wants to %s only in begin", purpose);
-    } else if (node.graph == NULL) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s a node that does not exist", purpose);
-    } else if (node.graph != loop->spec.graph) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a hook wants to %s '%s', which is a node of another graph", purpose,
-                          est_node_name(node));
-    } else if (list->n == list->capacity) {
-        int       capacity = list->capacity > 0 ? 2 * list->capacity : 8;
-        est_node *data     = est_realloc(list->data, (size_t)capacity * sizeof *data);
-
-        if (data != NULL) {
-            list->data     = data;
-            list->capacity = capacity;
-        } else {
-            status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d nodes of hooks", capacity);
-        }
-    }
-    if (status != EST_OK) {
-        loop_fail(loop, status);
-        return 0;
-    }
-    list->data[list->n] = node;
-    return list->n++;
-}
-
-int est_loop_fetch(est_loop *loop, est_node node)
-{
-    return add_node(loop, &loop->fetches, node, "see");
-}
-
-void est_loop_want(est_loop *loop, int i)
-{
-    if (i >= 0 && i < loop->fetches.n && loop->wanted != NULL) loop->wanted[i] = true;
-}
-
-int est_loop_add_feed(est_loop *loop, est_node node)
-{
-    for (int i = 0; i < loop->fed.n; i++) {
-        if (memcmp(&loop->fed.data[i], &node, sizeof node) != 0) continue;
-        loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook wants to feed '%s', which %s feeds already",
-                                 est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
-        return 0;
-    }
-    return add_node(loop, &loop->fed, node, "feed") - loop->spec.n_feeds;
-}
-
-void est_loop_set_feed(est_loop *loop, int i, est_tensor *value)
-{
-    int at = i + loop->spec.n_feeds;
-
-    if (loop->values == NULL || i < 0 || at >= loop->fed.n || value == NULL) {
-        loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook gives feed %d of %d %s value", i,
-                                 loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
-        return;
-    }
-    (void)est_tensor_ref(value);
-    give_back(&loop->values[at]);
-    loop->values[at] = value;
-}
-
-void est_loop_trace(est_loop *loop)
-{
-    loop->traced = true;
-}
-
-est_status est_loop_write_timeline(est_loop *loop, const char *path, const est_timeline_options *options)
-{
-    if (loop->ran < 0) return est_fail(EST_FAILED_PRECONDITION, "%s: nothing was run yet", path);
-    return est_step_write_timeline(loop->variants[loop->ran].step, path, options);
-}
-
-est_step *est_loop_ran(est_loop *loop)
-{
-    return loop->ran >= 0 ? loop->variants[loop->ran].step : NULL;
-}
-
-/* Where fetch i is among the results of the last run; -1: it is not. */
-static int place_of(const est_loop *loop, int i)
-{
-    return loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
-}
-
-const void *est_loop_data(const est_loop *loop, int i)
-{
-    int place = place_of(loop, i);
-
-    return place >= 0 ? est_step_data(loop->variants[loop->ran].step, place) : NULL;
-}
-
-const est_shape *est_loop_shape(const est_loop *loop, int i)
-{
-    int place = place_of(loop, i);
-
-    return place >= 0 ? est_step_shape(loop->variants[loop->ran].step, place) : NULL;
-}
-
-est_dtype est_loop_dtype(const est_loop *loop, int i)
-{
-    return i >= 0 && i < loop->fetches.n ? est_node_dtype(loop->fetches.data[i]) : EST_DTYPE_NONE;
-}
-
-double est_loop_scalar(const est_loop *loop, int i)
-{
-    int place = place_of(loop, i);
-
-    if (place < 0 || est_shape_count(est_loop_shape(loop, i)) != 1) return NAN;
-    if (est_loop_dtype(loop, i) == EST_STRING) return NAN;
-    return est_step_scalar(loop->variants[loop->ran].step, place);
-}
-
-double est_loop_loss(const est_loop *loop)
-{
-    return loop->loss;
-}
-
-int64_t est_loop_global_step(const est_loop *loop)
-{
-    return loop->global_step;
-}
-
-void est_loop_set_global_step(est_loop *loop, int64_t step)
-{
-    loop->global_step = step;
-}
-
-int64_t est_loop_runs(const est_loop *loop)
-{
-    return loop->runs;
-}
-
-void est_loop_request_stop(est_loop *loop, const char *reason)
-{
-    if (loop->stop) return;
-    loop->stop = true;
-    snprintf(loop->stop_reason, sizeof loop->stop_reason, "%s", reason != NULL ? reason : "a hook asked to stop");
-}
-
-bool est_loop_should_stop(const est_loop *loop)
-{
-    return loop->stop || est_stop_signal() != 0;
-}
-
 /* Turns a caught signal into a request to stop. */
 static bool stop_signalled(est_loop *loop)
 {
@@ -341,32 +28,10 @@ static bool stop_signalled(est_loop *loop)
     return true;
 }
 
-struct est_summary_writer *est_loop_summaries(est_loop *loop)
+static est_status end_here(est_loop *loop)
 {
-    return loop->spec.summaries;
-}
-
-const est_loop_spec *est_loop_get_spec(const est_loop *loop)
-{
-    return &loop->spec;
-}
-
-uint64_t est_loop_run_count(const est_loop *loop)
-{
-    return loop->run_count;
-}
-
-void est_loop_summary(est_loop *loop, const char *tag, double value)
-{
-    if (loop->spec.summaries == NULL) return;
-    est_summary_begin(loop->spec.summaries, loop->global_step);
-    est_summary_add_scalar(loop->spec.summaries, tag, value);
-    est_summary_end(loop->spec.summaries);
-}
-
-const char *est_loop_stop_reason(const est_loop *loop)
-{
-    return loop->stop_reason;
+    loop->at_end = true;
+    return EST_OUT_OF_RANGE;
 }
 
 /* --- input ---------------------------------------------------------------------------------------------------------- */
@@ -442,7 +107,7 @@ static void forget_variants(est_loop *loop)
     loop->ran        = -1;
 }
 
-static est_status prepare(est_loop *loop, variant *out)
+static est_status prepare(est_loop *loop, est_loop_variant *out)
 {
     int        n = 0, n_fetches = loop->fetches.n;
     est_node  *fetches;
@@ -481,8 +146,8 @@ static est_status find_variant(est_loop *loop, int *out)
         return EST_OK;
     }
     if (loop->n_variants == loop->variants_capacity) {
-        int      capacity = loop->variants_capacity > 0 ? 2 * loop->variants_capacity : 4;
-        variant *variants = est_realloc(loop->variants, (size_t)capacity * sizeof *variants);
+        int               capacity = loop->variants_capacity > 0 ? 2 * loop->variants_capacity : 4;
+        est_loop_variant *variants = est_realloc(loop->variants, (size_t)capacity * sizeof *variants);
 
         if (variants == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
         loop->variants          = variants;
@@ -686,7 +351,7 @@ static est_status copy_feeds(est_loop *loop, const est_loop_spec *spec)
                             n_components(loop));
         }
         loop->feeds[i] = *feed;
-        (void)add_node(loop, &loop->fed, feed->node, "feed");
+        (void)est_loop_add_node(loop, &loop->fed, feed->node, "feed");
     }
     return EST_OK;
 }
@@ -805,7 +470,7 @@ void est_loop_free(est_loop *loop)
     est_free(loop->variants);
     est_session_free(loop->session);
     drop_batch(loop);
-    for (int i = loop->spec.n_feeds; i < loop->fed.n && loop->values != NULL; i++) give_back(&loop->values[i]);
+    for (int i = loop->spec.n_feeds; i < loop->fed.n && loop->values != NULL; i++) est_loop_give_back(&loop->values[i]);
     est_free(loop->fed.data);
     est_free(loop->fetches.data);
     est_iterator_free(loop->input);
