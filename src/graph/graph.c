@@ -338,10 +338,22 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable)
     return EST_NO_NODE;
 }
 
+/* Which replica the list of this name belongs to: each has its own of what is made for its part of a batch. */
+static int owner_of(const est_graph *graph, const char *name)
+{
+    bool own = strcmp(name, "losses") == 0 || strcmp(name, "update_ops") == 0;
+
+    return own && est_in_later_replica(graph) ? graph->replicas->current : 0;
+}
+
 static collection *find_collection(const est_graph *graph, const char *name)
 {
+    int replica = owner_of(graph, name);
+
     for (int i = 0; i < graph->n_collections; i++) {
-        if (strcmp(graph->collections[i].name, name) == 0) return &graph->collections[i];
+        collection *c = &graph->collections[i];
+
+        if (c->replica == replica && strcmp(c->name, name) == 0) return c;
     }
     return NULL;
 }
@@ -353,8 +365,16 @@ static collection *add_collection(est_graph *graph, const char *name)
 
     if (more != NULL) graph->collections = more;
     if (more == NULL || copy == NULL) return NULL;
-    more[graph->n_collections] = (collection){ .name = copy };
+    more[graph->n_collections] = (collection){ .name = copy, .replica = owner_of(graph, name) };
     return &more[graph->n_collections++];
+}
+
+static bool holds(const collection *c, est_node node)
+{
+    for (int i = 0; i < c->n; i++) {
+        if (c->nodes[i].id == node.id && c->nodes[i].output == node.output) return true;
+    }
+    return false;
 }
 
 void est_graph_collect(est_graph *graph, const char *name, est_node node)
@@ -362,6 +382,7 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
     collection *c = find_collection(graph, name);
     est_node   *more;
 
+    if (c != NULL && est_in_later_replica(graph) && holds(c, node)) return; /* the first replica's */
     if (c == NULL) c = add_collection(graph, name);
     more = c != NULL ? est_realloc(c->nodes, sizeof *more * (size_t)(c->n + 1)) : NULL;
     if (more == NULL) {

@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "graph/graph.h"
+#include "graph/replicas.h"
 
 /* The id of a node that stands for a failed builder. */
 #define EST_POISON (-1)
@@ -22,6 +23,7 @@ typedef struct initializer {
 
 typedef struct collection {
     const char *name;
+    int         replica; /* whose it is (graph/replicas.h); 0: the first one's, or of all */
     est_node   *nodes;
     int         n;
 } collection;
@@ -40,7 +42,8 @@ struct est_graph {
     int            n_collections;
     uint64_t       seed, n_seeds;
     uint64_t       version;
-    est_error      error; /* status EST_OK until poisoned */
+    est_replicas  *replicas; /* NULL: built as one */
+    est_error      error;    /* status EST_OK until poisoned */
 };
 
 /* scope + name, in the arena; NULL when memory is out. */

@@ -2,7 +2,7 @@
  *
  * Layers: dense, convolution, pooling, flatten, batch normalisation, dropout. Each is a scope, some variables and a few
  * operations; embeddings are in nn/embedding.c. */
-#include "nn/nn.h"
+#include "nn/joint.h"
 
 static est_initializer init_or(est_initializer given, est_initializer fallback)
 {
@@ -195,12 +195,41 @@ static void norm_variables(norm *n, est_node x)
     n->variance = weight(x, "moving_variance", shape, init_or(n->o.moving_variance_initializer, ones), none, true);
 }
 
-/* moving -= (moving - batch) (1 - momentum), run with every training step. */
-static void follow(est_node moving, est_node batch, double momentum)
-{
-    est_node step = est_scale(est_sub(est_read_variable(moving), est_stop_gradient(batch)), 1 - momentum);
+/* A moving average and what it follows. */
+typedef struct moving {
+    est_node handle, batch;
+    double   momentum;
+} moving;
 
-    est_graph_collect(moving.graph, "update_ops", est_assign_sub(moving, step));
+/* moving -= (moving - batch) (1 - momentum) */
+static est_node follow(const moving *m, est_node batch)
+{
+    est_node step = est_scale(est_sub(est_read_variable(m->handle), batch), 1 - m->momentum);
+
+    return est_assign_sub(m->handle, step);
+}
+
+/* The average follows the mean of all replicas' batches. */
+static est_node follow_all(est_graph *graph, void *const *brought, int n)
+{
+    const est_replicas *replicas = est_graph_replicas(graph);
+    est_joint           joint;
+    est_node           *batches = est_arena_alloc(est_graph_arena(graph), sizeof *batches * (size_t)n);
+
+    if (batches == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for averages"));
+    for (int i = 0; i < n; i++) batches[i] = ((const moving *)brought[i])->batch;
+    joint = est_joint_begin(graph, EST_MEET_MEAN, replicas->weight);
+    return follow(brought[0], est_joint_value(&joint, batches));
+}
+
+/* Lets a moving average follow a statistic of the batch with every training step. */
+static void run_follow(est_node handle, est_node batch, double momentum)
+{
+    moving   m = { handle, est_stop_gradient(batch), momentum };
+    est_node update;
+
+    update = est_in_replica(handle.graph) ? est_replicas_merge(handle.graph, follow_all, &m) : follow(&m, m.batch);
+    if (est_def(update) != NULL) est_graph_collect(handle.graph, "update_ops", update);
 }
 
 /* Images: one fused operation. */
@@ -211,8 +240,8 @@ static est_node norm_images(const norm *n, est_node x, bool training)
     est_fused_batch_norm(x, n->gamma, n->beta, est_read_variable(n->mean), est_read_variable(n->variance),
                          est_or(n->o.epsilon, 1e-3), training, out);
     if (training) {
-        follow(n->mean, out[1], est_or(n->o.momentum, 0.99));
-        follow(n->variance, out[2], est_or(n->o.momentum, 0.99));
+        run_follow(n->mean, out[1], est_or(n->o.momentum, 0.99));
+        run_follow(n->variance, out[2], est_or(n->o.momentum, 0.99));
     }
     return out[0];
 }
@@ -227,8 +256,8 @@ static est_node norm_rows(const norm *n, est_node x, bool training)
     if (training) {
         mean     = est_reduce_mean(x, all, false);
         variance = est_reduce_mean(est_squared_difference(x, est_stop_gradient(mean)), all, false);
-        follow(n->mean, mean, est_or(n->o.momentum, 0.99));
-        follow(n->variance, variance, est_or(n->o.momentum, 0.99));
+        run_follow(n->mean, mean, est_or(n->o.momentum, 0.99));
+        run_follow(n->variance, variance, est_or(n->o.momentum, 0.99));
     } else {
         mean     = est_read_variable(n->mean);
         variance = est_read_variable(n->variance);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "nn/joint.h"
 #include "nn/optimizer.h"
 
 static est_node unnamed(est_graph *graph)
@@ -209,14 +210,25 @@ static est_node count_step(est_node step, est_nodes updates)
     return count;
 }
 
-static est_node apply_gradients(const est_optimizer *optimizer, est_graph *graph, est_nodes variables,
-                                const est_gradient *gradients, const est_minimize_options *o)
+/* What est_apply_gradients was called with, and the other operations of the step (est_update_ops). */
+typedef struct application {
+    const est_optimizer        *optimizer;
+    est_nodes                   variables;
+    const est_gradient         *gradients;
+    const est_minimize_options *o;
+    est_nodes                   more;
+} application;
+
+static est_node apply_gradients(est_graph *graph, const application *a)
 {
+    const est_optimizer        *optimizer = a->optimizer;
+    const est_minimize_options *o         = a->o;
+    est_nodes                   variables = a->variables, more = a->more;
+
     est_node   step  = o->global_step.graph != NULL                                             ? o->global_step
                        : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
                                                                                                 : EST_NO_NODE;
     est_update u     = { .optimizer = optimizer, .graph = graph, .step = step, .slot_scope = o->slot_scope };
-    est_nodes  more  = o->no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph);
     bool       count = !o->no_global_step || optimizer->keras;
     est_node  *updates, train = EST_NO_NODE;
     int        n;
@@ -226,7 +238,7 @@ static est_node apply_gradients(const est_optimizer *optimizer, est_graph *graph
     u.rate  = rate_node(&u);
     updates = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
     if (updates == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
-    n = apply_all(&u, variables, gradients, updates);
+    n = apply_all(&u, variables, a->gradients, updates);
     if (n == 0 && !est_graph_poisoned(graph)) {
         train = est_nn_fail(graph, "none of %d variables has a gradient: nothing to train", variables.n);
     } else {
@@ -242,10 +254,70 @@ static est_node apply_gradients(const est_optimizer *optimizer, est_graph *graph
     return train;
 }
 
+/* --- replicas ------------------------------------------------------------------------------------------------------- */
+
+static bool same_nodes(est_nodes a, est_nodes b)
+{
+    for (int i = 0; i < a.n && i < b.n; i++) {
+        if (a.data[i].id != b.data[i].id) return false;
+    }
+    return a.n == b.n;
+}
+
+/* The other operations of all replicas, each once: most of them were merged, and are the same for all. */
+static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
+{
+    est_node *all;
+    int       max = 0, count = 0;
+
+    for (int i = 0; i < n; i++) max += ((const application *)brought[i])->more.n;
+    all = est_arena_alloc(est_graph_arena(graph), sizeof *all * (size_t)(max + 1));
+    if (all == NULL) (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
+    for (int i = 0; i < n && all != NULL; i++) {
+        est_nodes more = ((const application *)brought[i])->more;
+
+        for (int k = 0, seen; k < more.n; k++) {
+            for (seen = 0; seen < count && all[seen].id != more.data[k].id; seen++) {}
+            if (seen == count) all[count++] = more.data[k];
+        }
+    }
+    return (est_nodes){ all, count };
+}
+
+/* One update of each variable for all replicas. */
+static est_node apply_together(est_graph *graph, void *const *brought, int n)
+{
+    application         a        = *(const application *)brought[0];
+    const est_replicas *replicas = est_graph_replicas(graph);
+    est_gradient       *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
+    est_gradient       *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
+    est_joint           joint;
+
+    if (met == NULL || each == NULL) {
+        return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients of replicas"));
+    }
+    for (int i = 1; i < n; i++) {
+        const application *other = brought[i];
+
+        if (other->optimizer->rule != a.optimizer->rule || !same_nodes(other->variables, a.variables)) {
+            return est_nn_fail(graph, "replica %d trains other variables than replica 0, or with another optimizer", i);
+        }
+    }
+    joint = est_joint_begin(graph, replicas->gradients, replicas->weight);
+    for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are there first */
+        for (int i = 0; i < n; i++) each[i] = ((const application *)brought[i])->gradients[v];
+        met[v] = est_joint_gradient(&joint, a.variables.data[v], each);
+    }
+    a.gradients = met;
+    a.more      = all_updates(graph, brought, n);
+    return apply_gradients(graph, &a);
+}
+
 est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,
                              const est_minimize_options *options)
 {
     est_minimize_options o;
+    application          a;
     est_graph           *graph = variables.n > 0 ? variables.data[0].graph : NULL;
 
     if (graph == NULL || est_graph_poisoned(graph)) return graph == NULL ? EST_NO_NODE : variables.data[0];
@@ -257,7 +329,9 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
         return est_nn_fail(graph, "%s: the learning rate is %g; give a number above 0", optimizer.rule->name,
                            optimizer.learning_rate);
     }
-    return apply_gradients(&optimizer, graph, variables, gradients, &o);
+    a = (application){ &optimizer, variables, gradients, &o,
+                       o.no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph) };
+    return est_in_replica(graph) ? est_replicas_merge(graph, apply_together, &a) : apply_gradients(graph, &a);
 }
 
 est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options)

@@ -15,11 +15,23 @@ bool est_options_copy(est_graph *graph, const char *macro, const void *given, vo
     return status == EST_OK;
 }
 
+/* Builds the first value outside of the replica: all workers draw the same numbers. */
+static void initialize(est_node handle, est_initializer initializer)
+{
+    est_replicas *replicas = est_graph_replicas(handle.graph);
+    int           current  = replicas != NULL ? replicas->current : -1;
+
+    if (current > 0) return; /* the first has done it */
+    if (current == 0) replicas->current = -1;
+    est_variable_initializer(
+        handle, est_initial_value(initializer, handle.graph, est_variable_dtype(handle), *est_node_shape(handle)));
+    if (current == 0) replicas->current = 0;
+}
+
 static void collect_variable(est_node handle, est_initializer initializer, const char *collection)
 {
     if (est_def(handle) == NULL) return;
-    est_variable_initializer(
-        handle, est_initial_value(initializer, handle.graph, est_variable_dtype(handle), *est_node_shape(handle)));
+    initialize(handle, initializer);
     est_graph_collect(handle.graph, collection, handle);
 }
 
@@ -35,14 +47,21 @@ est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, es
 est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
                                   est_initializer initializer, const char *collection)
 {
-    const char *full   = est_graph_unique_name(graph, name);
-    est_node    handle = EST_NO_NODE;
+    const char *full;
+    est_node    handle;
 
+    if (est_in_later_replica(graph)) {
+        handle = est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, true);
+        collect_variable(handle, initializer, collection);
+        return handle;
+    }
+    full = est_graph_unique_name(graph, name);
     if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
     handle = est_build0(
         graph, &est_op_var_handle,
         EST_ATTRS(est_attr_string("shared_name", full), est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
     if (est_def(handle) != NULL) est_graph_node(graph, handle.id)->name = full; /* without the scope it was built in */
+    est_replicas_keep(handle);
     collect_variable(handle, initializer, collection);
     return handle;
 }

@@ -539,6 +539,11 @@ static est_node share_by_name(est_node handle)
     return handle;
 }
 
+static const char *name_or(const est_table_options *o)
+{
+    return o->name != NULL ? o->name : "vocabulary";
+}
+
 static est_node vocabulary(est_graph *graph, est_dtype key, const est_table_options *o)
 {
     est_node handle = est_build0(graph, &est_op_vocabulary,
@@ -546,7 +551,26 @@ static est_node vocabulary(est_graph *graph, est_dtype key, const est_table_opti
                                            est_attr_int("num_oov_buckets", o->num_oov_buckets),
                                            est_attr_int("default_id", o->has_default ? o->default_id : -1)));
 
-    return share_by_name(est_named(handle, o->name != NULL ? o->name : "vocabulary"));
+    handle = share_by_name(est_named(handle, name_or(o)));
+    est_replicas_keep(handle);
+    return handle;
+}
+
+/* In a later replica: the table of the first, which fills it. */
+static est_node shared_vocabulary(est_graph *graph, est_dtype key, const est_table_options *o)
+{
+    est_node            handle = est_replicas_find(graph, &est_op_vocabulary, name_or(o), false);
+    const est_node_def *def    = est_def(handle);
+
+    if (def == NULL ||
+        (est_node_type(def, "key_dtype") == key && est_node_int(def, "num_oov_buckets") == o->num_oov_buckets &&
+         est_node_int(def, "default_id") == (o->has_default ? o->default_id : -1))) {
+        return handle;
+    }
+    return est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT,
+                                            "vocabulary '%s' has other keys or another default in replica 0 than in "
+                                            "replica %d: replicas share it",
+                                            def->name, est_graph_replicas(graph)->current));
 }
 
 /* Lists the operation that fills a table, for exports. */
@@ -577,6 +601,7 @@ est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key, 
     if (status == EST_OK && (path == NULL || path[0] == '\0')) {
         status = est_fail(EST_INVALID_ARGUMENT, "a vocabulary file needs a path");
     }
+    if (status == EST_OK && est_in_later_replica(graph)) return shared_vocabulary(graph, key, &o);
     if (status == EST_OK) status = est_tensor_string(path, strlen(path), &text);
     if (status != EST_OK) return est_graph_poison(graph, status);
     handle   = vocabulary(graph, key, &o);
@@ -618,6 +643,7 @@ est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table
                           est_tensor_count(keys), o.size);
     }
     if (status != EST_OK) return est_graph_poison(graph, status);
+    if (est_in_later_replica(graph)) return shared_vocabulary(graph, est_tensor_dtype(keys), &o);
     n      = est_tensor_count(keys);
     handle = vocabulary(graph, est_tensor_dtype(keys), &o);
     list   = named_part(est_const(graph, keys), handle, "keys");
@@ -680,11 +706,18 @@ static est_node entries_of(est_node table, const est_node_def *init)
 {
     est_graph *graph  = table.graph;
     est_node   source = { graph, init->in[1].node, init->in[1].output };
-    est_node   handle = est_build0(
-          graph, &est_op_hash_table,
-          EST_ATTRS(est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_STRING)));
+    est_node   handle;
 
+    if (est_in_later_replica(graph)) {
+        char *name = est_arena_printf(est_graph_arena(graph), "%s/entries", est_node_name(table));
+
+        if (name == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+        return est_replicas_find(graph, &est_op_hash_table, name, true);
+    }
+    handle = est_build0(graph, &est_op_hash_table,
+                        EST_ATTRS(est_attr_type("key_dtype", EST_I64), est_attr_type("value_dtype", EST_STRING)));
     handle = share_by_name(named_part(handle, table, "entries"));
+    est_replicas_keep(handle);
     if (init->op == &est_op_initialize_table_from_text_file) {
         return add_text_file(handle, source, false, est_node_int(init, "vocab_size"));
     }

@@ -201,9 +201,14 @@ const est_op est_op_random_uniform_int_part = {
     .random    = true,
 };
 
+/* Replicas that are given one seed draw different numbers: an odd constant spreads them over all seeds. */
+#define REPLICA_STRIDE UINT64_C(0x9e3779b97f4a7c15)
+
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed)
 {
-    return seed != 0 || graph == NULL ? seed : est_graph_next_seed(graph);
+    if (graph == NULL) return seed;
+    if (seed == 0) seed = est_graph_next_seed(graph);
+    return seed ^ (uint64_t)est_global_replica(graph) * REPLICA_STRIDE;
 }
 
 static est_node build(const est_op *op, est_node shape, est_dtype dtype, uint64_t seed)

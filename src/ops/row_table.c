@@ -192,15 +192,18 @@ static est_node share_as(est_node handle, const char *name)
 
 est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, const est_row_policy *policy)
 {
-    est_node handle = est_build0(
+    est_node    handle, fill;
+    const char *part;
+
+    if (est_in_later_replica(graph)) {
+        return est_shared_variable(graph, &est_op_row_variable, name, EST_F32, shape, false);
+    }
+    handle = est_build0(
         graph, &est_op_row_variable,
         EST_ATTRS(est_attr_shape("shape", shape), est_attr_int("distribution", policy->draw.distribution),
                   est_attr_float("a", policy->draw.a), est_attr_float("b", policy->draw.b),
                   est_attr_int("seed", (int64_t)policy->draw.seed), est_attr_int("admit_after", policy->admit_after),
                   est_attr_int("max_age", policy->max_age)));
-    est_node    fill;
-    const char *part;
-
     handle = share_as(est_named(handle, name), NULL);
     fill   = est_build1(&est_op_fill_row_table, handle, EST_NO_ATTRS);
     if (est_graph_poisoned(graph)) return handle;
@@ -209,6 +212,7 @@ est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, c
     if (part == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
     est_graph_node(graph, fill.id)->name = part;
     est_graph_collect(graph, EST_TABLE_INITIALIZERS, fill);
+    est_replicas_keep(handle);
     return handle;
 }
 

@@ -222,6 +222,24 @@ const est_op est_op_var_is_initialized = {
 
 /* --- builders -------------------------------------------------------------------------------------------------- */
 
+est_node est_shared_variable(est_graph *graph, const est_op *op, const char *name, est_dtype dtype, est_shape shape,
+                             bool absolute)
+{
+    est_node            handle = est_replicas_find(graph, op, name, absolute);
+    const est_node_def *def    = est_def(handle);
+    char                a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (def == NULL || (est_variable_dtype(handle) == dtype && est_shape_equal(est_node_shape(handle), &shape))) {
+        return handle;
+    }
+    return est_graph_poison(
+        graph,
+        est_graph_blame(est_fail(
+            EST_INVALID_ARGUMENT, "variable '%s' is %s %s in replica 0 and %s %s in replica %d: replicas share it",
+            def->name, est_dtype_name(est_variable_dtype(handle)), est_shape_text(est_node_shape(handle), a),
+            est_dtype_name(dtype), est_shape_text(&shape, b), est_graph_replicas(graph)->current)));
+}
+
 est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
 {
     char     text[EST_SHAPE_TEXT_MAX];
@@ -232,6 +250,9 @@ est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_s
                                                 "variable '%s' needs a shape that is fully known, got %s", name,
                                                 est_shape_text(&shape, text)));
     }
+    if (est_in_later_replica(graph)) {
+        return est_shared_variable(graph, &est_op_var_handle, name, dtype, shape, false);
+    }
     handle = est_build0(graph, &est_op_var_handle,
                         EST_ATTRS(est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));
     handle = est_named(handle, name);
@@ -240,6 +261,7 @@ est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_s
         for (int32_t i = 0; i < def->n_attr; i++) {
             if (strcmp(def->attr[i].name, "shared_name") == 0) def->attr[i].s = def->name;
         }
+        est_replicas_keep(handle);
     }
     return handle;
 }
@@ -259,6 +281,8 @@ void est_variable_initializer(est_node variable, est_node value)
     est_graph *graph = variable.graph;
 
     if (graph == NULL || est_graph_poisoned(graph)) return;
+    if (est_in_later_replica(graph) && est_graph_initializer(graph, variable.id).graph != NULL)
+        return; /* the first's */
     if (want == EST_DTYPE_NONE || want != have ||
         est_infer_merge(est_node_shape(variable), est_node_shape(value), &merged) != EST_OK) {
         (void)est_graph_poison(

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See nn/joint.h. A mean by examples is sum (n_i / n) v_i, added up in order of replicas; workers are added up behind that, by
+ * EstReduce with the number of examples that the value is of. */
+#include "nn/joint.h"
+
+static est_node *node_list(est_graph *graph, int n)
+{
+    est_node *list = est_arena_alloc(est_graph_arena(graph), sizeof *list * (size_t)n);
+
+    if (list == NULL) (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d replicas", n));
+    return list;
+}
+
+est_joint est_joint_begin(est_graph *graph, est_meet how, const est_node *weight)
+{
+    const est_replicas *r = est_graph_replicas(graph);
+    est_joint           j = { .graph = graph, .how = how, .n = r->n, .peers = r->peers };
+    est_node            total;
+
+    if (weight == NULL) {
+        if (j.peers) j.total = est_scalar(graph, EST_F32, r->n);
+        return j;
+    }
+    if (r->n == 1) { /* all examples here are its own */
+        j.total = weight[0];
+        return j;
+    }
+    total = est_add_n((est_nodes){ weight, r->n });
+    if (j.peers) j.total = total;
+    if (how == EST_MEET_SUM) return j;
+    j.share = node_list(graph, r->n);
+    j.has   = node_list(graph, r->n);
+    if (j.share == NULL || j.has == NULL) return (est_joint){ .graph = graph, .n = r->n };
+    for (int i = 0; i < r->n; i++) {
+        j.share[i] = est_div_no_nan(est_cast(weight[i], EST_F64), est_cast(total, EST_F64));
+        j.has[i]   = est_greater(weight[i], est_scalar(graph, EST_F32, 0));
+    }
+    return j;
+}
+
+/* What replica i adds to the sum. */
+static est_node part(const est_joint *j, int i, est_node value)
+{
+    est_dtype dtype = est_node_dtype(value);
+
+    if (j->share == NULL) return value;
+    value = est_select(j->has[i], value, est_zeros_like(value));
+    return est_mul(value, dtype == EST_F64 ? j->share[i] : est_cast(j->share[i], dtype));
+}
+
+/* The mean of replicas that count the same. */
+static est_node divided(const est_joint *j, est_node sum)
+{
+    return j->how == EST_MEET_MEAN && j->share == NULL && j->n > 1 ? est_scale(sum, 1.0 / j->n) : sum;
+}
+
+static est_node across(const est_joint *j, est_node value)
+{
+    if (!j->peers) return value;
+    if (est_node_dtype(value) != EST_I32) return est_reduce_across(value, j->total, j->how == EST_MEET_MEAN);
+    return est_cast(est_reduce_across(est_cast(value, EST_I64), j->total, j->how == EST_MEET_MEAN), EST_I32);
+}
+
+/* The sum of parts, of which there is at least one. */
+static est_node dense(const est_joint *j, est_nodes parts)
+{
+    return across(j, divided(j, parts.n == 1 ? parts.data[0] : est_add_n(parts)));
+}
+
+est_node est_joint_value(const est_joint *joint, const est_node *values)
+{
+    est_node *parts = node_list(joint->graph, joint->n);
+
+    if (parts == NULL || est_graph_poisoned(joint->graph)) return est_graph_poison(joint->graph, EST_OK);
+    for (int i = 0; i < joint->n; i++) parts[i] = part(joint, i, values[i]);
+    return dense(joint, (est_nodes){ parts, joint->n });
+}
+
+static est_gradient rows(const est_joint *j, est_nodes indices, est_nodes values)
+{
+    est_gradient g = { .indices = indices.data[0], .values = values.data[0] };
+
+    if (indices.n > 1) g = (est_gradient){ .indices = est_concat(indices, 0), .values = est_concat(values, 0) };
+    g.values = divided(j, g.values);
+    return j->peers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_MEET_MEAN) : g;
+}
+
+est_gradient est_joint_gradient(const est_joint *joint, est_node variable, const est_gradient *gradients)
+{
+    est_node *values = node_list(joint->graph, joint->n), *indices = node_list(joint->graph, joint->n);
+    int       n = 0, sparse = 0;
+
+    if (values == NULL || indices == NULL || est_graph_poisoned(joint->graph)) return (est_gradient){ 0 };
+    for (int i = 0; i < joint->n; i++)
+        sparse += gradients[i].values.graph != NULL && gradients[i].indices.graph != NULL;
+    for (int i = 0; i < joint->n; i++) n += gradients[i].values.graph != NULL;
+    if (n == 0) return (est_gradient){ 0 };
+    if (sparse < n) sparse = 0; /* then all are made dense */
+    n = 0;
+    for (int i = 0; i < joint->n; i++) {
+        est_gradient g = gradients[i];
+
+        if (g.values.graph == NULL) continue;
+        indices[n]  = g.indices;
+        values[n++] = part(joint, i, sparse > 0 ? g.values : est_nn_densify(g, variable));
+    }
+    if (sparse > 0) return rows(joint, (est_nodes){ indices, n }, (est_nodes){ values, n });
+    return (est_gradient){ .values = dense(joint, (est_nodes){ values, n }) };
+}
