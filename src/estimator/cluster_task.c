@@ -77,6 +77,11 @@ static est_status start_server(est_estimator *estimator, est_server **out)
                              out);
 }
 
+est_status est_cluster_task_serve(est_cluster_task *task)
+{
+    return start_server(task->estimator, &task->server);
+}
+
 est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
 {
     const est_strategy          *strategy = estimator->config.train_distribute;
