@@ -118,6 +118,15 @@ void est_group_abort(est_rank_group *group, const char *reason)
     pthread_mutex_unlock(&group->mailbox->lock);
 }
 
+est_status est_group_give_up(est_rank_group *group, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    est_group_abort(group, error.message);
+    return est_error_raise(&error);
+}
+
 void est_group_ref(est_rank_group *group)
 {
     group->refs++;

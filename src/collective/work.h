@@ -152,6 +152,10 @@ void est_work_abort(est_work *work);
 /* Begins a work whose list is written; taken, whatever comes of it. Without the lock. */
 EST_MUST_CHECK est_status est_work_begin(est_work *work, est_work **out);
 
+/* A rank that cannot begin what the others do ends it for them, too, with this thread's failure, which it returns. Without the
+ * lock. */
+EST_MUST_CHECK est_status est_group_give_up(est_rank_group *group, est_status status);
+
 /* A work without steps. Without the lock. */
 EST_MUST_CHECK est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,
                                           const est_collective_options *options, est_work **out);
