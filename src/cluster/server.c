@@ -144,6 +144,13 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     client->gated = false;
 }
 
+/* An extension makes links of its own, which come and go while the first stays. */
+static bool is_spare(const est_server *s, const est_client *client, const est_link *link)
+{
+    return s->extension.serve != NULL && client->link != NULL && !est_link_is_lost(client->link) &&
+           est_link_peer(link)->incarnation == client->who.incarnation;
+}
+
 static void met(void *user, est_link *link)
 {
     est_server *s = user;
@@ -151,6 +158,10 @@ static void met(void *user, est_link *link)
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, link);
+    if (client != NULL && is_spare(s, client, link)) {
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
@@ -183,12 +194,59 @@ void est_server_leave(est_server *s, est_link *link)
     if (client != NULL) est_server_end_holds(s, client);
 }
 
+/* The extension, for a call from the network thread, which end_extension must follow; false: there is none. */
+static bool begin_extension(est_server *s, est_extension *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out         = s->extension;
+    s->extending = out->serve != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return out->serve != NULL;
+}
+
+static void end_extension(est_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->extending = false;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool est_server_serve_extension(est_server *s, est_request *request)
+{
+    est_extension extension;
+    bool          taken = false;
+
+    if (est_request_method(request) < EST_METHOD_EXTENSION) return false;
+    if (begin_extension(s, &extension)) {
+        taken = extension.serve(extension.user, request);
+        end_extension(s);
+    } else {
+        est_request_fail(request, EST_UNAVAILABLE, "it takes no such requests now");
+        taken = true;
+    }
+    return taken;
+}
+
+void est_server_extend(est_server *s, const est_extension *extension)
+{
+    pthread_mutex_lock(&s->lock);
+    s->extension = extension != NULL ? *extension : (est_extension){ 0 };
+    while (s->extending) pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
 static void lost(void *user, est_link *link, const char *why)
 {
-    est_server *s = user;
-    est_client *client;
+    est_server   *s = user;
+    est_client   *client;
+    est_extension extension;
 
+    if (begin_extension(s, &extension)) {
+        extension.lost(extension.user, link, why);
+        end_extension(s);
+    }
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = find_client(s, est_link_peer(link)->task);

@@ -89,6 +89,15 @@ typedef struct est_queued {
     struct est_queued *next;
 } est_queued;
 
+/* What a layer above does with requests of its own; see est_server_extend. */
+typedef struct est_extension {
+    bool (*serve)(void *user, est_request *request); /* NULL: there is none */
+    void (*lost)(void *user, est_link *link, const char *why);
+    void *user;
+} est_extension;
+
+#define EST_METHOD_EXTENSION 64 /* methods from here on are for extensions */
+
 struct est_server {
     est_cluster *cluster;
     char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
@@ -137,11 +146,16 @@ struct est_server {
     bool           busy; /* the executor runs something */
     est_thread     executor;
     bool           has_executor;
+    est_extension  extension;
+    bool           extending; /* it is being called */
     int            n_writers; /* threads that write a checkpoint */
 };
 
 /* Serves a request (network thread). */
 void est_service_serve(void *user, est_request *request);
+
+/* Gives a request to the extension, if it is for one: true when it was taken (network thread). */
+bool est_server_serve_extension(est_server *server, est_request *request);
 
 /* Runs one request to its end (network thread or executor, host_lock held by neither). */
 void est_service_run(est_server *server, est_request *request);
@@ -164,6 +178,12 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 void est_server_wake(est_server *server);
 
 est_net *est_server_net(est_server *server);
+
+/* Requests from EST_METHOD_EXTENSION on come to `serve` from now on, which says whether it takes them, and links that are lost
+ * to `lost`, both in the network thread without a lock of the server held. While there is no extension such requests fail with
+ * EST_UNAVAILABLE: whoever asks may try again. NULL takes the extension away; neither is called after that. Not from callbacks
+ * of the net. */
+void est_server_extend(est_server *server, const est_extension *extension);
 
 /* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);

@@ -639,7 +639,7 @@ void est_service_serve(void *user, est_request *request)
     est_server *s      = user;
     int         method = est_request_method(request);
 
-    if (!is_welcome(s, request)) return;
+    if (est_server_serve_extension(s, request) || !is_welcome(s, request)) return;
     if (take_inline(s, request)) {
         run(s, request);
         pthread_mutex_unlock(&s->host_lock);

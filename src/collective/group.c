@@ -108,14 +108,28 @@ void est_group_lose(est_rank_group *group, int rank, const char *why)
     est_group_fail(group, text);
 }
 
-void est_group_abort(est_rank_group *group, const char *reason)
+void est_group_end(est_rank_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
-    pthread_mutex_lock(&group->mailbox->lock);
     snprintf(why, sizeof why, "%s aborted: %.280s", est_peer_name(group, group->rank, name), reason);
     est_group_fail(group, why);
+}
+
+void est_group_abort(est_rank_group *group, const char *reason)
+{
+    pthread_mutex_lock(&group->mailbox->lock);
+    est_group_end(group, reason);
     pthread_mutex_unlock(&group->mailbox->lock);
+}
+
+est_status est_group_give_up(est_rank_group *group, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    est_group_abort(group, error.message);
+    return est_error_raise(&error);
 }
 
 void est_group_ref(est_rank_group *group)
@@ -126,6 +140,10 @@ void est_group_ref(est_rank_group *group)
 void est_group_unref(est_rank_group *group)
 {
     if (--group->refs > 0) return;
+    if (group->counted) {
+        group->mailbox->n_groups--;
+        pthread_cond_broadcast(&group->mailbox->freed);
+    }
     for (int i = 0; i < group->n; i++) {
         est_link_free(group->peers[i].link);
         est_free(group->peers[i].address);

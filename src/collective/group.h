@@ -11,8 +11,7 @@
  * group everywhere. A rank connects to all lower ones and says which generation, rank and list it means (join). A join that
  * comes before its group was made here waits for it.
  *
- * The mailbox is where a process gets what others send to its groups. It is made before the net and freed after it; whoever owns
- * the net hands it requests and lost links.
+ * The mailbox is where a process gets what others send to its groups. Whoever owns the net hands it requests and lost links.
  *
  * Threading: any thread, except that est_group_create, est_group_free and est_work_wait (collective/collective.h) wait, so that
  * callbacks of the net must not call them. One lock, the mailbox's, guards all of this; links are used with it held, never the
@@ -26,13 +25,20 @@ typedef struct est_mailbox    est_mailbox;
 typedef struct est_rank_group est_rank_group; /* est_group is the op that waits for others */
 
 EST_MUST_CHECK est_status est_mailbox_create(est_mailbox **out);
-void                      est_mailbox_free(est_mailbox *mailbox); /* after its groups and its net; NULL is fine */
+
+/* After its groups, and when nothing is handed to it any more. The net may live on: waits until it has let go of the groups.
+ * NULL is fine. */
+void est_mailbox_free(est_mailbox *mailbox);
 
 /* To be called by est_net_options.serve: true when the request was of a group, and is taken. */
 bool est_mailbox_serve(est_mailbox *mailbox, est_request *request);
 
 /* To be called by est_net_options.lost. */
 void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why);
+
+/* No group of this generation or an older one is to live here: those that there are, or that are being made, are aborted, and
+ * so are those that are made later. From any thread. */
+void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reason);
 
 /* How operations are done; see collective/collective.h. */
 typedef enum est_communication {

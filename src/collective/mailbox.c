@@ -15,6 +15,7 @@ est_status est_mailbox_create(est_mailbox **out)
 
     if (mailbox == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a mailbox");
     status = est_lock_init(&mailbox->lock);
+    if (status == EST_OK) status = est_cond_init(&mailbox->freed);
     if (status != EST_OK) {
         est_free(mailbox);
         return status;
@@ -26,7 +27,11 @@ est_status est_mailbox_create(est_mailbox **out)
 void est_mailbox_free(est_mailbox *mailbox)
 {
     if (mailbox == NULL) return;
+    pthread_mutex_lock(&mailbox->lock);
     est_parcels_drop(mailbox->joins, EST_CANCELLED, "the process ends");
+    while (mailbox->n_groups > 0) pthread_cond_wait(&mailbox->freed, &mailbox->lock); /* their links are closed */
+    pthread_mutex_unlock(&mailbox->lock);
+    pthread_cond_destroy(&mailbox->freed);
     pthread_mutex_destroy(&mailbox->lock);
     est_free(mailbox);
 }
@@ -116,6 +121,9 @@ void est_mailbox_add(est_mailbox *mailbox, est_rank_group *g)
 
     g->next_group   = mailbox->groups;
     mailbox->groups = g;
+    g->counted      = true;
+    mailbox->n_groups++;
+    if (g->generation <= mailbox->ended) est_group_end(g, mailbox->ended_why);
     while (*at != NULL) {
         est_parcel *parcel = *at;
 
@@ -150,6 +158,10 @@ static void on_join(est_mailbox *mailbox, est_request *request)
     while (g != NULL && g->generation != head.generation) g = g->next_group;
     if (g != NULL) {
         admit(g, request);
+        return;
+    }
+    if (head.generation <= mailbox->ended) {
+        est_request_fail(request, EST_ABORTED, mailbox->ended_why);
         return;
     }
     if (head.generation <= mailbox->newest) {
@@ -283,5 +295,18 @@ void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why)
     pthread_mutex_lock(&mailbox->lock);
     g = find_peer(mailbox, link, &rank);
     if (g != NULL && !g->peers[rank].left) est_group_lose(g, rank, why);
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reason)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    if (generation > mailbox->ended) {
+        mailbox->ended = generation;
+        snprintf(mailbox->ended_why, sizeof mailbox->ended_why, "%s", reason);
+    }
+    for (est_rank_group *g = mailbox->groups; g != NULL; g = g->next_group) {
+        if (g->generation <= generation) est_group_end(g, reason);
+    }
     pthread_mutex_unlock(&mailbox->lock);
 }

@@ -24,22 +24,12 @@ static est_status choose(const est_rank_group *group, const est_collective_optio
     return EST_OK;
 }
 
-/* A rank that cannot begin what the others do ends it for them, too. */
-static est_status give_up(est_rank_group *group, est_status status)
-{
-    est_error error;
-
-    est_error_take(status, &error);
-    est_group_abort(group, error.message);
-    return est_error_raise(&error);
-}
-
 /* Gives up a work that was not begun. */
 static est_status drop(est_work *w, est_status status)
 {
     est_mailbox *mailbox = w->group->mailbox;
 
-    status = give_up(w->group, status);
+    status = est_group_give_up(w->group, status);
     pthread_mutex_lock(&mailbox->lock);
     est_work_unref(w);
     pthread_mutex_unlock(&mailbox->lock);
@@ -66,7 +56,7 @@ static est_status begin_reduction(est_rank_group *group, int kind, est_collectiv
     head.communication = (uint8_t)by;
     algorithm          = est_algorithm_of(by);
     status             = est_work_create(group, names[kind], head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
         w->scratch = est_alloc_aligned(c.count * c.element);
         if (w->scratch == NULL) {
@@ -144,7 +134,7 @@ est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes,
     by                 = gather_by(by);
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "all_gather", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     w->result.begins = est_alloc(((size_t)group->n + 1) * sizeof *w->result.begins);
     if (w->result.begins == NULL)
         return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", group->n));
@@ -185,7 +175,7 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     by                 = gather_by(by);
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "all_gather", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     w->lengths       = est_zalloc((size_t)n * sizeof *w->lengths);
     w->result.begins = est_zalloc(((size_t)n + 1) * sizeof *w->result.begins);
     if (w->lengths == NULL || w->result.begins == NULL)
@@ -223,7 +213,7 @@ est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int ro
     if (est_algorithm_of(by)->broadcast == NULL) by = EST_COMMUNICATION_RING;
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "broadcast", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     if (group->n > 1) est_algorithm_of(by)->broadcast(&w->moves, &c);
     return est_work_begin(w, out);
 }
@@ -235,7 +225,7 @@ est_status est_barrier(est_rank_group *group, const est_collective_options *opti
     est_work  *w;
     est_status status = est_work_create(group, "barrier", (est_block_head){ .kind = KIND_BARRIER }, options, &w);
 
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     for (int distance = 1; distance < n; distance *= 2) {
         est_moves_signal(&w->moves, EST_MOVE_SEND, (rank + distance) % n);
         est_moves_signal(&w->moves, EST_MOVE_RECEIVE, (rank - distance + n) % n);

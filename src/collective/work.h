@@ -60,8 +60,12 @@ typedef struct est_peer {
 struct est_mailbox {
     pthread_mutex_t lock; /* guards all of this, all groups and all works */
     est_rank_group *groups;
-    uint64_t        newest; /* generation of which a group was complete */
-    est_parcel     *joins;  /* requests that came before their group; only `request` and `next` are set */
+    int             n_groups; /* that are not freed yet: also those that only asks under way still refer to */
+    pthread_cond_t  freed;    /* one of them was */
+    uint64_t        newest;   /* generation of which a group was complete */
+    uint64_t        ended;    /* no group up to that generation may live, */
+    char            ended_why[EST_WHY_BYTES]; /* because of that */
+    est_parcel     *joins; /* requests that came before their group; only `request` and `next` are set */
 };
 
 struct est_rank_group {
@@ -78,6 +82,7 @@ struct est_rank_group {
     uint64_t          next;     /* number of the next work */
     est_work         *works;    /* that are not finished */
     est_parcel       *early;    /* blocks of works that are not begun, oldest first */
+    bool              counted;  /* in mailbox->n_groups */
     bool              complete; /* all ranks have come */
     bool              failed;
     est_status        failure; /* while it is made: not only EST_ABORTED; EST_OK: that */
@@ -130,6 +135,9 @@ void est_mailbox_add(est_mailbox *mailbox, est_rank_group *group);
 /* Ends the group: the first reason stays. */
 void est_group_fail(est_rank_group *group, const char *why);
 
+/* The same because this rank wants it. */
+void est_group_end(est_rank_group *group, const char *reason);
+
 /* Ends it because a rank is lost, or has ended it for a reason of its own. */
 void est_group_lose(est_rank_group *group, int rank, const char *why);
 
@@ -151,6 +159,10 @@ void est_work_abort(est_work *work);
 
 /* Begins a work whose list is written; taken, whatever comes of it. Without the lock. */
 EST_MUST_CHECK est_status est_work_begin(est_work *work, est_work **out);
+
+/* A rank that cannot begin what the others do ends it for them, too, with this thread's failure, which it returns. Without the
+ * lock. */
+EST_MUST_CHECK est_status est_group_give_up(est_rank_group *group, est_status status);
 
 /* A work without steps. Without the lock. */
 EST_MUST_CHECK est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,

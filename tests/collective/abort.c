@@ -512,6 +512,39 @@ static void test_come_again(void **state)
     pthread_mutex_destroy(&s.lock);
 }
 
+/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The last rank does
+ * not come, so that the others wait. */
+static void come_and_end(collective_rank *r)
+{
+    est_group_options options = collective_options(r, &(est_group_options){ .generation = 7 });
+    int64_t           start   = est_machine_ns();
+
+    if (r->rank == 2) {
+        est_mailbox_end(r->test->ranks[0].mailbox, 7, "somebody has come");
+        return;
+    }
+    collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
+    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    if (r->rank == 1) return;
+    options.generation = 6;
+    collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
+}
+
+static void test_end(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_run(&t, come_and_end, NULL);
+    collective_join(&t, &(est_group_options){ .generation = 8 });
+    est_mailbox_end(t.ranks[1].mailbox, 7, "an old one");
+    for (int i = 0; i < t.n; i++) net_check(est_group_status(t.ranks[i].group));
+    est_mailbox_end(t.ranks[1].mailbox, 8, "enough");
+    net_expect(est_group_status(t.ranks[1].group), EST_ABORTED, "enough");
+    collective_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,7 +552,7 @@ int main(void)
         cmocka_unit_test(test_differ),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_choose),
         cmocka_unit_test(test_leave),   cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
-        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),
+        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),  cmocka_unit_test(test_end),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
