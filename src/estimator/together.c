@@ -336,3 +336,94 @@ est_status est_together_share(est_together *together, est_session *session)
     EST_TRY(est_ensemble_share(together->ensemble, session, together->meeting.source));
     return share_positions(together);
 }
+
+/* --- sums -------------------------------------------------------------------------------------------------------------------- */
+
+/* What is to be summed: copies. */
+typedef struct addends {
+    est_tensor **values; /* [n] */
+    int          n;
+    double      *counts; /* [n_counts] */
+    int          n_counts;
+} addends;
+
+static est_status sum_one(est_together *together, void *data, int64_t count, est_dtype dtype)
+{
+    est_work *work;
+
+    EST_TRY(est_all_reduce(together->meeting.group, data, (size_t)count, dtype, EST_REDUCE_OP_SUM, NULL, &work));
+    return est_work_wait(work);
+}
+
+static est_status sum_copies(est_together *together, const addends *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        EST_TRY(sum_one(together, est_tensor_data(a->values[i]), est_tensor_count(a->values[i]),
+                        est_tensor_dtype(a->values[i])));
+    }
+    return sum_one(together, a->counts, a->n_counts, EST_F64);
+}
+
+static est_status copy_addends(est_session *session, est_nodes variables, const double *counts, addends *a)
+{
+    for (int i = 0; i < variables.n; i++) {
+        EST_TRY(est_session_read(session, est_node_name(variables.data[i]), &a->values[i]));
+        a->n = i + 1;
+    }
+    memcpy(a->counts, counts, (size_t)a->n_counts * sizeof *counts);
+    return EST_OK;
+}
+
+static void drop_addends(addends *a)
+{
+    for (int i = 0; i < a->n; i++) est_tensor_free(a->values[i]);
+    a->n = 0;
+}
+
+static est_status keep_sums(est_session *session, est_nodes variables, const addends *a, double *counts)
+{
+    for (int i = 0; i < variables.n; i++) {
+        EST_TRY(est_session_write(session, est_node_name(variables.data[i]), a->values[i]));
+    }
+    memcpy(counts, a->counts, (size_t)a->n_counts * sizeof *counts);
+    return EST_OK;
+}
+
+static est_status try_sum(est_together *together, est_session *session, est_nodes variables, double *counts, addends *a)
+{
+    EST_TRY(copy_addends(session, variables, counts, a));
+    EST_TRY(sum_copies(together, a));
+    return keep_sums(session, variables, a, counts);
+}
+
+/* Whoever has come back has no variables yet. */
+static est_status meet_again(est_together *together, est_session *session, est_status status)
+{
+    est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
+    EST_TRY(est_together_meet(together, 1, ""));
+    return est_together_share(together, session);
+}
+
+est_status est_together_sum(est_together *together, est_session *session, est_nodes variables, double *counts,
+                            int n_counts)
+{
+    addends    a      = { .n_counts = n_counts };
+    est_status status = EST_ABORTED;
+
+    a.values = est_zalloc((size_t)(variables.n + 1) * sizeof(est_tensor *));
+    a.counts = est_zalloc((size_t)(n_counts + 1) * sizeof *a.counts);
+    if (a.values == NULL || a.counts == NULL) {
+        status = no_memory();
+    } else {
+        status = try_sum(together, session, variables, counts, &a);
+        while (status == EST_ABORTED) {
+            drop_addends(&a);
+            status = meet_again(together, session, status);
+            if (status == EST_OK) status = try_sum(together, session, variables, counts, &a);
+        }
+    }
+    drop_addends(&a);
+    est_free(a.values);
+    est_free(a.counts);
+    return status;
+}

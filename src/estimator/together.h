@@ -54,6 +54,11 @@ EST_MUST_CHECK est_status est_together_seek(const est_together *together, est_it
 /* After a step, on all workers: all know the positions of all then. */
 EST_MUST_CHECK est_status est_together_note(est_together *together, est_iterator *input, int64_t step);
 
+/* Gives variables, of which each worker has its own, and `counts` the sums of those of all. A worker that is lost meanwhile is waited
+ * for, and adds what it has when it is back: what this one has is as before until all is summed. */
+EST_MUST_CHECK est_status est_together_sum(est_together *together, est_session *session, est_nodes variables,
+                                           double *counts, int n_counts);
+
 /* What is known of them, for a checkpoint, and back from one. */
 EST_MUST_CHECK est_status est_together_positions(const est_together *together, est_tensor **out);
 EST_MUST_CHECK est_status est_together_set_positions(est_together *together, const est_tensor *positions);
