@@ -346,6 +346,17 @@ static void put_bool(est_strbuf *out, const char *name, bool value)
     est_strbuf_printf(out, "\"%s\": %s, ", name, value ? "true" : "false");
 }
 
+static void put_strategy(est_strbuf *out, const char *name, const est_strategy *strategy)
+{
+    if (strategy == NULL) {
+        put_raw(out, name, NULL);
+        return;
+    }
+    est_strbuf_printf(out, "\"%s\": ", name);
+    est_strategy_text(strategy, out);
+    est_strbuf_append(out, ", ");
+}
+
 static void put_task(est_strbuf *out, const est_task *task)
 {
     est_strbuf_append(out, "\"cluster_spec\": ");
@@ -390,7 +401,7 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     put_bool(out, "no_input_position", c->no_input_position);
     put_bool(out, "no_signals", c->no_signals);
     put_bool(out, "quiet", c->quiet);
-    put_bool(out, "train_distribute", c->train_distribute != NULL);
+    put_strategy(out, "train_distribute", c->train_distribute);
     put_bool(out, "eval_distribute", c->eval_distribute != NULL);
     if (c->protocol != NULL) {
         put_string(out, "protocol", c->protocol);

@@ -59,6 +59,32 @@ static void test_all_roles(void **state)
     tool_run_free(&run);
 }
 
+/* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
+static void test_together(void **state)
+{
+    const char *path = changed("seed: 3",
+                               "seed: 3, peer_silence_secs: 30, strategy: {sync_replicas: 2, "
+                               "consistent_checkpoints: true, partitioner: {type: fixed_shards, shards: 2}}");
+    tool_run    run  = TOOL(0, "train", path, DIR("alone"), "--json");
+    est_json   *found;
+
+    (void)state;
+    found = tool_json(run.out);
+    assert_true(metric(found, "metrics.global_step") == 150);
+    est_json_free(found);
+    tool_run_free(&run);
+
+    run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
+               DIR("together"), TOGETHER);
+    tool_expect_part(lines_of(run.err, "worker:0"), "\"sync_replicas\": 2, ", "the worker's log");
+    tool_run_free(&run);
+    run   = TOOL(0, "evaluate", path, DIR("together"), "--json", "--quiet");
+    found = tool_json(run.out);
+    assert_true(metric(found, "accuracy") > 0.97 && metric(found, "global_step") == 150);
+    est_json_free(found);
+    tool_run_free(&run);
+}
+
 /* Without data to evaluate on there is no evaluator, and the others do not need one. */
 static void test_no_eval(void **state)
 {
@@ -95,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_roles),
+        cmocka_unit_test(test_together),
         cmocka_unit_test(test_no_eval),
         cmocka_unit_test(test_epochs),
     };
