@@ -364,6 +364,15 @@ static est_status add_saver(training *t)
     return EST_OK;
 }
 
+/* A master evaluates between its steps, so a worker beside it tells how fast training is, and how it goes. */
+static bool writes_summaries(const est_task *task)
+{
+    if (est_cluster_tasks(task->cluster, "master") == 0 || est_cluster_tasks(task->cluster, "worker") == 0) {
+        return task->is_chief;
+    }
+    return strcmp(task->type, "worker") == 0 && task->index == 0;
+}
+
 /* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
 static est_status collect_hooks(training *t)
 {
@@ -377,6 +386,8 @@ static est_status collect_hooks(training *t)
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);
+    }
+    if (writes_summaries(t->estimator->task)) {
         if (config->log_step_count_steps > 0) {
             EST_TRY(add_own(t, est_step_counter_hook(EST_EVERY(.steps = config->log_step_count_steps))));
         }
@@ -435,7 +446,8 @@ static est_status prepare(training *t)
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
-    if (e->task->is_chief) EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
+    if (e->task->is_chief || writes_summaries(e->task))
+        EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
     return collect_hooks(t);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; chief and worker
- * tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
+ * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
+ * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
@@ -179,7 +179,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     return export_all(e, final);
 }
 
-/* --- local: evaluate after saves ------------------------------------------------------------------------------------------- */
+/* --- local and master: evaluate after saves ------------------------------------------------------------------------------------------- */
 
 typedef struct local_listener {
     est_saving_listener listener;
@@ -216,6 +216,7 @@ static est_status local_after_save(est_saving_listener *listener, est_session *s
         return EST_OK;
     }
     if (est_stop_signal() != 0) return EST_OK; /* leave quickly; the next start evaluates */
+    if (step == l->last_step) return EST_OK;   /* saved again: a ps task was lost in between */
     if (est_timer_due(&l->timer, step)) return evaluate_now(l, step, false);
     est_log_info("Skip the current checkpoint eval due to throttle secs (%g secs).", l->timer.every_secs);
     return EST_OK;
@@ -306,12 +307,12 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
 }
 
 /* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
-static est_status run_local(evaluator *e)
+static est_status run_evaluating(evaluator *e)
 {
     est_dir_lock *lock = NULL;
     est_status    status;
 
-    est_log_info("Running training and evaluation locally (non-distributed).");
+    if (!est_has_ps(e->estimator)) est_log_info("Running training and evaluation locally (non-distributed).");
     log_frequency(&e->estimator->config);
     EST_TRY(est_estimator_make_dir(e->estimator));
     EST_TRY(est_dir_lock_take(e->estimator->model_dir, &lock));
@@ -496,11 +497,10 @@ static est_status check_shared_dir(const est_estimator *estimator)
         task->type, task->index);
 }
 
-/* A program on its own, and a lone master as clusters had it before there were chiefs. */
+/* A program on its own, and a master, which clusters had before there were chiefs and evaluators. */
 static bool evaluates_itself(const est_task *task)
 {
-    if (est_cluster_jobs(task->cluster) == 0) return true;
-    return est_cluster_jobs(task->cluster) == 1 && est_cluster_tasks(task->cluster, "master") == 1;
+    return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
@@ -522,7 +522,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (strcmp(estimator->task->type, "ps") == 0) {
         status = est_estimator_serve(estimator, own_train.max_steps);
     } else if (evaluates_itself(estimator->task)) {
-        status = run_local(&e);
+        status = run_evaluating(&e);
     } else {
         status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own */
     }
