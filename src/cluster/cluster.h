@@ -60,6 +60,9 @@ EST_MUST_CHECK est_status est_resolver_make(est_cluster *cluster, const est_task
 /* A resolver of its own with the same task. */
 EST_MUST_CHECK est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out);
 
+/* The cluster that an evaluator, whose task has none, works beside; NULL: the task is none. Borrowed. */
+const est_cluster *est_resolver_watched(const est_resolver *resolver);
+
 /* est_resolve_tf_config, with `what` as the name of the text in errors. */
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
                                            est_resolver **out);

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -21,12 +22,14 @@
 #include "base/strbuf.h"
 #include "data/stage.h"
 #include "estimator/cluster_task.h"
+#include "estimator/job_watch.h"
 #include "estoc/exporter.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/timer.h"
 
 #define WARN_AGAIN_SECS  600 /* between two warnings that there is nothing to evaluate */
+#define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint; then after each doubling */
 #define LOOK_AGAIN_SECS  1.0 /* between two looks for the end while waiting for the next evaluation */
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
@@ -44,6 +47,9 @@ typedef struct evaluator {
     bool                  exported_final;                /* exporters were told that it is the last */
     bool                  gone;                          /* the last pass found all checkpoints deleted */
     int64_t               warned_ns, abandoned_ns;       /* when it was last said that there is nothing; 0: never */
+    int64_t               none_ns;                       /* since when there is no checkpoint; 0: there is one */
+    double                tell_secs;                     /* after which that is said again */
+    est_job_watch         watch;                         /* of the job, meanwhile */
 } evaluator;
 
 /* *last_ns: when this was last said. */
@@ -119,6 +125,38 @@ static est_status find_latest(const est_estimator *estimator, char out[EST_CHECK
     return EST_OK;
 }
 
+/* The directory as anybody else would have to write it. */
+static void put_full_path(const est_estimator *estimator, char *out, size_t size)
+{
+    char here[EST_CHECKPOINT_PATH_MAX];
+
+    if (estimator->model_dir[0] == '/' || getcwd(here, sizeof here) == NULL) {
+        snprintf(out, size, "%s", estimator->model_dir);
+    } else {
+        snprintf(out, size, "%s/%s", here, estimator->model_dir);
+    }
+}
+
+/* There is no checkpoint: says so, at once and after each doubling of the time, and where it looks. */
+static void tell_none(evaluator *e)
+{
+    double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
+    char   path[2 * EST_CHECKPOINT_PATH_MAX];
+
+    if (e->none_ns == 0) {
+        e->none_ns   = est_now_ns();
+        e->tell_secs = 0;
+    }
+    secs = (double)(est_now_ns() - e->none_ns) / (double)EST_NS_PER_SEC;
+    if (secs < e->tell_secs) return;
+    put_full_path(e->estimator, path, sizeof path);
+    est_log_warn(
+        "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
+        "none in %s.",
+        secs, path);
+    e->tell_secs = e->tell_secs == 0 ? fmin(TELL_SECS, limit_secs / 4) : 2 * e->tell_secs;
+}
+
 /* Whether there is no checkpoint any more. The error at hand stays. */
 static bool is_gone(const est_estimator *estimator)
 {
@@ -144,8 +182,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     *evaluated = false;
     e->gone    = false;
     if (status == EST_NOT_FOUND) {
-        warn_rarely(&e->warned_ns,
-                    "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
+        tell_none(e);
         return EST_OK;
     }
     EST_TRY(status);
@@ -171,7 +208,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     EST_TRY(status);
     est_metrics_free(e->metrics);
     e->metrics   = metrics;
-    e->warned_ns = e->abandoned_ns = 0;
+    e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
@@ -333,7 +370,26 @@ static void warn_abandoned(evaluator *e)
                 "trainer again, or stop this evaluator.");
 }
 
-static est_status wait_until(const evaluator *e, double secs, bool until_done)
+/* A directory that nobody else sees is found out by what is missing in it. */
+static est_status check_job(evaluator *e)
+{
+    char       path[2 * EST_CHECKPOINT_PATH_MAX];
+    est_status status;
+
+    if (e->metrics != NULL) return EST_OK;
+    status = find_latest(e->estimator, path);
+    if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
+    if (e->none_ns != 0) tell_none(e);
+    if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
+    put_full_path(e->estimator, path, sizeof path);
+    return est_fail(
+        EST_NOT_FOUND,
+        "the job has ended, and there is no checkpoint in %s; set model_dir, for all tasks of the cluster, to "
+        "one directory that all of them see",
+        path);
+}
+
+static est_status wait_until(evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
 
@@ -341,6 +397,7 @@ static est_status wait_until(const evaluator *e, double secs, bool until_done)
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
         if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
+        EST_TRY(check_job(e));
         if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
             return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
         }
@@ -348,7 +405,7 @@ static est_status wait_until(const evaluator *e, double secs, bool until_done)
 }
 
 /* Waits, but not past the end of the training or a signal. */
-static est_status wait_secs(const evaluator *e, double secs, bool until_done)
+static est_status wait_secs(evaluator *e, double secs, bool until_done)
 {
     est_status status;
 
@@ -394,18 +451,22 @@ static est_status evaluator_loop(evaluator *e)
         }
         if (!evaluated) warn_abandoned(e);
         left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
-        if (left > 0) est_log_info("Waiting %f secs before starting next eval run.", left);
+        if (left > 0 && evaluated) est_log_info("Waiting %f secs before starting next eval run.", left);
         EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : LOOK_AGAIN_SECS), true));
     }
 }
 
 static est_status run_evaluator(evaluator *e)
 {
+    est_status status;
+
     if (e->estimator->task->index > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
                         e->estimator->task->index);
     }
-    return evaluator_loop(e);
+    status = evaluator_loop(e);
+    est_job_watch_clear(&e->watch);
+    return status;
 }
 
 /* --- the call ------------------------------------------------------------------------------------------------------------------- */
