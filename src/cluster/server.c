@@ -345,6 +345,19 @@ void est_server_wake(est_server *s)
     est_sync_wake(s);
 }
 
+/* By the names that it goes by. */
+const char *est_server_chief(const est_server *s, const char **address)
+{
+    static const char *const names[][2] = { { "chief", "chief:0" },
+                                            { "master", "master:0" },
+                                            { "worker", "worker:0" } };
+    int                      i          = 0;
+
+    while (i < 2 && est_cluster_tasks(s->cluster, names[i][0]) == 0) i++;
+    if (address != NULL) *address = est_cluster_address(s->cluster, names[i][0], 0);
+    return names[i][1];
+}
+
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
 
 static void *execute(void *arg)

@@ -163,6 +163,9 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 /* Answers all whose waiting has ended. Under `lock`. */
 void est_server_wake(est_server *server);
 
+/* "chief:0", as it is called in this cluster, and where it is (address may be NULL; NULL there: nowhere). Borrowed. */
+const char *est_server_chief(const est_server *server, const char **address);
+
 est_net *est_server_net(est_server *server);
 
 /* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
