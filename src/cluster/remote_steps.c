@@ -151,6 +151,16 @@ est_status est_tasks_turn(est_remote *remote, bool *finished)
     return EST_OK;
 }
 
+/* Two chiefs are mostly a mistake: the one that wins says so, too. */
+static void tell_put_out(const est_peer *p, const est_message *answer)
+{
+    est_str before = est_head_bytes(answer, EST_FIELD_BYTES);
+
+    if (before.data == NULL) return;
+    est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->who, p->name,
+                 (int)before.size, before.data);
+}
+
 est_status est_remote_declare_ready(est_remote *remote)
 {
     est_packing how    = { 0 };
@@ -158,7 +168,12 @@ est_status est_remote_declare_ready(est_remote *remote)
 
     est_tasks_say_how(est_tasks_of(remote), &how);
     for (int i = 0; i < remote->n_tasks && status == EST_OK; i++) {
-        status = est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS);
+        const est_peer *p      = &est_tasks_of(remote)->peers[i];
+        est_message    *answer = NULL;
+
+        status = est_peer_ask(p, EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS, &answer);
+        if (status == EST_OK) tell_put_out(p, answer);
+        est_message_free(answer);
     }
     est_packing_clear(&how);
     return status;

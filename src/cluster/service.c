@@ -13,7 +13,8 @@
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
- * DECLARE_READY, DONE -                              -> -
+ * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
+ * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way
  * STATUS     -                                       -> BYTES (JSON)
@@ -212,7 +213,8 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     if (client == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     } else if (client->who.incarnation != who->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
+        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
+                          client->who.place);
     } else if (client->gated && s->parts[part].counts && !est_gate_has_turn(s->gate, who->task)) {
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
@@ -533,12 +535,21 @@ static void answer_step(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
-static void declare_ready(est_server *s, const est_request *request)
+/* The answer says whom the chief has put out, once. */
+static void declare_ready(est_server *s, est_request *request)
 {
-    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_str     how    = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_client *client = est_server_client(s, est_request_link(request));
+    est_packing out    = { 0 };
 
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
     s->ready = s->goes_back = true;
+    if (client != NULL && client->before[0] != '\0') {
+        est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
+        client->before[0] = '\0';
+    }
+    answer_packed(request, &out);
+    est_packing_clear(&out);
 }
 
 /* Who waits for the others to end makes no more steps with them. */
@@ -575,7 +586,10 @@ static void coordinate(est_server *s, est_request *request, int method)
         status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
-    case EST_METHOD_DECLARE_READY: declare_ready(s, request); break;
+    case EST_METHOD_DECLARE_READY:
+        waits = true; /* it is answered there */
+        declare_ready(s, request);
+        break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
@@ -620,16 +634,18 @@ static void answer_how_things_are(est_server *s, est_request *request)
 /* Whoever may look at how things are; the rest is for the process that has its task's place. */
 static bool is_welcome(est_server *s, est_request *request)
 {
-    char why[EST_NET_NAME_MAX + 64];
-    bool known;
+    char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
+    const est_client *client;
+    bool              known;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known = est_server_knows(s, est_request_link(request));
+    known  = est_server_knows(s, est_request_link(request));
+    client = est_server_client(s, est_request_link(request));
+    snprintf(why, sizeof why, "another process has taken the place of %s: %s",
+             est_link_peer(est_request_link(request))->task, client != NULL ? client->who.place : "");
     pthread_mutex_unlock(&s->lock);
     if (known) return true;
-    snprintf(why, sizeof why, "another process has taken the place of %s",
-             est_link_peer(est_request_link(request))->task);
     est_request_fail(request, EST_FAILED_PRECONDITION, why);
     return false;
 }

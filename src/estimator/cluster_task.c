@@ -69,12 +69,15 @@ static const char *transport_of(const est_run_config *config)
 static est_status start_server(const est_estimator *estimator, const est_cluster *cluster, const char *type, int index,
                                est_server **out)
 {
-    return est_server_create(cluster, type, index,
-                             EST_SERVER(.transport    = transport_of(&estimator->config),
-                                        .threads      = estimator->config.threads,
-                                        .silence_secs = estimator->config.peer_silence_secs,
-                                        .lonely_secs  = estimator->config.session_creation_timeout_secs),
-                             out);
+    char folder[EST_DIR_TEXT_MAX];
+
+    est_estimator_full_dir(estimator, folder, sizeof folder);
+    return est_server_start(cluster, type, index,
+                            EST_SERVER(.transport    = transport_of(&estimator->config),
+                                       .threads      = estimator->config.threads,
+                                       .silence_secs = estimator->config.peer_silence_secs,
+                                       .lonely_secs  = estimator->config.session_creation_timeout_secs),
+                            folder, out);
 }
 
 static est_status start_task(const est_estimator *estimator, est_server **out)

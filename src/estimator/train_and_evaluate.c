@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -125,23 +124,11 @@ static est_status find_latest(const est_estimator *estimator, char out[EST_CHECK
     return EST_OK;
 }
 
-/* The directory as anybody else would have to write it. */
-static void put_full_path(const est_estimator *estimator, char *out, size_t size)
-{
-    char here[EST_CHECKPOINT_PATH_MAX];
-
-    if (estimator->model_dir[0] == '/' || getcwd(here, sizeof here) == NULL) {
-        snprintf(out, size, "%s", estimator->model_dir);
-    } else {
-        snprintf(out, size, "%s/%s", here, estimator->model_dir);
-    }
-}
-
 /* There is no checkpoint: says so, at once and after each doubling of the time, and where it looks. */
 static void tell_none(evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
-    char   path[2 * EST_CHECKPOINT_PATH_MAX];
+    char   path[EST_DIR_TEXT_MAX];
 
     if (e->none_ns == 0) {
         e->none_ns   = est_now_ns();
@@ -149,7 +136,7 @@ static void tell_none(evaluator *e)
     }
     secs = (double)(est_now_ns() - e->none_ns) / (double)EST_NS_PER_SEC;
     if (secs < e->tell_secs) return;
-    put_full_path(e->estimator, path, sizeof path);
+    est_estimator_full_dir(e->estimator, path, sizeof path);
     est_log_warn(
         "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
         "none in %s.",
@@ -373,7 +360,7 @@ static void warn_abandoned(evaluator *e)
 /* A directory that nobody else sees is found out by what is missing in it. */
 static est_status check_job(evaluator *e)
 {
-    char       path[2 * EST_CHECKPOINT_PATH_MAX];
+    char       path[EST_DIR_TEXT_MAX];
     est_status status;
 
     if (e->metrics != NULL) return EST_OK;
@@ -381,7 +368,7 @@ static est_status check_job(evaluator *e)
     if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
     if (e->none_ns != 0) tell_none(e);
     if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
-    put_full_path(e->estimator, path, sizeof path);
+    est_estimator_full_dir(e->estimator, path, sizeof path);
     return est_fail(
         EST_NOT_FOUND,
         "the job has ended, and there is no checkpoint in %s; set model_dir, for all tasks of the cluster, to "
