@@ -30,6 +30,18 @@ EST_MUST_CHECK est_status est_cluster_copy(const est_cluster *cluster, est_clust
 /* The job of that name; NULL: none. Borrowed until the cluster is freed. */
 const est_job *est_cluster_find(const est_cluster *cluster, const char *name);
 
+/* A task of which two clusters say different things. */
+typedef struct est_cluster_difference {
+    const char *job;
+    int         index;
+    const char *first, *second; /* the addresses; NULL: none */
+} est_cluster_difference;
+
+/* Finds one. Evaluators do not count, nor does the task `but` ("worker:1"), nor what a list with gaps leaves out. All that it
+ * gives is borrowed from the clusters. */
+bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *but,
+                        est_cluster_difference *out);
+
 /* Appends the cluster as JSON that est_cluster_parse reads as the same. */
 void est_cluster_text(const est_cluster *cluster, est_strbuf *out);
 

@@ -18,6 +18,7 @@
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way
  * STATUS     -                                       -> BYTES (JSON)
+ * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
  * and those of cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -552,6 +553,44 @@ static void declare_ready(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
+static est_status report_difference(const char *first, const char *second, const est_cluster_difference *d)
+{
+    const char *has[] = { first, second }, *at[] = { d->first, d->second };
+    char        text[2][EST_NET_NAME_MAX + 320];
+
+    for (int i = 0; i < 2; i++) {
+        if (at[i] != NULL) {
+            snprintf(text[i], sizeof text[i], "%s has %s:%d at %s", has[i], d->job, d->index, at[i]);
+        } else {
+            snprintf(text[i], sizeof text[i], "%s has no %s:%d", has[i], d->job, d->index);
+        }
+    }
+    return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
+}
+
+/* Where the asking task itself is does not count: nobody looks for it there, and it may have been moved. */
+static est_status compare(const est_server *s, const est_request *request)
+{
+    est_str                text   = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    const char            *asker  = est_link_peer(est_request_link(request))->task;
+    char                  *json   = text.data != NULL ? est_alloc(text.size + 1) : NULL;
+    est_cluster           *theirs = NULL;
+    est_cluster_difference found;
+    est_status             status;
+
+    if (text.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a comparison without a cluster");
+    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
+    memcpy(json, text.data, text.size);
+    json[text.size] = '\0';
+    status          = est_cluster_parse(json, asker, &theirs);
+    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, asker, &found)) {
+        status = report_difference(asker, s->task, &found);
+    }
+    est_cluster_free(theirs);
+    est_free(json);
+    return status;
+}
+
 /* Who waits for the others to end makes no more steps with them. */
 static void stop_taking_part(est_server *s, est_request *request)
 {
@@ -590,6 +629,7 @@ static void coordinate(est_server *s, est_request *request, int method)
         waits = true; /* it is answered there */
         declare_ready(s, request);
         break;
+    case EST_METHOD_COMPARE: status = compare(s, request); break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
