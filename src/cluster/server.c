@@ -107,6 +107,7 @@ bool est_server_knows(est_server *s, est_link *link)
 
     if (client == NULL || client->who.incarnation != est_link_peer(link)->incarnation) return false;
     adopt(client, link);
+    client->left = false;
     return true;
 }
 
@@ -188,8 +189,22 @@ void est_server_leave(est_server *s, est_link *link)
 
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
-    if (client != NULL) client->together = false;
-    if (client != NULL) est_server_end_holds(s, client);
+    if (client == NULL) return;
+    client->together = false;
+    client->left     = true;
+    est_server_end_holds(s, client);
+}
+
+/* Whoever is no task has nobody to tell. One that said goodbye is not missed. */
+static void tell_gone(const est_server *s, const est_client *client, const char *why)
+{
+    if (is_client(s->task)) {
+        est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
+    } else if (client->left) {
+        est_log_info("%s: %s has left", s->task, client->who.task);
+    } else {
+        est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+    }
 }
 
 /* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
@@ -212,7 +227,7 @@ static void lost(void *user, est_link *link, const char *why)
         if (has_only_looked(client)) {
             forget_client(s, client);
         } else if (!s->done && !s->stopping) {
-            est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+            tell_gone(s, client, why);
         }
     }
     pthread_cond_broadcast(&s->changed);

@@ -51,6 +51,7 @@ typedef struct est_client {
     bool              gated;                     /* it asks for turns, and may count a step only with one */
     bool              together;                  /* it makes steps together with others */
     bool              joined;                    /* it ever did */
+    bool              left;                      /* it said goodbye, and asked for nothing since */
     int64_t           limit, staleness;          /* that it asked with last */
     uint64_t          done, done_by; /* sequence of its last run that wrote, and the incarnation that asked for it */
     void             *answer;        /* of that run: head and parts in one block; NULL: none */

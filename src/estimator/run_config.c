@@ -260,13 +260,15 @@ static est_status find_model_dir(est_run_config *c, const char *beside, const es
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
+/* It is the same for all tasks, so one of them says it to everybody. */
 static void log_config(const est_run_config *c, const est_task *task)
 {
-    est_strbuf text = { 0 };
+    est_log_level level = task->is_chief ? EST_LOG_INFO : EST_LOG_DEBUG;
+    est_strbuf    text  = { 0 };
 
-    if (!est_log_on(EST_LOG_INFO)) return;
+    if (!est_log_on(level)) return;
     est_run_config_text(c, task, &text);
-    est_log_info("Using config: %s", est_strbuf_text(&text));
+    EST_LOG_AT(level, "Using config: %s", est_strbuf_text(&text));
     est_strbuf_clear(&text);
 }
 

@@ -28,6 +28,7 @@
 #include "graph/op.h"
 #include "train/hooks.h"
 #include "train/lock.h"
+#include "train/saver.h"
 #include "train/summary_writer.h"
 
 typedef struct training {
@@ -232,25 +233,39 @@ static est_status compare_rates(const est_graph *graph, est_session *session, co
     return EST_OK;
 }
 
+/* After the loss of a ps task nobody should think that all go back. */
+static void log_restored(const char *tasks, const char *path)
+{
+    if (tasks[0] == '\0') {
+        est_log_info("Restoring parameters from %s", path);
+    } else {
+        est_log_info("Restoring the variables of %s from %s; all others keep the values they have.", tasks, path);
+    }
+}
+
 /* Variables of ps tasks outlive their trainers. Those that have values keep them, so that a chief that was started again, or
  * one ps task that was, takes nothing back from the others. */
 static est_status initialize_variables(training *t, est_loop *loop)
 {
     est_session *session  = est_loop_session(loop);
     est_tensor  *position = NULL, *runs = NULL;
-    est_restored restored;
-    est_status   status;
+    est_strbuf   tasks    = { 0 };
+    est_restored restored = { 0 };
+    est_status   status   = EST_OK;
 
-    status = est_saver_restore(
-        t->saver, session,
-        EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
-                    .missing_only = t->cluster.remote != NULL),
-        &restored);
-    status = est_estimator_blame_checkpoint(status);
+    if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks);
+    if (status == EST_OK) {
+        status = est_saver_restore(
+            t->saver, session,
+            EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
+                        .missing_only = t->cluster.remote != NULL),
+            &restored);
+        status = est_estimator_blame_checkpoint(status);
+    }
     if (status == EST_OK && restored.path[0] == '\0') {
         est_log_info("All variables have values already: going on with them.");
     } else if (status == EST_OK) {
-        est_log_info("Restoring parameters from %s", restored.path);
+        log_restored(est_strbuf_text(&tasks), restored.path);
         if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
         if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
@@ -260,6 +275,7 @@ static est_status initialize_variables(training *t, est_loop *loop)
             status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);
         }
     }
+    est_strbuf_clear(&tasks);
     est_tensor_free(position);
     est_tensor_free(runs);
     return status;
