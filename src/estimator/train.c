@@ -620,8 +620,7 @@ static est_status train(training *t)
         EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
     }
     EST_TRY(train_steps(t));
-    if (t->cluster.remote != NULL && is_chief) est_remote_end_job(t->cluster.remote);
-    return EST_OK;
+    return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
 }
 
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
