@@ -21,7 +21,8 @@ static int run_task(int argc, char **argv)
     snprintf(elsewhere, sizeof elsewhere, "%.400s-elsewhere", argv[0]);
     if (strstr(getenv("TF_CONFIG"), "\"type\": \"evaluator\"") == NULL) return cluster_job_task(argc, argv);
     if (mkdir(elsewhere, 0700) != 0 || chdir(elsewhere) != 0) return 126;
-    argv[0] = strcpy(elsewhere, "model");
+    snprintf(elsewhere, sizeof elsewhere, "model");
+    argv[0] = elsewhere;
     return cluster_job_task(argc, argv);
 }
 
