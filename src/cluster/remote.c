@@ -352,7 +352,7 @@ static void say_goodbye(const est_peer *p)
     est_packing nothing = { 0 };
 
     if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
-    est_link_close(p->link, "it has left");
+    est_link_close(p->link, EST_GOODBYE);
 }
 
 void est_remote_free(est_remote *remote)

@@ -195,10 +195,10 @@ void est_server_leave(est_server *s, est_link *link)
     est_server_end_holds(s, client);
 }
 
-/* Whoever is no task has nobody to tell. One that said goodbye is not missed. */
+/* Whoever is no task has nobody to tell, nor does one that closes the link itself. One that said goodbye is not missed. */
 static void tell_gone(const est_server *s, const est_client *client, const char *why)
 {
-    if (is_client(s->task)) {
+    if (is_client(s->task) || strcmp(why, EST_GOODBYE) == 0) {
         est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
     } else if (client->left) {
         est_log_info("%s: %s has left", s->task, client->who.task);

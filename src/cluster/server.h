@@ -27,6 +27,8 @@
 #include "estoc/server.h"
 #include "runtime/host.h"
 
+#define EST_GOODBYE "it has left" /* why a task closes its own links; peers hear who has closed it before that */
+
 /* What was counted at a moment, for numbers per second (status.c). */
 typedef struct est_sample {
     int64_t  at_ns;
