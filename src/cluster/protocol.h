@@ -34,7 +34,8 @@
     X(FINISH_STEP, 17, "finish a step with others")                                                                    \
     X(COMMIT, 18, "do what was collected")                                                                             \
     X(COLLECTED, 19, "say what came of a step")                                                                        \
-    X(AWAIT_ALONE, 20, "wait until nobody else trains")
+    X(AWAIT_ALONE, 20, "wait until nobody else trains")                                                                \
+    X(COMPARE, 21, "compare clusters")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,

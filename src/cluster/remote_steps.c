@@ -151,14 +151,39 @@ est_status est_tasks_turn(est_remote *remote, bool *finished)
     return EST_OK;
 }
 
+/* Two chiefs are mostly a mistake: the one that wins says so, too. */
+static void tell_put_out(const est_peer *p, const est_message *answer)
+{
+    est_str before = est_head_bytes(answer, EST_FIELD_BYTES);
+
+    if (before.data == NULL) return;
+    est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->who, p->name,
+                 (int)before.size, before.data);
+}
+
+static est_status check_chief(const est_tasks *r, const char *what)
+{
+    if (r->options.is_chief) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION, "only the chief %s: make its remote with .is_chief = true", what);
+}
+
 est_status est_remote_declare_ready(est_remote *remote)
 {
-    est_packing how    = { 0 };
-    est_status  status = EST_OK;
+    est_tasks  *r   = est_tasks_of(remote);
+    est_packing how = { 0 };
+    est_status  status;
 
-    est_tasks_say_how(est_tasks_of(remote), &how);
+    EST_TRY(check_chief(r, "says that variables have values"));
+    status = EST_OK;
+    est_tasks_say_how(r, &how);
     for (int i = 0; i < remote->n_tasks && status == EST_OK; i++) {
-        status = est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS);
+        est_peer    *p      = &r->peers[i];
+        est_message *answer = NULL;
+
+        status = est_peer_reach(r, p, r->options.connect_secs); /* the first session may be still to come */
+        if (status == EST_OK) status = est_peer_ask(p, EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS, &answer);
+        if (status == EST_OK) tell_put_out(p, answer);
+        est_message_free(answer);
     }
     est_packing_clear(&how);
     return status;
@@ -212,11 +237,12 @@ est_status est_remote_await_others(est_remote *remote)
     return EST_OK;
 }
 
-void est_remote_end_job(est_remote *remote)
+est_status est_remote_end_job(est_remote *remote)
 {
     est_tasks  *r       = est_tasks_of(remote);
     est_packing nothing = { 0 };
 
+    EST_TRY(check_chief(r, "ends the job"));
     for (int i = 0; i < remote->n_tasks; i++) {
         est_status status = est_peer_reach(r, &r->peers[i], r->server->silence_secs);
 
@@ -224,4 +250,5 @@ void est_remote_end_job(est_remote *remote)
         if (status == EST_OK) continue;
         est_log_warn("%s could not be told that the job is done: %s", r->peers[i].name, est_error_message());
     }
+    return EST_OK;
 }

@@ -13,10 +13,12 @@
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
- * DECLARE_READY, DONE -                              -> -
+ * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
+ * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way
  * STATUS     -                                       -> BYTES (JSON)
+ * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
  * and those of cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,7 +214,8 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     if (client == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     } else if (client->who.incarnation != who->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
+        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
+                          client->who.place);
     } else if (client->gated && s->parts[part].counts && !est_gate_has_turn(s->gate, who->task)) {
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
@@ -533,12 +536,59 @@ static void answer_step(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
-static void declare_ready(est_server *s, const est_request *request)
+/* The answer says whom the chief has put out, once. */
+static void declare_ready(est_server *s, est_request *request)
 {
-    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_str     how    = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_client *client = est_server_client(s, est_request_link(request));
+    est_packing out    = { 0 };
 
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
     s->ready = s->goes_back = true;
+    if (client != NULL && client->before[0] != '\0') {
+        est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
+        client->before[0] = '\0';
+    }
+    answer_packed(request, &out);
+    est_packing_clear(&out);
+}
+
+static est_status report_difference(const char *first, const char *second, const est_cluster_difference *d)
+{
+    const char *has[] = { first, second }, *at[] = { d->first, d->second };
+    char        text[2][EST_NET_NAME_MAX + 320];
+
+    for (int i = 0; i < 2; i++) {
+        if (at[i] != NULL) {
+            snprintf(text[i], sizeof text[i], "%s has %s:%d at %s", has[i], d->job, d->index, at[i]);
+        } else {
+            snprintf(text[i], sizeof text[i], "%s has no %s:%d", has[i], d->job, d->index);
+        }
+    }
+    return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
+}
+
+/* Where the asking task itself is does not count: nobody looks for it there, and it may have been moved. */
+static est_status compare(const est_server *s, const est_request *request)
+{
+    est_str                text   = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    const char            *asker  = est_link_peer(est_request_link(request))->task;
+    char                  *json   = text.data != NULL ? est_alloc(text.size + 1) : NULL;
+    est_cluster           *theirs = NULL;
+    est_cluster_difference found;
+    est_status             status;
+
+    if (text.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a comparison without a cluster");
+    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
+    memcpy(json, text.data, text.size);
+    json[text.size] = '\0';
+    status          = est_cluster_parse(json, asker, &theirs);
+    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, asker, &found)) {
+        status = report_difference(asker, s->task, &found);
+    }
+    est_cluster_free(theirs);
+    est_free(json);
+    return status;
 }
 
 /* Who waits for the others to end makes no more steps with them. */
@@ -575,7 +625,11 @@ static void coordinate(est_server *s, est_request *request, int method)
         status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
-    case EST_METHOD_DECLARE_READY: declare_ready(s, request); break;
+    case EST_METHOD_DECLARE_READY:
+        waits = true; /* it is answered there */
+        declare_ready(s, request);
+        break;
+    case EST_METHOD_COMPARE: status = compare(s, request); break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
@@ -620,16 +674,18 @@ static void answer_how_things_are(est_server *s, est_request *request)
 /* Whoever may look at how things are; the rest is for the process that has its task's place. */
 static bool is_welcome(est_server *s, est_request *request)
 {
-    char why[EST_NET_NAME_MAX + 64];
-    bool known;
+    char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
+    const est_client *client;
+    bool              known;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known = est_server_knows(s, est_request_link(request));
+    known  = est_server_knows(s, est_request_link(request));
+    client = est_server_client(s, est_request_link(request));
+    snprintf(why, sizeof why, "another process has taken the place of %s: %s",
+             est_link_peer(est_request_link(request))->task, client != NULL ? client->who.place : "");
     pthread_mutex_unlock(&s->lock);
     if (known) return true;
-    snprintf(why, sizeof why, "another process has taken the place of %s",
-             est_link_peer(est_request_link(request))->task);
     est_request_fail(request, EST_FAILED_PRECONDITION, why);
     return false;
 }

@@ -38,6 +38,7 @@ static void test_no_ps(void **state)
 {
     cluster       c     = make(1, 1, 2, "steps=10", "timeout=1", NULL);
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
+    char          missing[160], all[256];
 
     (void)state;
     cluster_start(&c, chief);
@@ -46,6 +47,14 @@ static void test_no_ps(void **state)
     cluster_wait_code(&c, chief, 1, 10);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    snprintf(missing, sizeof missing, "; missing: ps:0 (%s), ps:1 (%s)", cluster_find(&c, "ps", 0)->address,
+             cluster_find(&c, "ps", 1)->address);
+    snprintf(all, sizeof all, "%s; then chief:0 (%s)", missing, chief->address);
+    assert_true(cluster_count_log(worker, all) > 1); /* in the log, and in the error */
+    snprintf(all, sizeof all, "%s; then chief:0 (%s); gives up after 1 s\n", missing, chief->address);
+    assert_true(cluster_count_log(worker, all) > 0);
+    snprintf(all, sizeof all, "%s; gives up after 1 s\n", missing);
+    assert_true(cluster_count_log(chief, all) > 0);
     assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
@@ -56,12 +65,16 @@ static void test_no_chief(void **state)
 {
     cluster       c      = make(1, 1, 1, "steps=10", "timeout=1", NULL);
     cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
+    char          where[128];
 
     (void)state;
     cluster_start(&c, ps);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 10);
     assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
+    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 1 s\n",
+             cluster_find(&c, "chief", 0)->address);
+    assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     cluster_wait_code(&c, ps, 1, 10);
     assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 1 s"), 1);

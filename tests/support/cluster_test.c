@@ -124,6 +124,7 @@ static void put_config(const cluster *c, const cluster_task *task, char *out, si
     snprintf(out, size, "TF_CONFIG={\"cluster\": {");
     put_job(c, task, "ps", out, size, &first);
     put_job(c, task, "chief", out, size, &first);
+    put_job(c, task, "master", out, size, &first);
     put_job(c, task, "worker", out, size, &first);
     at = strlen(out);
     snprintf(out + at, size - at, "}, \"task\": {\"type\": \"%s\", \"index\": %d}}", task->type, task->index);
