@@ -43,17 +43,17 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
 }
 
 /* Waits for all; the first failure counts. `out` (may be NULL) gets an answer a task, to be freed. */
-static est_status await_all(est_ask **asks, int n, est_message **out)
+static est_status await_all(const est_tasks *r, est_ask **asks, est_method method, est_message **out)
 {
     est_status status = EST_OK;
     est_error  error;
 
-    for (int task = 0; task < n; task++) {
+    for (int task = 0; task < r->base.n_tasks; task++) {
         est_message *answer;
         est_status   own;
 
         if (asks[task] == NULL) continue;
-        own = est_ask_wait(asks[task], &answer);
+        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), &answer);
         if (own == EST_OK && out != NULL) {
             out[task] = answer;
         } else if (own == EST_OK) {
@@ -88,7 +88,7 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
     if (status == EST_OK && held) status = await_copies(r, asks);
     est_error_take(status, &error);
     if (held && est_remote_release(&r->base) != EST_OK) est_log_warn("steps stay held: %s", est_error_message());
-    last = asks != NULL ? await_all(asks, r->base.n_tasks, out) : EST_OK;
+    last = asks != NULL ? await_all(r, asks, method, out) : EST_OK;
     est_free(asks);
     return status == EST_OK ? last : est_error_raise(&error);
 }

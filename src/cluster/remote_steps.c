@@ -32,9 +32,11 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_error_take(status, &error);
     for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
         est_message *answer;
-        est_status   own = asks[i] != NULL ? est_ask_wait(asks[i], &answer) : EST_OK;
+        est_status   own;
 
-        if (asks[i] != NULL && own == EST_OK) est_message_free(answer);
+        if (asks[i] == NULL) continue;
+        own = est_peer_await(&r->peers[i], asks[i], est_method_text(EST_METHOD_COMMIT), &answer);
+        if (own == EST_OK) est_message_free(answer);
         if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
     }
     if (status == EST_OK) {
