@@ -126,6 +126,7 @@ static est_status tag_run(est_remote_call *call)
     }
     r->pushed = true;
     est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
+    est_wire_put_u64(&call->in.head, EST_FIELD_ERA, r->era);
     return EST_OK;
 }
 

@@ -48,29 +48,27 @@ static est_status reserve_one(est_part_state *state)
     return EST_OK;
 }
 
-/* Whether the job has gone back to a checkpoint, so that an older step is the one to make. Once. */
-static bool goes_back(est_server *s)
+static bool is_before(est_tag a, est_tag b)
 {
-    bool back;
-
-    pthread_mutex_lock(&s->lock);
-    back         = s->goes_back;
-    s->goes_back = false;
-    pthread_mutex_unlock(&s->lock);
-    return back;
+    return a.era < b.era || (a.era == b.era && a.step < b.step);
 }
 
-est_status est_sync_add(est_server *s, est_request *request, int part, int64_t tag)
+static bool is_same(est_tag a, est_tag b)
+{
+    return a.era == b.era && a.step == b.step;
+}
+
+est_status est_sync_add(est_server *s, est_request *request, int part, est_tag tag)
 {
     const char     *task  = est_link_peer(est_request_link(request))->task;
     uint64_t        who   = est_fingerprint64(task, strlen(task));
     est_part_state *state = &s->parts[part];
 
-    if (!goes_back(s) && tag < s->version) {
+    if (is_before(tag, s->version)) {
         s->dropped++;
         return EST_OK;
     }
-    if (tag != s->version) { /* the first, or the first after this task was started anew or the job went back */
+    if (!is_same(tag, s->version)) { /* the first, or the first after this task was started anew or the job went back */
         forget_collected(s);
         s->version = tag;
     }
@@ -97,11 +95,11 @@ static est_status run_collected(est_server *s, int part)
 }
 
 /* Parts in the order of their phases: what counts a step comes after what it counts. */
-est_status est_sync_commit(est_server *s, int64_t tag)
+est_status est_sync_commit(est_server *s, est_tag tag)
 {
     int last = 0;
 
-    if (tag != s->version) return EST_OK; /* done already, or nothing came */
+    if (!is_same(tag, s->version)) return EST_OK; /* done already, or nothing came */
     for (int i = 0; i < est_host_parts(s->host); i++) {
         if (s->parts[i].phase > last) last = s->parts[i].phase;
     }
@@ -114,7 +112,7 @@ est_status est_sync_commit(est_server *s, int64_t tag)
             }
         }
     }
-    s->version = tag + 1;
+    s->version.step++;
     return EST_OK;
 }
 
@@ -148,7 +146,8 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
     take_part(s, client);
     if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
-    s->parked[s->n_parked - 1].tag    = (int64_t)est_head_u64(message, EST_FIELD_STEP, 0);
+    s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),
+                                                   (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
     s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_TOGETHER, 1);
     return EST_OK;
 }
@@ -161,6 +160,7 @@ static void answer_step(est_server *s, int parked, bool commit)
 
     s->parked[parked] = s->parked[--s->n_parked];
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&packing.head, EST_FIELD_COMMIT, commit);
     if (est_packing_payload(&packing, &payload) == EST_OK) {
         est_request_answer(request, payload);
@@ -194,7 +194,8 @@ void est_sync_wake(est_server *s)
     int came = 0, one = -1;
 
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (s->parked[i].method == EST_METHOD_FINISH_STEP && (s->parked[i].tag < s->step || s->done))
+        if (s->parked[i].method == EST_METHOD_FINISH_STEP &&
+            (is_before(s->parked[i].tag, (est_tag){ s->era, s->step }) || s->done))
             answer_step(s, i, false);
     }
     for (int i = 0; i < s->n_parked; i++) {

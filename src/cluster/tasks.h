@@ -42,6 +42,7 @@ typedef struct est_tasks {
     int                placed;    /* the task after the last that was given a variable */
     bool               has_turn;  /* given with the answer to the last step */
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
+    uint64_t           era;       /* of it */
     bool               pushed;    /* something of it was */
     bool               committed; /* it was made */
     bool (*over)(void *user);

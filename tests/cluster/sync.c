@@ -421,6 +421,21 @@ static void expect_values(servers *s, float a, int64_t step)
     fail_msg("a is %g after %lld steps instead of %g after %lld", have_a, (long long)have_step, a, (long long)step);
 }
 
+static void start_pushes(pusher *p, pthread_t thread[2])
+{
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
+}
+
+static void finish_pushes(const pthread_t thread[2])
+{
+    void *result;
+
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], &result);
+        assert_non_null(result);
+    }
+}
+
 static void committer_dies(death how)
 {
     servers          s    = servers_start(2, 2, "tcp");
@@ -451,11 +466,8 @@ static void committer_dies(death how)
     est_session_free(p[1].session);
     open_pusher(&p[1]);
     assert_ok(p[0].remote->ops->turn(p[0].remote, &finished));
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
-    for (int i = 0; i < 2; i++) {
-        pthread_join(thread[i], &result);
-        assert_non_null(result);
-    }
+    start_pushes(p, thread);
+    finish_pushes(thread);
     expect_values(&s, -5, 2);
     for (int i = 0; i < 2; i++) close_pusher(&p[i]);
     servers_stop(&s);
@@ -465,6 +477,74 @@ static void test_committer_dies(void **state)
 {
     (void)state;
     for (int how = 0; how < N_DEATHS; how++) committer_dies((death)how);
+}
+
+/* --- work for another step ------------------------------------------------------------------------------------------------ */
+
+/* A chief that was started again says that all variables have values, which changes none; then a spare worker comes with what
+ * it made of the step before. The step that is being made is not touched by either. */
+static void test_late_spare(void **state)
+{
+    servers   s    = servers_start(2, 3, "tcp");
+    pusher    p[3] = { make_pusher(&s, 0), make_pusher(&s, 1), make_pusher(&s, 2) };
+    pthread_t thread[2];
+    bool      finished;
+
+    (void)state;
+    p[1].value = 4;
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -2.5f, 1);
+    for (int i = 0; i < 2; i++) assert_ok(p[i].remote->ops->turn(p[i].remote, &finished));
+    hold_steps(s.ps[CLOCK], true);
+    start_pushes(p, thread);
+    await_parked(s.ps[CLOCK], 2);
+    assert_ok(est_remote_declare_ready(p[2].remote));
+    assert_ok(push(&p[2], 100));
+    hold_steps(s.ps[CLOCK], false);
+    finish_pushes(thread);
+    expect_values(&s, -5, 2);
+    for (int i = 0; i < 3; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+static void write_zero(const pusher *p, const char *name, int task, est_dtype dtype, est_shape shape)
+{
+    est_tensor *zero = NULL;
+
+    assert_ok(est_tensor_create(dtype, shape, &zero));
+    memset(est_tensor_data(zero), 0, est_tensor_bytes(zero));
+    assert_ok(p->remote->ops->write(p->remote, &(est_var){ .name = name, .task = task }, zero));
+    est_tensor_free(zero);
+}
+
+/* Variables go back to what they were, in tasks that stay: steps are counted from there. */
+static void test_goes_back(void **state)
+{
+    servers   s    = servers_start(2, 2, "tcp");
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t thread[2];
+    bool      finished;
+
+    (void)state;
+    p[1].value = 4;
+    for (int step = 1; step <= 2; step++) {
+        start_pushes(p, thread);
+        finish_pushes(thread);
+        expect_values(&s, -2.5f * (float)step, step);
+        for (int i = 0; i < 2; i++) assert_ok(p[i].remote->ops->turn(p[i].remote, &finished));
+    }
+    write_zero(&p[0], "a", OTHER, EST_F32, EST_SHAPE(1));
+    write_zero(&p[0], "global_step", CLOCK, EST_I64, EST_SHAPE_SCALAR);
+    for (int i = 0; i < 2; i++) {
+        est_session_free(p[i].session);
+        open_pusher(&p[i]);
+    }
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -2.5f, 1);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
 }
 
 static void *await_others(void *arg)
@@ -497,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),       cmocka_unit_test(test_spare),
                                         cmocka_unit_test(test_one_push_a_worker), cmocka_unit_test(test_committer_dies),
+                                        cmocka_unit_test(test_late_spare),        cmocka_unit_test(test_goes_back),
                                         cmocka_unit_test(test_one_ends_first),    cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
