@@ -94,6 +94,9 @@ foreach(source IN LISTS est_test_sources)
     if(folder STREQUAL "interop")
         set_tests_properties(${test} PROPERTIES TIMEOUT 600) # a cold start of TensorFlow, and 40 estimators of it, take minutes
     endif()
+    if(source STREQUAL "cluster/chaos.c" AND NOT EST_SANITIZE)
+        set_tests_properties(${test} PROPERTIES TIMEOUT 300) # five jobs of 11 s each, when nobody else is there
+    endif()
     if(folder STREQUAL "cli")
         target_compile_definitions(${test} PRIVATE
             "EST_TOOL=\"$<TARGET_FILE:estoc_cli>\"" "EST_VERSION=\"${PROJECT_VERSION}\"")
