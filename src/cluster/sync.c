@@ -118,22 +118,31 @@ est_status est_sync_commit(est_server *s, est_tag tag)
 
 /* --- the clock ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_committer(const est_server *s, const char *task)
+/* Over a link that broke, perhaps, which is not known here yet: counted as well it would be two workers. */
+static void stop_waiting(est_server *s, const char *task)
 {
-    return strcmp(s->committer, task) == 0;
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        est_request *request = s->parked[i].request;
+
+        if (s->parked[i].method != EST_METHOD_FINISH_STEP) continue;
+        if (strcmp(est_link_peer(est_request_link(request))->task, task) != 0) continue;
+        est_request_fail(request, EST_ABORTED, "asked again");
+        s->parked[i] = s->parked[--s->n_parked];
+    }
 }
 
+/* One that begins or finishes a step does not commit another: whatever it was to do has failed. */
 static void take_part(est_server *s, est_client *client)
 {
     client->together = client->joined = true;
     if (s->together_ns == 0) s->together_ns = est_now_ns();
+    if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
+    stop_waiting(s, client->who.task);
 }
 
-/* One that begins a step does not commit another: whatever it was to do has failed. */
 void est_sync_join(est_server *s, est_client *client)
 {
     take_part(s, client);
-    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     est_sync_wake(s);
 }
 
@@ -144,7 +153,6 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     take_part(s, client);
-    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
     s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),
                                                    (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };

@@ -481,6 +481,46 @@ static void test_committer_dies(void **state)
 
 /* --- work for another step ------------------------------------------------------------------------------------------------ */
 
+/* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over the old
+ * link waits no longer. */
+static void test_one_wait_a_worker(void **state)
+{
+    servers      s       = servers_start(2, 2, "tcp");
+    pusher       p[2]    = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    est_tasks   *r       = est_tasks_of(p[0].remote);
+    est_packing  packing = { 0 };
+    est_payload  payload;
+    est_message *answer;
+    est_link    *again;
+    est_ask     *ask;
+    pthread_t    thread;
+    void        *result;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &p[0]), 0);
+    await_parked(s.ps[CLOCK], 1);
+    assert_ok(est_net_connect(est_server_net(s.worker[0]), r->peers[CLOCK].address, "ps:0", 20, &again));
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, 2);
+    assert_ok(est_packing_payload(&packing, &payload));
+    assert_ok(est_link_ask(again, EST_METHOD_FINISH_STEP, "the same", payload, 60, NULL, NULL, &ask));
+    pthread_join(thread, &result);
+    assert_null(result);
+    await_parked(s.ps[CLOCK], 1);
+    assert_string_equal(s.ps[CLOCK]->committer, "");
+    assert_ok(push(&p[1], 4)); /* the second of two: now the step is made */
+    assert_ok(est_ask_wait(ask, &answer));
+    assert_int_equal(est_head_u64(answer, EST_FIELD_COMMIT, 0), 0);
+    expect_values(&s, -2.5f, 1);
+    est_message_free(answer);
+    est_link_close(again, "done");
+    est_link_free(again);
+    est_packing_clear(&packing);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
 /* A chief that was started again says that all variables have values, which changes none; then a spare worker comes with what
  * it made of the step before. The step that is being made is not touched by either. */
 static void test_late_spare(void **state)
@@ -575,10 +615,15 @@ static void test_one_ends_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),       cmocka_unit_test(test_spare),
-                                        cmocka_unit_test(test_one_push_a_worker), cmocka_unit_test(test_committer_dies),
-                                        cmocka_unit_test(test_late_spare),        cmocka_unit_test(test_goes_back),
-                                        cmocka_unit_test(test_one_ends_first),    cmocka_unit_test(test_dynamic) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),
+                                        cmocka_unit_test(test_spare),
+                                        cmocka_unit_test(test_one_push_a_worker),
+                                        cmocka_unit_test(test_committer_dies),
+                                        cmocka_unit_test(test_one_wait_a_worker),
+                                        cmocka_unit_test(test_late_spare),
+                                        cmocka_unit_test(test_goes_back),
+                                        cmocka_unit_test(test_one_ends_first),
+                                        cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
