@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "cluster/entries.h"
 
 #define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
@@ -79,7 +78,8 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
                                   est_message **out)
 {
     est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint"), last;
+    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    est_status released, last;
     est_error  error;
 
     for (int task = 0; task < r->base.n_tasks && status == EST_OK; task++) {
@@ -87,7 +87,11 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
     }
     if (status == EST_OK && held) status = await_copies(r, asks);
     est_error_take(status, &error);
-    if (held && est_remote_release(&r->base) != EST_OK) est_log_warn("steps stay held: %s", est_error_message());
+    released = held ? est_remote_release(&r->base) : EST_OK;
+    if (status == EST_OK && released != EST_OK) { /* a hold ends with its link: steps may have gone on meanwhile */
+        status = est_fail_context(released, "steps were perhaps not held while variables were copied");
+        est_error_take(status, &error);
+    }
     last = asks != NULL ? await_all(r, asks, method, out) : EST_OK;
     est_free(asks);
     return status == EST_OK ? last : est_error_raise(&error);
