@@ -68,6 +68,7 @@ enum {
     EST_FIELD_SIZE,        /* bytes of a variable, follows its name */
     EST_FIELD_INPUTS,      /* of a part */
     EST_FIELD_OUTPUTS,
+    EST_FIELD_ERA,         /* of the global step (cluster/sync.h) */
     EST_FIELD_TENSOR = 32, /* a message: dtype, dimensions; one part each */
 };
 

@@ -284,7 +284,7 @@ static est_status add_peers(est_tasks *r, const char *type)
         p->address = est_strdup(address);
         if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
-        p->who = r->server->task;
+        p->server = r->server;
         r->base.n_tasks++;
     }
     return EST_OK;

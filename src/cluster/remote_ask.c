@@ -19,29 +19,20 @@
 
 /* --- waiting --------------------------------------------------------------------------------------------------------------- */
 
-/* Somebody who waits, with the reason for it. */
+/* A wait that has a limit, and ends with the job. */
 typedef struct waiting waiting;
 struct waiting {
+    est_waiting      base;
     const est_tasks *remote;
-    const char      *for_whom, *why;
-    int64_t          since_ns;
-    double           limit_secs, report_secs;
-    bool             reported;
-    int              wait;                          /* for the status view */
+    double           limit_secs;
     void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
 };
 
 static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *why, double limit_secs)
 {
     double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
-    int    wait        = est_wait_begin(r->server->task, for_whom, why);
 
-    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false, wait, NULL };
-}
-
-static double waited(const waiting *w)
-{
-    return (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, NULL };
 }
 
 /* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
@@ -75,7 +66,7 @@ static void add_missing(const waiting *w, est_strbuf *out)
     for (int i = 0; i < r->base.n_tasks; i++) {
         est_peer *p = &r->peers[i];
 
-        if (strcmp(p->name, w->for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
+        if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
         before = ", ";
     }
@@ -85,29 +76,29 @@ static void add_missing(const waiting *w, est_strbuf *out)
 /* Whether to go on waiting; says so in the log now and then. `detail`: what was seen last, or "". */
 static est_status keep_waiting(waiting *w, const char *detail)
 {
-    double     secs   = waited(w);
-    bool       late   = secs > w->limit_secs;
-    est_strbuf more   = { 0 };
-    est_status status = EST_OK;
+    const char *for_whom = w->base.for_whom, *why = w->base.why;
+    double      secs   = est_wait_secs(&w->base);
+    bool        late   = secs > w->limit_secs;
+    est_strbuf  more   = { 0 };
+    est_status  status = EST_OK;
 
     if (est_stop_signal() != 0) {
-        return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), w->for_whom, w->why);
+        return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), for_whom, why);
     }
     if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
-        return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", w->for_whom);
+        return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", for_whom);
     }
-    if (!late && secs < w->report_secs) return EST_OK;
-    if (detail[0] != '\0') est_strbuf_printf(&more, "%s%s", late ? ": " : "; ", detail);
+    if (!late && secs < w->base.report_secs) return EST_OK;
+    est_strbuf_append(&more, detail);
     if (w->add != NULL) w->add(w, &more);
     if (late) {
-        status = est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s", secs, w->for_whom, w->why,
-                          est_strbuf_text(&more));
+        status = est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s%s", secs, for_whom, why,
+                          more.size > 0 ? ": " : "", est_strbuf_text(&more));
     } else {
-        if (isfinite(w->limit_secs)) est_strbuf_printf(&more, "; gives up after %g s", w->limit_secs);
-        est_log_info("%s waits for %s since %.0f s: %s%s", w->remote->server->task, w->for_whom, secs, w->why,
-                     est_strbuf_text(&more));
-        w->report_secs *= 2;
-        w->reported = true;
+        if (isfinite(w->limit_secs)) {
+            est_strbuf_printf(&more, "%sgives up after %g s", more.size > 0 ? "; " : "", w->limit_secs);
+        }
+        est_wait_report(&w->base, est_strbuf_text(&more));
     }
     est_strbuf_clear(&more);
     return status;
@@ -115,20 +106,26 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* --- asking ------------------------------------------------------------------------------------------------------------------ */
 
+/* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
+ * been given up for less. */
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+{
+    est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
+    est_status  status = est_wait_answer(&w, ask, answer);
+
+    est_wait_end(&w);
+    return status;
+}
+
 est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
                         est_message **answer)
 {
     est_payload payload;
     est_ask    *ask;
-    est_status  status;
-    int         wait;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
-    status = est_ask_wait(ask, answer);
-    est_wait_end(wait);
-    return status;
+    return est_peer_await(p, ask, est_method_text(method), answer);
 }
 
 /* The same when the answer is of no interest. */
@@ -211,7 +208,7 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
-    est_wait_end(w.wait);
+    est_wait_end(&w.base);
     return status;
 }
 
@@ -275,8 +272,8 @@ est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
     status = connect_patiently(&w, p);
-    est_wait_end(w.wait);
+    est_wait_end(&w.base);
     EST_TRY(status);
-    if (w.reported) est_log_info("%s is there", p->name);
+    if (w.base.reported) est_log_info("%s is there", p->name);
     return EST_OK;
 }

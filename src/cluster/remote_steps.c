@@ -22,6 +22,7 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_status  status;
 
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
     status = asks != NULL ? est_packing_payload(&packing, &payload)
                           : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
     for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
@@ -32,9 +33,11 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_error_take(status, &error);
     for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
         est_message *answer;
-        est_status   own = asks[i] != NULL ? est_ask_wait(asks[i], &answer) : EST_OK;
+        est_status   own;
 
-        if (asks[i] != NULL && own == EST_OK) est_message_free(answer);
+        if (asks[i] == NULL) continue;
+        own = est_peer_await(&r->peers[i], asks[i], est_method_text(EST_METHOD_COMMIT), &answer);
+        if (own == EST_OK) est_message_free(answer);
         if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
     }
     if (status == EST_OK) {
@@ -55,11 +58,13 @@ static est_status complete_step(est_tasks *r)
     est_peer    *clock;
     bool         commit;
     int64_t      step;
+    uint64_t     era;
     est_status   status;
 
     if (r->committed) return EST_OK;
     EST_TRY(est_tasks_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
     est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
     status = est_peer_ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
                                     r->options.connect_secs, &answer);
@@ -67,6 +72,7 @@ static est_status complete_step(est_tasks *r)
     EST_TRY(status);
     commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
     step   = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    era    = est_head_u64(answer, EST_FIELD_ERA, 0);
     est_message_free(answer);
     if (commit) {
         EST_TRY(commit_step(r, clock));
@@ -74,6 +80,7 @@ static est_status complete_step(est_tasks *r)
     }
     r->committed = true;
     r->tag       = step;
+    r->era       = era;
     return EST_OK;
 }
 
@@ -111,6 +118,7 @@ static est_status ask_turn(est_tasks *r, bool *finished)
     EST_TRY(status);
     *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     r->tag    = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    r->era    = est_head_u64(answer, EST_FIELD_ERA, 0);
     est_message_free(answer);
     return EST_OK;
 }

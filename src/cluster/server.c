@@ -543,7 +543,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
-    s->self.incarnation = draw_incarnation();
+    s->self.incarnation = s->era = draw_incarnation();
     if (type != NULL) {
         snprintf(s->task, sizeof s->task, "%s:%d", type, index);
     } else { /* processes of two containers may have the same id, and would put each other out */

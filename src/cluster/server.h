@@ -68,12 +68,18 @@ typedef struct est_client {
     est_sample        samples[2];    /* the older one first */
 } est_client;
 
+/* A step of those that are made together (cluster/sync.h). */
+typedef struct est_tag {
+    uint64_t era;
+    int64_t  step;
+} est_tag;
+
 /* A request that waits for something else than the executor. */
 typedef struct est_parked {
     est_request *request;
     est_method   method;
     int64_t      since_ns;
-    int64_t      tag;    /* FINISH_STEP: the step, */
+    est_tag      tag;    /* FINISH_STEP: the step, */
     int          wanted; /* and how many workers make one */
 } est_parked;
 
@@ -118,7 +124,7 @@ struct est_server {
     est_host       *host;
     est_part_state *parts;
     int             max_parts;
-    int64_t         version; /* the step that is being collected */
+    est_tag         version; /* the step that is being collected */
     uint64_t        dropped; /* runs that came too late for their step */
     est_unpacked    inputs;
     est_tensor    **feeds; /* scratch of a run */
@@ -139,11 +145,11 @@ struct est_server {
     char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
     bool           ready, done, stopping;
     int64_t        step;                        /* the global step here, -1: it is not here */
+    uint64_t       era;                         /* of it */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
-    bool           goes_back; /* variables may have come from a checkpoint: the next push says the step */
-    int            enough;    /* workers that made the last step */
+    int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
     est_store_seen seen;
     est_queued    *first, **last;

@@ -3,13 +3,13 @@
  * What a server does for others, request by request.
  *
  * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
- * RUN        PART, SEQUENCE, SEED, TAG, tensors      -> tensors
+ * RUN        PART, SEQUENCE, SEED, TAG, ERA, tensors -> tensors
  * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
- * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER
- * FINISH_STEP STEP, TOGETHER                         -> STEP, COMMIT; waits (cluster/sync.h)
- * COMMIT     STEP                                    -> -
+ * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
+ * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT; waits (cluster/sync.h)
+ * COMMIT     STEP, ERA                               -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
@@ -195,9 +195,12 @@ static void answer_again(est_request *request, est_client *client)
 static void look_at_step(est_server *s, const char *who)
 {
     const est_var *var = est_store_find(est_host_store(s->host), "global_step");
+    int64_t        step;
 
     if (var == NULL || !var->initialized || var->value.dtype != EST_I64 || var->value.count != 1) return;
-    s->step = *(const int64_t *)var->value.data;
+    step = *(const int64_t *)var->value.data;
+    if (step < s->step) s->era++;
+    s->step = step;
     est_gate_count(s->gate, who, s->step);
     est_server_wake(s);
 }
@@ -269,6 +272,7 @@ static void run(est_server *s, est_request *request)
     uint64_t           part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
     uint64_t           sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
     uint64_t           tag      = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
+    uint64_t           era      = est_head_u64(est_request_message(request), EST_FIELD_ERA, 0);
     est_client        *client;
     est_status         status;
 
@@ -292,7 +296,7 @@ static void run(est_server *s, est_request *request)
     status = admit(s, request, (int)part, &client);
     if (status == EST_OK && tag > 0) {
         est_packing_reset(&s->outputs);
-        status = est_sync_add(s, request, (int)part, (int64_t)tag - 1);
+        status = est_sync_add(s, request, (int)part, (est_tag){ era, (int64_t)tag - 1 });
     } else if (status == EST_OK) {
         status = run_part(s, request, (int)part);
     }
@@ -381,7 +385,10 @@ static est_status write_variable(est_server *s, est_request *request)
 
 static est_status commit(est_server *s, est_request *request)
 {
-    EST_TRY(est_sync_commit(s, (int64_t)est_head_u64(est_request_message(request), EST_FIELD_STEP, 0)));
+    const est_message *message = est_request_message(request);
+
+    EST_TRY(est_sync_commit(
+        s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
     look_at_step(s, NULL);
@@ -531,6 +538,7 @@ static void answer_step(est_server *s, est_request *request)
     est_packing out   = { 0 };
 
     est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
+    est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&out.head, EST_FIELD_FINISHED, s->done || (limit > 0 && s->step >= (int64_t)limit));
     answer_packed(request, &out);
     est_packing_clear(&out);
@@ -544,7 +552,7 @@ static void declare_ready(est_server *s, est_request *request)
     est_packing out    = { 0 };
 
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
-    s->ready = s->goes_back = true;
+    s->ready = true;
     if (client != NULL && client->before[0] != '\0') {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
         client->before[0] = '\0';

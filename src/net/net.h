@@ -131,6 +131,9 @@ EST_MUST_CHECK est_status est_link_ask(est_link *link, uint16_t method, const ch
  * 30 s". `answer` is owned by the caller then. */
 EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
 
+/* Whether est_ask_wait would return at once; waits for that, `secs` at most. For those who have something to say meanwhile. */
+bool est_ask_await(est_ask *ask, double secs);
+
 /* --- requests that are made of us ------------------------------------------------------------------------------------ */
 
 uint16_t     est_request_method(const est_request *request);
