@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fingerprint.h"
 #include "base/strbuf.h"
+#include "cluster/waits.h"
 #include "collective/work.h"
 
 #define JOIN_SECS     600.0
@@ -334,12 +335,25 @@ static est_status fail_missing(const est_rank_group *g, double secs)
     return status;
 }
 
-static bool is_complete(const est_rank_group *g)
+/* The first rank that has not come; -1: all have. */
+static int find_missing(const est_rank_group *g)
 {
     for (int i = 0; i < g->n; i++) {
-        if (!g->peers[i].joined) return false;
+        if (!g->peers[i].joined) return i;
     }
-    return true;
+    return -1;
+}
+
+/* Waits for whoever may come, which the status view shows. */
+static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
+{
+    char why[64];
+    int  wait;
+
+    snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
+    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why);
+    wait_until(g, until_ns);
+    est_wait_end(wait);
 }
 
 /* A lower rank that we have no link to, from `first` on; -1: there is none. */
@@ -362,14 +376,14 @@ static est_status come_together(est_rank_group *g, double secs)
     int        next     = 0;
     est_status status   = EST_OK;
 
-    while (status == EST_OK && !g->failed && !is_complete(g)) {
+    while (status == EST_OK && !g->failed && find_missing(g) >= 0) {
         int    rank = find_unconnected(g, next);
         double left = (double)(until - est_machine_ns()) / 1e9;
 
         if (left <= 0) {
             status = fail_missing(g, secs);
         } else if (rank < 0) {
-            wait_until(g, until);
+            wait_for(g, find_missing(g), until);
         } else {
             pthread_mutex_unlock(&g->mailbox->lock);
             status = approach(g, rank, left < try_secs ? left : try_secs);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cluster/waits.h"
 
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
 #define LATE_NS     (EST_NS_PER_SEC / 100)
@@ -49,6 +50,7 @@ est_status est_work_create(est_rank_group *group, const char *name, est_block_he
     w->name          = name;
     w->head          = head;
     w->refs          = 1;
+    w->wait          = -1;
     w->deadline_secs = options != NULL && options->deadline_secs != 0 ? options->deadline_secs : group->deadline_secs;
     w->moves         = (est_moves){ .n = group->n, .rank = group->rank };
     lock(w);
@@ -294,6 +296,34 @@ static bool take_next(est_work *w)
     return true;
 }
 
+/* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
+static int waits_for(const est_work *w)
+{
+    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
+
+    if (step != NULL && receives(step)) return step->peer;
+    for (int i = 0; i < w->group->n; i++) {
+        if (w->lanes[i].n_unsent > 0 || w->lanes[i].n_out > 0) return i;
+    }
+    return -1;
+}
+
+/* Tells the status view whom an operation waits for, once someone waits for the operation: since it is that rank. */
+static void show_wait(est_work *w)
+{
+    est_rank_group *g    = w->group;
+    int             peer = w->awaited && !w->finished ? waits_for(w) : -1;
+    char            why[64];
+
+    if (w->wait >= 0 && peer == w->wait_peer) return;
+    est_wait_end(w->wait);
+    w->wait = -1;
+    if (peer < 0) return;
+    snprintf(why, sizeof why, "%s %" PRIu64 " of generation %" PRIu64, w->name, w->head.number, g->generation);
+    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, why);
+    w->wait_peer = peer;
+}
+
 /* Does what can be done of the work. The lock is held, and given up in between; the caller has a reference. */
 static void run(est_work *w)
 {
@@ -307,6 +337,7 @@ static void run(est_work *w)
     }
     w->running = false;
     settle(w);
+    show_wait(w);
 }
 
 static void append(est_work *w, est_parcel *parcel)
@@ -389,18 +420,6 @@ est_status est_work_begin(est_work *w, est_work **out)
     return EST_OK;
 }
 
-/* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
-static int waits_for(const est_work *w)
-{
-    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
-
-    if (step != NULL && receives(step)) return step->peer;
-    for (int i = 0; i < w->group->n; i++) {
-        if (w->lanes[i].n_unsent > 0 || w->lanes[i].n_out > 0) return i;
-    }
-    return -1;
-}
-
 static void expire(est_work *w)
 {
     int  peer = waits_for(w);
@@ -417,6 +436,8 @@ est_status est_work_wait(est_work *w)
     est_error    error;
 
     pthread_mutex_lock(&mailbox->lock);
+    w->awaited = true;
+    if (!w->running) show_wait(w); /* whoever runs it does so at the end */
     while (!w->finished) {
         int64_t left = w->deadline_ns - est_machine_ns();
 
@@ -429,7 +450,9 @@ est_status est_work_wait(est_work *w)
             est_cond_wait_ns(&w->changed, &mailbox->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
         }
     }
-    error = w->error;
+    est_wait_end(w->wait);
+    w->wait = -1;
+    error   = w->error;
     if (error.status == EST_OK && w->gathered != NULL) {
         *w->gathered = w->result;
         w->result    = (est_gathered){ 0 };

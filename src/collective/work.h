@@ -110,6 +110,9 @@ struct est_work {
     est_error       error;
     pthread_cond_t  changed; /* finished */
     uint8_t        *scratch;
+    bool            awaited;   /* someone is in est_work_wait */
+    int             wait;      /* cluster/waits.h; -1: not shown */
+    int             wait_peer; /* the rank that is shown there */
 
     /* For EST_MOVE_CALL. */
     est_status (*then)(est_work *work);
