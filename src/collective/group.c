@@ -6,9 +6,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/strbuf.h"
 #include "cluster/waits.h"
@@ -27,6 +29,11 @@ int est_group_ranks(const est_rank_group *group)
 int est_group_rank(const est_rank_group *group)
 {
     return group->rank;
+}
+
+est_topology est_group_topology(const est_rank_group *group)
+{
+    return group->topology;
 }
 
 uint64_t est_group_generation(const est_rank_group *group)
@@ -141,6 +148,8 @@ void est_group_unref(est_rank_group *group)
         est_free(group->peers[i].address);
     }
     pthread_cond_destroy(&group->changed);
+    est_free(group->hosts.leaders);
+    est_free(group->hosts.leader_of);
     est_free(group->peers);
     est_free(group);
 }
@@ -224,13 +233,39 @@ static est_status check_options(const est_group_options *o)
     return EST_OK;
 }
 
+/* This machine, whichever container or network of it the process is in: the kernel draws a number when it starts. */
+static uint64_t find_host(void)
+{
+    char     name[256] = "";
+    char    *boot;
+    size_t   size;
+    uint64_t host;
+
+    if (est_file_read("/proc/sys/kernel/random/boot_id", &boot, &size) == EST_OK) {
+        host = est_fingerprint64(boot, size);
+        est_free(boot);
+        return host;
+    }
+    (void)gethostname(name, sizeof name - 1);
+    return est_fingerprint64(name, strlen(name));
+}
+
 static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group_options *o, est_rank_group **out)
 {
     est_rank_group *g = est_zalloc(sizeof *g);
 
-    if (g != NULL) g->peers = est_zalloc((size_t)o->n * sizeof *g->peers);
-    if (g == NULL || g->peers == NULL || est_cond_init(&g->changed) != EST_OK) {
-        if (g != NULL) est_free(g->peers);
+    if (g != NULL) {
+        g->peers           = est_zalloc((size_t)o->n * sizeof *g->peers);
+        g->hosts.leaders   = est_zalloc((size_t)o->n * sizeof(int));
+        g->hosts.leader_of = est_zalloc((size_t)o->n * sizeof(int));
+    }
+    if (g == NULL || g->peers == NULL || g->hosts.leaders == NULL || g->hosts.leader_of == NULL ||
+        est_cond_init(&g->changed) != EST_OK) {
+        if (g != NULL) {
+            est_free(g->hosts.leaders);
+            est_free(g->hosts.leader_of);
+            est_free(g->peers);
+        }
         est_free(g);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
     }
@@ -255,7 +290,8 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
         }
         g->list = est_fingerprint_cat64(g->list, est_fingerprint64(peer->task, strlen(peer->task)));
     }
-    *out = g;
+    g->peers[g->rank].host = o->host != NULL ? est_fingerprint64(o->host, strlen(o->host)) : find_host();
+    *out                   = g;
     return EST_OK;
 }
 
@@ -265,10 +301,22 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
     est_peer       *peer    = user;
     est_rank_group *group   = peer->group;
     est_mailbox    *mailbox = group->mailbox;
+    est_join_answer head    = { 0 };
+    size_t          size;
 
-    (void)answer;
+    if (status == EST_OK) {
+        const void *bytes = est_message_head(answer, &size);
+
+        if (size == sizeof head) {
+            memcpy(&head, bytes, sizeof head);
+        } else {
+            status = EST_DATA_LOSS;
+            error  = "not the answer to a join";
+        }
+    }
     pthread_mutex_lock(&mailbox->lock);
     if (status == EST_OK) {
+        peer->host   = head.host;
         peer->joined = true;
     } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
         group->failure = status;
@@ -283,12 +331,14 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
 static est_status approach(est_rank_group *g, int rank, double secs)
 {
     est_peer     *peer = &g->peers[rank];
-    est_join_head head = {
-        .generation = g->generation, .list = g->list, .rank = (uint32_t)g->rank, .n = (uint32_t)g->n
-    };
-    est_link  *link = NULL;
-    char       name[EST_NET_NAME_MAX + 32];
-    est_status status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
+    est_join_head head = { .generation = g->generation,
+                           .list       = g->list,
+                           .host       = g->peers[g->rank].host,
+                           .rank       = (uint32_t)g->rank,
+                           .n          = (uint32_t)g->n };
+    est_link     *link = NULL;
+    char          name[EST_NET_NAME_MAX + 32];
+    est_status    status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
 
     if (status == EST_UNAVAILABLE) return EST_OK;
     est_peer_name(g, rank, name);
@@ -396,6 +446,21 @@ static est_status come_together(est_rank_group *g, double secs)
     return status;
 }
 
+/* Who shares a host with whom, now that all have said where they are. */
+static void find_hosts(est_rank_group *g)
+{
+    est_hosts *h = &g->hosts;
+
+    for (int i = 0; i < g->n; i++) {
+        int first = 0;
+
+        while (g->peers[first].host != g->peers[i].host) first++;
+        h->leader_of[i] = first;
+        if (first == i) h->leaders[h->n++] = i;
+    }
+    g->topology = h->n == g->n ? EST_TOPOLOGY_APART : h->n == 1 ? EST_TOPOLOGY_ONE_HOST : EST_TOPOLOGY_MIXED;
+}
+
 est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_rank_group **out)
 {
     est_rank_group *g;
@@ -409,6 +474,7 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     if (status != EST_OK) {
         remove_group(g);
     } else {
+        find_hosts(g);
         g->complete     = true;
         mailbox->newest = g->generation > mailbox->newest ? g->generation : mailbox->newest;
         *out            = g;

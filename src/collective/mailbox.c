@@ -86,11 +86,12 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
 /* Lets a rank in, or not; the request is answered. */
 static void admit(est_rank_group *g, est_request *request)
 {
-    est_link     *link = est_request_link(request);
-    est_join_head head;
-    est_peer     *peer;
-    est_status    status;
-    size_t        size;
+    est_link       *link   = est_request_link(request);
+    est_join_answer answer = { .host = g->peers[g->rank].host };
+    est_join_head   head;
+    est_peer       *peer;
+    est_status      status;
+    size_t          size;
 
     memcpy(&head, est_message_head(est_request_message(request), &size), sizeof head);
     status = check_join(g, est_link_peer(link), &head);
@@ -104,9 +105,10 @@ static void admit(est_rank_group *g, est_request *request)
         est_link_free(peer->link);
     }
     peer->incarnation = est_link_peer(link)->incarnation;
+    peer->host        = head.host;
     peer->joined      = true;
     peer->link        = est_link_ref(link);
-    est_request_answer(request, (est_payload){ 0 });
+    est_request_answer(request, (est_payload){ .head = &answer, .head_size = sizeof answer });
     pthread_cond_broadcast(&g->changed);
 }
 

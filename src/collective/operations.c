@@ -15,7 +15,7 @@ static est_status choose(const est_rank_group *group, const est_collective_optio
     est_communication c = options != NULL ? options->communication : EST_COMMUNICATION_AUTO;
 
     if (c == EST_COMMUNICATION_AUTO) c = group->communication;
-    if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes);
+    if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes, group->topology);
     if (c == EST_COMMUNICATION_NCCL) {
         return est_fail(EST_UNIMPLEMENTED,
                         "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
@@ -51,10 +51,11 @@ static est_status begin_reduction(est_rank_group *group, int kind, est_collectiv
     est_status           status;
 
     EST_TRY(choose(group, options, c.count * c.element, &by));
-    /* Halving leaves no rank with a segment of its own, unless there are as many as a power of two. */
+    /* Halving leaves no rank with a segment of its own, unless there are as many as a power of two; sums of hosts neither. */
     if (kind == KIND_REDUCE_SCATTER && est_algorithm_of(by)->reduce_scatter == NULL) by = EST_COMMUNICATION_RING;
     head.communication = (uint8_t)by;
     algorithm          = est_algorithm_of(by);
+    c.hosts            = &group->hosts;
     status             = est_work_create(group, names[kind], head, options, &w);
     if (status != EST_OK) return est_group_give_up(group, status);
     if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
@@ -114,7 +115,7 @@ static void write_gather(est_work *w, const void *mine, uint8_t *all, const size
     if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
 }
 
-/* Halving is for sums; the ring stands in. */
+/* Some are for sums only; the ring stands in. */
 static est_communication gather_by(est_communication by)
 {
     return est_algorithm_of(by)->all_gather != NULL ? by : EST_COMMUNICATION_RING;

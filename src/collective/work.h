@@ -27,8 +27,14 @@ enum { EST_GROUP_JOIN = 64, EST_GROUP_BLOCK, EST_GROUP_LEAVE };
 /* What a rank says when it joins. */
 typedef struct est_join_head {
     uint64_t generation, list; /* list: fingerprint of the ranks */
+    uint64_t host;
     uint32_t rank, n;
 } est_join_head;
+
+/* What it is answered. */
+typedef struct est_join_answer {
+    uint64_t host;
+} est_join_answer;
 
 /* Which operation a block is of. Everything after `number` must be the same on all ranks. */
 typedef struct est_block_head {
@@ -53,7 +59,8 @@ typedef struct est_peer {
     char            task[EST_NET_NAME_MAX];
     char           *address;
     uint64_t        listed, incarnation; /* as the list says; of who came. 0: not known */
-    est_link       *link;                /* a reference; NULL: not connected */
+    uint64_t        host;
+    est_link       *link; /* a reference; NULL: not connected */
     bool            joined, left;
 } est_peer;
 
@@ -72,6 +79,8 @@ struct est_rank_group {
     est_peer         *peers; /* [n] */
     double            deadline_secs;
     est_communication communication;
+    est_topology      topology; /* this and hosts: once it is complete */
+    est_hosts         hosts;
     pthread_cond_t    changed;  /* a rank joined, an ask is done, it failed */
     int               refs;     /* of the owner, works and asks */
     int               n_asks;   /* under way */

@@ -263,13 +263,15 @@ static void test_choose(void **state)
     assert_int_equal(rules[n - 1].n_max, 0);
     assert_int_equal(rules[n - 1].bytes_max, 0);
     for (int i = 0; i < n - 1; i++) {
-        int ranks = rules[i].n_max > 0 ? rules[i].n_max : 100;
+        int          ranks    = rules[i].n_max > 0 ? rules[i].n_max : 100;
+        size_t       bytes    = rules[i].bytes_max > 0 ? rules[i].bytes_max : 1 << 30;
+        est_topology topology = rules[i].topology != EST_TOPOLOGY_ANY ? rules[i].topology : EST_TOPOLOGY_APART;
 
-        assert_int_equal(est_collective_choose(ranks, rules[i].bytes_max), rules[i].choice);
+        assert_int_equal(est_collective_choose(ranks, bytes, topology), rules[i].choice);
     }
-    assert_int_equal(est_collective_choose(2, 4 << 10), EST_COMMUNICATION_DIRECT);
-    assert_int_equal(est_collective_choose(100, 100 << 10), EST_COMMUNICATION_HALVING);
-    assert_int_equal(est_collective_choose(2, 1 << 30), EST_COMMUNICATION_RING);
+    assert_int_equal(est_collective_choose(2, 4 << 10, EST_TOPOLOGY_APART), EST_COMMUNICATION_DIRECT);
+    assert_int_equal(est_collective_choose(100, 100 << 10, EST_TOPOLOGY_APART), EST_COMMUNICATION_HALVING);
+    assert_int_equal(est_collective_choose(2, 1 << 30, EST_TOPOLOGY_APART), EST_COMMUNICATION_RING);
 }
 
 /* --- leaving ----------------------------------------------------------------------------------------------------------- */

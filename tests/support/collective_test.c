@@ -84,6 +84,7 @@ est_group_options collective_options(collective_rank *r, const est_group_options
     options.ranks = r->test->list;
     options.n     = r->test->n;
     options.rank  = r->rank;
+    options.host  = r->test->hosts[r->rank];
     if (options.generation == 0) options.generation = 1;
     if (options.join_secs == 0) options.join_secs = NET_TEST_SECS;
     if (options.deadline_secs == 0) options.deadline_secs = 2 * NET_TEST_SECS;

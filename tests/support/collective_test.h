@@ -29,6 +29,7 @@ struct collective_test {
     int             n;
     collective_rank ranks[COLLECTIVE_RANKS_MAX];
     est_rank        list[COLLECTIVE_RANKS_MAX];
+    const char     *hosts[COLLECTIVE_RANKS_MAX]; /* that the ranks say they are on; NULL: this machine */
     char            tasks[COLLECTIVE_RANKS_MAX][16], addresses[COLLECTIVE_RANKS_MAX][32];
 };
 
