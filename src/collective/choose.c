@@ -6,8 +6,9 @@
 #include "collective/algorithm.h"
 
 /* Direct exchange has one round but sends everything n - 1 times; halving has few rounds, the ring keeps all links busy at once,
- * and where ranks share hosts the network between these is spared. */
+ * and where ranks share hosts the network between these is spared; all on one need none. */
 static const est_collective_rule rules[] = {
+    { .topology = EST_TOPOLOGY_ONE_HOST, .choice = EST_COMMUNICATION_SHARED },
     { .n_max = 2, .bytes_max = 64 << 10, .choice = EST_COMMUNICATION_DIRECT },
     { .n_max = 4, .bytes_max = 32 << 10, .choice = EST_COMMUNICATION_DIRECT },
     { .n_max = 8, .bytes_max = 8 << 10, .choice = EST_COMMUNICATION_DIRECT },
@@ -51,7 +52,8 @@ static const struct {
                                     &est_algorithm_direct },
     [EST_COMMUNICATION_HIERARCHICAL] = { "hierarchical", "within a host first, then one rank of each host",
                                          &est_algorithm_hierarchical },
-    [EST_COMMUNICATION_NCCL]         = { "nccl", "between GPUs; needs a CUDA device, and there is none yet", NULL },
+    [EST_COMMUNICATION_SHARED] = { "shared", "through memory that all ranks have in common", &est_algorithm_shared },
+    [EST_COMMUNICATION_NCCL]   = { "nccl", "between GPUs; needs a CUDA device, and there is none yet", NULL },
 };
 
 #define N_TABLE (int)(sizeof table / sizeof table[0])
@@ -86,7 +88,7 @@ est_status est_communication_find(const char *name, est_communication *out)
             return EST_OK;
         }
     }
-    return est_fail(EST_INVALID_ARGUMENT,
-                    "there is no communication \"%s\"; expected auto, ring, halving, direct, hierarchical or nccl",
-                    name);
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "there is no communication \"%s\"; expected auto, ring, halving, direct, hierarchical, shared or nccl", name);
 }

@@ -124,7 +124,7 @@ const char                *est_communication_text(est_communication communicatio
 
 const char *est_topology_text(est_topology topology); /* "one host" */
 
-/* From the name that the option has: auto, ring, halving, direct, hierarchical, nccl. */
+/* From the name that the option has: auto, ring, halving, direct, hierarchical, shared, nccl. */
 EST_MUST_CHECK est_status est_communication_find(const char *name, est_communication *out);
 
 #endif

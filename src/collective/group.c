@@ -46,7 +46,7 @@ uint64_t est_group_operations(est_rank_group *group)
     uint64_t n;
 
     pthread_mutex_lock(&group->mailbox->lock);
-    n = group->next;
+    n = group->next - 1;
     pthread_mutex_unlock(&group->mailbox->lock);
     return n;
 }
@@ -148,6 +148,7 @@ void est_group_unref(est_rank_group *group)
         est_free(group->peers[i].address);
     }
     pthread_cond_destroy(&group->changed);
+    est_shared_memory_close(&group->commons.memory);
     est_free(group->hosts.leaders);
     est_free(group->hosts.leader_of);
     est_free(group->peers);
@@ -164,7 +165,8 @@ static bool wait_until(est_rank_group *group, int64_t until_ns)
     return true;
 }
 
-static void on_left(void *user, est_status status, const char *error, est_message *answer)
+/* What was told has come, or never will. */
+static void on_told(void *user, est_status status, const char *error, est_message *answer)
 {
     est_rank_group *group   = user;
     est_mailbox    *mailbox = group->mailbox;
@@ -177,11 +179,11 @@ static void on_left(void *user, est_status status, const char *error, est_messag
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-static void say_leave(est_rank_group *group, est_link *link)
+void est_group_tell(est_rank_group *group, int rank, uint16_t method, const char *what)
 {
     group->n_asks++;
     est_group_ref(group);
-    if (est_link_ask(link, EST_GROUP_LEAVE, "a farewell", (est_payload){ 0 }, EST_FOREVER, on_left, group, NULL) !=
+    if (est_link_ask(group->peers[rank].link, method, what, (est_payload){ 0 }, EST_FOREVER, on_told, group, NULL) !=
         EST_OK) {
         group->n_asks--;
         group->refs--;
@@ -208,7 +210,7 @@ void est_group_free(est_rank_group *group)
     pthread_mutex_lock(&mailbox->lock);
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     for (int i = 0; i < group->n && !group->failed; i++) {
-        if (i != group->rank && !group->peers[i].left) say_leave(group, group->peers[i].link);
+        if (i != group->rank && !group->peers[i].left) est_group_tell(group, i, EST_GROUP_LEAVE, "a farewell");
     }
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     remove_group(group);
@@ -291,7 +293,8 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
         g->list = est_fingerprint_cat64(g->list, est_fingerprint64(peer->task, strlen(peer->task)));
     }
     g->peers[g->rank].host = o->host != NULL ? est_fingerprint64(o->host, strlen(o->host)) : find_host();
-    *out                   = g;
+    if (g->rank == 0 && g->n > 1) est_commons_create(g);
+    *out = g;
     return EST_OK;
 }
 
@@ -318,6 +321,7 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
     if (status == EST_OK) {
         peer->host   = head.host;
         peer->joined = true;
+        if (peer == &group->peers[0]) group->commons.name = head.memory;
     } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
         group->failure = status;
         est_group_fail(group, error);
@@ -458,11 +462,32 @@ static void find_hosts(est_rank_group *g)
         h->leader_of[i] = first;
         if (first == i) h->leaders[h->n++] = i;
     }
-    g->topology = h->n == g->n ? EST_TOPOLOGY_APART : h->n == 1 ? EST_TOPOLOGY_ONE_HOST : EST_TOPOLOGY_MIXED;
+    g->topology = h->n == 1 || h->n == g->n ? EST_TOPOLOGY_APART : EST_TOPOLOGY_MIXED;
+}
+
+/* Ranks of one host find the memory of rank 0; only if all can is it used. Operation 0 tells. */
+static est_status find_memory(est_rank_group *g, double secs)
+{
+    const est_collective_options options = { .deadline_secs = secs, .communication = EST_COMMUNICATION_DIRECT };
+    int64_t                      n_found;
+    est_work                    *work;
+
+    if (g->rank > 0) est_commons_open(g);
+    n_found = g->commons.memory.data != NULL;
+    EST_TRY(est_all_reduce(g, &n_found, 1, EST_I64, EST_REDUCE_OP_SUM, &options, &work));
+    EST_TRY(est_work_wait(work));
+    est_shared_memory_hide(&g->commons.memory);
+    if (n_found == g->n) {
+        g->topology = EST_TOPOLOGY_ONE_HOST;
+    } else {
+        est_shared_memory_close(&g->commons.memory);
+    }
+    return EST_OK;
 }
 
 est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_rank_group **out)
 {
+    double          secs = options->join_secs != 0 ? options->join_secs : JOIN_SECS;
     est_rank_group *g;
     est_status      status;
 
@@ -470,14 +495,23 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    status = come_together(g, options->join_secs != 0 ? options->join_secs : JOIN_SECS);
-    if (status != EST_OK) {
-        remove_group(g);
-    } else {
+    status = come_together(g, secs);
+    if (status == EST_OK) {
         find_hosts(g);
         g->complete     = true;
         mailbox->newest = g->generation > mailbox->newest ? g->generation : mailbox->newest;
-        *out            = g;
+        if (g->n > 1 && g->hosts.n == 1) {
+            pthread_mutex_unlock(&mailbox->lock);
+            status = find_memory(g, secs);
+            pthread_mutex_lock(&mailbox->lock);
+        } else {
+            g->next = 1;
+        }
+    }
+    if (status == EST_OK) {
+        *out = g;
+    } else {
+        remove_group(g);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return status;

@@ -41,7 +41,8 @@ typedef enum est_communication {
     EST_COMMUNICATION_HALVING,
     EST_COMMUNICATION_DIRECT,
     EST_COMMUNICATION_HIERARCHICAL,
-    EST_COMMUNICATION_NCCL /* EST_UNIMPLEMENTED */
+    EST_COMMUNICATION_SHARED, /* EST_FAILED_PRECONDITION unless the group is EST_TOPOLOGY_ONE_HOST */
+    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
 } est_communication;
 
 /* One of the list. */
@@ -65,8 +66,8 @@ typedef struct est_group_options {
 /* Where the ranks of a group are. */
 typedef enum est_topology {
     EST_TOPOLOGY_ANY,      /* in rules: whichever */
-    EST_TOPOLOGY_APART,    /* each on a host of its own */
-    EST_TOPOLOGY_ONE_HOST, /* all on one */
+    EST_TOPOLOGY_APART,    /* each on a host of its own; or on one, and they may not share memory */
+    EST_TOPOLOGY_ONE_HOST, /* all on one, with memory in common */
     EST_TOPOLOGY_MIXED     /* several hosts, and some have several ranks */
 } est_topology;
 

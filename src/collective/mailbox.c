@@ -87,7 +87,7 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
 static void admit(est_rank_group *g, est_request *request)
 {
     est_link       *link   = est_request_link(request);
-    est_join_answer answer = { .host = g->peers[g->rank].host };
+    est_join_answer answer = { .host = g->peers[g->rank].host, .memory = g->commons.name };
     est_join_head   head;
     est_peer       *peer;
     est_status      status;
@@ -260,18 +260,29 @@ static void on_leave(est_mailbox *mailbox, est_request *request)
     }
 }
 
+static void on_bell(est_mailbox *mailbox, est_request *request)
+{
+    int             from;
+    est_rank_group *g = find_peer(mailbox, est_request_link(request), &from);
+
+    est_request_answer(request, (est_payload){ 0 });
+    if (g != NULL) est_group_wake(g);
+}
+
 bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 {
     int method = est_request_method(request);
 
-    if (method < EST_GROUP_JOIN || method > EST_GROUP_LEAVE) return false;
+    if (method < EST_GROUP_JOIN || method > EST_GROUP_BELL) return false;
     pthread_mutex_lock(&mailbox->lock);
     if (method == EST_GROUP_JOIN) {
         on_join(mailbox, request);
     } else if (method == EST_GROUP_BLOCK) {
         on_block(mailbox, request);
-    } else {
+    } else if (method == EST_GROUP_LEAVE) {
         on_leave(mailbox, request);
+    } else {
+        on_bell(mailbox, request);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return true;

@@ -91,8 +91,9 @@ static void test_all_reduce(void **state)
     char                       name[32];
 
     (void)state;
-    tool_expect_part(run.out, "\nall-reduce 1     ok     any hosts, up to 2 ranks, up to 64 KB: direct (everything to",
+    tool_expect_part(run.out, "\nall-reduce 1     ok     one host, any ranks, any size: shared (through memory that",
                      "standard output");
+    tool_expect_part(run.out, "any hosts, up to 2 ranks, up to 64 KB: direct (everything to", "standard output");
     tool_expect_part(run.out, "hosts with several ranks, any ranks, any size: hierarchical (within a host first",
                      "standard output");
     for (int i = 0; i < n; i++) {

@@ -94,9 +94,9 @@ static void reduce_all(collective_test *t, wanted w)
     free(w.expected);
 }
 
-static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO, EST_COMMUNICATION_RING,
-                                                EST_COMMUNICATION_HALVING, EST_COMMUNICATION_DIRECT,
-                                                EST_COMMUNICATION_HIERARCHICAL };
+static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO,         EST_COMMUNICATION_RING,
+                                                EST_COMMUNICATION_HALVING,      EST_COMMUNICATION_DIRECT,
+                                                EST_COMMUNICATION_HIERARCHICAL, EST_COMMUNICATION_SHARED };
 
 #define N_ALGORITHMS (int)(sizeof algorithms / sizeof algorithms[0])
 
@@ -182,7 +182,7 @@ static void test_topology(void **state)
     (void)state;
     expect_topology(1, TOGETHER, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
     expect_topology(3, APART, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
-    expect_topology(3, TOGETHER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_RING);
+    expect_topology(3, TOGETHER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_SHARED);
     expect_topology(3, IN_PAIRS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
     expect_topology(4, IN_TURNS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
     expect_topology(4, FIRST_ALONE, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
@@ -304,12 +304,70 @@ static void test_many_under_way(void **state)
     }
 }
 
+/* What rank 0 has begun goes on without it: the others, who wait for the sum, come to the barrier in which it is. */
+static void reduce_unattended(collective_rank *r)
+{
+    const wanted          *w       = r->arg;
+    est_collective_options options = { .communication = w->communication };
+    float                 *data    = malloc(w->count * sizeof *data);
+    est_work              *sum = NULL, *barrier = NULL;
+
+    for (size_t i = 0; i < w->count; i++) data[i] = (float)value(i, r->rank);
+    collective_check(r, est_all_reduce(r->group, data, w->count, EST_F32, EST_REDUCE_OP_SUM, &options, &sum));
+    if (r->rank != 0 && sum != NULL) collective_check(r, est_work_wait(sum));
+    collective_check(r, collective_finish(est_barrier(r->group, NULL, &barrier), &barrier));
+    if (r->rank == 0 && sum != NULL) collective_check(r, est_work_wait(sum));
+    for (size_t i = 0; i < w->count; i += 997) {
+        if (data[i] != (float)plain_sum(i, r->test->n)) collective_fail(r, "element %zu is wrong", i);
+    }
+    free(data);
+}
+
+static void test_unattended(void **state)
+{
+    (void)state;
+    for (int a = 1; a < N_ALGORITHMS; a++) {
+        wanted          w = { .count = 3000000, .communication = algorithms[a] };
+        collective_test t;
+
+        collective_start(&t, "tcp", 3);
+        collective_join(&t, NULL);
+        collective_run(&t, reduce_unattended, &w);
+        w.count = 20;
+        collective_run(&t, reduce_unattended, &w);
+        collective_stop(&t);
+    }
+}
+
+/* Ranks of several hosts have no memory in common. */
+static void reduce_shared(collective_rank *r)
+{
+    est_collective_options options = { .communication = EST_COMMUNICATION_SHARED };
+    float                  x       = 1;
+    est_work              *work    = NULL;
+
+    collective_expect(r, est_all_reduce(r->group, &x, 1, EST_F32, EST_REDUCE_OP_SUM, &options, &work),
+                      EST_FAILED_PRECONDITION, "no memory in common");
+}
+
+static void test_not_shared(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    spread_out(&t, FIRST_ALONE);
+    collective_join(&t, NULL);
+    collective_run(&t, reduce_shared, NULL);
+    collective_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),           cmocka_unit_test(test_hosts),  cmocka_unit_test(test_topology),
-        cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib), cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_many_under_way),
+        cmocka_unit_test(test_sums),           cmocka_unit_test(test_hosts),      cmocka_unit_test(test_topology),
+        cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib),     cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_many_under_way), cmocka_unit_test(test_unattended), cmocka_unit_test(test_not_shared),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

@@ -34,8 +34,8 @@ static void reduce_late(collective_rank *r)
     est_work                    *work   = NULL;
 
     if (r->rank == 0) {
-        await_shown(r, "worker:1", "worker:0", "all_reduce 0 of generation 7");
-        await_shown(r, "worker:2", "worker:1", "all_reduce 0 of generation 7");
+        await_shown(r, "worker:1", "worker:0", "all_reduce 1 of generation 7");
+        await_shown(r, "worker:2", "worker:1", "all_reduce 1 of generation 7");
     }
     collective_check(
         r, collective_finish(est_all_reduce(r->group, data, 3, EST_F32, EST_REDUCE_OP_SUM, &ring, &work), &work));
@@ -90,7 +90,7 @@ static void reduce_lost(collective_rank *r)
     est_work *work   = NULL;
 
     if (r->rank == 0) {
-        await_shown(r, "worker:1", "worker:0", "all_reduce 0 of generation 1");
+        await_shown(r, "worker:1", "worker:0", "all_reduce 1 of generation 1");
         est_group_abort(r->group, "enough");
         return;
     }
@@ -104,11 +104,14 @@ static void test_abort(void **state)
     collective_test t;
 
     (void)state;
-    collective_start(&t, "tcp", 2);
-    collective_join(&t, NULL);
-    collective_run(&t, reduce_lost, NULL);
-    expect_none(2);
-    collective_stop(&t);
+    for (int i = 0; i < 2; i++) { /* through shared memory, and not */
+        collective_apart = i > 0;
+        collective_start(&t, "tcp", 2);
+        collective_join(&t, NULL);
+        collective_run(&t, reduce_lost, NULL);
+        expect_none(2);
+        collective_stop(&t);
+    }
 }
 
 int main(void)
