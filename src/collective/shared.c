@@ -73,6 +73,13 @@ static void shared_all_reduce(est_moves *s, const est_collective *c)
     s->n_steps = whole ? STAGE_SUM + 1 : N_STAGES * (int)(n_pieces + STAGE_OUT);
 }
 
+/* A piece of nothing. */
+static void shared_barrier(est_moves *s)
+{
+    s->shared  = (est_shared_part){ .used = true, .whole = true, .what = { .element = 1 }, .n_pieces = 1 };
+    s->n_steps = STAGE_SUM + 1;
+}
+
 /* Which stage of which piece comes next; false: none, at the begin and the end of the overlap. */
 static bool next_stage(const est_work *w, int *stage, size_t *piece)
 {
@@ -231,4 +238,5 @@ est_status est_shared_take(est_work *w)
 
 const est_algorithm est_algorithm_shared = {
     .all_reduce = shared_all_reduce,
+    .barrier    = shared_barrier,
 };
