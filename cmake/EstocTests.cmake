@@ -6,7 +6,7 @@
 # TensorFlow and is what `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
-set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|train)/")
+set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
 if(EST_SANITIZE STREQUAL "fuzzer")

@@ -146,7 +146,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     switch (field->number) {
     case VERSION: f->version = est_wire_u64(r, field); break;
     case NUMBER: f->number = est_wire_i64(r, field); break;
-    case LIST: f->list = field->value; break;
+    case LIST: f->list = est_wire_fixed64(r, field); break;
     case STEP: f->step = est_wire_i64(r, field); break;
     case GENERATION: f->generation = est_wire_u64(r, field); break;
     case MEMBERS: return add_number(f, est_wire_i64(r, field), n_tasks);
@@ -154,7 +154,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     case KIND: f->kind = est_wire_i64(r, field); break;
     case INCARNATIONS:
         if (f->n_incarnations == n_tasks) return est_fail(EST_DATA_LOSS, "a meeting of more tasks than there are");
-        f->incarnations[f->n_incarnations++] = field->value;
+        f->incarnations[f->n_incarnations++] = est_wire_fixed64(r, field);
         break;
     case SOURCE: f->source = est_wire_i64(r, field); break;
     case STATUS: f->status = est_wire_i64(r, field); break;
