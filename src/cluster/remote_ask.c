@@ -36,16 +36,17 @@ static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *
 }
 
 /* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
-static void append_chief(const waiting *w, const char *before, est_strbuf *out)
+static void append_chief(const waiting *w, const char *word, est_strbuf *out)
 {
     const char *address, *chief = est_server_chief(w->remote->server, &address);
 
-    if (!w->remote->options.is_chief && address != NULL) est_strbuf_printf(out, "%s%s (%s)", before, chief, address);
+    if (w->remote->options.is_chief || address == NULL) return;
+    est_strbuf_printf(out, "%s%s%s (%s)", out->size > 0 ? "; " : "", word, chief, address);
 }
 
 static void add_chief(const waiting *w, est_strbuf *out)
 {
-    append_chief(w, "; ", out);
+    append_chief(w, "", out);
 }
 
 static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
@@ -60,7 +61,7 @@ static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
 static void add_missing(const waiting *w, est_strbuf *out)
 {
     const est_tasks *r      = w->remote;
-    const char      *before = "; missing: ";
+    const char      *before = out->size > 0 ? "; missing: " : "missing: ";
     double           secs   = fmin(SLICE_SECS, w->limit_secs / 20); /* a look does not make a short wait a long one */
 
     for (int i = 0; i < r->base.n_tasks; i++) {
@@ -70,7 +71,7 @@ static void add_missing(const waiting *w, est_strbuf *out)
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
         before = ", ";
     }
-    append_chief(w, "; then ", out);
+    append_chief(w, "then ", out);
 }
 
 /* Whether to go on waiting; says so in the log now and then. `detail`: what was seen last, or "". */

@@ -12,7 +12,8 @@
 
 #include "net/net.h"
 
-#define EST_WAITS_MAX 64 /* at once; more are not shown */
+#define EST_WAITS_MAX        64   /* at once; more are not shown */
+#define EST_WAIT_REPORT_SECS 10.0 /* for who has no better time to tell the log */
 
 typedef struct est_wait {
     char    who[64], for_whom[64], why[128]; /* longer texts are cut */

@@ -410,13 +410,13 @@ static int find_missing(const est_rank_group *g)
 /* Waits for whoever may come, which the status view shows. */
 static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
 {
-    char why[64];
-    int  wait;
+    char        why[64];
+    est_waiting wait;
 
     snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
-    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why);
+    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why, EST_WAIT_REPORT_SECS);
     wait_until(g, until_ns);
-    est_wait_end(wait);
+    est_wait_end(&wait);
 }
 
 /* A lower rank that we have no link to, from `first` on; -1: there is none. */

@@ -50,7 +50,7 @@ est_status est_work_create(est_rank_group *group, const char *name, est_block_he
     w->name          = name;
     w->head          = head;
     w->refs          = 1;
-    w->wait          = -1;
+    w->wait.place    = -1;
     w->deadline_secs = options != NULL && options->deadline_secs != 0 ? options->deadline_secs : group->deadline_secs;
     w->moves         = (est_moves){ .n = group->n, .rank = group->rank };
     lock(w);
@@ -365,12 +365,12 @@ static void show_wait(est_work *w)
     int             peer = w->awaited && !w->finished ? waits_for(w) : -1;
     char            why[64];
 
-    if (w->wait >= 0 && peer == w->wait_peer) return;
-    est_wait_end(w->wait);
-    w->wait = -1;
+    if (w->wait.place >= 0 && peer == w->wait_peer) return;
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
     if (peer < 0) return;
     snprintf(why, sizeof why, "%s %" PRIu64 " of generation %" PRIu64, w->name, w->head.number, g->generation);
-    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, why);
+    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, why, EST_WAIT_REPORT_SECS);
     w->wait_peer = peer;
 }
 
@@ -544,9 +544,9 @@ est_status est_work_wait(est_work *w)
             est_cond_wait_ns(&w->changed, &mailbox->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
         }
     }
-    est_wait_end(w->wait);
-    w->wait = -1;
-    error   = w->error;
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
+    error         = w->error;
     if (error.status == EST_OK && w->gathered != NULL) {
         *w->gathered = w->result;
         w->result    = (est_gathered){ 0 };

@@ -16,6 +16,7 @@
 
 #include "base/shared_memory.h"
 #include "base/thread.h"
+#include "cluster/waits.h"
 #include "collective/algorithm.h"
 
 #define EST_WINDOW       4
@@ -148,7 +149,7 @@ struct est_work {
     pthread_cond_t  changed; /* finished */
     uint8_t        *scratch;
     bool            awaited;   /* someone is in est_work_wait */
-    int             wait;      /* cluster/waits.h; -1: not shown */
+    est_waiting     wait;      /* place -1: not shown */
     int             wait_peer; /* the rank that is shown there */
 
     /* For EST_MOVE_CALL. */
