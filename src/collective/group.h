@@ -42,11 +42,13 @@ void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reas
 
 /* How operations are done; see collective/collective.h. */
 typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size and number of ranks: est_collective_choose */
+    EST_COMMUNICATION_AUTO, /* by size, number of ranks and hosts: est_collective_choose */
     EST_COMMUNICATION_RING,
     EST_COMMUNICATION_HALVING,
     EST_COMMUNICATION_DIRECT,
-    EST_COMMUNICATION_NCCL /* EST_UNIMPLEMENTED */
+    EST_COMMUNICATION_HIERARCHICAL,
+    EST_COMMUNICATION_SHARED, /* EST_FAILED_PRECONDITION unless the group is EST_TOPOLOGY_ONE_HOST */
+    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
 } est_communication;
 
 /* One of the list. */
@@ -64,7 +66,16 @@ typedef struct est_group_options {
     double            join_secs;     /* 0: 600; how long to wait for all ranks */
     double            deadline_secs; /* 0: 600; EST_FOREVER: none; of an operation, unless it says otherwise */
     est_communication communication;
+    const char *host; /* copied; of this process: ranks that say the same share one. NULL: the machine it runs on */
 } est_group_options;
+
+/* Where the ranks of a group are. */
+typedef enum est_topology {
+    EST_TOPOLOGY_ANY,      /* in rules: whichever */
+    EST_TOPOLOGY_APART,    /* each on a host of its own; or on one, and they may not share memory */
+    EST_TOPOLOGY_ONE_HOST, /* all on one, with memory in common */
+    EST_TOPOLOGY_MIXED     /* several hosts, and some have several ranks */
+} est_topology;
 
 /* Waits until all ranks are there. EST_DEADLINE_EXCEEDED names those that are missing; EST_FAILED_PRECONDITION: a rank is at a
  * later generation or has another list; EST_ABORTED: another rank has seen one go. Whoever tries again does it with a higher
@@ -80,10 +91,11 @@ void est_group_free(est_rank_group *group);
 /* Ends all operations of the group, on all ranks. The first reason stays. */
 void est_group_abort(est_rank_group *group, const char *reason);
 
-int      est_group_ranks(const est_rank_group *group);
-int      est_group_rank(const est_rank_group *group);
-uint64_t est_group_generation(const est_rank_group *group);
-uint64_t est_group_operations(est_rank_group *group); /* that were begun so far */
+int          est_group_ranks(const est_rank_group *group);
+int          est_group_rank(const est_rank_group *group);
+est_topology est_group_topology(const est_rank_group *group);
+uint64_t     est_group_generation(const est_rank_group *group);
+uint64_t     est_group_operations(est_rank_group *group); /* that were begun so far */
 
 /* EST_OK, or what operations that begin now fail with. */
 EST_MUST_CHECK est_status est_group_status(est_rank_group *group);

@@ -91,11 +91,12 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
 /* Lets a rank in, or not; the request is answered. */
 static void admit(est_rank_group *g, est_request *request)
 {
-    est_link     *link = est_request_link(request);
-    est_join_head head;
-    est_peer     *peer;
-    est_status    status;
-    size_t        size;
+    est_link       *link   = est_request_link(request);
+    est_join_answer answer = { .host = g->peers[g->rank].host, .memory = g->commons.name };
+    est_join_head   head;
+    est_peer       *peer;
+    est_status      status;
+    size_t          size;
 
     memcpy(&head, est_message_head(est_request_message(request), &size), sizeof head);
     status = check_join(g, est_link_peer(link), &head);
@@ -109,9 +110,10 @@ static void admit(est_rank_group *g, est_request *request)
         est_link_free(peer->link);
     }
     peer->incarnation = est_link_peer(link)->incarnation;
+    peer->host        = head.host;
     peer->joined      = true;
     peer->link        = est_link_ref(link);
-    est_request_answer(request, (est_payload){ 0 });
+    est_request_answer(request, (est_payload){ .head = &answer, .head_size = sizeof answer });
     pthread_cond_broadcast(&g->changed);
 }
 
@@ -270,18 +272,29 @@ static void on_leave(est_mailbox *mailbox, est_request *request)
     }
 }
 
+static void on_bell(est_mailbox *mailbox, est_request *request)
+{
+    int             from;
+    est_rank_group *g = find_peer(mailbox, est_request_link(request), &from);
+
+    est_request_answer(request, (est_payload){ 0 });
+    if (g != NULL) est_group_wake(g);
+}
+
 bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 {
     int method = est_request_method(request);
 
-    if (method < EST_GROUP_JOIN || method > EST_GROUP_LEAVE) return false;
+    if (method < EST_GROUP_JOIN || method > EST_GROUP_BELL) return false;
     pthread_mutex_lock(&mailbox->lock);
     if (method == EST_GROUP_JOIN) {
         on_join(mailbox, request);
     } else if (method == EST_GROUP_BLOCK) {
         on_block(mailbox, request);
-    } else {
+    } else if (method == EST_GROUP_LEAVE) {
         on_leave(mailbox, request);
+    } else {
+        on_bell(mailbox, request);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return true;

@@ -147,14 +147,14 @@ const char *est_ensemble_word(const est_ensemble *e)
 
 /* A meeting that is waited for. The lock is held in all of this, and given up where it says so. */
 typedef struct waiting {
-    int64_t    since_ns, over_ns; /* over_ns: when it was last asked whether the job is over */
-    double     report_secs;
-    bool       reported;
-    int        wait;     /* for the status view */
-    est_strbuf names;    /* whom it waits for */
-    double     try_secs; /* to connect to one */
-    int        next;     /* to be connected to */
-    char       odd[256]; /* why somebody could not be reached, when that is not that nobody is there */
+    int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over */
+    double      report_secs;
+    bool        reported;
+    est_waiting wait;     /* for the status view */
+    est_strbuf  names;    /* whom it waits for */
+    double      try_secs; /* to connect to one */
+    int         next;     /* to be connected to */
+    char        odd[256]; /* why somebody could not be reached, when that is not that nobody is there */
 } waiting;
 
 static est_attendance attendance(est_ensemble *e)
@@ -200,9 +200,9 @@ static void show(est_ensemble *e, waiting *w)
     est_strbuf names = { 0 };
 
     name_awaited(e, &names);
-    if (w->wait < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0) {
-        est_wait_end(w->wait);
-        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), "to train together");
+    if (w->wait.place < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0) {
+        est_wait_end(&w->wait);
+        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), "to train together", FIRST_REPORT_SECS);
         est_strbuf_clear(&w->names);
         w->names = names;
     } else {
@@ -254,14 +254,16 @@ static waiting begin_waiting(const est_ensemble *e)
     double limit  = e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
     double report = limit != EST_FOREVER && limit / 4 < FIRST_REPORT_SECS ? limit / 4 : FIRST_REPORT_SECS;
 
-    return (waiting){
-        .since_ns = est_now_ns(), .over_ns = est_now_ns(), .report_secs = report, .wait = -1, .try_secs = TRY_SECS
-    };
+    return (waiting){ .since_ns    = est_now_ns(),
+                      .over_ns     = est_now_ns(),
+                      .report_secs = report,
+                      .wait        = { .place = -1 },
+                      .try_secs    = TRY_SECS };
 }
 
 static void end_waiting(waiting *w)
 {
-    est_wait_end(w->wait);
+    est_wait_end(&w->wait);
     est_strbuf_clear(&w->names);
 }
 
@@ -540,10 +542,9 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
 
 void est_ensemble_end_job(est_ensemble *e)
 {
-    int64_t until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
-    int     wait;
+    int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
+    est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
 
-    wait = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended");
     pthread_mutex_lock(&e->lock);
     e->over = true;
     for (int i = 0; i < e->options.n; i++) {
@@ -552,5 +553,5 @@ void est_ensemble_end_job(est_ensemble *e)
     }
     while (e->n_overs > 0 && est_now_ns() < until) est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
     pthread_mutex_unlock(&e->lock);
-    est_wait_end(wait);
+    est_wait_end(&wait);
 }

@@ -87,3 +87,31 @@ est_status est_saved_nan(est_session *session, const char **name)
     est_free(vars);
     return status;
 }
+
+est_status est_tasks_without_values(est_session *session, est_strbuf *out)
+{
+    est_remote *remote = est_session_remote(session);
+    est_var   **vars;
+    bool       *empty, some = false;
+    int         n;
+
+    EST_TRY(est_session_look(session));
+    EST_TRY(est_saved_variables(session, &vars, &n));
+    empty = est_zalloc((size_t)remote->n_tasks + 1);
+    for (int i = 0; i < n && empty != NULL; i++) {
+        for (int k = 0; k < (vars[i]->n_shards > 0 ? vars[i]->n_shards : 1); k++) {
+            const est_var *part = vars[i]->n_shards > 0 ? vars[i]->shards[k] : vars[i];
+
+            some = some || part->initialized;
+            if (part->elsewhere && !part->initialized) empty[part->task] = true;
+        }
+    }
+    for (int i = 0; i < remote->n_tasks && empty != NULL && some; i++) {
+        if (!empty[i]) continue;
+        est_strbuf_printf(out, "%s%s", est_strbuf_text(out)[0] != '\0' ? ", " : "", remote->ops->name(remote, i));
+    }
+    est_free(vars);
+    if (empty == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
+    est_free(empty);
+    return est_strbuf_status(out);
+}

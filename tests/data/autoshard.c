@@ -638,6 +638,33 @@ static void test_per_replica_batch_size(void **state)
     assert_int_equal(size, 2);
 }
 
+/* Each worker counts the bad rows that it reads: those of its files, or all of them. */
+static void test_statistics(void **state)
+{
+    static const est_auto_shard_policy policies[] = { EST_AUTO_SHARD_FILE, EST_AUTO_SHARD_DATA };
+
+    (void)state;
+    source_write_text("bad-0.txt", "0\nx\n2\n");
+    source_write_text("bad-1.txt", "3\n4\n5\n6\nx\nx\n");
+    for (int i = 0; i < 2; i++) {
+        for (int w = 0; w < 2; w++) {
+            est_input_context context = context_of(2, w, 1);
+            est_dataset      *d       = est_dataset_files(source_path("bad-*.txt"));
+            est_iterator     *of;
+            rows              read = { .n = 0 };
+
+            d  = est_dataset_csv(d, EST_CSV_COLUMNS({ "n", EST_I64 }), NULL, 4, EST_PARSE(.bad_rows_max = 3));
+            d  = est_test_finish(est_dataset_distribute(d, &context, policies[i]));
+            of = est_test_iterate(d);
+            while (rows_next(&read, of, 1)) continue;
+            assert_int_equal(est_iterator_get_stats(of).bad_rows, i == 1 ? 3 : w == 0 ? 1 : 2);
+            assert_int_equal(est_iterator_get_stats(of).elements, i == 0 && w == 0 ? 1 : 2);
+            est_iterator_free(of);
+            est_dataset_free(d);
+        }
+    }
+}
+
 /* --- positions and failures --------------------------------------------------------------------------------------------- */
 
 static est_dataset *make_data(void)
@@ -701,6 +728,7 @@ int main(void)
         cmocka_unit_test(test_distribute_by_elements),
         cmocka_unit_test(test_distribute_by_files),
         cmocka_unit_test(test_per_replica_batch_size),
+        cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_positions),
         cmocka_unit_test(test_allocations),
     };
