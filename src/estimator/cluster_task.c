@@ -94,7 +94,7 @@ est_status est_cluster_watch_open(const est_estimator *estimator, est_server **o
 
 est_status est_cluster_task_serve(est_cluster_task *task)
 {
-    return start_server(task->estimator, &task->server);
+    return start_task(task->estimator, &task->server);
 }
 
 est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
