@@ -165,8 +165,8 @@ static void tell_put_out(const est_peer *p, const est_message *answer)
     est_str before = est_head_bytes(answer, EST_FIELD_BYTES);
 
     if (before.data == NULL) return;
-    est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->who, p->name,
-                 (int)before.size, before.data);
+    est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->server->task,
+                 p->name, (int)before.size, before.data);
 }
 
 static est_status check_chief(const est_tasks *r, const char *what)
