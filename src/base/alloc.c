@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 
@@ -98,6 +99,25 @@ void *est_reserve(size_t bytes)
 void est_unreserve(void *p, size_t bytes)
 {
     if (p != NULL) munmap(p, bytes != 0 ? bytes : 1);
+}
+
+/* Only pages that are all within. */
+static void advise(void *p, size_t bytes, int advice)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + bytes) / page * page;
+
+    if (from < to) madvise((void *)from, to - from, advice);
+}
+
+void est_pages_large(void *p, size_t bytes)
+{
+    if (bytes >= HUGE_PAGE_BYTES) advise(p, bytes, MADV_HUGEPAGE);
+}
+
+void est_pages_small(void *p, size_t bytes)
+{
+    advise(p, bytes, MADV_NOHUGEPAGE);
 }
 
 char *est_strdup(const char *s)

@@ -17,6 +17,7 @@
 
 #include "estoc/layers.h"
 #include "kernels/distinct.h"
+#include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
 #include "kernels/rows.h"
@@ -163,6 +164,7 @@ static est_status bag_open(const est_call *c, int first, bool weighted, est_dtyp
                         est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
                         est_rows_of(table));
     }
+    if (is_var) est_rows_draw(est_call_variable(c, first + TABLE), c->pool, ids);
     *out = b;
     return EST_OK;
 }
@@ -712,6 +714,7 @@ const est_op est_op_embedding_bag = {
     .cpu       = EST_KERNELS({ .run = bag_cpu, .prepare = bag_prepare }),
     .lower     = bag_lower,
     .stateful  = true,
+    .by_rows   = true,
 };
 
 const est_op est_op_embedding_bag_grad = {
@@ -722,6 +725,7 @@ const est_op est_op_embedding_bag_grad = {
     .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
     .lower     = bag_grad_lower,
     .stateful  = true,
+    .by_rows   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
 };
@@ -753,6 +757,7 @@ const est_op est_op_embedding_bag_slice_grad = {
     .cpu       = EST_KERNELS({ .run = slice_grad_cpu, .prepare = slice_grad_prepare, .scratch = bag_grad_scratch }),
     .planned   = true,
     .stateful  = true,
+    .by_rows   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
 };
@@ -766,6 +771,7 @@ const est_op est_op_embedding_bag_concat = {
               { .run = concat_cpu, .prepare = concat_prepare, .scratch = concat_scratch, .release = concat_release }),
     .planned  = true,
     .stateful = true,
+    .by_rows  = true,
 };
 
 est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,

@@ -118,6 +118,8 @@ typedef struct est_plan {
     bool      resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
     est_var **vars;     /* that must be initialised before a run */
     int       n_vars;
+    est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
+    int       n_whole;
     bool      vars_ready;       /* all of them are */
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
