@@ -101,6 +101,10 @@ void est_unreserve(void *p, size_t bytes)
     if (p != NULL) munmap(p, bytes != 0 ? bytes : 1);
 }
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* of Linux 6.1; others refuse it, and a thread of the kernel does the same in its own time */
+#endif
+
 /* Only pages that are all within. */
 static void advise(void *p, size_t bytes, int advice)
 {
@@ -112,7 +116,9 @@ static void advise(void *p, size_t bytes, int advice)
 
 void est_pages_large(void *p, size_t bytes)
 {
-    if (bytes >= HUGE_PAGE_BYTES) advise(p, bytes, MADV_HUGEPAGE);
+    if (bytes < HUGE_PAGE_BYTES) return;
+    advise(p, bytes, MADV_HUGEPAGE);
+    advise(p, bytes, MADV_COLLAPSE);
 }
 
 void est_pages_small(void *p, size_t bytes)

@@ -50,13 +50,13 @@ static inline bool est_marks_has(const est_marks *marks, int64_t i)
     return (est_marks_word(marks, i / EST_MARKS_OF_WORD) >> i % EST_MARKS_OF_WORD & 1) != 0;
 }
 
-/* Sets those marks of a word, none of which is set. Returns how many are left. */
-static inline int64_t est_marks_set(est_marks *marks, int64_t word, uint64_t mask)
+/* Sets those marks of a word, none of which is set. */
+static inline void est_marks_set(est_marks *marks, int64_t word, uint64_t mask)
 {
     int64_t n = __builtin_popcountll(mask);
 
     atomic_fetch_or_explicit(&marks->words[word], mask, memory_order_release);
-    return atomic_fetch_sub_explicit(&marks->left, n, memory_order_acq_rel) - n;
+    atomic_fetch_sub_explicit(&marks->left, n, memory_order_acq_rel);
 }
 
 #endif

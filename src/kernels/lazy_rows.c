@@ -17,13 +17,22 @@
  * nobody asked for costs more than its mark. */
 #define BLOCK_BYTES 256
 
-#define LOCKS 16 /* the one of a word of marks is the one of its number, modulo LOCKS */
+/* A region is a large page. Where rows wait pages are small, since rows in use may lie anywhere; a region of which a quarter was
+ * touched becomes a large page, which makes rows in it cheaper to find. */
+#define PAGE_BYTES   4096
+#define REGION_BYTES ((int64_t)2 << 20)
+#define MANY_PAGES   (REGION_BYTES / PAGE_BYTES / 4)
+
+#define LOCKS 16 /* the one of a region is the one of its number, modulo LOCKS */
 
 struct est_lazy_rows {
     est_first_values values;
     int              shift; /* 1 << shift rows are a block */
     int64_t          n_blocks;
-    est_marks        drawn; /* of blocks */
+    est_marks        drawn;       /* of blocks */
+    int64_t          page_blocks; /* blocks that are about a page: a power of two, at most a word of marks */
+    int64_t          block_pages; /* pages of a block, at least 1 */
+    uint32_t        *touched;     /* pages of each region, under its lock */
     int              n_locks;
     pthread_mutex_t  locks[LOCKS];
 };
@@ -89,13 +98,22 @@ static bool are_zeros(const est_first_values *values)
 
 static est_status init_blocks(est_lazy_rows *rows, const est_view *value)
 {
-    int64_t n         = est_rows_of(value);
-    int64_t row_bytes = est_row_size(value) * (int64_t)est_dtype_size(value->dtype);
+    int64_t n           = est_rows_of(value);
+    int64_t block_bytes = est_row_size(value) * (int64_t)est_dtype_size(value->dtype);
+    int64_t n_regions   = n * block_bytes / REGION_BYTES + 1;
 
-    while (row_bytes << (rows->shift + 1) <= BLOCK_BYTES) rows->shift++;
+    for (; 2 * block_bytes <= BLOCK_BYTES; block_bytes *= 2) rows->shift++;
     rows->n_blocks    = (n + (INT64_C(1) << rows->shift) - 1) >> rows->shift;
+    rows->block_pages = block_bytes > PAGE_BYTES ? block_bytes / PAGE_BYTES : 1;
+    rows->page_blocks = 1;
+    while (2 * rows->page_blocks * block_bytes <= PAGE_BYTES && rows->page_blocks < EST_MARKS_OF_WORD) {
+        rows->page_blocks *= 2;
+    }
     rows->drawn.words = est_zalloc(sizeof *rows->drawn.words * (size_t)est_marks_words(rows->n_blocks));
-    if (rows->drawn.words == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for marks of rows");
+    rows->touched     = est_zalloc(sizeof *rows->touched * (size_t)n_regions);
+    if (rows->drawn.words == NULL || rows->touched == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for marks of rows");
+    }
     for (; rows->n_locks < LOCKS; rows->n_locks++) EST_TRY(est_lock_init(&rows->locks[rows->n_locks]));
     return EST_OK;
 }
@@ -105,6 +123,7 @@ void est_lazy_rows_free(est_lazy_rows *rows)
     if (rows == NULL) return;
     for (int i = 0; i < rows->n_locks; i++) pthread_mutex_destroy(&rows->locks[i]);
     est_free(rows->drawn.words);
+    est_free(rows->touched);
     est_free(rows);
 }
 
@@ -155,17 +174,48 @@ static uint64_t run_of_bits(int from, int n)
     return UINT64_MAX >> (EST_MARKS_OF_WORD - n) << from;
 }
 
-/* Draws those blocks of a word that are in the mask and have not been drawn. A variable of which most was drawn gets large
- * pages: they can hold no more than it needs by much, and make rows that come in no order cheaper to find. */
+/* Pages of a word that blocks of the mask are the first to touch. */
+static uint32_t new_pages(const est_lazy_rows *rows, uint64_t drawn, uint64_t mask)
+{
+    int64_t n = 0;
+
+    for (int64_t from = 0; from < EST_MARKS_OF_WORD; from += rows->page_blocks) {
+        uint64_t page = run_of_bits((int)from, (int)rows->page_blocks);
+
+        n += (mask & page) != 0 && (drawn & page) == 0;
+    }
+    return (uint32_t)(n * rows->block_pages);
+}
+
+static int64_t region_of(const est_var *var, int64_t word)
+{
+    return block_start(var, word * EST_MARKS_OF_WORD) * (int64_t)est_dtype_size(var->value.dtype) / REGION_BYTES;
+}
+
+/* Under the region's lock. */
+static void count_pages(const est_var *var, int64_t region, uint32_t pages)
+{
+    uint32_t *touched = &var->lazy->touched[region], before = *touched;
+    size_t    from = (size_t)(region * REGION_BYTES), bytes = bytes_of(var) - from;
+
+    *touched += pages;
+    if (before < MANY_PAGES && *touched >= MANY_PAGES) {
+        est_pages_large((char *)var->value.data + from, bytes < REGION_BYTES ? bytes : REGION_BYTES);
+    }
+}
+
+/* Draws those blocks of a word that are in the mask and have not been drawn. */
 static void draw_blocks(est_var *var, int64_t word, uint64_t mask)
 {
-    est_lazy_rows *rows = var->lazy;
-    int64_t        half = rows->n_blocks / 2, left;
-    uint64_t       todo;
+    est_lazy_rows   *rows   = var->lazy;
+    int64_t          region = region_of(var, word);
+    pthread_mutex_t *lock   = &rows->locks[region % LOCKS];
+    uint64_t         drawn;
 
-    pthread_mutex_lock(&rows->locks[word % LOCKS]);
-    mask &= ~est_marks_word(&rows->drawn, word);
-    for (todo = mask; todo != 0;) {
+    pthread_mutex_lock(lock);
+    drawn = est_marks_word(&rows->drawn, word);
+    mask &= ~drawn;
+    for (uint64_t todo = mask; todo != 0;) {
         int from = __builtin_ctzll(todo), n = 1;
 
         while (from + n < EST_MARKS_OF_WORD && (todo >> (from + n) & 1) != 0) n++;
@@ -173,10 +223,10 @@ static void draw_blocks(est_var *var, int64_t word, uint64_t mask)
         todo &= ~run_of_bits(from, n);
     }
     if (mask != 0) {
-        left = est_marks_set(&rows->drawn, word, mask);
-        if (left <= half && left + __builtin_popcountll(mask) > half) est_pages_large(var->value.data, bytes_of(var));
+        count_pages(var, region, new_pages(rows, drawn, mask));
+        est_marks_set(&rows->drawn, word, mask);
     }
-    pthread_mutex_unlock(&rows->locks[word % LOCKS]);
+    pthread_mutex_unlock(lock);
 }
 
 /* --- when a variable begins ----------------------------------------------------------------------------------------- */
@@ -360,7 +410,7 @@ static void clone_blocks(const est_var *var, est_var *copy)
 
             memcpy(element(copy, from), element(var, from), (size_t)(to - from) * est_dtype_size(var->value.dtype));
         }
-        if (drawn != 0) (void)est_marks_set(&copy->lazy->drawn, word, drawn);
+        if (drawn != 0) est_marks_set(&copy->lazy->drawn, word, drawn);
     }
 }
 

@@ -259,8 +259,8 @@ static void follow_feeds(est_plan *plan)
     }
 }
 
-/* A variable that has a value keeps having one, and one whose rows were all drawn never has others that wait, so the question
- * is settled once it was answered yes. */
+/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so the
+ * question is settled once it was answered yes. */
 static est_status check_variables(est_plan *plan)
 {
     for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {

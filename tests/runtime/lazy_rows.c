@@ -404,10 +404,10 @@ static void test_overwritten(void **state)
 /* A first value that the same step reads is there when it does. */
 static void test_read_in_the_same_step(void **state)
 {
-    est_graph   *graph = new_graph();
-    est_node     table = est_variable(graph, "table", EST_F32, EST_SHAPE(ROWS, WIDTH));
-    est_node     draw  = est_random_uniform(est_const_list(graph, EST_I64S(ROWS, WIDTH)), EST_F32, 0);
-    est_node     all   = est_after(est_read_variable(table), est_assign(table, draw));
+    est_graph   *graph  = new_graph();
+    est_node     table  = est_variable(graph, "table", EST_F32, EST_SHAPE(ROWS, WIDTH));
+    est_node     draw   = est_random_uniform(est_const_list(graph, EST_I64S(ROWS, WIDTH)), EST_F32, 0);
+    est_node     assign = est_assign(table, draw), all = est_after(est_read_variable(table), assign);
     est_session *fused, *plain;
 
     assert_ok(est_session_create(graph, EST_SESSION(.threads = 2), &fused));
