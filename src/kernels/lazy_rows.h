@@ -62,7 +62,7 @@ bool est_rows_wait(const est_var *var);
 void est_rows_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
 
 /* Makes `copy`, a zeroed variable, a copy of one whose rows wait. It has only the memory of rows that were drawn, and a
- * dtype and shape, but no name. For est_rows_copy and est_rows_drop_copy. */
+ * dtype and shape, but no name. For est_rows_copy and est_rows_drop_clone. */
 EST_MUST_CHECK est_status est_rows_clone(const est_var *var, est_var *copy);
 void                      est_rows_drop_clone(est_var *copy);
 
