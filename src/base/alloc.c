@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 
@@ -98,6 +99,31 @@ void *est_reserve(size_t bytes)
 void est_unreserve(void *p, size_t bytes)
 {
     if (p != NULL) munmap(p, bytes != 0 ? bytes : 1);
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* of Linux 6.1; others refuse it, and a thread of the kernel does the same in its own time */
+#endif
+
+/* Only pages that are all within. */
+static void advise(void *p, size_t bytes, int advice)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + bytes) / page * page;
+
+    if (from < to) madvise((void *)from, to - from, advice);
+}
+
+void est_pages_large(void *p, size_t bytes)
+{
+    if (bytes < HUGE_PAGE_BYTES) return;
+    advise(p, bytes, MADV_HUGEPAGE);
+    advise(p, bytes, MADV_COLLAPSE);
+}
+
+void est_pages_small(void *p, size_t bytes)
+{
+    advise(p, bytes, MADV_NOHUGEPAGE);
 }
 
 char *est_strdup(const char *s)

@@ -31,6 +31,12 @@ char *est_strdup(const char *s);
 void *est_reserve(size_t bytes);
 void  est_unreserve(void *p, size_t bytes); /* NULL is fine */
 
+/* Whether memory of est_zalloc_aligned or est_reserve is to come in large pages, which are easier to find, or in small ones,
+ * which cost less where little of it is touched. Wishes. What is there in small pages moves to large ones; what was never
+ * touched still takes no memory. */
+void est_pages_large(void *p, size_t bytes);
+void est_pages_small(void *p, size_t bytes);
+
 /* Allocations made by this process through the calls above (arena blocks included), to prove a path allocates nothing.
  */
 uint64_t est_alloc_count(void);

@@ -31,6 +31,7 @@
 #include "cluster/service_files.h"
 #include "cluster/status.h"
 #include "cluster/sync.h"
+#include "kernels/lazy_rows.h"
 
 #define PHASE_MAX    1000      /* of a step; a graph has a few */
 #define INLINE_NS    200000    /* runs that take longer are not for the network thread */
@@ -346,15 +347,16 @@ static est_status name_of(est_request *request, char name[512])
 
 static est_status read_variable(est_server *s, est_request *request, est_packing *out)
 {
-    char           name[512];
-    const est_var *var;
-    est_view       stored;
+    char     name[512];
+    est_var *var;
+    est_view stored;
 
     EST_TRY(name_of(request, name));
     var = est_store_find(est_host_store(s->host), name);
     if (var == NULL || !var->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", name);
     }
+    est_rows_draw_all(var, NULL); /* what is sent is sent from where it lies */
     stored = est_var_stored(var);
     est_pack_view(out, &stored);
     return EST_OK;
@@ -373,8 +375,7 @@ static est_status write_variable(est_server *s, est_request *request)
     value = &s->inputs.views[0];
     EST_TRY(est_store_get(est_host_store(s->host), name, value->dtype, value->shape, &var));
     if (var->rows != NULL) return est_fail(EST_UNIMPLEMENTED, "variable '%s' belongs to a dynamic embedding", name);
-    if (value->count > 0) memcpy(var->value.data, value->data, (size_t)value->count * est_dtype_size(value->dtype));
-    var->initialized = true;
+    est_var_write(var, value->data);
     pthread_mutex_lock(&s->lock);
     look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);

@@ -7,7 +7,8 @@
 
 #include "graph/op.h"
 
-typedef struct est_key_rows est_key_rows; /* kernels/key_rows.h */
+typedef struct est_key_rows  est_key_rows;  /* kernels/key_rows.h */
+typedef struct est_lazy_rows est_lazy_rows; /* kernels/lazy_rows.h */
 
 /* The first values of a row of a variable that has a row for each key. */
 typedef struct est_row_draw {
@@ -31,9 +32,10 @@ struct est_var {
     bool        blank; /* while it is not initialized: all zeros, as it was made */
     est_key_rows
         *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
-    est_row_draw draw;
-    bool         elsewhere; /* another task has its memory: value has only dtype and shape */
-    int          task;      /* which, as the session's remote counts them; -1 when its rows are spread over several */
+    est_row_draw   draw;
+    est_lazy_rows *lazy;      /* which rows have not been drawn yet; NULL: a variable whose rows never wait */
+    bool           elsewhere; /* another task has its memory: value has only dtype and shape */
+    int            task;      /* which, as the session's remote counts them; -1 when its rows are spread over several */
 
     /* A variable whose rows are spread over tasks has shards: variables of their own, elsewhere, known by their names
      * (EST_SHARD_NAME) to the tasks that have them. value.shape.dim[0] is the number of rows of each. */

@@ -3,6 +3,8 @@
  * Shapes, checks and the parallel loop of the optimizer updates (kernels/apply.h). */
 #include "kernels/apply.h"
 
+#include "kernels/lazy_rows.h"
+
 static est_status infer_slots(const est_infer *c, est_apply_form form, est_shape *var)
 {
     *var = c->in[0];
@@ -74,6 +76,7 @@ est_status est_apply_open(const est_call *c, est_apply_form form, est_apply *out
     if (form.indices != 0) {
         const est_view *indices = c->in[form.indices];
         EST_TRY(est_rows_check(est_call_variable(c, 0), indices));
+        for (int i = 0; i < form.n_vars; i++) est_rows_draw(est_call_variable(c, i), c->pool, indices);
         a.indices = indices->data;
         a.wide    = indices->dtype == EST_I64;
         a.n       = indices->count;

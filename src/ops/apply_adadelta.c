@@ -77,6 +77,7 @@ const est_op est_op_sparse_apply_adadelta = {
     .infer     = sparse_adadelta_infer,
     .cpu       = EST_KERNELS({ .run = sparse_adadelta_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 7u,
 };
 

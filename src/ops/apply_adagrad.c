@@ -103,6 +103,7 @@ const est_op est_op_sparse_apply_adagrad = {
     .infer     = sparse_adagrad_infer,
     .cpu       = EST_KERNELS({ .run = sparse_adagrad_cpu, .prepare = adagrad_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 3u,
 };
 
@@ -124,6 +125,7 @@ const est_op est_op_sparse_apply_adagrad_v2 = {
     .infer     = sparse_adagrad_v2_infer,
     .cpu       = EST_KERNELS({ .run = sparse_adagrad_v2_cpu, .prepare = adagrad_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 3u,
 };
 

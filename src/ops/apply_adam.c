@@ -111,6 +111,7 @@ const est_op est_op_lazy_adam = {
     .cpu       = EST_KERNELS({ .run = lazy_adam_cpu }),
     .lower     = lazy_adam_lower,
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 7u,
 };
 

@@ -123,6 +123,7 @@ const est_op est_op_sparse_apply_ftrl = {
     .infer     = sparse_ftrl_infer,
     .cpu       = EST_KERNELS({ .run = sparse_ftrl_cpu, .prepare = ftrl_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 7u,
 };
 
@@ -143,6 +144,7 @@ const est_op est_op_sparse_apply_ftrl_v2 = {
     .infer     = sparse_ftrl_infer,
     .cpu       = EST_KERNELS({ .run = sparse_ftrl_v2_cpu, .prepare = ftrl_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 7u,
 };
 

@@ -105,6 +105,7 @@ const est_op est_op_sparse_apply_momentum = {
     .infer     = sparse_momentum_infer,
     .cpu       = EST_KERNELS({ .run = sparse_momentum_cpu, .prepare = momentum_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 3u,
 };
 
@@ -123,6 +124,7 @@ const est_op est_op_sparse_apply_keras_momentum = {
     .infer     = sparse_momentum_infer,
     .cpu       = EST_KERNELS({ .run = sparse_keras_momentum_cpu, .prepare = momentum_prepare }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 3u,
 };
 

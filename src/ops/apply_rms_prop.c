@@ -116,6 +116,7 @@ const est_op est_op_sparse_apply_rms_prop = {
     .infer     = sparse_rms_prop_infer,
     .cpu       = EST_KERNELS({ .run = sparse_rms_prop_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 7u,
 };
 
@@ -137,6 +138,7 @@ const est_op est_op_sparse_apply_centered_rms_prop = {
     .infer     = sparse_centered_infer,
     .cpu       = EST_KERNELS({ .run = sparse_centered_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 15u,
 };
 

@@ -17,6 +17,7 @@
 
 #include "estoc/layers.h"
 #include "kernels/distinct.h"
+#include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
 #include "kernels/rows.h"
@@ -135,7 +136,8 @@ static est_status slice_grad_prepare(est_call *c)
 FIRST_TOO_LARGE(int32_t, i32)
 FIRST_TOO_LARGE(int64_t, i64)
 
-static est_status bag_open(const est_call *c, int first, bool weighted, est_dtype dtype, bag *out)
+/* `reads`: the rows of the table, not only its shape. */
+static est_status bag_open(const est_call *c, int first, bool weighted, bool reads, est_dtype dtype, bag *out)
 {
     bool            is_var = c->in[first + TABLE]->dtype == EST_RESOURCE;
     const est_view *table  = is_var ? &est_call_variable(c, first + TABLE)->value : c->in[first + TABLE];
@@ -163,6 +165,7 @@ static est_status bag_open(const est_call *c, int first, bool weighted, est_dtyp
                         est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
                         est_rows_of(table));
     }
+    if (is_var && reads) est_rows_draw(est_call_variable(c, first + TABLE), c->pool, ids);
     *out = b;
     return EST_OK;
 }
@@ -295,7 +298,7 @@ static est_status bag_cpu(est_call *c)
     est_dtype dtype = c->out[0].dtype;
     bag       b;
 
-    EST_TRY(bag_open(c, 0, c->n_in > WEIGHTS, dtype, &b));
+    EST_TRY(bag_open(c, 0, c->n_in > WEIGHTS, true, dtype, &b));
     b.out = c->out[0].data;
     if (c->out[0].count == 0) return EST_OK;
     est_parallel_for(c->pool, b.rows, 8, row_ns(&b), dtype == EST_F32 ? combine_f32 : combine_f64, &b);
@@ -394,7 +397,7 @@ static est_status concat_cpu(est_call *c)
     double              ns    = 5.0 * (c->n_in - BAG_INPUTS * state->n_bags);
 
     for (int k = 0; k < state->n_bags; k++) {
-        EST_TRY(bag_open(c, BAG_INPUTS * k, false, c->out[0].dtype, &bags[k]));
+        EST_TRY(bag_open(c, BAG_INPUTS * k, false, true, c->out[0].dtype, &bags[k]));
         bags[k].combiner = (est_combiner)state->combiners[k];
         bags[k].max_norm = 0;
         bags[k].step     = c->out[0].shape.dim[1];
@@ -552,7 +555,7 @@ static est_status sum_slices(est_call *c, int64_t column, int64_t step)
     int32_t   n_unique;
     double    ns;
 
-    EST_TRY(bag_open(c, 1, c->n_in > 1 + WEIGHTS, dtype, &b));
+    EST_TRY(bag_open(c, 1, c->n_in > 1 + WEIGHTS, c->param[1].f > 0, dtype, &b));
     if (b.n > EST_DISTINCT_MAX || b.rows > INT32_MAX) {
         return est_fail(EST_UNIMPLEMENTED, "too many ids to sum: %" PRId64 " in %" PRId64 " rows", b.n, b.rows);
     }
@@ -712,6 +715,7 @@ const est_op est_op_embedding_bag = {
     .cpu       = EST_KERNELS({ .run = bag_cpu, .prepare = bag_prepare }),
     .lower     = bag_lower,
     .stateful  = true,
+    .by_rows   = true,
 };
 
 const est_op est_op_embedding_bag_grad = {
@@ -722,6 +726,7 @@ const est_op est_op_embedding_bag_grad = {
     .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
     .lower     = bag_grad_lower,
     .stateful  = true,
+    .by_rows   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
 };
@@ -753,6 +758,7 @@ const est_op est_op_embedding_bag_slice_grad = {
     .cpu       = EST_KERNELS({ .run = slice_grad_cpu, .prepare = slice_grad_prepare, .scratch = bag_grad_scratch }),
     .planned   = true,
     .stateful  = true,
+    .by_rows   = true,
     .shrinks   = true,
     .distinct  = 1u << 1,
 };
@@ -766,6 +772,7 @@ const est_op est_op_embedding_bag_concat = {
               { .run = concat_cpu, .prepare = concat_prepare, .scratch = concat_scratch, .release = concat_release }),
     .planned  = true,
     .stateful = true,
+    .by_rows  = true,
 };
 
 est_node est_embedding_bag(est_node table, est_ragged_node ids, est_node weights, est_combiner combiner,

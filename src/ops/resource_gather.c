@@ -5,6 +5,7 @@
  * The gradient towards the variable is sparse: the rows of dy under the indices, duplicates left as they are. */
 #include <string.h>
 
+#include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
 #include "ops/ops.h"
@@ -79,15 +80,16 @@ static void gather_rows(void *arg, int64_t begin, int64_t end, int64_t block)
 
 static est_status gather_cpu(est_call *c)
 {
-    const est_var *v = est_call_variable(c, 0);
-    gather         g = { .table     = v->value.data,
-                         .indices   = c->in[1]->data,
-                         .wide      = c->in[1]->dtype == EST_I64,
-                         .out       = c->out[0].data,
-                         .row_bytes = est_row_size(&v->value) * (int64_t)est_dtype_size(v->value.dtype) };
+    est_var *v = est_call_variable(c, 0);
+    gather   g = { .table     = v->value.data,
+                   .indices   = c->in[1]->data,
+                   .wide      = c->in[1]->dtype == EST_I64,
+                   .out       = c->out[0].data,
+                   .row_bytes = est_row_size(&v->value) * (int64_t)est_dtype_size(v->value.dtype) };
 
     EST_TRY(est_variable_ready(c, 0, c->out[0].dtype));
     EST_TRY(est_rows_check(v, c->in[1]));
+    est_rows_draw(v, c->pool, c->in[1]);
     est_parallel_for(c->pool, c->in[1]->count, 16, 15.0 + 0.1 * (double)g.row_bytes, gather_rows, &g);
     return EST_OK;
 }
@@ -100,6 +102,7 @@ const est_op est_op_resource_gather = {
     .grad      = gather_grad,
     .cpu       = EST_KERNELS({ .run = gather_cpu }),
     .stateful  = true,
+    .by_rows   = true,
 };
 
 est_node est_resource_gather(est_node variable, est_node indices)

@@ -7,6 +7,7 @@
  * calls are cut by target: every lane walks all indices and takes the rows that are its own. */
 #include <string.h>
 
+#include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
 #include "ops/ops.h"
@@ -96,20 +97,21 @@ static inline bool in_lanes(const scatter *s, int64_t row, int64_t begin, int64_
 /* fn: for float32, float64, int32, int64. */
 static est_status scatter_run(est_call *c, const est_range_fn fn[4])
 {
-    const est_var *v     = est_call_variable(c, 0);
-    est_dtype      dtype = v->value.dtype;
-    int            type  = dtype == EST_F32 ? 0 : dtype == EST_F64 ? 1 : dtype == EST_I32 ? 2 : 3;
-    scatter        s     = { .var     = v->value.data,
-                             .indices = c->in[1]->data,
-                             .updates = c->in[2]->data,
-                             .wide    = c->in[1]->dtype == EST_I64,
-                             .scalar  = c->in[2]->shape.rank == 0,
-                             .n       = c->in[1]->count,
-                             .cols    = est_row_size(&v->value) };
-    double         ns    = (double)s.n * (15.0 + 0.3 * (double)s.cols) / LANES; /* of a lane */
+    est_var  *v     = est_call_variable(c, 0);
+    est_dtype dtype = v->value.dtype;
+    int       type  = dtype == EST_F32 ? 0 : dtype == EST_F64 ? 1 : dtype == EST_I32 ? 2 : 3;
+    scatter   s     = { .var     = v->value.data,
+                        .indices = c->in[1]->data,
+                        .updates = c->in[2]->data,
+                        .wide    = c->in[1]->dtype == EST_I64,
+                        .scalar  = c->in[2]->shape.rank == 0,
+                        .n       = c->in[1]->count,
+                        .cols    = est_row_size(&v->value) };
+    double    ns    = (double)s.n * (15.0 + 0.3 * (double)s.cols) / LANES; /* of a lane */
 
     EST_TRY(est_variable_ready(c, 0, c->in[2]->dtype));
     EST_TRY(est_rows_check(v, c->in[1]));
+    est_rows_draw(v, c->pool, c->in[1]);
     if (s.cols == 0) return EST_OK;
     s.lanes = s.cols >= LANE_COLS && est_parallel_blocks(LANES, ns) > 1;
     est_parallel_for(c->pool, s.lanes ? LANES : 1, 1, ns, fn[type], &s);
@@ -130,6 +132,7 @@ const est_op est_op_resource_scatter_add = {
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = add_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 1u << 0,
 };
 
@@ -139,6 +142,7 @@ const est_op est_op_resource_scatter_sub = {
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = sub_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 1u << 0,
 };
 
@@ -148,6 +152,7 @@ const est_op est_op_resource_scatter_update = {
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = update_cpu }),
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 1u << 0,
 };
 

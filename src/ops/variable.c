@@ -7,8 +7,10 @@
  * copy: ReadVariableOp gives the variable's memory itself, and the planner orders it before later writes. */
 #include <string.h>
 
+#include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
+#include "kernels/stream.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
 
@@ -62,6 +64,7 @@ static est_status assign_cpu(est_call *c)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
                         est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
     }
+    est_rows_overwritten(v);
     if (v->value.data != c->in[1]->data) { /* made where it belongs, or the variable's own: it stays as it is */
         est_parallel_for(c->pool, v->value.count, 64, 0.05 * (double)est_dtype_size(v->value.dtype), copy_range, views);
     }
@@ -80,10 +83,33 @@ static est_status assign_fill_cpu(est_call *c)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
                         est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
     }
+    est_rows_overwritten(v);
     if (v->initialized || !v->blank || memcmp(c->in[1]->data, &zero, size) != 0) {
         est_fill_elements(c->pool, &v->value, c->in[1]->data);
     }
     v->initialized = true;
+    return EST_OK;
+}
+
+static est_status assign_draw_prepare(est_call *c)
+{
+    c->param[0].i = est_stream_key(c->node);
+    c->param[1].i = est_node_int(c->node, "distribution");
+    c->param[2].i = est_node_int(c->node, "first");
+    c->param[3].f = est_node_float(c->node, "factor");
+    c->param[4].f = est_node_float(c->node, "term");
+    return EST_OK;
+}
+
+static est_status assign_draw_cpu(est_call *c)
+{
+    est_first_values values = { .distribution = (int)c->param[1].i,
+                                .stream       = est_stream(c, c->param[0].i),
+                                .first        = c->param[2].i,
+                                .factor       = c->param[3].f,
+                                .term         = c->param[4].f };
+
+    est_rows_begin(est_call_variable(c, 0), c->pool, &values);
     return EST_OK;
 }
 
@@ -189,6 +215,21 @@ const est_op est_op_assign_fill = {
     .cpu       = EST_KERNELS({ .run = assign_fill_cpu }),
     .lower     = assign_fill_lower,
     .stateful  = true,
+    .writes    = 1u << 0,
+    .fills_var = true,
+};
+
+/* AssignVariableOp of what an initializer makes, when nothing else in the step touches the variable: first values that may
+ * wait until they are needed (kernels/lazy_rows.h). The planner makes it. */
+const est_op est_op_assign_draw = {
+    .name      = "EstAssignDraw",
+    .signature = "resource: resource -> (); dtype: {float32, float64}; distribution: int; factor: float; term: float; "
+                 "first: int; seed: int; seed2: int",
+    .infer     = est_infer_none,
+    .cpu       = EST_KERNELS({ .run = assign_draw_cpu, .prepare = assign_draw_prepare }),
+    .planned   = true,
+    .stateful  = true,
+    .random    = true,
     .writes    = 1u << 0,
     .fills_var = true,
 };

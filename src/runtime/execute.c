@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kernels/lazy_rows.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
@@ -258,7 +259,8 @@ static void follow_feeds(est_plan *plan)
     }
 }
 
-/* A variable that has a value keeps having one, so the question is settled once it was answered yes. */
+/* A variable that has a value keeps having one, and one whose rows were all drawn (P7) never has others that wait, so the
+ * question is settled once it was answered yes. */
 static est_status check_variables(est_plan *plan)
 {
     for (int i = 0; i < plan->n_vars && !plan->vars_ready; i++) {
@@ -268,6 +270,7 @@ static est_status check_variables(est_plan *plan)
                             plan->vars[i]->name);
         }
     }
+    for (int i = 0; i < plan->n_whole && !plan->vars_ready; i++) est_rows_draw_all(plan->whole[i], plan->pool);
     plan->vars_ready = true;
     return EST_OK;
 }

@@ -12,9 +12,11 @@
  *
  * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole chains
  * are matched and then replaced; a chain that does not fit stays as it is. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/lazy_rows.h"
 #include "ops/ops.h"
 #include "runtime/pass.h"
 
@@ -124,6 +126,106 @@ static bool fuse_assign_fill(fuser *f, const est_node_def *assign)
     if (fill == NULL || !est_shape_equal(&fill->shape[0], &node(f, assign->in[0].node)->shape[0])) return true;
     fresh = est_build(f->g, &est_op_assign_fill, EST_NODES(edge_node(f, assign->in[0]), edge_node(f, fill->in[1])),
                       EST_NO_ATTRS);
+    return stand_in(f, fresh, 0, assign);
+}
+
+/* --- first values that may wait ------------------------------------------------------------------------------------- */
+
+/* What an initializer makes: a distribution, times a factor, plus a term. */
+typedef struct drawn {
+    const est_node_def *random; /* NULL: a constant, the term */
+    double              factor, term;
+} drawn;
+
+static int distribution_of(const est_op *op)
+{
+    static const struct {
+        const est_op *op;
+        int           distribution;
+    } known[] = {
+        { &est_op_random_uniform, EST_ROW_UNIFORM },        { &est_op_random_uniform_part, EST_ROW_UNIFORM },
+        { &est_op_random_standard_normal, EST_ROW_NORMAL }, { &est_op_random_standard_normal_part, EST_ROW_NORMAL },
+        { &est_op_truncated_normal, EST_ROW_TRUNCATED },    { &est_op_truncated_normal_part, EST_ROW_TRUNCATED },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].op == op) return known[i].distribution;
+    }
+    return EST_ROW_CONSTANT;
+}
+
+/* A constant number that is finite. */
+static bool is_number(const fuser *f, est_edge e, double *out)
+{
+    const est_node_def *def = node(f, e.node);
+    const est_tensor   *value;
+
+    if (def->op->source != EST_SOURCE_CONST || def->shape[0].rank != 0) return false;
+    value = est_node_attr(def, "value")->tensor;
+    if (est_tensor_dtype(value) == EST_F32) {
+        *out = (double)*(const float *)est_tensor_data(value);
+    } else if (est_tensor_dtype(value) == EST_F64) {
+        *out = *(const double *)est_tensor_data(value);
+    } else {
+        return false;
+    }
+    return isfinite(*out);
+}
+
+/* The tensor that `n`, made by `op` of a tensor and a number, is made of; `n` itself when it is not. */
+static const est_node_def *without_number(const fuser *f, const est_node_def *n, const est_op *op, double *number)
+{
+    for (int i = 0; i < 2 && n->op == op && n->n_control == 0; i++) {
+        if (is_number(f, n->in[i], number)) return node(f, n->in[1 - i].node);
+    }
+    return n;
+}
+
+static bool match_drawn(const fuser *f, const est_node_def *value, drawn *d)
+{
+    *d = (drawn){ .factor = 1, .term = -0.0 }; /* which change nothing, not even the sign of a zero */
+    if (value->n_control > 0) return false;
+    if (value->op == &est_op_fill) return is_number(f, value->in[1], &d->term);
+    d->random = without_number(f, value, &est_op_add, &d->term);
+    d->random = without_number(f, d->random, &est_op_mul, &d->factor);
+    return d->random->n_control == 0 && distribution_of(d->random->op) != EST_ROW_CONSTANT;
+}
+
+/* Whether nothing but one node touches the variable of a handle: another handle may be of the same one. */
+static bool is_touched_once(const fuser *f, const est_node_def *handle)
+{
+    const char *name = est_node_string(handle, "shared_name");
+
+    for (int32_t id = 0; id < est_graph_size(f->g); id++) {
+        const est_node_def *n = node(f, id);
+
+        if (n->op == handle->op && id != handle->id && users(f, n) > 0 &&
+            strcmp(est_node_string(n, "shared_name"), name) == 0) {
+            return false;
+        }
+    }
+    return users(f, handle) == 1;
+}
+
+static bool fuse_assign_draw(fuser *f, const est_node_def *assign)
+{
+    const est_node_def *handle = node(f, assign->in[0].node), *value = node(f, assign->in[1].node);
+    est_dtype           dtype = est_node_type(assign, "dtype");
+    drawn               d;
+    est_node            fresh;
+
+    if (!est_shape_equal(&value->shape[0], &handle->shape[0]) || !est_rows_may_wait(dtype, &handle->shape[0]) ||
+        !match_drawn(f, value, &d) || !is_touched_once(f, handle)) {
+        return true;
+    }
+    fresh = est_build1(
+        &est_op_assign_draw, edge_node(f, assign->in[0]),
+        EST_ATTRS(
+            est_attr_type("dtype", dtype), est_attr_float("factor", d.factor), est_attr_float("term", d.term),
+            est_attr_int("distribution", d.random != NULL ? distribution_of(d.random->op) : 0),
+            est_attr_int("seed", d.random != NULL ? est_node_int(d.random, "seed") : 0),
+            est_attr_int("seed2", d.random != NULL ? est_node_int(d.random, "seed2") : 0),
+            est_attr_int("first", d.random != NULL && d.random->op->planned ? est_node_int(d.random, "first") : 0)));
     return stand_in(f, fresh, 0, assign);
 }
 
@@ -361,11 +463,9 @@ static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
 static const struct rule {
     const est_op *at; /* the op a chain is recognised by */
     bool (*fuse)(fuser *f, const est_node_def *n);
-} rules[] = { { &est_op_max_pool, fuse_conv_pool },
-              { &est_op_bias_add, fuse_bias },
-              { &est_op_relu_grad, fuse_relu_grad },
-              { &est_op_assign_variable, fuse_assign_fill },
-              { &est_op_embedding_bag_grad, fuse_slice_grad },
+} rules[] = { { &est_op_max_pool, fuse_conv_pool },          { &est_op_bias_add, fuse_bias },
+              { &est_op_relu_grad, fuse_relu_grad },         { &est_op_assign_variable, fuse_assign_draw },
+              { &est_op_assign_variable, fuse_assign_fill }, { &est_op_embedding_bag_grad, fuse_slice_grad },
               { &est_op_concat_v2, fuse_concat_bags } };
 
 est_status est_pass_fuse(est_graph *graph, est_io *io)

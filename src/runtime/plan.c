@@ -40,10 +40,11 @@ static est_status make_arrays(est_plan *plan)
     plan->followers = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
     plan->fed       = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
     plan->vars      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->whole     = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
     plan->tables    = est_arena_alloc(plan->arena, sizeof(est_lookup_table *) * n_items);
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
         plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
-        plan->vars == NULL || plan->tables == NULL) {
+        plan->vars == NULL || plan->whole == NULL || plan->tables == NULL) {
         return no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
@@ -340,8 +341,9 @@ static est_status list_variables(est_plan *plan)
 {
     bool *filled = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1); /* per handle's item, as the next */
     bool *listed = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1);
+    bool *whole  = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1);
 
-    if (filled == NULL || listed == NULL) return no_memory();
+    if (filled == NULL || listed == NULL || whole == NULL) return no_memory();
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_item *user = &plan->items[k];
         const est_op   *op   = user->call.node->op;
@@ -350,9 +352,12 @@ static est_status list_variables(est_plan *plan)
             if (plan->items[handle].call.node->op->source != EST_SOURCE_VARIABLE) continue;
             if (op->fills_var) {
                 if (op->writes != 0) filled[handle] = true; /* the other one only asks whether there is a value */
-            } else if (user->runs && !filled[handle] && !listed[handle]) {
-                listed[handle]             = true;
-                plan->vars[plan->n_vars++] = user->call.in[i]->data;
+            } else if (user->runs && !filled[handle]) {
+                est_var *var = user->call.in[i]->data;
+                if (!listed[handle]) plan->vars[plan->n_vars++] = var;
+                if (!whole[handle] && !op->by_rows) plan->whole[plan->n_whole++] = var;
+                listed[handle] = true;
+                whole[handle]  = whole[handle] || !op->by_rows;
             }
         }
     }

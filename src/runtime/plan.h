@@ -21,7 +21,9 @@
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
  *   P5  Items of a stage run at the same time, in lanes. Items of different lanes touch no memory that one of them writes.
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
- *       tables are drawn where they stay. */
+ *       tables are drawn where they stay.
+ *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they touch;
+ *       of what any other op touches, all rows were drawn before the first run. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -120,6 +122,8 @@ typedef struct est_plan {
     bool      resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
     est_var **vars;     /* that must be initialised before a run */
     int       n_vars;
+    est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
+    int       n_whole;
     bool      vars_ready;       /* all of them are */
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;

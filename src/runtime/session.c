@@ -557,14 +557,12 @@ static est_status write_shards(est_remote *remote, const est_var *var, const est
 est_status est_session_read(est_session *session, const char *variable, est_tensor **out)
 {
     est_var *var;
-    est_view stored;
 
     EST_TRY(find_variable(session, variable, &var));
     if (var->n_shards > 0) return read_shards(session->options.remote, var, out);
     if (var->elsewhere) return session->options.remote->ops->read(session->options.remote, var, out);
     if (!var->initialized) return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", variable);
-    stored = est_var_stored(var);
-    return est_tensor_create_from(stored.dtype, stored.shape, stored.data, out);
+    return est_var_read(var, session->pool, out);
 }
 
 est_status est_session_write(est_session *session, const char *variable, const est_tensor *value)
@@ -586,8 +584,7 @@ est_status est_session_write(est_session *session, const char *variable, const e
     }
     if (var->n_shards > 0) return write_shards(session->options.remote, var, value);
     if (var->elsewhere) return session->options.remote->ops->write(session->options.remote, var, value);
-    est_device_cpu.copy_in(var->value.data, est_tensor_data(value), est_tensor_bytes(value));
-    var->initialized = true;
+    est_var_write(var, est_tensor_data(value));
     return EST_OK;
 }
 

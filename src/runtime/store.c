@@ -11,6 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "kernels/lazy_rows.h"
 #include "kernels/rows.h"
 #include "kernels/stream.h"
 #include "tensor/shape.h"
@@ -51,6 +52,7 @@ static void free_var(const est_store *store, est_var *var)
     } else {
         store->device->free(var->value.data);
     }
+    est_lazy_rows_free(var->lazy);
     for (int i = 0; i < var->n_shards; i++) free_var(store, var->shards[i]);
     est_free(var->shards);
     est_free((char *)(uintptr_t)var->name);
@@ -139,6 +141,9 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->task        = task != HERE ? task : 0;
     status = var->name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
     if (status == EST_OK && task == HERE) status = allocate(store, var, bytes);
+    if (status == EST_OK && task == HERE && rows == NULL && est_rows_may_wait(dtype, shape)) {
+        status = est_lazy_rows_create(var);
+    }
     if (status != EST_OK) {
         free_var(store, var);
         return status;
@@ -260,6 +265,22 @@ int est_store_size(const est_store *store)
 est_var *est_store_at(const est_store *store, int i)
 {
     return store->vars[i];
+}
+
+est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out)
+{
+    est_view stored = est_var_stored(var);
+
+    EST_TRY(est_tensor_create(stored.dtype, stored.shape, out));
+    est_rows_copy(var, pool, 0, est_tensor_count(*out), est_tensor_data(*out));
+    return EST_OK;
+}
+
+void est_var_write(est_var *var, const void *value)
+{
+    est_rows_overwritten(var);
+    est_device_cpu.copy_in(var->value.data, value, (size_t)var->value.count * est_dtype_size(var->value.dtype));
+    var->initialized = true;
 }
 
 /* --- rows for keys -------------------------------------------------------------------------------------------------- */

@@ -52,6 +52,12 @@ est_var *est_store_find(const est_store *store, const char *name); /* NULL: none
 int      est_store_size(const est_store *store);
 est_var *est_store_at(const est_store *store, int i); /* in order of creation */
 
+/* A copy of what a variable that is here holds. Rows that wait (kernels/lazy_rows.h) go on waiting. */
+EST_MUST_CHECK est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out);
+
+/* Gives all of a variable that is here its value. */
+void est_var_write(est_var *var, const void *value);
+
 /* The sets of keys of the store, in order of creation: NULL when i is their number. Those of variables that are elsewhere are
  * empty. */
 est_key_rows *est_store_keys(const est_store *store, int i);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "kernels/lazy_rows.h"
 #include "tensor/shape.h"
 
 /* --- NaN -------------------------------------------------------------------------------------------------------------- */
@@ -294,7 +295,10 @@ static est_status read_all(const est_store *store, const est_bundle *bundle, con
 {
     est_status status = EST_OK;
 
-    for (int i = 0; i < n && status == EST_OK; i++) status = read_variable(bundle, &list[i]);
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        est_rows_overwritten(list[i].var);
+        status = read_variable(bundle, &list[i]);
+    }
     status = restore_keys(store, list, n, status);
     for (int i = 0; i < n; i++) {
         if (list[i].var->rows != NULL) continue;
@@ -331,7 +335,8 @@ typedef struct copied {
     char            *key;
     est_shape        full;
     est_bundle_slice slice; /* rank -1: all of it */
-    est_tensor      *value;
+    est_tensor      *value; /* NULL: rows of the variable wait */
+    est_var          rows;  /* then: a copy of those that do not */
 } copied;
 
 struct est_snapshot {
@@ -344,6 +349,7 @@ void est_snapshot_free(est_snapshot *snapshot)
     for (int i = 0; snapshot != NULL && i < snapshot->n; i++) {
         est_free(snapshot->items[i].key);
         est_tensor_free(snapshot->items[i].value);
+        est_rows_drop_clone(&snapshot->items[i].rows);
     }
     est_free(snapshot);
 }
@@ -361,6 +367,7 @@ static est_status copy_variable(const est_store *store, const est_store_entry *e
     out->slice = entry->rows >= 0 ? slice_of(entry) : (est_bundle_slice){ .rank = -1 };
     out->key   = est_strdup(entry->key);
     if (out->key == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy variable '%s'", entry->name);
+    if (est_rows_wait(var)) return est_rows_clone(var, &out->rows);
     return est_tensor_create_from(value.dtype, value.shape, value.data, &out->value);
 }
 
@@ -385,18 +392,68 @@ est_status est_store_snapshot(est_store *store, const est_store_entry *entries, 
 static est_status check_numbers(const est_snapshot *snapshot)
 {
     for (int i = 0; i < snapshot->n; i++) {
-        est_tensor *value = snapshot->items[i].value;
-        est_view    view  = { est_tensor_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
-                              est_tensor_count(value) };
+        const est_tensor *value = snapshot->items[i].value;
+        est_view          view  = snapshot->items[i].rows.value; /* of rows that wait: zeros */
 
+        if (value != NULL) {
+            view = (est_view){ est_tensor_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
+                               est_tensor_count(value) };
+        }
         if (!est_view_has_nan(&view)) continue;
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has a NaN: it is not saved", snapshot->items[i].key);
     }
     return EST_OK;
 }
 
+#define PIECE_BYTES ((size_t)4 << 20) /* of a variable whose rows wait, drawn and written at once */
+
+static est_status add_pieces(est_bundle_writer *writer, const est_var *var, est_pool *pool, char *piece)
+{
+    size_t  size = est_dtype_size(var->value.dtype);
+    int64_t most = (int64_t)(PIECE_BYTES / size);
+
+    for (int64_t at = 0; at < var->value.count; at += most) {
+        int64_t n = var->value.count - at < most ? var->value.count - at : most;
+
+        est_rows_copy(var, pool, at, n, piece);
+        EST_TRY(est_bundle_append(writer, piece, (size_t)n * size));
+    }
+    return est_bundle_end(writer);
+}
+
+/* Rows that wait are drawn for the file and go on waiting. */
+static est_status add_waiting(est_bundle_writer *writer, const char *key, const est_shape *full,
+                              const est_bundle_slice *slice, const est_var *var, est_pool *pool)
+{
+    char      *piece = est_alloc(PIECE_BYTES);
+    est_status status;
+
+    if (piece == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write \"%s\"", key);
+    status = est_bundle_begin(writer, key, var->value.dtype, full, slice);
+    if (status == EST_OK) status = add_pieces(writer, var, pool, piece);
+    est_free(piece);
+    return status;
+}
+
+est_status est_store_write_variable(est_bundle_writer *writer, const est_var *var, est_pool *pool)
+{
+    est_view    value = est_var_stored(var);
+    est_tensor *tensor;
+    est_status  status;
+
+    if (est_rows_wait(var)) return add_waiting(writer, var->name, &value.shape, NULL, var, pool);
+    EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
+    status = est_bundle_add(writer, var->name, tensor);
+    est_tensor_free(tensor);
+    return status;
+}
+
 static est_status add_copied(est_bundle_writer *writer, const copied *item)
 {
+    if (item->value == NULL) {
+        return add_waiting(writer, item->key, &item->full, item->slice.rank < 0 ? NULL : &item->slice, &item->rows,
+                           NULL);
+    }
     if (item->slice.rank < 0) return est_bundle_add(writer, item->key, item->value);
     return est_bundle_add_slice(writer, item->key, &item->full, &item->slice, item->value);
 }

@@ -52,6 +52,9 @@ EST_MUST_CHECK est_status est_store_restore(est_store *store, const est_bundle *
 
 /* --- writing ---------------------------------------------------------------------------------------------------------- */
 
+/* Writes what a variable holds under its name, from where it is; rows that wait (kernels/lazy_rows.h) go on waiting. */
+EST_MUST_CHECK est_status est_store_write_variable(est_bundle_writer *writer, const est_var *var, est_pool *pool);
+
 typedef struct est_snapshot est_snapshot;
 
 /* Copies the values of the variables, of those with rows for keys only rows that there are. All must have values; a dynamic

@@ -434,19 +434,6 @@ static est_status check_values(const saving *s)
     return EST_OK;
 }
 
-/* The variable's memory as a tensor; nothing is copied. */
-static est_status add_variable(est_bundle_writer *writer, const est_var *var)
-{
-    est_view    value = est_var_stored(var);
-    est_tensor *tensor;
-    est_status  status;
-
-    EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
-    status = est_bundle_add(writer, var->name, tensor);
-    est_tensor_free(tensor);
-    return status;
-}
-
 static est_status add_extras(est_bundle_writer *writer, est_extras extras)
 {
     for (int i = 0; i < extras.n; i++) {
@@ -495,7 +482,8 @@ static void end_meta(const saving *s)
 static est_status add_all(const saving *s, est_bundle_writer *writer)
 {
     for (int i = 0; i < s->n_vars; i++) {
-        if (!s->vars[i]->elsewhere) EST_TRY(add_variable(writer, s->vars[i]));
+        if (s->vars[i]->elsewhere) continue;
+        EST_TRY(est_store_write_variable(writer, s->vars[i], est_session_pool(s->session)));
     }
     return add_extras(writer, s->options->extras);
 }

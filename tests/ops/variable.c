@@ -32,6 +32,11 @@ static void assign_fill_ref(est_ref *r)
     for (int64_t i = 0; i < est_shape_count(&r->in_shape[0]); i++) r->out[0][i] = r->in[1][0];
 }
 
+static void assign_draw_ref(est_ref *r)
+{
+    for (int64_t i = 0; i < est_shape_count(&r->in_shape[0]); i++) r->out[0][i] = 0.25;
+}
+
 static void is_initialized_ref(est_ref *r)
 {
     r->out[0][0] = 1;
@@ -45,6 +50,10 @@ static void is_initialized_ref(est_ref *r)
     {                                                                                                                  \
         .shape = EST_SHAPE(__VA_ARGS__), .dtype = type, .lo = -9, .hi = 9                                              \
     }
+#define CONSTANT(type)                                                                                                 \
+    .attrs = EST_ATTRS(est_attr_type("dtype", type), est_attr_int("distribution", EST_ROW_CONSTANT),                   \
+                       est_attr_float("factor", 1), est_attr_float("term", 0.25), est_attr_int("first", 0),            \
+                       est_attr_int("seed", 0), est_attr_int("seed2", 0))
 #define DTYPE(type) .attrs = EST_ATTRS(est_attr_type("dtype", type))
 
 static int failures;
@@ -128,6 +137,11 @@ int main(int argc, char **argv)
         { .op = "EstAssignFill", { VAR(0), SCALAR }, .ref = assign_fill_ref },
         { .op = "EstAssignFill", { VAR(999, 1001), SCALAR }, .ref = assign_fill_ref },
         { .op = "EstAssignFill", { INT_VAR(EST_I64, 4), { .dtype = EST_I64 } }, .ref = assign_fill_ref }, /* by 0 */
+        { .op = "EstAssignDraw",
+          { VAR(3, 5) },
+          CONSTANT(EST_F32),
+          .ref = assign_draw_ref }, /* tests/runtime/lazy_rows.c */
+        { .op = "EstAssignDraw", { VAR(0) }, CONSTANT(EST_F32), .ref = assign_draw_ref },
         { .op = "EstAssignFill", { VAR(3), IN(3) }, .fails = EST_INVALID_ARGUMENT, .says = "[3]" },
         { .op = "EstAssignFill", { VAR(3), { .dtype = EST_I64 } }, .fails = EST_INVALID_ARGUMENT, .says = "int64" },
         { .op = "AssignAddVariableOp", { VAR(3, 5), IN(3, 5) }, .tol = 1e-6, .ref = add_ref },

@@ -199,13 +199,11 @@ static est_status initialized(est_remote *remote, est_var *const *vars, int n, b
 static est_status read_variable(est_remote *remote, const est_var *var, est_tensor **out)
 {
     const est_var *there = est_store_find(est_host_store(of(remote)->hosts[var->task]), var->name);
-    est_view       stored;
 
     if (there == NULL || !there->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", var->name);
     }
-    stored = est_var_stored(there);
-    return est_tensor_create_from(stored.dtype, stored.shape, stored.data, out);
+    return est_var_read(there, NULL, out);
 }
 
 static est_status write_variable(est_remote *remote, const est_var *var, const est_tensor *value)
@@ -214,8 +212,7 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
 
     EST_TRY(est_store_get(est_host_store(of(remote)->hosts[var->task]), var->name, var->value.dtype, var->value.shape,
                           &there));
-    memcpy(there->value.data, est_tensor_data(value), est_tensor_bytes(value));
-    there->initialized = true;
+    est_var_write(there, est_tensor_data(value));
     return EST_OK;
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * First values that are drawn when their rows are first touched.
+ *
+ * Filling a large table when it is initialised costs memory and time for all of its rows, of which a run may use few. But
+ * what an initializer draws for an element depends only on the element (base/random.h): so a large variable may begin with
+ * nothing but the knowledge of what draws it, and a mark for each block of rows that has been. Values are the same, bit for
+ * bit, whoever draws them and when.
+ *
+ * Who touches rows asks for them with est_rows_draw; who touches all of a variable, for all with est_rows_draw_all, which
+ * plans do for every op that is not by_rows (graph/op.h). Who overwrites all says so with est_rows_overwritten. Who only
+ * copies takes est_rows_copy, after which the variable is what it was.
+ *
+ * Any number of threads may draw rows of a variable at once: a block is drawn under a lock, and marked when it is there. */
+#ifndef EST_KERNELS_LAZY_ROWS_H
+#define EST_KERNELS_LAZY_ROWS_H
+
+#include "base/pool.h"
+#include "base/random.h"
+#include "graph/variable.h"
+
+/* Smaller variables are filled: they cost little. */
+#define EST_LAZY_BYTES ((size_t)1 << 20)
+
+/* The first value of an element: factor * x + term, rounded twice, with x drawn; a constant is the term alone. */
+typedef struct est_first_values {
+    int        distribution; /* as that of est_row_draw */
+    est_random stream;
+    int64_t    first; /* which element of the stream the variable's first is: the one of a shard is not 0 */
+    double     factor, term;
+} est_first_values;
+
+/* Whether first values of a variable may wait. */
+static inline bool est_rows_may_wait(est_dtype dtype, const est_shape *shape)
+{
+    int64_t count = est_shape_count(shape);
+
+    return (dtype == EST_F32 || dtype == EST_F64) && shape->rank > 0 &&
+           count >= (int64_t)(EST_LAZY_BYTES / est_dtype_size(dtype));
+}
+
+/* Lets first values of the variable wait, which has memory. Nothing waits yet. */
+EST_MUST_CHECK est_status est_lazy_rows_create(est_var *var);
+void                      est_lazy_rows_free(est_lazy_rows *rows); /* NULL is fine */
+
+/* Gives the variable its first values: when they are needed, if they may wait and its memory is as it was made, or now. */
+void est_rows_begin(est_var *var, est_pool *pool, const est_first_values *values);
+
+/* Draws the rows that are named and have not been drawn. Indices: int32 or int64, in the variable; below 0: none. */
+void est_rows_draw(est_var *var, est_pool *pool, const est_view *indices);
+
+/* Draws all that have not been drawn. */
+void est_rows_draw_all(est_var *var, est_pool *pool);
+
+/* All rows are about to get values from elsewhere: none is drawn any more. */
+void est_rows_overwritten(est_var *var);
+
+/* Whether rows are still to be drawn. */
+bool est_rows_wait(const est_var *var);
+
+/* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. */
+void est_rows_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
+
+/* Makes `copy`, a zeroed variable, a copy of one whose rows wait. It has only the memory of rows that were drawn, and a
+ * dtype and shape, but no name. For est_rows_copy and est_rows_drop_clone. */
+EST_MUST_CHECK est_status est_rows_clone(const est_var *var, est_var *copy);
+void                      est_rows_drop_clone(est_var *copy);
+
+#endif
