@@ -20,6 +20,7 @@
 #ifndef EST_COLLECTIVE_GROUP_H
 #define EST_COLLECTIVE_GROUP_H
 
+#include "estoc/strategy.h"
 #include "net/net.h"
 
 typedef struct est_mailbox    est_mailbox;
@@ -33,15 +34,6 @@ bool est_mailbox_serve(est_mailbox *mailbox, est_request *request);
 
 /* To be called by est_net_options.lost. */
 void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why);
-
-/* How operations are done; see collective/collective.h. */
-typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size and number of ranks: est_collective_choose */
-    EST_COMMUNICATION_RING,
-    EST_COMMUNICATION_HALVING,
-    EST_COMMUNICATION_DIRECT,
-    EST_COMMUNICATION_NCCL /* EST_UNIMPLEMENTED */
-} est_communication;
 
 /* One of the list. */
 typedef struct est_rank {

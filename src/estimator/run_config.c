@@ -188,6 +188,12 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
                         "RunConfig: eval_distribute is set, and this build evaluates on one device; leave "
                         "it out");
     }
+    if (c->train_distribute != NULL && c->train_distribute->kind != EST_STRATEGY_PARAMETER_SERVER) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "RunConfig: train_distribute is %s, and estimators of this build train with parameter_server "
+                        "only; est_strategy_run is for loops of your own",
+                        est_strategy_name(c->train_distribute));
+    }
     if (c->train_distribute == NULL || est_cluster_tasks(task->cluster, "ps") > 0 ||
         strcmp(task->type, "evaluator") == 0) {
         return EST_OK;

@@ -43,20 +43,3 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
     *out = s;
     return EST_OK;
 }
-
-void est_strategy_free(est_strategy *strategy)
-{
-    est_free(strategy);
-}
-
-const char *est_strategy_name(const est_strategy *strategy)
-{
-    (void)strategy;
-    return "parameter_server";
-}
-
-bool est_strategy_needs_no_chief(const est_strategy *strategy)
-{
-    (void)strategy; /* somebody has to give the ps tasks' variables their values */
-    return false;
-}
