@@ -109,11 +109,28 @@ bool est_server_knows(est_server *s, est_link *link)
     return true;
 }
 
+void est_client_forget(est_client *client, uint64_t first)
+{
+    est_answered **at = &client->answered;
+
+    while (*at != NULL) {
+        est_answered *run = *at;
+
+        if (run->sequence >= first) {
+            at = &run->next;
+            continue;
+        }
+        *at = run->next;
+        est_free(run->answer);
+        est_free(run->part_sizes);
+        est_free(run);
+    }
+}
+
 static void free_client(est_client *client)
 {
     if (client->link != NULL) est_link_free(client->link);
-    est_free(client->answer);
-    est_free(client->part_sizes);
+    est_client_forget(client, UINT64_MAX);
     est_free(client);
 }
 

@@ -48,6 +48,7 @@ typedef struct est_payload {
     size_t          head_size;
     const est_part *parts;
     int             n_parts;
+    bool behind; /* left to the network thread, because the caller's has other things to do: may be ignored */
 } est_payload;
 
 /* What has arrived: one block of memory, with parts at multiples of 64 bytes. */

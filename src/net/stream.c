@@ -142,7 +142,8 @@ static ssize_t transmit_nothing(void *user, struct iovec *iov, int n)
 
 static est_status stream_send(est_wire *wire, est_outgoing *out, bool *wake)
 {
-    bool       was_waiting = has_unsent(wire), wait = wire->corked && out->frame.body_size < SMALL_BYTES, torn, sound;
+    bool       was_waiting = has_unsent(wire), torn, sound;
+    bool       wait        = out->payload.behind || (wire->corked && out->frame.body_size < SMALL_BYTES);
     est_status status;
 
     if (wire->broken != 0) return EST_OK;
