@@ -71,7 +71,7 @@ typedef struct est_remote_ops {
      * in the order of their starts. */
     EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
 
-    /* Waits for the outputs, which are borrowed until the next start. */
+    /* Waits for the outputs, which are borrowed until the next start, and are read from where they lie. */
     EST_MUST_CHECK est_status (*finish)(est_remote_call *call, const est_view **out);
 
     /* Waits for, or gives up, whatever was started and not finished: its inputs are the caller's again. */

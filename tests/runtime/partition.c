@@ -344,6 +344,45 @@ static void test_pieces_and_reads(void **state)
     est_graph_free(graph);
 }
 
+/* --- values that are used where they came ----------------------------------------------------------------------------------- */
+
+/* A pulled value takes no memory of the step, also under another shape, and lies elsewhere in every run. */
+static void test_pulled_in_place(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, row, sum;
+    est_step    *step = NULL;
+    int64_t      n    = 300;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    a   = est_weight(graph, "a", EST_SHAPE(n, n), EST_WEIGHT(.initializer = est_init_ones()));
+    row = est_reshape(est_read_variable(a), EST_I64S(n * n));
+    sum = est_reduce_sum(est_square(row), EST_I64S(0), false);
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(sum, row), EST_NO_NODES, &step));
+    for (int i = 1; i <= 3; i++) {
+        const est_view *kept;
+        est_tensor     *value = NULL;
+
+        assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, n), &value));
+        for (int64_t k = 0; k < n * n; k++) ((float *)est_tensor_data(value))[k] = (float)i;
+        assert_ok(est_session_write(session, "a", value));
+        assert_ok(est_step_run(step, NULL));
+        assert_true(est_step_scalar(step, 0) == (double)(n * n * i * i));
+        kept = est_plan_fetch(est_step_plan(step), 1);
+        assert_memory_equal(kept->data, est_tensor_data(value), est_tensor_bytes(value));
+        est_tensor_free(value);
+    }
+    assert_true(est_step_slab_bytes(step) < 2 * (size_t)(n * n) * sizeof(float)); /* the squares, and some scratch */
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
 /* --- rows for keys ------------------------------------------------------------------------------------------------------ */
 
 static model make_dynamic(est_optimizer optimizer)
@@ -513,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
         cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
         cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_pieces_and_reads),
+        cmocka_unit_test(test_pulled_in_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
