@@ -2,6 +2,7 @@
  *
  * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a step
  * costs and how many bytes; what is refused. All in one process, without a network. */
+#include "base/fault.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
@@ -344,6 +345,39 @@ static void test_pieces_and_reads(void **state)
     est_graph_free(graph);
 }
 
+/* Every allocation of preparing such a step fails once; it is said, nothing is lost, and the step can be prepared afterwards. */
+static void test_pieces_without_memory(void **state)
+{
+    model        m       = make_deep(est_adagrad(0.1, NULL), UNITS);
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_step    *step    = NULL;
+    batch        b       = make_batch(1);
+    size_t       before, after;
+    int          n_sent;
+    bool         fired = true;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    for (int64_t n = 1; fired; n++) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+    }
+    assert_ok(est_step_run(step, (const est_tensor *[]){ b.values[2], b.values[3] }));
+    measure_overlap(step, &before, &after, &n_sent);
+    assert_true(before > 2 * after);
+    free_batch(&b);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(m.graph);
+}
+
 /* --- values that are used where they came ----------------------------------------------------------------------------------- */
 
 /* A pulled value takes no memory of the step, also under another shape, and lies elsewhere in every run. */
@@ -552,7 +586,7 @@ int main(void)
         cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
         cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
         cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_pieces_and_reads),
-        cmocka_unit_test(test_pulled_in_place),
+        cmocka_unit_test(test_pulled_in_place),   cmocka_unit_test(test_pieces_without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
