@@ -28,13 +28,4 @@ static inline bool est_is_free(est_graph *graph, int32_t id)
     return op->source == EST_SOURCE_VARIABLE || op->source == EST_SOURCE_CONST;
 }
 
-/* Whether the node only hands on what a variable has before anything is done. */
-static inline bool est_is_variable_read(est_graph *graph, int32_t id)
-{
-    const est_node_def *def = est_graph_node(graph, id);
-
-    return def->op->alias && def->n_in == 1 && def->n_control == 0 &&
-           est_graph_node(graph, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
-}
-
 #endif

@@ -20,10 +20,10 @@
  *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have finished.
  *       Within a phase the pieces are started first and the rest last, all are run in the order of their starts (remote.h), and
  *       the rest is waited for last.
- *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent.
- *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task; no other
- *       segment of the phase reads a variable that it writes by C3. So edges within a phase lead from pieces to the rest only,
- *       and need no answer to be waited for. */
+ *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent, unless a
+ *       segment in between has written the variable.
+ *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task. So edges within a
+ *       phase lead from pieces to the rest only, and need no answer to be waited for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +74,14 @@ static est_status no_memory(void)
 static const est_node_def *node_of(const cut *c, int32_t id)
 {
     return est_graph_node(c->graph, id);
+}
+
+static bool is_read(const cut *c, int32_t id)
+{
+    const est_node_def *def = node_of(c, id);
+
+    return def->op->alias && def->n_in == 1 && def->n_control == 0 &&
+           node_of(c, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
 }
 
 static est_status add_edge(const cut *c, edges *list, est_edge edge)
@@ -353,20 +361,26 @@ static est_status list_segments(cut *c)
     return EST_OK;
 }
 
+static bool writes_variable(const cut *c, const est_node_def *def, const char *name)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        const est_node_def *handle = node_of(c, def->in[i].node);
+
+        if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+            strcmp(est_node_string(handle, "shared_name"), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
 static int32_t find_count(const cut *c)
 {
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         const est_node_def *def = node_of(c, c->whole.order[k]);
 
-        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->fills_var; i++) {
-            const est_node_def *handle = node_of(c, def->in[i].node);
-
-            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
-                strcmp(est_node_string(handle, "shared_name"), "global_step") == 0) {
-                return def->id;
-            }
-        }
+        if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
     }
     return -1;
 }
@@ -384,14 +398,28 @@ static void mark_training(const cut *c)
     }
 }
 
+/* Whether another segment has changed what a node reads by the time that segment `at` of the same task is run. */
+static bool is_changed_before(const cut *c, int32_t read, int32_t at)
+{
+    const char *name = est_node_string(node_of(c, node_of(c, read)->in[0].node), "shared_name");
+
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t writer = c->whole.order[k];
+
+        if (c->segment[writer] >= 0 && c->segment[writer] < at && writes_variable(c, node_of(c, writer), name))
+            return true;
+    }
+    return false;
+}
+
 /* Whether a user in segment `at` (-1: here) has to be sent what the edge carries (C3). */
 static bool crosses(const cut *c, est_edge edge, int32_t at)
 {
     int32_t from = c->segment[edge.node];
 
     if (est_is_free(c->graph, edge.node) || from == at) return false;
-    return at < 0 || from < 0 || !est_is_variable_read(c->graph, edge.node) ||
-           c->segments[from].task != c->segments[at].task;
+    if (at < 0 || from < 0 || !is_read(c, edge.node)) return true;
+    return c->segments[from].task != c->segments[at].task || is_changed_before(c, edge.node, at);
 }
 
 static est_status find_data_borders(cut *c, const est_node_def *def)
@@ -482,14 +510,7 @@ static bool is_trained(const cut *c, const est_node_def *node)
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         const est_node_def *def = node_of(c, c->whole.order[k]);
 
-        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->if_trains; i++) {
-            const est_node_def *handle = node_of(c, def->in[i].node);
-
-            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
-                strcmp(est_node_string(handle, "shared_name"), name) == 0) {
-                return true;
-            }
-        }
+        if (!def->op->if_trains && writes_variable(c, def, name)) return true;
     }
     return false;
 }

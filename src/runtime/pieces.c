@@ -6,7 +6,6 @@
  * there is enough for a message; what is ready last, what is small and what depends on others stays together (C4 in partition.c).
  * Sizes that are not known before a step, those of rows, count as nothing. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/cut.h"
 #include "tensor/shape.h"
@@ -30,35 +29,12 @@ static bool is_beside(const est_phases *c, int32_t id, int32_t other)
     return !est_is_free(c->whole->graph, id) && c->task[id] == c->task[other] && c->phase[id] == c->phase[other];
 }
 
-/* Whether what is at the task in the same phase reads the variable by C3. */
-static bool is_read_again(const est_phases *c, int32_t writer, const est_node_def *handle)
-{
-    for (int32_t k = 0; k < c->whole->n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole->order[k]);
-
-        if (c->task[def->id] == EST_HERE || !is_beside(c, def->id, writer)) continue;
-        for (int32_t i = 0; i < def->n_in; i++) {
-            const est_node_def *in = node_of(c, def->in[i].node);
-
-            if (est_is_variable_read(c->whole->graph, in->id) && !is_beside(c, in->id, writer) &&
-                strcmp(est_node_string(node_of(c, in->in[0].node), "shared_name"),
-                       est_node_string(handle, "shared_name")) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Keeps C4. */
 static bool may_leave(const est_phases *c, const est_node_def *def)
 {
     if (def->op->writes == 0 || def->n_out > 0) return false;
     for (int32_t e = c->first[def->id]; e < c->first[def->id + 1]; e++) {
         if (is_beside(c, c->from[e], def->id)) return false;
-    }
-    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
-        if ((def->op->writes & 1u << i) != 0 && is_read_again(c, def->id, node_of(c, def->in[i].node))) return false;
     }
     return true;
 }

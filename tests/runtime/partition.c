@@ -309,7 +309,7 @@ static void test_pieces_overlap(void **state)
     }
 }
 
-/* An update that the rest reads the old value of stays with it, however large it is: b becomes a as it was. */
+/* The rest gets the old value of what a piece has written: b becomes a as it was. */
 static void test_pieces_and_reads(void **state)
 {
     est_remote  *remote  = memory_remote_create(1);
@@ -338,6 +338,37 @@ static void test_pieces_and_reads(void **state)
     assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NO_NODES, EST_NODES(early, late), NULL));
     assert_ok(est_session_read(session, "b", &out));
     assert_true(((const float *)est_tensor_data(out))[n - 1] == 1);
+    est_tensor_free(out);
+    est_tensor_free(feed);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
+/* What a variable had before a step is what a later phase gets, too, though the variable was written since. */
+static void test_old_value_in_later_phase(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, x, early, seen, late;
+    est_tensor  *feed = NULL, *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    a     = est_weight(graph, "a", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    x     = est_placeholder(graph, "x", EST_F32, EST_SHAPE(2));
+    early = est_assign(a, x);
+    seen  = est_tanh(est_after(est_read_variable(a), early)); /* here, of what the task answers */
+    est_graph_device(graph, "/job:ps/task:0");
+    late = est_add(est_read_variable(a), seen);
+    est_graph_device(graph, NULL);
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2), &feed));
+    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NODES(late), EST_NODES(early), &out));
+    assert_true(((const float *)est_tensor_data(out))[0] == 1); /* 1 + tanh(0) */
     est_tensor_free(out);
     est_tensor_free(feed);
     est_session_free(session);
@@ -581,12 +612,19 @@ static void test_errors_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
-        cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_pieces_and_reads),
-        cmocka_unit_test(test_pulled_in_place),   cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_same_numbers),
+        cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_pieces_same_numbers),
+        cmocka_unit_test(test_pieces_overlap),
+        cmocka_unit_test(test_pieces_and_reads),
+        cmocka_unit_test(test_old_value_in_later_phase),
+        cmocka_unit_test(test_pulled_in_place),
+        cmocka_unit_test(test_pieces_without_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
