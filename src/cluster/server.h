@@ -3,8 +3,9 @@
  * A server from the inside: what its network thread, its executor and its owner share.
  *
  * Requests come in the network thread (service.c). What is small runs there and then; what may take long, and everything while
- * something long runs, goes to the executor, one thread that takes requests in the order they came. So variables change one
- * run at a time, and a run of one client never waits for the network of another.
+ * something long runs, goes to the executor, one thread that takes requests in the order they came, except that those of a client
+ * that does not fetch its answers wait until it does. So variables change one run at a time, and a run of one client never
+ * waits for the network of another.
  *
  * Who is who: a client is a task by name. Of two processes that are there under one name the one that was started later (its
  * incarnation begins with the time) has the place, whichever of them comes last: the older is put out, its link is closed, and
