@@ -16,7 +16,7 @@
 #include "base/thread.h"
 
 #define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define POLL_LOOKS 64 /* before the core is offered: a microsecond or two */
+#define POLL_LOOKS 16 /* before the core is offered: less than a microsecond */
 
 static est_status map(int fd, size_t bytes, est_shared_memory *out)
 {

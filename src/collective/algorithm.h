@@ -107,6 +107,7 @@ typedef struct est_algorithm {
     void (*reduce_scatter)(est_moves *s, const est_collective *c);
     void (*all_gather)(est_moves *s, const est_collective *c);
     void (*broadcast)(est_moves *s, const est_collective *c);
+    void (*barrier)(est_moves *s);
 } est_algorithm;
 
 /* By what is asked for; NULL for auto and what there is none for. */

@@ -16,6 +16,7 @@ static bool does(est_communication by, int kind)
     return kind == KIND_ALL_REDUCE       ? a->all_reduce != NULL
            : kind == KIND_REDUCE_SCATTER ? a->reduce_scatter != NULL
            : kind == KIND_BROADCAST      ? a->broadcast != NULL
+           : kind == KIND_BARRIER        ? a->barrier != NULL
                                          : a->all_gather != NULL;
 }
 
@@ -226,17 +227,17 @@ est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int ro
     return est_work_begin(w, out);
 }
 
-/* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
 est_status est_barrier(est_rank_group *group, const est_collective_options *options, est_work **out)
 {
-    int        n = group->n, rank = group->rank;
-    est_work  *w;
-    est_status status = est_work_create(group, "barrier", (est_block_head){ .kind = KIND_BARRIER }, options, &w);
+    est_block_head    head = { .kind = KIND_BARRIER };
+    est_communication by;
+    est_work         *w;
+    est_status        status;
 
+    EST_TRY(choose(group, KIND_BARRIER, options, 0, &by));
+    head.communication = (uint8_t)by;
+    status             = est_work_create(group, "barrier", head, options, &w);
     if (status != EST_OK) return est_group_give_up(group, status);
-    for (int distance = 1; distance < n; distance *= 2) {
-        est_moves_signal(&w->moves, EST_MOVE_SEND, (rank + distance) % n);
-        est_moves_signal(&w->moves, EST_MOVE_RECEIVE, (rank - distance + n) % n);
-    }
+    if (group->n > 1) est_algorithm_of(by)->barrier(&w->moves);
     return est_work_begin(w, out);
 }
