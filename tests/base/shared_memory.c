@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ static void answer(const est_shared_memory_name *name)
     p = page_of(&memory);
     await(&p->there);
     if (strcmp(p->text, "from the first") != 0) _exit(2);
-    strcpy(p->text, "from the second");
+    snprintf(p->text, sizeof p->text, "%s", "from the second");
     est_mark_set(&p->back, 1);
     est_shared_memory_close(&memory);
     _exit(0);
@@ -69,7 +69,7 @@ static void test_two_processes(void **state)
     assert_true(pid >= 0);
     if (pid == 0) answer(&name);
     p = page_of(&memory);
-    strcpy(p->text, "from the first");
+    snprintf(p->text, sizeof p->text, "%s", "from the first");
     est_mark_set(&p->there, 1);
     await(&p->back);
     assert_int_equal(waitpid(pid, &status, 0), pid);
