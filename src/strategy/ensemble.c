@@ -102,7 +102,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
         return status;
     }
     e->options.tasks = e->tasks;
-    est_group_peers_init(&e->peers, options->bytes_per_pack);
+    est_group_peers_init(&e->peers, server->task, options->bytes_per_pack);
     est_server_extend(server, &(est_extension){ est_ensemble_serve, est_ensemble_lost, e });
     *out = e;
     return EST_OK;
@@ -462,13 +462,18 @@ static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
     EST_TRY(conclude(e, decided));
     if (e->state != EST_ENSEMBLE_FORMING) return EST_OK; /* it is over */
     pthread_mutex_unlock(&e->lock);
-    status = form(e);
+    est_wait_end(w->wait);
+    w->wait = est_wait_begin(e->server->task, "all others", "to form a group");
+    status  = form(e);
+    est_wait_end(w->wait);
+    w->wait = -1;
     pthread_mutex_lock(&e->lock);
     if (status == EST_OK) {
         e->state = EST_ENSEMBLE_JOINED;
         return EST_OK;
     }
-    *again = may_try_again(e, w, status);
+    e->state = EST_ENSEMBLE_IDLE;
+    *again   = may_try_again(e, w, status);
     if (!*again) return est_fail_context(status, "generation %" PRIu64 " of %s", e->agreed.generation, e->server->task);
     est_log_info("%s: generation %" PRIu64 " did not come about: %s", e->server->task, e->agreed.generation,
                  est_error_message());

@@ -97,10 +97,12 @@ static void take_answer(est_ensemble *e, const telling *t, est_message *message)
 {
     est_agreement a = { 0 };
     size_t        size;
-    const void   *head = est_message_head(message, &size);
+    const void   *head   = est_message_head(message, &size);
+    est_status    status = est_agreement_read(head, size, e->options.n, &a);
 
-    if (est_agreement_read(head, size, e->options.n, &a) != EST_OK) {
-        est_log_warn("%s: what %s answered: %s", e->server->task, e->tasks[t->number].task, est_error_message());
+    if (status == EST_RESOURCE_EXHAUSTED) return; /* it is told again */
+    if (status != EST_OK &&
+        est_agreement_refuse(&a, status, "%s: %s", e->tasks[t->number].task, est_error_message()) != EST_OK) {
         return;
     }
     if (a.kind == EST_AGREED && (a.generation <= e->agreed.generation ||
@@ -172,8 +174,9 @@ void est_ensemble_make_room(est_ensemble *e, int number)
     bool            member = est_agreement_rank(&e->agreed, number, seat->incarnation) >= 0;
     char            why[320];
 
-    /* The host sees to it, unless it is another that is the host now. Of one of the group its own links tell, too. */
-    if (host != e->options.self && (number > host || member)) return;
+    /* The host sees to it, unless the one who came takes its place. That one of the group has left it its links tell, once all
+     * have joined. */
+    if (host != e->options.self && (member ? e->state == EST_ENSEMBLE_JOINED : number > host)) return;
     if (member && seat->arrival.why[0] != '\0') {
         snprintf(why, sizeof why, "%s", seat->arrival.why);
     } else {
@@ -241,7 +244,9 @@ static void on_come(est_ensemble *e, est_request *request)
     est_status         status = est_arrival_read(head, size, e->options.n, &arrival);
 
     if (status == EST_OK) status = check_arrival(e, &arrival, who);
-    if (status != EST_OK) {
+    if (status == EST_RESOURCE_EXHAUSTED) { /* it tries again */
+        est_request_fail(request, status, est_error_message());
+    } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
     } else if (e->over) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
@@ -287,8 +292,9 @@ bool est_ensemble_serve(void *user, est_request *request)
 
 static void lose(est_ensemble *e, int number, const est_link *link, const char *why)
 {
-    est_seat *seat = &e->seats[number];
-    char      text[EST_NET_NAME_MAX + 320];
+    est_seat            *seat   = &e->seats[number];
+    const est_agreement *agreed = e->state == EST_ENSEMBLE_MEETING ? &e->heard : &e->agreed;
+    char                 text[EST_NET_NAME_MAX + 320];
 
     if (seat->request != NULL && est_request_link(seat->request) == link) est_seat_drop_request(seat, why);
     if (seat->link != link) return;
@@ -296,10 +302,11 @@ static void lose(est_ensemble *e, int number, const est_link *link, const char *
     seat->link    = NULL;
     seat->told    = false;
     seat->lost_ns = est_now_ns();
-    /* A group that is complete has links of its own to tell. */
-    if (e->state != EST_ENSEMBLE_FORMING || est_agreement_rank(&e->agreed, number, seat->incarnation) < 0) return;
+    /* A group that is complete has links of its own to tell. One that is just about to be made is not made then. */
+    if (e->state == EST_ENSEMBLE_IDLE || e->state == EST_ENSEMBLE_JOINED) return;
+    if (est_agreement_rank(agreed, number, seat->incarnation) < 0) return;
     snprintf(text, sizeof text, "%s was lost before all had joined: %.280s", e->tasks[number].task, why);
-    est_mailbox_end(e->mailbox, e->agreed.generation, text);
+    est_mailbox_end(e->mailbox, agreed->generation, text);
 }
 
 void est_ensemble_lost(void *user, est_link *link, const char *why)

@@ -36,6 +36,7 @@ typedef struct est_slot est_slot; /* ensemble_peers.c */
 /* est_peers over the group of the moment. */
 typedef struct est_group_peers {
     est_peers       base;
+    const char     *who;   /* this task, for the status view; borrowed */
     est_rank_group *group; /* NULL: none */
     est_slot      **slots;
     int             n_slots;
@@ -73,7 +74,7 @@ struct est_ensemble {
 };
 
 /* ensemble_peers.c */
-void est_group_peers_init(est_group_peers *peers, size_t bytes_per_pack);
+void est_group_peers_init(est_group_peers *peers, const char *who, size_t bytes_per_pack);
 void est_group_peers_clear(est_group_peers *peers);
 
 /* Extension of the server: ensemble_hear.c. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/waits.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
 #include "tensor/shape.h"
@@ -187,8 +188,9 @@ static est_status check_all(const est_ensemble *e, const est_gathered *all, int 
 typedef struct mover {
     est_rank_group  *group;
     int              source;
-    est_var *const  *vars; /* of this rank */
-    const inventory *from; /* of the source */
+    const char      *who, *source_name; /* this task and that of the source, for the status view */
+    est_var *const  *vars;              /* of this rank */
+    const inventory *from;              /* of the source */
     uint8_t         *pack;
 } mover;
 
@@ -205,10 +207,15 @@ static size_t bytes_of(const mover *m, int i)
 
 static est_status broadcast(const mover *m, void *data, size_t bytes)
 {
-    est_work *work;
+    est_work  *work;
+    int        wait;
+    est_status status;
 
     EST_TRY(est_broadcast(m->group, data, bytes, m->source, NULL, &work));
-    return est_work_wait(work);
+    wait   = est_wait_begin(m->who, m->source_name, "variables");
+    status = est_work_wait(work);
+    est_wait_end(wait);
+    return status;
 }
 
 /* Small ones from `first` on, as many as fit. *n: how many that are. */
@@ -320,7 +327,12 @@ static est_status share(est_ensemble *e, est_session *session, int source, est_v
     est_wire_writer mine   = { 0 };
     est_gathered    all    = { 0 };
     inventory       from   = { 0 };
-    mover           m      = { .group = e->group, .source = source, .vars = vars, .from = &from };
+    mover           m      = { .group       = e->group,
+                               .source      = source,
+                               .who         = e->server->task,
+                               .source_name = name_of(e, source),
+                               .vars        = vars,
+                               .from        = &from };
     est_status      status = give_up(e, describe(session, vars, n, &mine));
 
     if (status == EST_OK) status = est_ensemble_gather(e, mine.data, mine.size, &all);

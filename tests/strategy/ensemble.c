@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
 #include "cluster/waits.h"
@@ -296,6 +297,73 @@ static void test_gone_before_group(void **state)
     crew_free(&c);
 }
 
+/* A host that answers, and is gone as soon as it has. */
+typedef struct false_host {
+    crew      *c;
+    atomic_int answered;
+} false_host;
+
+static bool answer_and_go(void *user, est_request *request)
+{
+    false_host     *h         = user;
+    int             both[]    = { 0, 1 };
+    uint64_t        starts[]  = { h->c->members[0].server->self.incarnation, 0 };
+    char           *listens[] = { h->c->addresses[0], h->c->addresses[1] };
+    est_agreement   agreed    = { .kind         = EST_AGREED,
+                                  .generation   = 1,
+                                  .members      = { both, 2 },
+                                  .incarnations = starts,
+                                  .addresses    = listens,
+                                  .source       = -1,
+                                  .step         = -1,
+                                  .word         = h->c->tasks[0] };
+    est_link       *link      = est_link_ref(est_request_link(request));
+    est_wire_writer out       = { 0 };
+
+    starts[1] = est_link_peer(link)->incarnation;
+    est_agreement_write(&agreed, &out);
+    est_request_answer(request, (est_payload){ out.data, out.size, NULL, 0 });
+    est_link_close(link, "it goes");
+    est_wire_writer_clear(&out);
+    est_link_free(link);
+    atomic_store(&h->answered, 1);
+    return true;
+}
+
+static void lose_nothing(void *user, est_link *link, const char *why)
+{
+    (void)user, (void)link, (void)why;
+}
+
+static void go_or_meet(crew_member *m)
+{
+    if (m->number == 0) {
+        false_host h = { .c = m->crew };
+
+        est_server_extend(m->server, &(est_extension){ answer_and_go, lose_nothing, &h });
+        while (atomic_load(&h.answered) == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        crew_stop(m->crew, 0);
+        crew_start(m->crew, 0);
+    }
+    meet_and_check(m);
+}
+
+static void test_host_gone_before_group(void **state)
+{
+    crew     c;
+    expected want  = { .n = 2, .source = -1, .step = -1 };
+    int64_t  start = est_now_ns();
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    est_ensemble_free(c.members[0].ensemble);
+    c.members[0].ensemble = NULL;
+    crew_run(&c, CREW_ALL, go_or_meet, &want);
+    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
 /* --- two under one name ------------------------------------------------------------------------------------------------------- */
 
 typedef struct twins {
@@ -485,6 +553,40 @@ static void test_options(void **state)
     crew_free(&c);
 }
 
+/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+
+/* One who fails says why, and meets the next time. */
+static void meet_at_last(crew_member *m)
+{
+    est_status status = EST_RESOURCE_EXHAUSTED;
+
+    for (int tries = 0; tries < 3 && status == EST_RESOURCE_EXHAUSTED; tries++)
+        status = est_ensemble_meet(m->ensemble, 7, "", &m->met);
+    crew_check(m, status);
+}
+
+/* Every allocation fails once while two meet: they do, at the latest the next time. */
+static void test_no_memory(void **state)
+{
+    crew    c;
+    int64_t n     = 1;
+    bool    fired = true;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    crew_run(&c, CREW_ALL, meet_at_last, NULL);
+    for (; fired; n++) {
+        est_fault_arm_alloc(n);
+        crew_run(&c, CREW_ALL, meet_at_last, NULL);
+        fired = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_true(c.members[0].met.n == 2 && c.members[0].met.generation == c.members[1].met.generation);
+    }
+    assert_true(n > 20);
+    crew_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,12 +597,14 @@ int main(void)
         cmocka_unit_test(test_go_on),
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
