@@ -462,11 +462,11 @@ static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
     EST_TRY(conclude(e, decided));
     if (e->state != EST_ENSEMBLE_FORMING) return EST_OK; /* it is over */
     pthread_mutex_unlock(&e->lock);
-    est_wait_end(w->wait);
-    w->wait = est_wait_begin(e->server->task, "all others", "to form a group");
+    est_wait_end(&w->wait);
+    w->wait = est_wait_begin(e->server->task, "all others", "to form a group", EST_WAIT_REPORT_SECS);
     status  = form(e);
-    est_wait_end(w->wait);
-    w->wait = -1;
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
     pthread_mutex_lock(&e->lock);
     if (status == EST_OK) {
         e->state = EST_ENSEMBLE_JOINED;

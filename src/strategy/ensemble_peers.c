@@ -88,10 +88,10 @@ static est_status begin_sum(est_peers *peers, void *data, size_t count, est_dtyp
 /* Waits where the status view can see it. */
 static est_status wait_for(const est_group_peers *p, est_work *work, const char *why)
 {
-    int        wait   = est_wait_begin(p->who, "all others", why);
-    est_status status = est_work_wait(work);
+    est_waiting wait   = est_wait_begin(p->who, "all others", why, EST_WAIT_REPORT_SECS);
+    est_status  status = est_work_wait(work);
 
-    est_wait_end(wait);
+    est_wait_end(&wait);
     return status;
 }
 
@@ -120,10 +120,10 @@ static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *ro
 static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
 {
     est_indexed_rows *rows   = &work->slot->rows;
-    int               wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows");
+    est_waiting       wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", EST_WAIT_REPORT_SECS);
     est_status        status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, rows);
 
-    est_wait_end(wait);
+    est_wait_end(&wait);
     est_free(work);
     if (status == EST_OK) *out = (est_peer_rows){ rows->indices, rows->values, rows->n };
     return as_aborted(status);
