@@ -402,7 +402,7 @@ static est_status read_variable(est_server *s, est_request *request, est_packing
     if (var == NULL || !var->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", name);
     }
-    est_rows_draw_all(var, NULL); /* what is sent is sent from where it lies */
+    est_lazy_draw_all(var, NULL); /* what is sent is sent from where it lies */
     stored = est_var_stored(var);
     est_pack_view(out, &stored);
     return EST_OK;

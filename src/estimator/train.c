@@ -741,8 +741,6 @@ static est_status join_others(training *t)
 {
     int64_t offered;
 
-    EST_TRY(
-        est_together_open(t->estimator, t->estimator->config.train_distribute, t->options->max_steps, &t->together));
     if (t->estimator->task->is_chief) EST_TRY(choose_seed(t));
     snprintf(t->word, sizeof t->word, "%" PRIu64, t->seed);
     EST_TRY(offered_step(t, &offered));

@@ -270,7 +270,7 @@ static est_status check_variables(est_plan *plan)
                             plan->vars[i]->name);
         }
     }
-    for (int i = 0; i < plan->n_whole && !plan->vars_ready; i++) est_rows_draw_all(plan->whole[i], plan->pool);
+    for (int i = 0; i < plan->n_whole && !plan->vars_ready; i++) est_lazy_draw_all(plan->whole[i], plan->pool);
     plan->vars_ready = true;
     return EST_OK;
 }

@@ -207,14 +207,14 @@ static size_t bytes_of(const mover *m, int i)
 
 static est_status broadcast(const mover *m, void *data, size_t bytes)
 {
-    est_work  *work;
-    int        wait;
-    est_status status;
+    est_work   *work;
+    est_waiting wait;
+    est_status  status;
 
     EST_TRY(est_broadcast(m->group, data, bytes, m->source, NULL, &work));
-    wait   = est_wait_begin(m->who, m->source_name, "variables");
+    wait   = est_wait_begin(m->who, m->source_name, "variables", EST_WAIT_REPORT_SECS);
     status = est_work_wait(work);
-    est_wait_end(wait);
+    est_wait_end(&wait);
     return status;
 }
 
