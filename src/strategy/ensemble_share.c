@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "cluster/waits.h"
+#include "kernels/lazy_rows.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
 #include "tensor/shape.h"
@@ -301,6 +302,10 @@ static est_status take_over(est_ensemble *e, est_session *session, const mover *
 
     EST_TRY(check_keys(m));
     EST_TRY(est_session_store(session, &store));
+    for (int i = 0; i < m->from->n; i++) {
+        if (is_source) est_lazy_draw_all(m->vars[i], est_session_pool(session));
+        if (!is_source) est_lazy_overwritten(m->vars[i]);
+    }
     if (is_source) return move_all(m);
     e->torn = true;
     status  = settle(store, m, move_all(m));

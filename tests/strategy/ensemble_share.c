@@ -161,6 +161,40 @@ static void test_share(void **state)
     }
 }
 
+/* A small variable by which the source can be told from the others. */
+static void write_seven(model *m)
+{
+    est_tensor *seven = NULL;
+
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 7 }, &seven));
+    assert_ok(est_session_write(m->session, "bias", seven));
+    est_tensor_free(seven);
+}
+
+/* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must not draw
+ * theirs over what they got. */
+static void test_untouched(void **state)
+{
+    crew    c;
+    sharing s = { 0 };
+
+    (void)state;
+    crew_make(&c, RANKS, NULL);
+    crew_start_all(&c);
+    for (int i = 0; i < RANKS; i++) {
+        s.models[i] = open_model(100, (recipe){ .rows = 100000 });
+        if (i == 1) write_seven(&s.models[i]);
+        s.steps[i] = i == 1 ? 9 : -1;
+    }
+    crew_run(&c, CREW_ALL, meet_and_share, &s);
+    for (int i = 0; i < RANKS; i++) {
+        assert_memory_equal(&s.losses[i], &s.losses[1], sizeof(float));
+        assert_same(&s.models[1], &s.models[i]);
+    }
+    for (int i = 0; i < RANKS; i++) close_model(&s.models[i]);
+    crew_free(&c);
+}
+
 /* --- what cannot be shared --------------------------------------------------------------------------------------------------- */
 
 static void meet_and_fail(crew_member *m)
@@ -293,8 +327,9 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_share), cmocka_unit_test(test_different),
-                                        cmocka_unit_test(test_no_value), cmocka_unit_test(test_no_memory) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_share), cmocka_unit_test(test_untouched),
+                                        cmocka_unit_test(test_different), cmocka_unit_test(test_no_value),
+                                        cmocka_unit_test(test_no_memory) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
