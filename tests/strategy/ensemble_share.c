@@ -26,6 +26,7 @@ typedef struct model {
 typedef struct recipe {
     int64_t     rows;  /* of the large variable */
     const char *extra; /* one more variable; NULL: none */
+    uint64_t    seed;  /* of the large variable; 0: the graph's */
 } recipe;
 
 static est_feature find_key(void *user, const char *name)
@@ -47,8 +48,9 @@ static model open_model(uint64_t seed, recipe r)
                              EST_COLUMNS(est_dynamic_embedding_column(m.columns, "key", EST_I64, 4,
                                                                       EST_DYNAMIC(.max_rows = 100, .admit_after = 2))),
                              NULL);
-    dense  = est_read_variable(est_weight(m.graph, "dense", EST_SHAPE(r.rows, 4), NULL));
-    bias   = est_read_variable(est_weight(m.graph, "bias", EST_SHAPE_SCALAR, NULL));
+    dense  = est_read_variable(
+         est_weight(m.graph, "dense", EST_SHAPE(r.rows, 4), EST_WEIGHT(.initializer = est_init_glorot_uniform(r.seed))));
+    bias = est_read_variable(est_weight(m.graph, "bias", EST_SHAPE_SCALAR, NULL));
     for (int i = 0; i < 20; i++) {
         snprintf(name, sizeof name, "small_%d", i);
         bias = est_add(
@@ -161,16 +163,6 @@ static void test_share(void **state)
     }
 }
 
-/* A small variable by which the source can be told from the others. */
-static void write_seven(model *m)
-{
-    est_tensor *seven = NULL;
-
-    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 7 }, &seven));
-    assert_ok(est_session_write(m->session, "bias", seven));
-    est_tensor_free(seven);
-}
-
 /* First values that nobody has looked at yet (kernels/lazy_rows.h): the source has to draw its own, and the others must not draw
  * theirs over what they got. */
 static void test_untouched(void **state)
@@ -182,9 +174,8 @@ static void test_untouched(void **state)
     crew_make(&c, RANKS, NULL);
     crew_start_all(&c);
     for (int i = 0; i < RANKS; i++) {
-        s.models[i] = open_model(100, (recipe){ .rows = 100000 });
-        if (i == 1) write_seven(&s.models[i]);
-        s.steps[i] = i == 1 ? 9 : -1;
+        s.models[i] = open_model(100, (recipe){ .rows = 100000, .seed = 1 + (uint64_t)i });
+        s.steps[i]  = i == 1 ? 9 : -1;
     }
     crew_run(&c, CREW_ALL, meet_and_share, &s);
     for (int i = 0; i < RANKS; i++) {
