@@ -3,8 +3,13 @@
  * All-reduce of float32 between processes of this machine. Rank 0 prints one line of JSON a size: how long an operation took, for
  * every window. bench/compare-allreduce puts that beside others.
  *
- *   all_reduce transport ranks [communication [largest size in bytes]] */
+ *   all_reduce transport ranks [communication [largest size in bytes [networks]]]
+ *
+ * `networks`, as a=10.0.0.1,b=10.0.0.2: network namespaces and this machine's addresses there. The ranks are spread over them as over
+ * hosts. "-": this network, but every rank says that it is on a host of its own, so that nothing goes through shared memory. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +30,43 @@ static const size_t sizes[] = { 4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20 
 #define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
 
 static est_mailbox *mailbox;
+
+/* Where a rank is. */
+typedef struct place {
+    char network[64], address[64]; /* network "": that of this process */
+} place;
+
+/* Rank i of n is in the network that is i / n through the list. */
+static void find_place(const char *networks, int rank, int n, place *out)
+{
+    int n_networks = 1, wanted;
+
+    *out = (place){ "", "127.0.0.1" };
+    if (networks == NULL || strcmp(networks, "-") == 0) return;
+    for (const char *c = networks; *c != '\0'; c++) n_networks += *c == ',';
+    wanted = rank * n_networks / n;
+    for (; wanted > 0; wanted--) networks = strchr(networks, ',') + 1;
+    if (sscanf(networks, "%63[^=]=%63[^,]", out->network, out->address) != 2) {
+        (void)fprintf(stderr, "bench: no network and address: %s\n", networks);
+        exit(2);
+    }
+}
+
+/* Before this process has any thread. */
+static void enter(const place *p)
+{
+    char path[128];
+    int  fd;
+
+    if (p->network[0] == '\0') return;
+    snprintf(path, sizeof path, "/run/netns/%s", p->network);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        perror(path);
+        exit(1);
+    }
+    close(fd);
+}
 
 static void serve(void *user, est_request *request)
 {
@@ -85,7 +127,7 @@ static void measure(est_rank_group *group, float *data, size_t bytes)
 
 /* One rank: says its port to the first process and gets all of them back. */
 static void be_rank(const char *transport, const char *folder, int rank, int n, est_communication communication,
-                    size_t bytes_max, int in, int out)
+                    size_t bytes_max, const char *networks, int in, int out)
 {
     est_net_options   options = { .transport    = transport,
                                   .certificates = folder,
@@ -93,7 +135,8 @@ static void be_rank(const char *transport, const char *folder, int rank, int n, 
                                   .serve        = serve,
                                   .lost         = lost };
     est_rank          ranks[RANKS_MAX];
-    char              tasks[RANKS_MAX][16], addresses[RANKS_MAX][32];
+    char              tasks[RANKS_MAX][16], addresses[RANKS_MAX][96], here[96];
+    place             places[RANKS_MAX];
     est_group_options join = {
         .ranks = ranks, .n = n, .rank = rank, .generation = 1, .join_secs = 60, .communication = communication
     };
@@ -102,15 +145,19 @@ static void be_rank(const char *transport, const char *folder, int rank, int n, 
     est_rank_group *group;
     float          *data = NULL;
 
+    for (int i = 0; i < n; i++) find_place(networks, i, n, &places[i]);
+    enter(&places[rank]);
+    if (networks != NULL) join.host = strcmp(networks, "-") == 0 ? options.self.task : places[rank].network;
+    snprintf(here, sizeof here, "%s:0", places[rank].address);
     snprintf(options.self.task, sizeof options.self.task, "worker:%d", rank);
     bench_check(est_mailbox_create(&mailbox));
     bench_check(est_net_create(&options, &net));
-    bench_check(est_net_listen(net, "127.0.0.1:0"));
+    bench_check(est_net_listen(net, here));
     ports[0] = est_net_port(net);
     if (write(out, ports, sizeof(int)) != sizeof(int) || read(in, ports, sizeof ports) != sizeof ports) exit(1);
     for (int i = 0; i < n; i++) {
         snprintf(tasks[i], sizeof tasks[i], "worker:%d", i);
-        snprintf(addresses[i], sizeof addresses[i], "127.0.0.1:%d", ports[i]);
+        snprintf(addresses[i], sizeof addresses[i], "%s:%d", places[i].address, ports[i]);
         ranks[i] = (est_rank){ tasks[i], addresses[i], 0 };
     }
     bench_check(est_group_create(mailbox, net, &join, &group));
@@ -134,7 +181,7 @@ int main(int argc, char **argv)
     size_t            bytes_max     = argc > 4 ? (size_t)strtoull(argv[4], NULL, 10) : sizes[N_SIZES - 1];
 
     if (argc < 2 || n < 1 || n > RANKS_MAX || mkdtemp(folder) == NULL) {
-        (void)fprintf(stderr, "all_reduce transport ranks [communication [largest size in bytes]]\n");
+        (void)fprintf(stderr, "all_reduce transport ranks [communication [largest size in bytes [networks]]]\n");
         return 2;
     }
     if (argc > 3) bench_check(est_communication_find(argv[3], &communication));
@@ -144,7 +191,8 @@ int main(int argc, char **argv)
         pid_t pid;
 
         if (pipe(down) != 0 || pipe(up) != 0 || (pid = fork()) < 0) return 1;
-        if (pid == 0) be_rank(argv[1], folder, i, n, communication, bytes_max, down[0], up[1]);
+        if (pid == 0)
+            be_rank(argv[1], folder, i, n, communication, bytes_max, argc > 5 ? argv[5] : NULL, down[0], up[1]);
         close(down[0]);
         close(up[1]);
         to[i] = down[1];

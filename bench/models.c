@@ -64,7 +64,7 @@ static void run_kernel_steps(const est_plan *plan, int32_t first, int32_t end)
 
 typedef struct lanes {
     const est_plan  *plan;
-    const est_stage *stage;
+    const est_plan_stage *stage;
 } lanes;
 
 static void run_kernel_lane(void *arg, int64_t task, int thread)
@@ -81,7 +81,7 @@ static void run_kernels(void *arg)
     est_plan *plan = est_step_plan(((runner *)arg)->step);
 
     for (int32_t s = 0; s < plan->n_stages; s++) {
-        const est_stage *stage = &plan->stages[s];
+        const est_plan_stage *stage = &plan->stages[s];
         if (stage->n_lanes > 1) {
             est_pool_for(plan->pool, stage->n_lanes, run_kernel_lane, &(lanes){ plan, stage });
         } else {

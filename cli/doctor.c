@@ -17,6 +17,7 @@
 
 #include "base/pool.h"
 #include "base/thread.h"
+#include "collective/collective.h"
 #include "command.h"
 #include "doctor.h"
 #include "estoc/cluster.h"
@@ -106,6 +107,24 @@ static void check_transports(report *r)
 
         snprintf(name, sizeof name, "transport %s", (*t)->name);
         add(r, name, status == EST_OK ? FINE : NOTE, "%s", status == EST_OK ? (*t)->about : est_error_message());
+    }
+}
+
+/* How sums between processes are done: the first line that fits a group and a size is taken. */
+static void check_sums(report *r)
+{
+    int                        n;
+    const est_collective_rule *rules = est_collective_rules(&n);
+
+    for (int i = 0; i < n; i++) {
+        const est_collective_rule *rule = &rules[i];
+        char                       name[32], ranks[32] = "any ranks", bytes[32] = "any size";
+
+        snprintf(name, sizeof name, "all-reduce %d", i + 1);
+        if (rule->n_max > 0) snprintf(ranks, sizeof ranks, "up to %d ranks", rule->n_max);
+        if (rule->bytes_max > 0) snprintf(bytes, sizeof bytes, "up to %zu KB", rule->bytes_max >> 10);
+        add(r, name, FINE, "%s, %s, %s: %s (%s)", est_topology_text(rule->topology), ranks, bytes,
+            est_communication_name(rule->choice), est_communication_text(rule->choice));
     }
 }
 
@@ -334,10 +353,11 @@ static void check_training(report *r)
 static est_status examine(report *r)
 {
     static void (*const checks[])(report *) = {
-        check_version,          check_compiler, check_cpu,        check_cores,
-        check_threads,          check_memory,   check_huge_pages, check_compression,
-        check_temporary_folder, check_log,      check_tf_config,  check_transports,
-        check_other_parts,      check_training,
+        check_version,    check_compiler,    check_cpu,
+        check_cores,      check_threads,     check_memory,
+        check_huge_pages, check_compression, check_temporary_folder,
+        check_log,        check_tf_config,   check_transports,
+        check_sums,       check_other_parts, check_training,
     };
     static const char *const columns[] = { "what", "state", "found" };
 

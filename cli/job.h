@@ -243,6 +243,24 @@ typedef struct job_data {
     job_csv         csv;
 } job_data;
 
+typedef enum job_partitioner_type { JOB_FIXED_SHARDS, JOB_MIN_SIZE, JOB_MAX_SIZE } job_partitioner_type;
+
+typedef struct job_partitioner {
+    const job_node *node; /* NULL: not given */
+    int             type;
+    int64_t         shards, min_shard_bytes, max_shard_bytes, max_shards;
+} job_partitioner;
+
+typedef enum job_placement { JOB_BY_SIZE, JOB_ROUND_ROBIN } job_placement;
+
+typedef struct job_strategy {
+    const job_node *node; /* NULL: not given */
+    int64_t         sync_replicas, max_staleness;
+    bool            consistent_checkpoints;
+    int             placement;
+    job_partitioner partitioner;
+} job_strategy;
+
 typedef struct job_run {
     const job_node *node;
     const char     *model_dir;
@@ -251,9 +269,10 @@ typedef struct job_run {
     int64_t         keep_checkpoint_max;
     double          keep_checkpoint_every_n_hours;
     int64_t         log_step_count_steps;
-    double          session_creation_timeout_secs;
+    double          session_creation_timeout_secs, peer_silence_secs;
     int64_t         max_worker_delay_secs;
     int             protocol; /* a transport; -1: not given */
+    job_strategy    strategy;
     bool            graph_def, input_position, check_numerics;
     int64_t         threads;
 } job_run;
@@ -454,7 +473,8 @@ typedef struct job_runner {
     est_canned_options  options;
     est_run_config      config;
     est_warm_start      warm_start;
-    est_head           *head; /* NULL: the model's own */
+    est_strategy       *strategy; /* NULL: none is given, or the cluster has no ps tasks */
+    est_head           *head;     /* NULL: the model's own */
     est_estimator      *estimator;
 
     est_parse_spec *features; /* what a row is read for that is asked about */

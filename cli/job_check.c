@@ -618,6 +618,10 @@ static void check_run(checker *c)
         job_error(c->errors, at_key(r->node, "save_checkpoints_secs"),
                   "checkpoints are saved by steps or by time, not both");
     }
+    if (r->strategy.node != NULL && r->strategy.sync_replicas > 0 && r->strategy.max_staleness > 0) {
+        job_error(c->errors, at_key(r->strategy.node, "max_staleness"),
+                  "steps that are made together (sync_replicas) are never stale");
+    }
     if (c->job->eval.name != NULL && !is_file_name(c->job->eval.name)) {
         job_error(c->errors, at_key(c->job->eval.node, "name"), "\"%s\" cannot be part of a directory's name",
                   c->job->eval.name);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "format/number.h"
 #include "job.h"
 
@@ -196,6 +197,51 @@ static est_status make_options(job_runner *r)
 
 /* --- run -------------------------------------------------------------------------------------------------------------- */
 
+static est_partitioner make_partitioner(const job_partitioner *p)
+{
+    int max_shards = (int)int_or_zero(p->max_shards);
+
+    switch (p->type) {
+    case JOB_FIXED_SHARDS: return est_fixed_shards((int)int_or_zero(p->shards));
+    case JOB_MIN_SIZE: return est_min_size_partitioner(p->min_shard_bytes, max_shards);
+    default: return est_max_size_partitioner(p->max_shard_bytes, max_shards);
+    }
+}
+
+/* Whether TF_CONFIG has ps tasks. What there is to say about it the estimator says. */
+static est_status find_ps(bool *found)
+{
+    est_resolver *resolver = NULL;
+    est_log_level level    = est_log_get_level();
+    est_status    status;
+
+    est_log_set_level(EST_LOG_OFF);
+    status = est_resolve_tf_config(NULL, NULL, &resolver);
+    est_log_set_level(level);
+    EST_TRY(status);
+    *found = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
+    est_resolver_free(resolver);
+    return EST_OK;
+}
+
+/* One file is for a cluster and for trying things out alone, so a strategy does not ask for ps tasks here. */
+static est_status make_strategy(job_runner *r)
+{
+    const job_strategy *s           = &r->job->run.strategy;
+    est_partitioner     partitioner = { 0 };
+    bool                has_ps;
+
+    if (s->node == NULL) return EST_OK;
+    EST_TRY(find_ps(&has_ps));
+    if (!has_ps) return EST_OK;
+    if (s->partitioner.node != NULL) partitioner = make_partitioner(&s->partitioner);
+    return est_parameter_server_strategy(
+        EST_PARAMETER_SERVER(.partitioner = s->partitioner.node != NULL ? &partitioner : NULL,
+                             .round_robin = s->placement == JOB_ROUND_ROBIN, .sync_replicas = (int)s->sync_replicas,
+                             .max_staleness = s->max_staleness, .consistent_checkpoints = s->consistent_checkpoints),
+        &r->strategy);
+}
+
 static void make_config(job_runner *r, bool quiet, bool no_signals)
 {
     static const char *const protocols[] = { "tls", "tcp", "ucx" };
@@ -211,10 +257,12 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
                                   .keep_checkpoint_every_n_hours = run->keep_checkpoint_every_n_hours,
                                   .log_step_count_steps          = run->log_step_count_steps,
                                   .session_creation_timeout_secs = run->session_creation_timeout_secs,
+                                  .peer_silence_secs             = run->peer_silence_secs,
                                   .max_worker_delay_secs         = run->max_worker_delay_secs != 0
                                                                        ? (int32_t)run->max_worker_delay_secs
                                                                        : EST_OFF,
                                   .protocol                      = run->protocol >= 0 ? protocols[run->protocol] : NULL,
+                                  .train_distribute              = r->strategy,
                                   .no_graph_def                  = !run->graph_def,
                                   .no_input_position             = !run->input_position,
                                   .check_numerics                = run->check_numerics,
@@ -612,6 +660,7 @@ est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, 
     }
     status = runner->made != NULL && runner->columns != NULL ? EST_OK : no_memory();
     if (status == EST_OK) status = make_options(runner);
+    if (status == EST_OK) status = make_strategy(runner);
     if (status == EST_OK) {
         make_config(runner, quiet, no_signals);
         status = make_estimator(runner);
@@ -626,6 +675,7 @@ void job_runner_clear(job_runner *runner)
     est_parse_spec_free(runner->rows);
     est_parse_spec_free(runner->features);
     est_estimator_free(runner->estimator);
+    est_strategy_free(runner->strategy);
     est_head_free(runner->head);
     est_columns_free(runner->columns);
     est_map_clear(&runner->labels);

@@ -347,6 +347,45 @@ static const job_word off[] = { { "off", EST_OFF }, { NULL } };
 static const job_word all_kept[] = { { "all", EST_OFF }, { NULL } };
 static const job_word all_rows[] = { { "all", EST_FOREVER }, { NULL } };
 
+#define AT(member) offsetof(job_partitioner, member)
+
+static const job_word partitioner_types[] = { { "fixed_shards" }, { "min_size" }, { "max_size" }, { NULL } };
+
+static const job_field partitioner_fields[] = {
+    { "type", JOB_CHOICE, AT(type), "fixed_shards: so many for every variable; min_size: no shard is smaller; max_size: none is larger",
+      .required = JOB_ALL, .words = partitioner_types },
+    { "shards", JOB_INT, AT(shards), "of a variable; absent: as many as ps tasks", .only = BIT(JOB_FIXED_SHARDS), .min = 1, .max = 1e6 },
+    { "min_shard_bytes", JOB_INT, AT(min_shard_bytes), "of a shard, at least", "262144", .only = BIT(JOB_MIN_SIZE), .min = 1 },
+    { "max_shard_bytes", JOB_INT, AT(max_shard_bytes), "of a shard, at most; no row is cut", .only = BIT(JOB_MAX_SIZE),
+      .required = BIT(JOB_MAX_SIZE), .min = 1 },
+    { "max_shards", JOB_INT, AT(max_shards), "of a variable, at most; absent: as many as ps tasks with min_size, any number with max_size",
+      .only = BIT(JOB_MIN_SIZE) | BIT(JOB_MAX_SIZE), .min = 1, .max = 1e6 },
+    { NULL }
+};
+
+static const job_record partitioner = { "a partitioner", sizeof(job_partitioner), partitioner_fields, "type" };
+
+#undef AT
+#define AT(member) offsetof(job_strategy, member)
+
+static const job_word placements[] = { { "by_size" }, { "round_robin" }, { NULL } };
+
+static const job_field strategy_fields[] = {
+    { "sync_replicas", JOB_INT, AT(sync_replicas), "a step is the mean of what so many trainers push; 0: each trains by itself", "0",
+      .max = 1e6 },
+    { "max_staleness", JOB_INT, AT(max_staleness), "how many steps may be counted while another is under way; 0: any number", "0" },
+    { "consistent_checkpoints", JOB_BOOL, AT(consistent_checkpoints), "no step is under way while variables are copied to be saved",
+      "false" },
+    { "placement", JOB_CHOICE, AT(placement), "by_size: a variable goes to the ps task with the fewest bytes; round_robin: to one after "
+      "the other", "by_size", .words = placements },
+    { "partitioner", JOB_RECORD, AT(partitioner), "spreads the rows of large variables over ps tasks; absent: each is in one piece",
+      .record = &partitioner },
+    { NULL }
+};
+
+static const job_record strategy = { "a strategy", sizeof(job_strategy), strategy_fields };
+
+#undef AT
 #define AT(member) offsetof(job_run, member)
 
 static const job_field run_fields[] = {
@@ -364,10 +403,12 @@ static const job_field run_fields[] = {
     { "log_step_count_steps", JOB_INT, AT(log_step_count_steps), "steps between lines of the log", "100", .min = 1, .words = off },
     { "session_creation_timeout_secs", JOB_NUMBER, AT(session_creation_timeout_secs), "how long a task waits for its cluster",
       "7200", .above = true },
+    { "peer_silence_secs", JOB_NUMBER, AT(peer_silence_secs), "a task of the cluster that is silent so long is lost", "10", .above = true },
     { "max_worker_delay_secs", JOB_INT, AT(max_worker_delay_secs),
       "workers of a cluster start 5 seconds after each other, at most so late; 0: all at once", "60", .max = 1e6 },
     { "protocol", JOB_CHOICE, AT(protocol), "what tasks of a cluster talk over; absent: ESTOC_PROTOCOL, else tls",
       .words = protocols },
+    { "strategy", JOB_RECORD, AT(strategy), "how ps tasks are used; without ps tasks it is not", .record = &strategy },
     { "graph_def", JOB_BOOL, AT(graph_def), "write the graph beside checkpoints (.meta)", "true" },
     { "input_position", JOB_BOOL, AT(input_position), "a resumed run goes on with the next row of its input", "true" },
     { "check_numerics", JOB_BOOL, AT(check_numerics), "name what first makes a NaN or infinity", "false" },
@@ -546,6 +587,10 @@ const job_alias job_aliases[] = {
 
     { "batch_size", "batch" }, { "num_epochs", "epochs" }, { "shuffle_buffer_size", "shuffle" }, { "field_delim", "delimiter" },
     { "na_value", "na" }, { "column_names", "fields" }, { "tf_random_seed", "seed" }, { "exports_to_keep", "keep" },
+    { "train_distribute", "strategy" }, { "experimental_distribute", "strategy" }, { "replicas_to_aggregate", "sync_replicas" },
+    { "variable_partitioner", "partitioner" }, { "FixedShardsPartitioner", "fixed_shards" }, { "fixed_size_partitioner", "fixed_shards" },
+    { "MinSizePartitioner", "min_size" }, { "min_max_variable_partitioner", "min_size" }, { "MaxSizePartitioner", "max_size" },
+    { "variable_axis_size_partitioner", "max_size" }, { "num_shards", "shards" },
     { "ckpt_to_initialize_from", "path" }, { "vars_to_warm_start", "variables" },
     { "var_name_to_prev_var_name", "renames" }, { "var_name_to_vocab_info", "vocabularies" }, { "new_vocab", "file" },
     { "old_vocab", "old_file" }, { "new_vocab_size", "size" }, { "old_vocab_size", "old_size" }, { NULL }

@@ -24,7 +24,7 @@
 #define ESTOC_ESTIMATOR_H
 
 #include "estoc/checkpoint.h"
-#include "estoc/dataset.h"
+#include "estoc/input.h"
 #include "estoc/model.h"
 #include "estoc/saver.h"
 
@@ -33,21 +33,6 @@ extern "C" {
 #endif
 
 typedef struct est_estimator est_estimator;
-
-/* --- input -------------------------------------------------------------------------------------------------------- */
-
-typedef struct est_input_context {
-    est_mode    mode;
-    const void *params; /* of the estimator */
-    uint64_t    seed;   /* of the run; not 0 */
-    int n_pipelines; /* how many tasks read the same files, each its part: est_dataset_shard(d, n_pipelines, pipeline) */
-    int                   pipeline;
-    int                   num_replicas_in_sync;
-    const est_run_config *config; /* of the estimator, as all here borrowed until the call returns */
-} est_input_context;
-
-/* Makes the dataset of batches for a mode; called once for every loop. */
-typedef est_status (*est_input_fn)(const est_input_context *context, void *user, est_dataset **out);
 
 /* --- warm start --------------------------------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@
 #include "estoc/graph.h"
 #include "estoc/head.h"
 #include "estoc/hooks.h"
+#include "estoc/input.h"
 #include "estoc/log.h"
 #include "estoc/model.h"
 #include "estoc/nn.h"

@@ -25,6 +25,7 @@
 
 #include "estoc/feature_column.h"
 #include "estoc/hooks.h"
+#include "estoc/input.h"
 #include "estoc/metrics.h"
 #include "estoc/optimizers.h"
 #include "estoc/run_config.h"
@@ -34,8 +35,6 @@ extern "C" {
 #endif
 
 typedef struct est_model est_model;
-
-typedef enum est_mode { EST_TRAIN = 0, EST_EVAL, EST_PREDICT } est_mode;
 
 typedef est_status (*est_model_fn)(est_model *model, est_mode mode, const void *params);
 

@@ -13,6 +13,9 @@
  *     est_remote_create(server, NULL, &remote);              in a worker: the ps tasks
  *     est_session_create(graph, EST_SESSION(.remote = remote), &session);
  *
+ * One of them is the chief (.is_chief), which gives variables their values and says when they have them
+ * (est_remote_declare_ready) and when all is done (est_remote_end_job).
+ *
  * Variables of such a session live at the ps tasks, by size or where a device string ("/job:ps/task:1") puts them; each part
  * of a step runs where its variables are, and operations that are pinned to a task of the remote run there. One program may so
  * drive a whole cluster, in which every other process only serves: it asks for all tasks with .type = "*" (docs/cluster.md).
@@ -82,6 +85,15 @@ typedef struct est_remote_options {
 EST_API EST_MUST_CHECK est_status est_remote_create(est_server *server, const est_remote_options *options,
                                                     est_remote **out);
 EST_API void                      est_remote_free(est_remote *remote); /* NULL is fine */
+
+/* The chief: the variables of its sessions have values (est_session_init, a restored checkpoint), and others may use them. Until
+ * then est_session_create waits in all other programs. To be called again when a session was made anew after a task was lost.
+ * EST_FAILED_PRECONDITION: the remote was made without is_chief. */
+EST_API EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
+
+/* The chief: the job has ended. Where tasks of the remote are in est_server_join, it returns as soon as all others have left,
+ * this program with est_remote_free. Tasks that cannot be reached are logged as warnings. */
+EST_API EST_MUST_CHECK est_status est_remote_end_job(est_remote *remote);
 
 #ifdef __cplusplus
 }

@@ -118,11 +118,13 @@ EST_API EST_MUST_CHECK est_status est_central_storage_strategy(const est_central
 
 /* How sums between processes are done. */
 typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size and number of ranks */
+    EST_COMMUNICATION_AUTO, /* by size, number of workers and hosts */
     EST_COMMUNICATION_RING,
     EST_COMMUNICATION_HALVING,
     EST_COMMUNICATION_DIRECT,
-    EST_COMMUNICATION_NCCL /* EST_UNIMPLEMENTED */
+    EST_COMMUNICATION_HIERARCHICAL,
+    EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
+    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
 } est_communication;
 
 typedef struct est_multi_worker_mirrored_options {
@@ -149,7 +151,7 @@ EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_m
 /* Replicas whose gradients meet in one step, those of all workers; what a batch is divided by. */
 EST_API int est_strategy_num_replicas_in_sync(const est_strategy *strategy);
 
-struct est_input_context; /* estoc/estimator.h */
+struct est_input_context; /* estoc/input.h */
 
 /* Tells an input function its part: sets n_pipelines, pipeline and num_replicas_in_sync, and leaves the rest. */
 EST_API void est_strategy_input_context(const est_strategy *strategy, struct est_input_context *context);

@@ -30,6 +30,18 @@ EST_MUST_CHECK est_status est_cluster_copy(const est_cluster *cluster, est_clust
 /* The job of that name; NULL: none. Borrowed until the cluster is freed. */
 const est_job *est_cluster_find(const est_cluster *cluster, const char *name);
 
+/* A task of which two clusters say different things. */
+typedef struct est_cluster_difference {
+    const char *job;
+    int         index;
+    const char *first, *second; /* the addresses; NULL: none */
+} est_cluster_difference;
+
+/* Finds one. Evaluators do not count, nor does the task `but` ("worker:1"), nor what a list with gaps leaves out. All that it
+ * gives is borrowed from the clusters. */
+bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *but,
+                        est_cluster_difference *out);
+
 /* Appends the cluster as JSON that est_cluster_parse reads as the same. */
 void est_cluster_text(const est_cluster *cluster, est_strbuf *out);
 
@@ -59,6 +71,9 @@ EST_MUST_CHECK est_status est_resolver_make(est_cluster *cluster, const est_task
 
 /* A resolver of its own with the same task. */
 EST_MUST_CHECK est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out);
+
+/* The cluster that an evaluator, whose task has none, works beside; NULL: the task is none. Borrowed. */
+const est_cluster *est_resolver_watched(const est_resolver *resolver);
 
 /* est_resolve_tf_config, with `what` as the name of the text in errors. */
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,

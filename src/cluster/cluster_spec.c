@@ -457,6 +457,50 @@ void est_cluster_text(const est_cluster *cluster, est_strbuf *out)
     est_strbuf_append(out, "}");
 }
 
+/* --- differences ------------------------------------------------------------------------------------------------ */
+
+static bool has_gaps(const est_job *job)
+{
+    for (int i = 0; job != NULL && i < job->n; i++) {
+        if (job->addresses[i] == NULL) return true;
+    }
+    return false;
+}
+
+static bool job_differs(const char *name, const est_cluster *first, const est_cluster *second, const char *but,
+                        est_cluster_difference *out)
+{
+    const est_job *a = est_cluster_find(first, name), *b = est_cluster_find(second, name);
+    bool           gaps = has_gaps(a) || has_gaps(b);
+    char           task[64];
+
+    for (int i = 0; (a != NULL && i < a->n) || (b != NULL && i < b->n); i++) {
+        const char *x = est_cluster_address(first, name, i), *y = est_cluster_address(second, name, i);
+
+        snprintf(task, sizeof task, "%.40s:%d", name, i);
+        if (strcmp(task, but) == 0 || (x == NULL && y == NULL)) continue;
+        if ((x == NULL || y == NULL) ? gaps : strcmp(x, y) == 0) continue;
+        *out = (est_cluster_difference){ a != NULL ? a->name : b->name, i, x, y };
+        return true;
+    }
+    return false;
+}
+
+bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *but,
+                        est_cluster_difference *out)
+{
+    const est_cluster *both[] = { first, second };
+
+    for (int c = 0; c < 2; c++) {
+        for (int j = 0; j < est_cluster_jobs(both[c]); j++) {
+            const char *name = est_cluster_job(both[c], j);
+
+            if (strcmp(name, "evaluator") != 0 && job_differs(name, first, second, but, out)) return true;
+        }
+    }
+    return false;
+}
+
 typedef struct text_sink {
     est_strbuf *out;
     size_t      left;

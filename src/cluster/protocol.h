@@ -34,7 +34,8 @@
     X(FINISH_STEP, 17, "finish a step with others")                                                                    \
     X(COMMIT, 18, "do what was collected")                                                                             \
     X(COLLECTED, 19, "say what came of a step")                                                                        \
-    X(AWAIT_ALONE, 20, "wait until nobody else trains")
+    X(AWAIT_ALONE, 20, "wait until nobody else trains")                                                                \
+    X(COMPARE, 21, "compare clusters")
 
 typedef enum est_method {
 #define EST_METHOD_ENUM(name, number, text) EST_METHOD_##name = number,
@@ -67,6 +68,7 @@ enum {
     EST_FIELD_SIZE,        /* bytes of a variable, follows its name */
     EST_FIELD_INPUTS,      /* of a part */
     EST_FIELD_OUTPUTS,
+    EST_FIELD_ERA,         /* of the global step (cluster/sync.h) */
     EST_FIELD_TENSOR = 32, /* a message: dtype, dimensions; one part each */
 };
 

@@ -95,10 +95,33 @@ static est_status await_ready(const est_tasks *r, const est_peer *p)
     return EST_OK;
 }
 
+/* Tasks that were told of different clusters would wait for different tasks, or share rows differently. A client is free to know
+ * a part of a cluster only. */
+static est_status compare_clusters(const est_tasks *r, const est_peer *p)
+{
+    est_packing packing = { 0 };
+    est_strbuf  text    = { 0 };
+    est_status  status;
+
+    est_cluster_text(r->server->cluster, &text);
+    status = est_strbuf_status(&text);
+    if (status == EST_OK) {
+        est_wire_put_string(&packing.head, EST_FIELD_BYTES, est_strbuf_text(&text));
+        status = est_peer_tell(p, EST_METHOD_COMPARE, &packing, EST_ASK_SECS);
+    }
+    est_strbuf_clear(&text);
+    est_packing_clear(&packing);
+    return status;
+}
+
 static est_status connect_peer(est_tasks *r, est_peer *p)
 {
+    uint64_t incarnation;
+
     EST_TRY(est_peer_reach(r, p, r->options.connect_secs));
-    p->incarnation = est_link_peer(p->link)->incarnation;
+    incarnation = est_link_peer(p->link)->incarnation;
+    if (incarnation != p->incarnation && r->server->target[0] != '\0') EST_TRY(compare_clusters(r, p));
+    p->incarnation = incarnation;
     return EST_OK;
 }
 
@@ -261,7 +284,7 @@ static est_status add_peers(est_tasks *r, const char *type)
         p->address = est_strdup(address);
         if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
-        p->who = r->server->task;
+        p->server = r->server;
         r->base.n_tasks++;
     }
     return EST_OK;
@@ -329,7 +352,7 @@ static void say_goodbye(const est_peer *p)
     est_packing nothing = { 0 };
 
     if (est_peer_tell(p, EST_METHOD_LEAVE, &nothing, EST_LEAVE_SECS) != EST_OK) est_error_clear();
-    est_link_close(p->link, "it has left");
+    est_link_close(p->link, EST_GOODBYE);
 }
 
 void est_remote_free(est_remote *remote)

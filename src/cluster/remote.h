@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What training asks of the tasks that have its variables, beyond runtime/remote.h. */
+ * What training asks of the tasks that have its variables, beyond estoc/server.h and runtime/remote.h. */
 #ifndef EST_CLUSTER_REMOTE_H
 #define EST_CLUSTER_REMOTE_H
 
@@ -10,9 +10,6 @@
  * no, the wait ends with EST_OUT_OF_RANGE. */
 void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *user);
 
-/* The chief: all variables have values now, and others may use them. */
-EST_MUST_CHECK est_status est_remote_declare_ready(est_remote *remote);
-
 /* The chief: nobody begins a step, and none is under way, from the return of hold until release. */
 EST_MUST_CHECK est_status est_remote_hold(est_remote *remote);
 EST_MUST_CHECK est_status est_remote_release(est_remote *remote);
@@ -20,8 +17,5 @@ EST_MUST_CHECK est_status est_remote_release(est_remote *remote);
 /* The chief: waits until no other task trains, however long that takes: a task that is lost does not. EST_UNAVAILABLE: a task
  * was lost that has variables, which others wait for. */
 EST_MUST_CHECK est_status est_remote_await_others(est_remote *remote);
-
-/* The chief: the job is done; the other tasks leave. Tasks that cannot be reached are logged. */
-void est_remote_end_job(est_remote *remote);
 
 #endif

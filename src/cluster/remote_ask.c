@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "base/strbuf.h"
 #include "cluster/waits.h"
 
 #define SLICE_SECS        0.5  /* between two looks at signals while waiting */
@@ -18,69 +19,114 @@
 
 /* --- waiting --------------------------------------------------------------------------------------------------------------- */
 
-/* Somebody who waits, with the reason for it. */
-typedef struct waiting {
+/* A wait that has a limit, and ends with the job. */
+typedef struct waiting waiting;
+struct waiting {
+    est_waiting      base;
     const est_tasks *remote;
-    const char      *for_whom, *why;
-    int64_t          since_ns;
-    double           limit_secs, report_secs;
-    bool             reported;
-    int              wait; /* for the status view */
-} waiting;
+    double           limit_secs;
+    void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
+};
 
 static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *why, double limit_secs)
 {
     double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
-    int    wait        = est_wait_begin(r->server->task, for_whom, why);
 
-    return (waiting){ r, for_whom, why, est_now_ns(), limit_secs, report_secs, false, wait };
+    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, NULL };
 }
 
-static double waited(const waiting *w)
+/* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
+static void append_chief(const waiting *w, const char *word, est_strbuf *out)
 {
-    return (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+    const char *address, *chief = est_server_chief(w->remote->server, &address);
+
+    if (w->remote->options.is_chief || address == NULL) return;
+    est_strbuf_printf(out, "%s%s%s (%s)", out->size > 0 ? "; " : "", word, chief, address);
+}
+
+static void add_chief(const waiting *w, est_strbuf *out)
+{
+    append_chief(w, "", out);
+}
+
+static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
+{
+    if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
+    est_link_free(p->link);
+    p->link = NULL;
+    return est_net_connect(est_server_net(r->server), p->address, p->name, secs, &p->link);
+}
+
+/* All who are not there; whoever is found to be gets its link early. */
+static void add_missing(const waiting *w, est_strbuf *out)
+{
+    const est_tasks *r      = w->remote;
+    const char      *before = out->size > 0 ? "; missing: " : "missing: ";
+    double           secs   = fmin(SLICE_SECS, w->limit_secs / 20); /* a look does not make a short wait a long one */
+
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        est_peer *p = &r->peers[i];
+
+        if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
+        est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
+        before = ", ";
+    }
+    append_chief(w, "then ", out);
 }
 
 /* Whether to go on waiting; says so in the log now and then. `detail`: what was seen last, or "". */
 static est_status keep_waiting(waiting *w, const char *detail)
 {
-    double secs = waited(w);
+    const char *for_whom = w->base.for_whom, *why = w->base.why;
+    double      secs   = est_wait_secs(&w->base);
+    bool        late   = secs > w->limit_secs;
+    est_strbuf  more   = { 0 };
+    est_status  status = EST_OK;
 
     if (est_stop_signal() != 0) {
-        return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), w->for_whom, w->why);
+        return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), for_whom, why);
     }
     if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
-        return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", w->for_whom);
+        return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", for_whom);
     }
-    if (secs > w->limit_secs) {
-        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s%s", secs, w->for_whom, w->why,
-                        detail[0] != '\0' ? ": " : "", detail);
+    if (!late && secs < w->base.report_secs) return EST_OK;
+    est_strbuf_append(&more, detail);
+    if (w->add != NULL) w->add(w, &more);
+    if (late) {
+        status = est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s%s", secs, for_whom, why,
+                          more.size > 0 ? ": " : "", est_strbuf_text(&more));
+    } else {
+        if (isfinite(w->limit_secs)) {
+            est_strbuf_printf(&more, "%sgives up after %g s", more.size > 0 ? "; " : "", w->limit_secs);
+        }
+        est_wait_report(&w->base, est_strbuf_text(&more));
     }
-    if (secs >= w->report_secs) {
-        est_log_info("%s waits for %s since %.0f s: %s%s%s", w->remote->server->task, w->for_whom, secs, w->why,
-                     detail[0] != '\0' ? "; " : "", detail);
-        w->report_secs *= 2;
-        w->reported = true;
-    }
-    return EST_OK;
+    est_strbuf_clear(&more);
+    return status;
 }
 
 /* --- asking ------------------------------------------------------------------------------------------------------------------ */
+
+/* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
+ * been given up for less. */
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+{
+    est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
+    est_status  status = est_wait_answer(&w, ask, answer);
+
+    est_wait_end(&w);
+    return status;
+}
 
 est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
                         est_message **answer)
 {
     est_payload payload;
     est_ask    *ask;
-    est_status  status;
-    int         wait;
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    wait   = est_wait_begin(p->who, p->name, est_method_text(method));
-    status = est_ask_wait(ask, answer);
-    est_wait_end(wait);
-    return status;
+    return est_peer_await(p, ask, est_method_text(method), answer);
 }
 
 /* The same when the answer is of no interest. */
@@ -144,12 +190,13 @@ static void give_up(const est_peer *p, est_status status)
     (void)est_error_raise(&error);
 }
 
-static est_status wait_patiently(const est_tasks *r, const est_peer *p, slow_answer *got, const char *why,
-                                 double limit_secs)
+static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_method method, slow_answer *got,
+                                 const char *why, double limit_secs)
 {
     waiting    w      = begin_wait(r, p->name, why, limit_secs);
     est_status status = EST_OK;
 
+    if (method == EST_METHOD_AWAIT_READY) w.add = add_chief;
     pthread_mutex_lock(&got->lock);
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
@@ -162,7 +209,7 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, slow_ans
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
-    est_wait_end(w.wait);
+    est_wait_end(&w.base);
     return status;
 }
 
@@ -180,7 +227,7 @@ est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_met
     status = est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload,
                           isfinite(limit_secs) ? limit_secs + EST_LEAVE_SECS : EST_FOREVER, take_answer, &got, NULL);
     if (status == EST_OK) {
-        status = wait_patiently(r, p, &got, why, limit_secs);
+        status = wait_patiently(r, p, method, &got, why, limit_secs);
         if (status == EST_OK && got.status != EST_OK) status = est_fail(got.status, "%s", got.error);
     }
     if (status == EST_OK) {
@@ -205,7 +252,7 @@ static est_status connect_patiently(waiting *w, est_peer *p)
     est_status status;
 
     do {
-        status = est_net_connect(est_server_net(w->remote->server), p->address, p->name, SLICE_SECS, &p->link);
+        status = try_to_reach(w->remote, p, SLICE_SECS);
         if (may_come_yet(status)) {
             char why[256];
 
@@ -223,12 +270,11 @@ est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
     est_status status;
 
     if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
-    est_link_free(p->link);
-    p->link = NULL;
-    w       = begin_wait(r, p->name, "it is not there", limit_secs);
-    status  = connect_patiently(&w, p);
-    est_wait_end(w.wait);
+    w      = begin_wait(r, p->name, "it is not there", limit_secs);
+    w.add  = add_missing;
+    status = connect_patiently(&w, p);
+    est_wait_end(&w.base);
     EST_TRY(status);
-    if (w.reported) est_log_info("%s is there", p->name);
+    if (w.base.reported) est_log_info("%s is there", p->name);
     return EST_OK;
 }

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "cluster/entries.h"
 
 #define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
@@ -43,17 +42,17 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
 }
 
 /* Waits for all; the first failure counts. `out` (may be NULL) gets an answer a task, to be freed. */
-static est_status await_all(est_ask **asks, int n, est_message **out)
+static est_status await_all(const est_tasks *r, est_ask **asks, est_method method, est_message **out)
 {
     est_status status = EST_OK;
     est_error  error;
 
-    for (int task = 0; task < n; task++) {
+    for (int task = 0; task < r->base.n_tasks; task++) {
         est_message *answer;
         est_status   own;
 
         if (asks[task] == NULL) continue;
-        own = est_ask_wait(asks[task], &answer);
+        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), &answer);
         if (own == EST_OK && out != NULL) {
             out[task] = answer;
         } else if (own == EST_OK) {
@@ -79,7 +78,8 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
                                   est_message **out)
 {
     est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint"), last;
+    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    est_status released, last;
     est_error  error;
 
     for (int task = 0; task < r->base.n_tasks && status == EST_OK; task++) {
@@ -87,8 +87,12 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
     }
     if (status == EST_OK && held) status = await_copies(r, asks);
     est_error_take(status, &error);
-    if (held && est_remote_release(&r->base) != EST_OK) est_log_warn("steps stay held: %s", est_error_message());
-    last = asks != NULL ? await_all(asks, r->base.n_tasks, out) : EST_OK;
+    released = held ? est_remote_release(&r->base) : EST_OK;
+    if (status == EST_OK && released != EST_OK) { /* a hold ends with its link: steps may have gone on meanwhile */
+        status = est_fail_context(released, "steps were perhaps not held while variables were copied");
+        est_error_take(status, &error);
+    }
+    last = asks != NULL ? await_all(r, asks, method, out) : EST_OK;
     est_free(asks);
     return status == EST_OK ? last : est_error_raise(&error);
 }

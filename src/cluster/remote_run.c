@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/status.h"
-#include "cluster/waits.h"
 
 #define BREAKS_MAX 5 /* of links in a row while one run is asked for */
 
@@ -71,9 +70,11 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
 static void drop_ask(est_remote_call *call)
 {
     est_message *answer;
+    est_status   status;
 
     if (call->ask == NULL) return;
-    if (est_ask_wait(call->ask, &answer) == EST_OK) est_message_free(answer);
+    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", &answer);
+    if (status == EST_OK) est_message_free(answer);
     call->ask = NULL;
 }
 
@@ -125,6 +126,7 @@ static est_status tag_run(est_remote_call *call)
     }
     r->pushed = true;
     est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
+    est_wire_put_u64(&call->in.head, EST_FIELD_ERA, r->era);
     return EST_OK;
 }
 
@@ -168,13 +170,10 @@ static est_status await_answer(est_remote_call *call)
     est_server *server = call->remote->server;
     est_status  status;
     char        why[64];
-    int         wait;
 
     snprintf(why, sizeof why, "phase %d of a step", call->phase);
-    wait      = est_wait_begin(server->task, call->remote->peers[call->task].name, why);
-    status    = est_ask_wait(call->ask, &call->answer);
+    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, &call->answer);
     call->ask = NULL;
-    est_wait_end(wait);
     pthread_mutex_lock(&server->lock);
     est_server_sample(server);
     pthread_mutex_unlock(&server->lock);

@@ -22,6 +22,7 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_status  status;
 
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
     status = asks != NULL ? est_packing_payload(&packing, &payload)
                           : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
     for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
@@ -32,9 +33,11 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_error_take(status, &error);
     for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
         est_message *answer;
-        est_status   own = asks[i] != NULL ? est_ask_wait(asks[i], &answer) : EST_OK;
+        est_status   own;
 
-        if (asks[i] != NULL && own == EST_OK) est_message_free(answer);
+        if (asks[i] == NULL) continue;
+        own = est_peer_await(&r->peers[i], asks[i], est_method_text(EST_METHOD_COMMIT), &answer);
+        if (own == EST_OK) est_message_free(answer);
         if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
     }
     if (status == EST_OK) {
@@ -55,11 +58,13 @@ static est_status complete_step(est_tasks *r)
     est_peer    *clock;
     bool         commit;
     int64_t      step;
+    uint64_t     era;
     est_status   status;
 
     if (r->committed) return EST_OK;
     EST_TRY(est_tasks_clock(r, &clock));
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
     est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, r->options.sync_replicas);
     status = est_peer_ask_patiently(r, clock, EST_METHOD_FINISH_STEP, &packing, "other workers have not pushed yet",
                                     r->options.connect_secs, &answer);
@@ -67,6 +72,7 @@ static est_status complete_step(est_tasks *r)
     EST_TRY(status);
     commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
     step   = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    era    = est_head_u64(answer, EST_FIELD_ERA, 0);
     est_message_free(answer);
     if (commit) {
         EST_TRY(commit_step(r, clock));
@@ -74,6 +80,7 @@ static est_status complete_step(est_tasks *r)
     }
     r->committed = true;
     r->tag       = step;
+    r->era       = era;
     return EST_OK;
 }
 
@@ -111,6 +118,7 @@ static est_status ask_turn(est_tasks *r, bool *finished)
     EST_TRY(status);
     *finished = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     r->tag    = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
+    r->era    = est_head_u64(answer, EST_FIELD_ERA, 0);
     est_message_free(answer);
     return EST_OK;
 }
@@ -151,14 +159,39 @@ est_status est_tasks_turn(est_remote *remote, bool *finished)
     return EST_OK;
 }
 
+/* Two chiefs are mostly a mistake: the one that wins says so, too. */
+static void tell_put_out(const est_peer *p, const est_message *answer)
+{
+    est_str before = est_head_bytes(answer, EST_FIELD_BYTES);
+
+    if (before.data == NULL) return;
+    est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->server->task,
+                 p->name, (int)before.size, before.data);
+}
+
+static est_status check_chief(const est_tasks *r, const char *what)
+{
+    if (r->options.is_chief) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION, "only the chief %s: make its remote with .is_chief = true", what);
+}
+
 est_status est_remote_declare_ready(est_remote *remote)
 {
-    est_packing how    = { 0 };
-    est_status  status = EST_OK;
+    est_tasks  *r   = est_tasks_of(remote);
+    est_packing how = { 0 };
+    est_status  status;
 
-    est_tasks_say_how(est_tasks_of(remote), &how);
+    EST_TRY(check_chief(r, "says that variables have values"));
+    status = EST_OK;
+    est_tasks_say_how(r, &how);
     for (int i = 0; i < remote->n_tasks && status == EST_OK; i++) {
-        status = est_peer_tell(&est_tasks_of(remote)->peers[i], EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS);
+        est_peer    *p      = &r->peers[i];
+        est_message *answer = NULL;
+
+        status = est_peer_reach(r, p, r->options.connect_secs); /* the first session may be still to come */
+        if (status == EST_OK) status = est_peer_ask(p, EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS, &answer);
+        if (status == EST_OK) tell_put_out(p, answer);
+        est_message_free(answer);
     }
     est_packing_clear(&how);
     return status;
@@ -212,11 +245,12 @@ est_status est_remote_await_others(est_remote *remote)
     return EST_OK;
 }
 
-void est_remote_end_job(est_remote *remote)
+est_status est_remote_end_job(est_remote *remote)
 {
     est_tasks  *r       = est_tasks_of(remote);
     est_packing nothing = { 0 };
 
+    EST_TRY(check_chief(r, "ends the job"));
     for (int i = 0; i < remote->n_tasks; i++) {
         est_status status = est_peer_reach(r, &r->peers[i], r->server->silence_secs);
 
@@ -224,4 +258,5 @@ void est_remote_end_job(est_remote *remote)
         if (status == EST_OK) continue;
         est_log_warn("%s could not be told that the job is done: %s", r->peers[i].name, est_error_message());
     }
+    return EST_OK;
 }

@@ -19,6 +19,7 @@
 struct est_resolver {
     est_arena   *arena;
     est_cluster *cluster;
+    est_cluster *watched; /* of an evaluator; NULL: it is none */
     est_task     task;
 };
 
@@ -204,14 +205,14 @@ static est_status resolve_alone(decision *d)
     return keep(d->resolver, given->eval_session_master, &task->evaluation_master);
 }
 
-/* An evaluator works beside the cluster and sees none of it. */
+/* An evaluator works beside the cluster and has no part in it. */
 static est_status resolve_evaluator(decision *d)
 {
     const est_task_given *given = d->given;
     est_task             *task  = &d->resolver->task;
 
     EST_TRY(check_index(d, 0));
-    est_cluster_free(d->resolver->cluster);
+    d->resolver->watched = d->resolver->cluster;
     d->resolver->cluster = NULL;
     EST_TRY(est_cluster_copy(NULL, &d->resolver->cluster));
     task->index     = (int)given->index;
@@ -347,6 +348,7 @@ est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out)
     if (copy == NULL) return no_memory();
     copy->arena = est_arena_create();
     status      = copy->arena != NULL ? copy_task(&resolver->task, copy) : no_memory();
+    if (status == EST_OK && resolver->watched != NULL) status = est_cluster_copy(resolver->watched, &copy->watched);
     if (status != EST_OK) {
         est_resolver_free(copy);
         return status;
@@ -360,9 +362,15 @@ const est_task *est_resolver_task(const est_resolver *resolver)
     return &resolver->task;
 }
 
+const est_cluster *est_resolver_watched(const est_resolver *resolver)
+{
+    return resolver->watched;
+}
+
 void est_resolver_free(est_resolver *resolver)
 {
     if (resolver == NULL) return;
+    est_cluster_free(resolver->watched);
     est_cluster_free(resolver->cluster);
     est_arena_free(resolver->arena);
     est_free(resolver);

@@ -5,6 +5,7 @@
 #include "cluster/sync.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,7 @@ bool est_server_knows(est_server *s, est_link *link)
 
     if (client == NULL || client->who.incarnation != est_link_peer(link)->incarnation) return false;
     adopt(client, link);
+    client->left = false;
     return true;
 }
 
@@ -132,16 +134,30 @@ static void forget_client(est_server *s, est_client *client)
     free_client(client);
 }
 
-/* A process that was started anew takes the place of the one before. */
+/* A process that was started anew takes the place of the one before. One that is still there is news for all three. */
 static void put_out(est_server *s, est_client *client, const est_task_id *who)
 {
+    client->before[0] = '\0';
     if (client->who.incarnation == who->incarnation) return;
-    est_log_info("%s: %s was started anew", s->task, who->task);
-    if (client->link != NULL) est_link_close(client->link, "another process has taken this task's place");
+    if (client->link == NULL) {
+        est_log_info("%s: %s was started anew: %s", s->task, who->task, who->place);
+    } else {
+        est_log_warn("%s: %s was started anew, %s, and takes the place of one that is still there, %s", s->task,
+                     who->task, who->place, client->who.place);
+        memcpy(client->before, client->who.place, sizeof client->before);
+        est_link_close(client->link, "another process has taken this task's place");
+    }
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     client->who   = *who;
     client->gated = false;
+}
+
+/* An extension makes links of its own, which come and go while the first stays. */
+static bool is_spare(const est_server *s, const est_client *client, const est_link *link)
+{
+    return s->extension.serve != NULL && client->link != NULL && !est_link_is_lost(client->link) &&
+           est_link_peer(link)->incarnation == client->who.incarnation;
 }
 
 static void met(void *user, est_link *link)
@@ -151,10 +167,15 @@ static void met(void *user, est_link *link)
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, link);
+    if (client != NULL && is_spare(s, client, link)) {
+        pthread_mutex_unlock(&s->lock);
+        return;
+    }
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_log_warn("%s: an older process says that it is %s; it gets nothing", s->task, client->who.task);
+        est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
+                     client->who.task, est_link_peer(link)->place, client->who.place);
     } else {
         put_out(s, client, est_link_peer(link));
         adopt(client, link);
@@ -179,16 +200,77 @@ void est_server_leave(est_server *s, est_link *link)
 
     end_waits(s, link, EST_ABORTED, "it has left");
     est_gate_leave(s->gate, est_link_peer(link)->task);
-    if (client != NULL) client->together = false;
-    if (client != NULL) est_server_end_holds(s, client);
+    if (client == NULL) return;
+    client->together = false;
+    client->left     = true;
+    est_server_end_holds(s, client);
+}
+
+/* Whoever is no task has nobody to tell, nor does one that closes the link itself. One that said goodbye is not missed. */
+static void tell_gone(const est_server *s, const est_client *client, const char *why)
+{
+    if (is_client(s->task) || strcmp(why, EST_GOODBYE) == 0) {
+        est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
+    } else if (client->left) {
+        est_log_info("%s: %s has left", s->task, client->who.task);
+    } else {
+        est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+    }
+}
+
+/* The extension, for a call from the network thread, which end_extension must follow; false: there is none. */
+static bool begin_extension(est_server *s, est_extension *out)
+{
+    pthread_mutex_lock(&s->lock);
+    *out         = s->extension;
+    s->extending = out->serve != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return out->serve != NULL;
+}
+
+static void end_extension(est_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->extending = false;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool est_server_serve_extension(est_server *s, est_request *request)
+{
+    est_extension extension;
+    bool          taken = false;
+
+    if (est_request_method(request) < EST_METHOD_EXTENSION) return false;
+    if (begin_extension(s, &extension)) {
+        taken = extension.serve(extension.user, request);
+        end_extension(s);
+    } else {
+        est_request_fail(request, EST_UNAVAILABLE, "it takes no such requests now");
+        taken = true;
+    }
+    return taken;
+}
+
+void est_server_extend(est_server *s, const est_extension *extension)
+{
+    pthread_mutex_lock(&s->lock);
+    s->extension = extension != NULL ? *extension : (est_extension){ 0 };
+    while (s->extending) pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
 static void lost(void *user, est_link *link, const char *why)
 {
-    est_server *s = user;
-    est_client *client;
+    est_server   *s = user;
+    est_client   *client;
+    est_extension extension;
 
+    if (begin_extension(s, &extension)) {
+        extension.lost(extension.user, link, why);
+        end_extension(s);
+    }
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = find_client(s, est_link_peer(link)->task);
@@ -203,7 +285,7 @@ static void lost(void *user, est_link *link, const char *why)
         if (has_only_looked(client)) {
             forget_client(s, client);
         } else if (!s->done && !s->stopping) {
-            est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
+            tell_gone(s, client, why);
         }
     }
     pthread_cond_broadcast(&s->changed);
@@ -345,6 +427,19 @@ void est_server_wake(est_server *s)
     est_sync_wake(s);
 }
 
+/* By the names that it goes by. */
+const char *est_server_chief(const est_server *s, const char **address)
+{
+    static const char *const names[][2] = { { "chief", "chief:0" },
+                                            { "master", "master:0" },
+                                            { "worker", "worker:0" } };
+    int                      i          = 0;
+
+    while (i < 2 && est_cluster_tasks(s->cluster, names[i][0]) == 0) i++;
+    if (address != NULL) *address = est_cluster_address(s->cluster, names[i][0], 0);
+    return names[i][1];
+}
+
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
 
 static void *execute(void *arg)
@@ -429,12 +524,26 @@ static uint64_t draw_incarnation(void)
     return (uint64_t)(est_wall_ns() / 1000000) << 20 | (few & 0xfffff);
 }
 
-static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o)
+/* Texts of hellos are printable. */
+static void describe_place(const char *address, const char *folder, char out[EST_NET_PLACE_MAX])
+{
+    char host[HOST_NAME_MAX + 1] = "";
+
+    (void)gethostname(host, sizeof host - 1);
+    snprintf(out, EST_NET_PLACE_MAX, "pid %ld on %s%s%s%s%s%s", (long)getpid(), host, address != NULL ? " (" : "",
+             address != NULL ? address : "", address != NULL ? ")" : "", folder != NULL ? ", model_dir " : "",
+             folder != NULL ? folder : "");
+    for (char *at = out; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    }
+}
+
+static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o, const char *folder)
 {
     const char *address;
 
     EST_TRY(find_address(s, type, index, &address));
-    s->self.incarnation = draw_incarnation();
+    s->self.incarnation = s->era = draw_incarnation();
     if (type != NULL) {
         snprintf(s->task, sizeof s->task, "%s:%d", type, index);
     } else { /* processes of two containers may have the same id, and would put each other out */
@@ -442,6 +551,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     }
     snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
     memcpy(s->self.task, s->task, sizeof s->self.task);
+    describe_place(address, folder, s->self.place);
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -464,6 +574,12 @@ static est_status make_locks(est_server *s)
 est_status est_server_create(const est_cluster *cluster, const char *type, int index, const est_server_options *options,
                              est_server **out)
 {
+    return est_server_start(cluster, type, index, options, NULL, out);
+}
+
+est_status est_server_start(const est_cluster *cluster, const char *type, int index, const est_server_options *options,
+                            const char *folder, est_server **out)
+{
     est_server_options own;
     est_server        *s;
     est_status         status;
@@ -475,7 +591,7 @@ est_status est_server_create(const est_cluster *cluster, const char *type, int i
     s->step = -1;
     status  = make_locks(s);
     if (status == EST_OK) status = est_cluster_copy(cluster, &s->cluster);
-    if (status == EST_OK) status = set_up(s, type, index, &own);
+    if (status == EST_OK) status = set_up(s, type, index, &own, folder);
     if (status != EST_OK) {
         est_server_free(s);
         return est_fail_context(status, "task %s", type != NULL ? type : "of a client");

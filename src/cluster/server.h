@@ -27,6 +27,8 @@
 #include "estoc/server.h"
 #include "runtime/host.h"
 
+#define EST_GOODBYE "it has left" /* why a task closes its own links; peers hear who has closed it before that */
+
 /* What was counted at a moment, for numbers per second (status.c). */
 typedef struct est_sample {
     int64_t  at_ns;
@@ -46,13 +48,15 @@ typedef struct est_client {
     est_link         *link;     /* the newest; a reference; NULL: gone */
     int64_t           since_ns; /* it came, or was lost */
     char              lost_why[160];
-    int               holds;            /* of the gate, which end with its link */
-    bool              gated;            /* it asks for turns, and may count a step only with one */
-    bool              together;         /* it makes steps together with others */
-    bool              joined;           /* it ever did */
-    int64_t           limit, staleness; /* that it asked with last */
-    uint64_t          done, done_by;    /* sequence of its last run that wrote, and the incarnation that asked for it */
-    void             *answer;           /* of that run: head and parts in one block; NULL: none */
+    char              before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
+    int               holds;                     /* of the gate, which end with its link */
+    bool              gated;                     /* it asks for turns, and may count a step only with one */
+    bool              together;                  /* it makes steps together with others */
+    bool              joined;                    /* it ever did */
+    bool              left;                      /* it said goodbye, and asked for nothing since */
+    int64_t           limit, staleness;          /* that it asked with last */
+    uint64_t          done, done_by; /* sequence of its last run that wrote, and the incarnation that asked for it */
+    void             *answer;        /* of that run: head and parts in one block; NULL: none */
     size_t            head_size;
     size_t           *part_sizes;
     int               n_parts;
@@ -64,12 +68,18 @@ typedef struct est_client {
     est_sample        samples[2];    /* the older one first */
 } est_client;
 
+/* A step of those that are made together (cluster/sync.h). */
+typedef struct est_tag {
+    uint64_t era;
+    int64_t  step;
+} est_tag;
+
 /* A request that waits for something else than the executor. */
 typedef struct est_parked {
     est_request *request;
     est_method   method;
     int64_t      since_ns;
-    int64_t      tag;    /* FINISH_STEP: the step, */
+    est_tag      tag;    /* FINISH_STEP: the step, */
     int          wanted; /* and how many workers make one */
 } est_parked;
 
@@ -89,6 +99,15 @@ typedef struct est_queued {
     struct est_queued *next;
 } est_queued;
 
+/* What a layer above does with requests of its own; see est_server_extend. */
+typedef struct est_extension {
+    bool (*serve)(void *user, est_request *request); /* NULL: there is none */
+    void (*lost)(void *user, est_link *link, const char *why);
+    void *user;
+} est_extension;
+
+#define EST_METHOD_EXTENSION 64 /* methods from here on are for extensions */
+
 struct est_server {
     est_cluster *cluster;
     char         task[EST_NET_NAME_MAX]; /* "ps:0"; "client:..." */
@@ -105,7 +124,7 @@ struct est_server {
     est_host       *host;
     est_part_state *parts;
     int             max_parts;
-    int64_t         version; /* the step that is being collected */
+    est_tag         version; /* the step that is being collected */
     uint64_t        dropped; /* runs that came too late for their step */
     est_unpacked    inputs;
     est_tensor    **feeds; /* scratch of a run */
@@ -126,22 +145,27 @@ struct est_server {
     char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
     bool           ready, done, stopping;
     int64_t        step;                        /* the global step here, -1: it is not here */
+    uint64_t       era;                         /* of it */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
-    bool           goes_back; /* variables may have come from a checkpoint: the next push says the step */
-    int            enough;    /* workers that made the last step */
+    int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
     est_store_seen seen;
     est_queued    *first, **last;
     bool           busy; /* the executor runs something */
     est_thread     executor;
     bool           has_executor;
+    est_extension  extension;
+    bool           extending; /* it is being called */
     int            n_writers; /* threads that write a checkpoint */
 };
 
 /* Serves a request (network thread). */
 void est_service_serve(void *user, est_request *request);
+
+/* Gives a request to the extension, if it is for one: true when it was taken (network thread). */
+bool est_server_serve_extension(est_server *server, est_request *request);
 
 /* Runs one request to its end (network thread or executor, host_lock held by neither). */
 void est_service_run(est_server *server, est_request *request);
@@ -163,7 +187,20 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 /* Answers all whose waiting has ended. Under `lock`. */
 void est_server_wake(est_server *server);
 
+/* "chief:0", as it is called in this cluster, and where it is (address may be NULL; NULL there: nowhere). Borrowed. */
+const char *est_server_chief(const est_server *server, const char **address);
+
 est_net *est_server_net(est_server *server);
+
+/* Requests from EST_METHOD_EXTENSION on come to `serve` from now on, which says whether it takes them, and links that are lost
+ * to `lost`, both in the network thread without a lock of the server held. While there is no extension such requests fail with
+ * EST_UNAVAILABLE: whoever asks may try again. NULL takes the extension away; neither is called after that. Not from callbacks
+ * of the net. */
+void est_server_extend(est_server *server, const est_extension *extension);
+
+/* est_server_create for a process that has a model_dir, which others are told when they have to say who it is. */
+EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const char *type, int index,
+                                           const est_server_options *options, const char *folder, est_server **out);
 
 /* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);

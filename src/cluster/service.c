@@ -3,20 +3,22 @@
  * What a server does for others, request by request.
  *
  * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
- * RUN        PART, SEQUENCE, SEED, TAG, tensors      -> tensors
+ * RUN        PART, SEQUENCE, SEED, TAG, ERA, tensors -> tensors
  * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
- * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER
- * FINISH_STEP STEP, TOGETHER                         -> STEP, COMMIT; waits (cluster/sync.h)
- * COMMIT     STEP                                    -> -
+ * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
+ * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT; waits (cluster/sync.h)
+ * COMMIT     STEP, ERA                               -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
- * DECLARE_READY, DONE -                              -> -
+ * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
+ * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way
  * STATUS     -                                       -> BYTES (JSON)
+ * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
  * and those of cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -193,9 +195,12 @@ static void answer_again(est_request *request, est_client *client)
 static void look_at_step(est_server *s, const char *who)
 {
     const est_var *var = est_store_find(est_host_store(s->host), "global_step");
+    int64_t        step;
 
     if (var == NULL || !var->initialized || var->value.dtype != EST_I64 || var->value.count != 1) return;
-    s->step = *(const int64_t *)var->value.data;
+    step = *(const int64_t *)var->value.data;
+    if (step < s->step) s->era++;
+    s->step = step;
     est_gate_count(s->gate, who, s->step);
     est_server_wake(s);
 }
@@ -212,7 +217,8 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     if (client == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     } else if (client->who.incarnation != who->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
+        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
+                          client->who.place);
     } else if (client->gated && s->parts[part].counts && !est_gate_has_turn(s->gate, who->task)) {
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
@@ -266,6 +272,7 @@ static void run(est_server *s, est_request *request)
     uint64_t           part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
     uint64_t           sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
     uint64_t           tag      = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
+    uint64_t           era      = est_head_u64(est_request_message(request), EST_FIELD_ERA, 0);
     est_client        *client;
     est_status         status;
 
@@ -289,7 +296,7 @@ static void run(est_server *s, est_request *request)
     status = admit(s, request, (int)part, &client);
     if (status == EST_OK && tag > 0) {
         est_packing_reset(&s->outputs);
-        status = est_sync_add(s, request, (int)part, (int64_t)tag - 1);
+        status = est_sync_add(s, request, (int)part, (est_tag){ era, (int64_t)tag - 1 });
     } else if (status == EST_OK) {
         status = run_part(s, request, (int)part);
     }
@@ -378,7 +385,10 @@ static est_status write_variable(est_server *s, est_request *request)
 
 static est_status commit(est_server *s, est_request *request)
 {
-    EST_TRY(est_sync_commit(s, (int64_t)est_head_u64(est_request_message(request), EST_FIELD_STEP, 0)));
+    const est_message *message = est_request_message(request);
+
+    EST_TRY(est_sync_commit(
+        s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
     look_at_step(s, NULL);
@@ -528,17 +538,65 @@ static void answer_step(est_server *s, est_request *request)
     est_packing out   = { 0 };
 
     est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
+    est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&out.head, EST_FIELD_FINISHED, s->done || (limit > 0 && s->step >= (int64_t)limit));
     answer_packed(request, &out);
     est_packing_clear(&out);
 }
 
-static void declare_ready(est_server *s, const est_request *request)
+/* The answer says whom the chief has put out, once. */
+static void declare_ready(est_server *s, est_request *request)
 {
-    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_str     how    = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_client *client = est_server_client(s, est_request_link(request));
+    est_packing out    = { 0 };
 
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
-    s->ready = s->goes_back = true;
+    s->ready = true;
+    if (client != NULL && client->before[0] != '\0') {
+        est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
+        client->before[0] = '\0';
+    }
+    answer_packed(request, &out);
+    est_packing_clear(&out);
+}
+
+static est_status report_difference(const char *first, const char *second, const est_cluster_difference *d)
+{
+    const char *has[] = { first, second }, *at[] = { d->first, d->second };
+    char        text[2][EST_NET_NAME_MAX + 320];
+
+    for (int i = 0; i < 2; i++) {
+        if (at[i] != NULL) {
+            snprintf(text[i], sizeof text[i], "%s has %s:%d at %s", has[i], d->job, d->index, at[i]);
+        } else {
+            snprintf(text[i], sizeof text[i], "%s has no %s:%d", has[i], d->job, d->index);
+        }
+    }
+    return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
+}
+
+/* Where the asking task itself is does not count: nobody looks for it there, and it may have been moved. */
+static est_status compare(const est_server *s, const est_request *request)
+{
+    est_str                text   = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    const char            *asker  = est_link_peer(est_request_link(request))->task;
+    char                  *json   = text.data != NULL ? est_alloc(text.size + 1) : NULL;
+    est_cluster           *theirs = NULL;
+    est_cluster_difference found;
+    est_status             status;
+
+    if (text.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a comparison without a cluster");
+    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
+    memcpy(json, text.data, text.size);
+    json[text.size] = '\0';
+    status          = est_cluster_parse(json, asker, &theirs);
+    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, asker, &found)) {
+        status = report_difference(asker, s->task, &found);
+    }
+    est_cluster_free(theirs);
+    est_free(json);
+    return status;
 }
 
 /* Who waits for the others to end makes no more steps with them. */
@@ -575,7 +633,11 @@ static void coordinate(est_server *s, est_request *request, int method)
         status = est_server_park(s, request, (est_method)method);
         waits  = true;
         break;
-    case EST_METHOD_DECLARE_READY: declare_ready(s, request); break;
+    case EST_METHOD_DECLARE_READY:
+        waits = true; /* it is answered there */
+        declare_ready(s, request);
+        break;
+    case EST_METHOD_COMPARE: status = compare(s, request); break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
@@ -620,16 +682,18 @@ static void answer_how_things_are(est_server *s, est_request *request)
 /* Whoever may look at how things are; the rest is for the process that has its task's place. */
 static bool is_welcome(est_server *s, est_request *request)
 {
-    char why[EST_NET_NAME_MAX + 64];
-    bool known;
+    char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
+    const est_client *client;
+    bool              known;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known = est_server_knows(s, est_request_link(request));
+    known  = est_server_knows(s, est_request_link(request));
+    client = est_server_client(s, est_request_link(request));
+    snprintf(why, sizeof why, "another process has taken the place of %s: %s",
+             est_link_peer(est_request_link(request))->task, client != NULL ? client->who.place : "");
     pthread_mutex_unlock(&s->lock);
     if (known) return true;
-    snprintf(why, sizeof why, "another process has taken the place of %s",
-             est_link_peer(est_request_link(request))->task);
     est_request_fail(request, EST_FAILED_PRECONDITION, why);
     return false;
 }
@@ -639,7 +703,7 @@ void est_service_serve(void *user, est_request *request)
     est_server *s      = user;
     int         method = est_request_method(request);
 
-    if (!is_welcome(s, request)) return;
+    if (est_server_serve_extension(s, request) || !is_welcome(s, request)) return;
     if (take_inline(s, request)) {
         run(s, request);
         pthread_mutex_unlock(&s->host_lock);

@@ -229,13 +229,6 @@ static est_json *turns_of(const est_server *s)
 
 /* --- waits ------------------------------------------------------------------------------------------------------------- */
 
-/* The chief by the names that it goes by. */
-static const char *chief_of(const est_server *s)
-{
-    if (est_cluster_tasks(s->cluster, "chief") > 0) return "chief:0";
-    return est_cluster_tasks(s->cluster, "master") > 0 ? "master:0" : "worker:0";
-}
-
 /* Those who have turns: "worker:0, worker:2", cut when they are many; "": nobody. */
 static void turn_holders(const est_server *s, char *out, size_t size)
 {
@@ -262,7 +255,7 @@ static bool add_parked(est_json *list, const est_server *s, const char *holders)
         const char       *who  = est_link_peer(est_request_link(p->request))->task;
         bool              hold = p->method == EST_METHOD_HOLD;
 
-        if (!add_wait(list, who, hold ? holders : chief_of(s),
+        if (!add_wait(list, who, hold ? holders : est_server_chief(s, NULL),
                       hold ? "their steps are under way, and a checkpoint waits for them"
                            : "it has not given the variables here their values",
                       p->since_ns)) {
@@ -280,7 +273,7 @@ static bool add_askers(est_json *list, const est_server *s, const char *holders)
     for (int i = 0; est_gate_entry_at(s->gate, i, &e); i++) {
         bool held = holders[0] == '\0';
 
-        if (e.waits && !add_wait(list, e.who, held ? chief_of(s) : holders,
+        if (e.waits && !add_wait(list, e.who, held ? est_server_chief(s, NULL) : holders,
                                  held ? "it holds steps for a checkpoint" : "their steps are under way", e.since_ns)) {
             return false;
         }

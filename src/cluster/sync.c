@@ -48,29 +48,27 @@ static est_status reserve_one(est_part_state *state)
     return EST_OK;
 }
 
-/* Whether the job has gone back to a checkpoint, so that an older step is the one to make. Once. */
-static bool goes_back(est_server *s)
+static bool is_before(est_tag a, est_tag b)
 {
-    bool back;
-
-    pthread_mutex_lock(&s->lock);
-    back         = s->goes_back;
-    s->goes_back = false;
-    pthread_mutex_unlock(&s->lock);
-    return back;
+    return a.era < b.era || (a.era == b.era && a.step < b.step);
 }
 
-est_status est_sync_add(est_server *s, est_request *request, int part, int64_t tag)
+static bool is_same(est_tag a, est_tag b)
+{
+    return a.era == b.era && a.step == b.step;
+}
+
+est_status est_sync_add(est_server *s, est_request *request, int part, est_tag tag)
 {
     const char     *task  = est_link_peer(est_request_link(request))->task;
     uint64_t        who   = est_fingerprint64(task, strlen(task));
     est_part_state *state = &s->parts[part];
 
-    if (!goes_back(s) && tag < s->version) {
+    if (is_before(tag, s->version)) {
         s->dropped++;
         return EST_OK;
     }
-    if (tag != s->version) { /* the first, or the first after this task was started anew or the job went back */
+    if (!is_same(tag, s->version)) { /* the first, or the first after this task was started anew or the job went back */
         forget_collected(s);
         s->version = tag;
     }
@@ -97,11 +95,11 @@ static est_status run_collected(est_server *s, int part)
 }
 
 /* Parts in the order of their phases: what counts a step comes after what it counts. */
-est_status est_sync_commit(est_server *s, int64_t tag)
+est_status est_sync_commit(est_server *s, est_tag tag)
 {
     int last = 0;
 
-    if (tag != s->version) return EST_OK; /* done already, or nothing came */
+    if (!is_same(tag, s->version)) return EST_OK; /* done already, or nothing came */
     for (int i = 0; i < est_host_parts(s->host); i++) {
         if (s->parts[i].phase > last) last = s->parts[i].phase;
     }
@@ -114,28 +112,37 @@ est_status est_sync_commit(est_server *s, int64_t tag)
             }
         }
     }
-    s->version = tag + 1;
+    s->version.step++;
     return EST_OK;
 }
 
 /* --- the clock ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_committer(const est_server *s, const char *task)
+/* Over a link that broke, perhaps, which is not known here yet: counted as well it would be two workers. */
+static void stop_waiting(est_server *s, const char *task)
 {
-    return strcmp(s->committer, task) == 0;
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        est_request *request = s->parked[i].request;
+
+        if (s->parked[i].method != EST_METHOD_FINISH_STEP) continue;
+        if (strcmp(est_link_peer(est_request_link(request))->task, task) != 0) continue;
+        est_request_fail(request, EST_ABORTED, "asked again");
+        s->parked[i] = s->parked[--s->n_parked];
+    }
 }
 
+/* One that begins or finishes a step does not commit another: whatever it was to do has failed. */
 static void take_part(est_server *s, est_client *client)
 {
     client->together = client->joined = true;
     if (s->together_ns == 0) s->together_ns = est_now_ns();
+    if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
+    stop_waiting(s, client->who.task);
 }
 
-/* One that begins a step does not commit another: whatever it was to do has failed. */
 void est_sync_join(est_server *s, est_client *client)
 {
     take_part(s, client);
-    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     est_sync_wake(s);
 }
 
@@ -146,9 +153,9 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
     take_part(s, client);
-    if (is_committer(s, client->who.task)) s->committer[0] = '\0';
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
-    s->parked[s->n_parked - 1].tag    = (int64_t)est_head_u64(message, EST_FIELD_STEP, 0);
+    s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),
+                                                   (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
     s->parked[s->n_parked - 1].wanted = (int)est_head_u64(message, EST_FIELD_TOGETHER, 1);
     return EST_OK;
 }
@@ -161,6 +168,7 @@ static void answer_step(est_server *s, int parked, bool commit)
 
     s->parked[parked] = s->parked[--s->n_parked];
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&packing.head, EST_FIELD_COMMIT, commit);
     if (est_packing_payload(&packing, &payload) == EST_OK) {
         est_request_answer(request, payload);
@@ -194,7 +202,8 @@ void est_sync_wake(est_server *s)
     int came = 0, one = -1;
 
     for (int i = s->n_parked - 1; i >= 0; i--) {
-        if (s->parked[i].method == EST_METHOD_FINISH_STEP && (s->parked[i].tag < s->step || s->done))
+        if (s->parked[i].method == EST_METHOD_FINISH_STEP &&
+            (is_before(s->parked[i].tag, (est_tag){ s->era, s->step }) || s->done))
             answer_step(s, i, false);
     }
     for (int i = 0; i < s->n_parked; i++) {

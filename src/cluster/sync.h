@@ -9,6 +9,10 @@
  * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits; committing again
  * does nothing where it was done.
  *
+ * The global step may go back, to that of a checkpoint: then an older step is the one to make, and what was made for a later one is
+ * of no use. So steps are numbered within an era, which the clock begins when it is started and whenever its step goes back. A
+ * later era has the greater number, as incarnations do, and tags of an earlier one are old, whatever they say.
+ *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
  * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the
  * mean of what there is, and nobody waits for the dead. */
@@ -17,11 +21,11 @@
 
 #include "cluster/server.h"
 
-/* Collects the inputs of a run for step `tag`. Under host_lock. */
-EST_MUST_CHECK est_status est_sync_add(est_server *server, est_request *request, int part, int64_t tag);
+/* Collects the inputs of a run for step `tag` of an era. Under host_lock. */
+EST_MUST_CHECK est_status est_sync_add(est_server *server, est_request *request, int part, est_tag tag);
 
 /* Does what was collected for step `tag`, unless it was done. Under host_lock. */
-EST_MUST_CHECK est_status est_sync_commit(est_server *server, int64_t tag);
+EST_MUST_CHECK est_status est_sync_commit(est_server *server, est_tag tag);
 
 /* At the clock, under `lock`: a worker begins to take part; it has pushed all of a step, and waits. */
 void                      est_sync_join(est_server *server, est_client *client);

@@ -22,14 +22,14 @@
 /* A task that has variables or runs parts of steps. */
 
 typedef struct est_peer {
-    char      *address;
-    char       name[EST_NET_NAME_MAX];
-    char      *who;  /* the task that talks to it, this one; borrowed from the server */
-    est_link  *link; /* NULL: none yet */
-    uint64_t   incarnation;
-    est_map    variables; /* name -> whether it has a value; both in `names` */
-    est_arena *names;
-    uint64_t   load; /* bytes of its variables */
+    char       *address;
+    char        name[EST_NET_NAME_MAX];
+    est_server *server; /* of the task that talks to it, this one; borrowed */
+    est_link   *link;   /* NULL: none yet */
+    uint64_t    incarnation;
+    est_map     variables; /* name -> whether it has a value; both in `names` */
+    est_arena  *names;
+    uint64_t    load; /* bytes of its variables */
 } est_peer;
 
 typedef struct est_tasks {
@@ -42,6 +42,7 @@ typedef struct est_tasks {
     int                placed;    /* the task after the last that was given a variable */
     bool               has_turn;  /* given with the answer to the last step */
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
+    uint64_t           era;       /* of it */
     bool               pushed;    /* something of it was */
     bool               committed; /* it was made */
     bool (*over)(void *user);
@@ -76,6 +77,9 @@ static inline est_tasks *est_tasks_of(const est_remote *remote)
 EST_MUST_CHECK est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
                                        est_message **answer);
 EST_MUST_CHECK est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs);
+
+/* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long. */
+EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer);
 
 /* The same where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
  * a signal, the end of the job or the limit. */

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+
+#define SLICE_SECS 0.5 /* between two looks at the clock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `table` */
 static est_wait        table[EST_WAITS_MAX];             /* since_ns 0: free */
@@ -19,7 +22,7 @@ static void put(char *to, size_t max, const char *text)
     to[size] = '\0';
 }
 
-int est_wait_begin(const char *who, const char *for_whom, const char *why)
+est_waiting est_wait_begin(const char *who, const char *for_whom, const char *why, double report_secs)
 {
     int64_t now = est_now_ns();
     int     i   = 0;
@@ -33,15 +36,37 @@ int est_wait_begin(const char *who, const char *for_whom, const char *why)
         table[i].since_ns = now != 0 ? now : 1;
     }
     pthread_mutex_unlock(&lock);
-    return i < EST_WAITS_MAX ? i : -1;
+    return (est_waiting){ who, for_whom, why, now, report_secs, false, i < EST_WAITS_MAX ? i : -1 };
 }
 
-void est_wait_end(int wait)
+void est_wait_end(const est_waiting *w)
 {
-    if (wait < 0) return;
+    if (w->place < 0) return;
     pthread_mutex_lock(&lock);
-    table[wait].since_ns = 0;
+    table[w->place].since_ns = 0;
     pthread_mutex_unlock(&lock);
+}
+
+double est_wait_secs(const est_waiting *w)
+{
+    return (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+}
+
+void est_wait_report(est_waiting *w, const char *detail)
+{
+    double secs = est_wait_secs(w);
+
+    if (secs < w->report_secs) return;
+    est_log_info("%s waits for %s since %.0f s: %s%s%s", w->who, w->for_whom, secs, w->why,
+                 detail[0] != '\0' ? "; " : "", detail);
+    while (w->report_secs <= secs) w->report_secs *= 2;
+    w->reported = true;
+}
+
+est_status est_wait_answer(est_waiting *w, est_ask *ask, est_message **answer)
+{
+    while (!est_ask_await(ask, SLICE_SECS)) est_wait_report(w, "");
+    return est_ask_wait(ask, answer);
 }
 
 int est_waits_of(const char *who, est_wait *out, int max)

@@ -34,13 +34,42 @@ typedef struct est_move {
     size_t         bytes;
 } est_move;
 
+/* Which ranks share a host. The first rank of a host speaks for the others. */
+typedef struct est_hosts {
+    int  n;
+    int *leaders;   /* [n]: the first rank of each host, in order */
+    int *leader_of; /* [ranks]: the first rank of the rank's host */
+} est_hosts;
+
+/* What an operation is about. */
+typedef struct est_collective {
+    uint8_t         *data;
+    size_t           count, element; /* elements, and bytes of one */
+    const size_t    *begins;         /* in bytes, [n + 1]: the regions of the ranks in all_gather; NULL elsewhere */
+    uint8_t         *scratch;        /* as large as the data, for direct reductions; NULL for others */
+    const est_hosts *hosts;
+    bool             mean;
+    int              root;
+} est_collective;
+
+/* What goes through shared memory: there are n_steps, but no list of them, since they follow from their number. */
+typedef struct est_shared_part {
+    bool           used;
+    bool           whole; /* small: every rank adds up everything */
+    est_collective what;
+    size_t         n_pieces;
+    uint64_t       first; /* number of its first piece in the group */
+} est_shared_part;
+
 /* A list that is being written; its memory grows as needed. */
 typedef struct est_moves {
-    int       n, rank;
-    est_move *steps;
-    int       n_steps, max_steps;
-    size_t    send_max; /* the largest block that is sent */
-    bool      failed;   /* memory is out; nothing is added any more */
+    int             n, rank;
+    const int      *ranks; /* [n]: of a part of the group, in which n and rank count; NULL: all of it */
+    est_move       *steps;
+    int             n_steps, max_steps;
+    size_t          send_max; /* the largest block that is sent */
+    bool            failed;   /* memory is out; nothing is added any more */
+    est_shared_part shared;
 } est_moves;
 
 /* Adds a step; `from` is for EST_MOVE_COPY and EST_MOVE_SUM. One of no bytes is left out, but for calls and est_moves_signal. */
@@ -69,16 +98,6 @@ static inline est_region est_region_chunk(est_region region, size_t j)
     return (est_region){ region.data + begin, left < EST_CHUNK_BYTES ? left : EST_CHUNK_BYTES };
 }
 
-/* What an operation is about. */
-typedef struct est_collective {
-    uint8_t      *data;
-    size_t        count, element; /* elements, and bytes of one */
-    const size_t *begins;         /* in bytes, [n + 1]: the regions of the ranks in all_gather; NULL elsewhere */
-    uint8_t      *scratch;        /* as large as the data, for direct reductions; NULL for others */
-    bool          mean;
-    int           root;
-} est_collective;
-
 /* The region of segment i of n, for sums. */
 est_region est_collective_segment(const est_collective *c, int n, int i);
 
@@ -88,11 +107,13 @@ typedef struct est_algorithm {
     void (*reduce_scatter)(est_moves *s, const est_collective *c);
     void (*all_gather)(est_moves *s, const est_collective *c);
     void (*broadcast)(est_moves *s, const est_collective *c);
+    void (*barrier)(est_moves *s);
 } est_algorithm;
 
 /* By what is asked for; NULL for auto and what there is none for. */
 const est_algorithm *est_algorithm_of(est_communication communication);
 
-extern const est_algorithm est_algorithm_ring, est_algorithm_halving, est_algorithm_direct;
+extern const est_algorithm est_algorithm_ring, est_algorithm_halving, est_algorithm_direct, est_algorithm_hierarchical,
+    est_algorithm_shared;
 
 #endif

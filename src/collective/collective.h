@@ -5,7 +5,7 @@
  * Every rank begins the same operations in the same order; an operation is known by its place in that order, so that several may be
  * under way. One that is begun goes on by itself, in the network thread. Ranks that begin different operations are told so: the group is aborted.
  *
- * Results have the same bits on all ranks, and in every run with the same number of ranks, sizes and algorithm: every sum is added up by
+ * Results have the same bits on all ranks, and in every run with the same number of ranks, sizes, hosts and algorithm: every sum is added up by
  * one rank in an order that follows from its place alone, and copied from there, or by all in order of rank. The mean is that sum
  * divided by the number of ranks; of integers the quotient is cut off towards zero.
  *
@@ -96,21 +96,33 @@ EST_MUST_CHECK est_status est_all_reduce_rows(est_rank_group *group, const est_i
                                               const est_collective_options *options, est_indexed_rows *out);
 void                      est_indexed_rows_clear(est_indexed_rows *rows); /* a zeroed one is fine */
 
+/* The same in two halves, so that others may be begun in between. Begin sums this rank's rows by index, which copies them: the
+ * caller's memory is free after it. End waits, sums those of all ranks and frees the work, whatever came of it; it is called
+ * once for every begin that succeeded, and *out is written only on success. */
+typedef struct est_rows_work est_rows_work;
+
+EST_MUST_CHECK est_status est_rows_begin(est_rank_group *group, const est_indexed_rows *rows, size_t row_count,
+                                         est_dtype dtype, const est_collective_options *options, est_rows_work **out);
+EST_MUST_CHECK est_status est_rows_end(est_rows_work *work, est_reduce_op reduction, est_indexed_rows *out);
+
 /* --- which algorithm ---------------------------------------------------------------------------------------------------- */
 
-/* A line of the table that est_collective_choose looks into: the first that fits is taken. */
+/* A line of the table of sums that est_collective_choose looks into: the first that fits is taken. */
 typedef struct est_collective_rule {
     int               n_max;     /* ranks; 0: any number */
     size_t            bytes_max; /* of the whole; 0: any */
+    est_topology      topology;
     est_communication choice;
 } est_collective_rule;
 
 const est_collective_rule *est_collective_rules(int *n);
-est_communication          est_collective_choose(int n, size_t bytes);
+est_communication          est_collective_choose(int n, size_t bytes, est_topology topology);
 const char                *est_communication_name(est_communication communication); /* "ring" */
 const char                *est_communication_text(est_communication communication); /* what it is, in words */
 
-/* From the name that the option has: auto, ring, halving, direct, nccl. */
+const char *est_topology_text(est_topology topology); /* "one host" */
+
+/* From the name that the option has: auto, ring, halving, direct, hierarchical, shared, nccl. */
 EST_MUST_CHECK est_status est_communication_find(const char *name, est_communication *out);
 
 #endif

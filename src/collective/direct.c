@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct exchange, for what is small: one message to every other rank, no rounds; and a tree from the root.
+ * Direct exchange, for what is small: one message to every other rank, no rounds; a tree from the root; a barrier.
  *
  * Sums are added up in order of rank, everywhere (A2). What a rank contributes is sent from a copy, because the sum is written where
  * it was (A1). */
@@ -71,9 +71,19 @@ static void direct_broadcast(est_moves *s, const est_collective *c)
     }
 }
 
+/* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
+static void direct_barrier(est_moves *s)
+{
+    for (int distance = 1; distance < s->n; distance *= 2) {
+        est_moves_signal(s, EST_MOVE_SEND, (s->rank + distance) % s->n);
+        est_moves_signal(s, EST_MOVE_RECEIVE, (s->rank - distance + s->n) % s->n);
+    }
+}
+
 const est_algorithm est_algorithm_direct = {
     .all_reduce     = direct_all_reduce,
     .reduce_scatter = direct_reduce_scatter,
     .all_gather     = direct_all_gather,
     .broadcast      = direct_broadcast,
+    .barrier        = direct_barrier,
 };

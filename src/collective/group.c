@@ -6,11 +6,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/strbuf.h"
+#include "cluster/waits.h"
 #include "collective/work.h"
 
 #define JOIN_SECS     600.0
@@ -28,6 +31,11 @@ int est_group_rank(const est_rank_group *group)
     return group->rank;
 }
 
+est_topology est_group_topology(const est_rank_group *group)
+{
+    return group->topology;
+}
+
 uint64_t est_group_generation(const est_rank_group *group)
 {
     return group->generation;
@@ -38,7 +46,7 @@ uint64_t est_group_operations(est_rank_group *group)
     uint64_t n;
 
     pthread_mutex_lock(&group->mailbox->lock);
-    n = group->next;
+    n = group->next - 1;
     pthread_mutex_unlock(&group->mailbox->lock);
     return n;
 }
@@ -108,14 +116,28 @@ void est_group_lose(est_rank_group *group, int rank, const char *why)
     est_group_fail(group, text);
 }
 
-void est_group_abort(est_rank_group *group, const char *reason)
+void est_group_end(est_rank_group *group, const char *reason)
 {
     char why[EST_WHY_BYTES], name[EST_NET_NAME_MAX + 32];
 
-    pthread_mutex_lock(&group->mailbox->lock);
     snprintf(why, sizeof why, "%s aborted: %.280s", est_peer_name(group, group->rank, name), reason);
     est_group_fail(group, why);
+}
+
+void est_group_abort(est_rank_group *group, const char *reason)
+{
+    pthread_mutex_lock(&group->mailbox->lock);
+    est_group_end(group, reason);
     pthread_mutex_unlock(&group->mailbox->lock);
+}
+
+est_status est_group_give_up(est_rank_group *group, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    est_group_abort(group, error.message);
+    return est_error_raise(&error);
 }
 
 void est_group_ref(est_rank_group *group)
@@ -126,11 +148,18 @@ void est_group_ref(est_rank_group *group)
 void est_group_unref(est_rank_group *group)
 {
     if (--group->refs > 0) return;
+    if (group->counted) {
+        group->mailbox->n_groups--;
+        pthread_cond_broadcast(&group->mailbox->freed);
+    }
     for (int i = 0; i < group->n; i++) {
         est_link_free(group->peers[i].link);
         est_free(group->peers[i].address);
     }
     pthread_cond_destroy(&group->changed);
+    est_shared_memory_close(&group->commons.memory);
+    est_free(group->hosts.leaders);
+    est_free(group->hosts.leader_of);
     est_free(group->peers);
     est_free(group);
 }
@@ -145,7 +174,8 @@ static bool wait_until(est_rank_group *group, int64_t until_ns)
     return true;
 }
 
-static void on_left(void *user, est_status status, const char *error, est_message *answer)
+/* What was told has come, or never will. */
+static void on_told(void *user, est_status status, const char *error, est_message *answer)
 {
     est_rank_group *group   = user;
     est_mailbox    *mailbox = group->mailbox;
@@ -158,11 +188,11 @@ static void on_left(void *user, est_status status, const char *error, est_messag
     pthread_mutex_unlock(&mailbox->lock);
 }
 
-static void say_leave(est_rank_group *group, est_link *link)
+void est_group_tell(est_rank_group *group, int rank, uint16_t method, const char *what)
 {
     group->n_asks++;
     est_group_ref(group);
-    if (est_link_ask(link, EST_GROUP_LEAVE, "a farewell", (est_payload){ 0 }, EST_FOREVER, on_left, group, NULL) !=
+    if (est_link_ask(group->peers[rank].link, method, what, (est_payload){ 0 }, EST_FOREVER, on_told, group, NULL) !=
         EST_OK) {
         group->n_asks--;
         group->refs--;
@@ -189,7 +219,7 @@ void est_group_free(est_rank_group *group)
     pthread_mutex_lock(&mailbox->lock);
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     for (int i = 0; i < group->n && !group->failed; i++) {
-        if (i != group->rank && !group->peers[i].left) say_leave(group, group->peers[i].link);
+        if (i != group->rank && !group->peers[i].left) est_group_tell(group, i, EST_GROUP_LEAVE, "a farewell");
     }
     while (group->n_asks > 0 && !group->failed && wait_until(group, until)) continue;
     remove_group(group);
@@ -214,13 +244,39 @@ static est_status check_options(const est_group_options *o)
     return EST_OK;
 }
 
+/* This machine, whichever container or network of it the process is in: the kernel draws a number when it starts. */
+static uint64_t find_host(void)
+{
+    char     name[256] = "";
+    char    *boot;
+    size_t   size;
+    uint64_t host;
+
+    if (est_file_read("/proc/sys/kernel/random/boot_id", &boot, &size) == EST_OK) {
+        host = est_fingerprint64(boot, size);
+        est_free(boot);
+        return host;
+    }
+    (void)gethostname(name, sizeof name - 1);
+    return est_fingerprint64(name, strlen(name));
+}
+
 static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group_options *o, est_rank_group **out)
 {
     est_rank_group *g = est_zalloc(sizeof *g);
 
-    if (g != NULL) g->peers = est_zalloc((size_t)o->n * sizeof *g->peers);
-    if (g == NULL || g->peers == NULL || est_cond_init(&g->changed) != EST_OK) {
-        if (g != NULL) est_free(g->peers);
+    if (g != NULL) {
+        g->peers           = est_zalloc((size_t)o->n * sizeof *g->peers);
+        g->hosts.leaders   = est_zalloc((size_t)o->n * sizeof(int));
+        g->hosts.leader_of = est_zalloc((size_t)o->n * sizeof(int));
+    }
+    if (g == NULL || g->peers == NULL || g->hosts.leaders == NULL || g->hosts.leader_of == NULL ||
+        est_cond_init(&g->changed) != EST_OK) {
+        if (g != NULL) {
+            est_free(g->hosts.leaders);
+            est_free(g->hosts.leader_of);
+            est_free(g->peers);
+        }
         est_free(g);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
     }
@@ -245,6 +301,8 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
         }
         g->list = est_fingerprint_cat64(g->list, est_fingerprint64(peer->task, strlen(peer->task)));
     }
+    g->peers[g->rank].host = o->host != NULL ? est_fingerprint64(o->host, strlen(o->host)) : find_host();
+    if (g->rank == 0 && g->n > 1) est_commons_create(g);
     *out = g;
     return EST_OK;
 }
@@ -255,11 +313,24 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
     est_peer       *peer    = user;
     est_rank_group *group   = peer->group;
     est_mailbox    *mailbox = group->mailbox;
+    est_join_answer head    = { 0 };
+    size_t          size;
 
-    (void)answer;
+    if (status == EST_OK) {
+        const void *bytes = est_message_head(answer, &size);
+
+        if (size == sizeof head) {
+            memcpy(&head, bytes, sizeof head);
+        } else {
+            status = EST_DATA_LOSS;
+            error  = "not the answer to a join";
+        }
+    }
     pthread_mutex_lock(&mailbox->lock);
     if (status == EST_OK) {
+        peer->host   = head.host;
         peer->joined = true;
+        if (peer == &group->peers[0]) group->commons.name = head.memory;
     } else if (status != EST_UNAVAILABLE && !group->failed) { /* of a lost link est_group_lose knows */
         group->failure = status;
         est_group_fail(group, error);
@@ -273,12 +344,14 @@ static void on_joined(void *user, est_status status, const char *error, est_mess
 static est_status approach(est_rank_group *g, int rank, double secs)
 {
     est_peer     *peer = &g->peers[rank];
-    est_join_head head = {
-        .generation = g->generation, .list = g->list, .rank = (uint32_t)g->rank, .n = (uint32_t)g->n
-    };
-    est_link  *link = NULL;
-    char       name[EST_NET_NAME_MAX + 32];
-    est_status status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
+    est_join_head head = { .generation = g->generation,
+                           .list       = g->list,
+                           .host       = g->peers[g->rank].host,
+                           .rank       = (uint32_t)g->rank,
+                           .n          = (uint32_t)g->n };
+    est_link     *link = NULL;
+    char          name[EST_NET_NAME_MAX + 32];
+    est_status    status = est_net_connect(g->net, peer->address, peer->task, secs, &link);
 
     if (status == EST_UNAVAILABLE) return EST_OK;
     est_peer_name(g, rank, name);
@@ -325,12 +398,25 @@ static est_status fail_missing(const est_rank_group *g, double secs)
     return status;
 }
 
-static bool is_complete(const est_rank_group *g)
+/* The first rank that has not come; -1: all have. */
+static int find_missing(const est_rank_group *g)
 {
     for (int i = 0; i < g->n; i++) {
-        if (!g->peers[i].joined) return false;
+        if (!g->peers[i].joined) return i;
     }
-    return true;
+    return -1;
+}
+
+/* Waits for whoever may come, which the status view shows. */
+static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
+{
+    char        why[64];
+    est_waiting wait;
+
+    snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
+    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why, EST_WAIT_REPORT_SECS);
+    wait_until(g, until_ns);
+    est_wait_end(&wait);
 }
 
 /* A lower rank that we have no link to, from `first` on; -1: there is none. */
@@ -353,14 +439,14 @@ static est_status come_together(est_rank_group *g, double secs)
     int        next     = 0;
     est_status status   = EST_OK;
 
-    while (status == EST_OK && !g->failed && !is_complete(g)) {
+    while (status == EST_OK && !g->failed && find_missing(g) >= 0) {
         int    rank = find_unconnected(g, next);
         double left = (double)(until - est_machine_ns()) / 1e9;
 
         if (left <= 0) {
             status = fail_missing(g, secs);
         } else if (rank < 0) {
-            wait_until(g, until);
+            wait_for(g, find_missing(g), until);
         } else {
             pthread_mutex_unlock(&g->mailbox->lock);
             status = approach(g, rank, left < try_secs ? left : try_secs);
@@ -373,8 +459,44 @@ static est_status come_together(est_rank_group *g, double secs)
     return status;
 }
 
+/* Who shares a host with whom, now that all have said where they are. */
+static void find_hosts(est_rank_group *g)
+{
+    est_hosts *h = &g->hosts;
+
+    for (int i = 0; i < g->n; i++) {
+        int first = 0;
+
+        while (g->peers[first].host != g->peers[i].host) first++;
+        h->leader_of[i] = first;
+        if (first == i) h->leaders[h->n++] = i;
+    }
+    g->topology = h->n == 1 || h->n == g->n ? EST_TOPOLOGY_APART : EST_TOPOLOGY_MIXED;
+}
+
+/* Ranks of one host find the memory of rank 0; only if all can is it used. Operation 0 tells. */
+static est_status find_memory(est_rank_group *g, double secs)
+{
+    const est_collective_options options = { .deadline_secs = secs, .communication = EST_COMMUNICATION_DIRECT };
+    int64_t                      n_found;
+    est_work                    *work;
+
+    if (g->rank > 0) est_commons_open(g);
+    n_found = g->commons.memory.data != NULL;
+    EST_TRY(est_all_reduce(g, &n_found, 1, EST_I64, EST_REDUCE_OP_SUM, &options, &work));
+    EST_TRY(est_work_wait(work));
+    est_shared_memory_hide(&g->commons.memory);
+    if (n_found == g->n) {
+        g->topology = EST_TOPOLOGY_ONE_HOST;
+    } else {
+        est_shared_memory_close(&g->commons.memory);
+    }
+    return EST_OK;
+}
+
 est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_options *options, est_rank_group **out)
 {
+    double          secs = options->join_secs != 0 ? options->join_secs : JOIN_SECS;
     est_rank_group *g;
     est_status      status;
 
@@ -382,13 +504,23 @@ est_status est_group_create(est_mailbox *mailbox, est_net *net, const est_group_
     EST_TRY(make_group(mailbox, net, options, &g));
     pthread_mutex_lock(&mailbox->lock);
     est_mailbox_add(mailbox, g);
-    status = come_together(g, options->join_secs != 0 ? options->join_secs : JOIN_SECS);
-    if (status != EST_OK) {
-        remove_group(g);
-    } else {
+    status = come_together(g, secs);
+    if (status == EST_OK) {
+        find_hosts(g);
         g->complete     = true;
         mailbox->newest = g->generation > mailbox->newest ? g->generation : mailbox->newest;
-        *out            = g;
+        if (g->n > 1 && g->hosts.n == 1) {
+            pthread_mutex_unlock(&mailbox->lock);
+            status = find_memory(g, secs);
+            pthread_mutex_lock(&mailbox->lock);
+        } else {
+            g->next = 1;
+        }
+    }
+    if (status == EST_OK) {
+        *out = g;
+    } else {
+        remove_group(g);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return status;

@@ -11,8 +11,7 @@
  * group everywhere. A rank connects to all lower ones and says which generation, rank and list it means (join). A join that
  * comes before its group was made here waits for it.
  *
- * The mailbox is where a process gets what others send to its groups. It is made before the net and freed after it; whoever owns
- * the net hands it requests and lost links.
+ * The mailbox is where a process gets what others send to its groups. Whoever owns the net hands it requests and lost links.
  *
  * Threading: any thread, except that est_group_create, est_group_free and est_work_wait (collective/collective.h) wait, so that
  * callbacks of the net must not call them. One lock, the mailbox's, guards all of this; links are used with it held, never the
@@ -27,13 +26,20 @@ typedef struct est_mailbox    est_mailbox;
 typedef struct est_rank_group est_rank_group; /* est_group is the op that waits for others */
 
 EST_MUST_CHECK est_status est_mailbox_create(est_mailbox **out);
-void                      est_mailbox_free(est_mailbox *mailbox); /* after its groups and its net; NULL is fine */
+
+/* After its groups, and when nothing is handed to it any more. The net may live on: waits until it has let go of the groups.
+ * NULL is fine. */
+void est_mailbox_free(est_mailbox *mailbox);
 
 /* To be called by est_net_options.serve: true when the request was of a group, and is taken. */
 bool est_mailbox_serve(est_mailbox *mailbox, est_request *request);
 
 /* To be called by est_net_options.lost. */
 void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why);
+
+/* No group of this generation or an older one is to live here: those that there are, or that are being made, are aborted, and
+ * so are those that are made later. From any thread. */
+void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reason);
 
 /* One of the list. */
 typedef struct est_rank {
@@ -50,7 +56,16 @@ typedef struct est_group_options {
     double            join_secs;     /* 0: 600; how long to wait for all ranks */
     double            deadline_secs; /* 0: 600; EST_FOREVER: none; of an operation, unless it says otherwise */
     est_communication communication;
+    const char *host; /* copied; of this process: ranks that say the same share one. NULL: the machine it runs on */
 } est_group_options;
+
+/* Where the ranks of a group are. */
+typedef enum est_topology {
+    EST_TOPOLOGY_ANY,      /* in rules: whichever */
+    EST_TOPOLOGY_APART,    /* each on a host of its own; or on one, and they may not share memory */
+    EST_TOPOLOGY_ONE_HOST, /* all on one, with memory in common */
+    EST_TOPOLOGY_MIXED     /* several hosts, and some have several ranks */
+} est_topology;
 
 /* Waits until all ranks are there. EST_DEADLINE_EXCEEDED names those that are missing; EST_FAILED_PRECONDITION: a rank is at a
  * later generation or has another list; EST_ABORTED: another rank has seen one go. Whoever tries again does it with a higher
@@ -66,10 +81,11 @@ void est_group_free(est_rank_group *group);
 /* Ends all operations of the group, on all ranks. The first reason stays. */
 void est_group_abort(est_rank_group *group, const char *reason);
 
-int      est_group_ranks(const est_rank_group *group);
-int      est_group_rank(const est_rank_group *group);
-uint64_t est_group_generation(const est_rank_group *group);
-uint64_t est_group_operations(est_rank_group *group); /* that were begun so far */
+int          est_group_ranks(const est_rank_group *group);
+int          est_group_rank(const est_rank_group *group);
+est_topology est_group_topology(const est_rank_group *group);
+uint64_t     est_group_generation(const est_rank_group *group);
+uint64_t     est_group_operations(est_rank_group *group); /* that were begun so far */
 
 /* EST_OK, or what operations that begin now fail with. */
 EST_MUST_CHECK est_status est_group_status(est_rank_group *group);

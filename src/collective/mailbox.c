@@ -15,6 +15,7 @@ est_status est_mailbox_create(est_mailbox **out)
 
     if (mailbox == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a mailbox");
     status = est_lock_init(&mailbox->lock);
+    if (status == EST_OK) status = est_cond_init(&mailbox->freed);
     if (status != EST_OK) {
         est_free(mailbox);
         return status;
@@ -26,7 +27,11 @@ est_status est_mailbox_create(est_mailbox **out)
 void est_mailbox_free(est_mailbox *mailbox)
 {
     if (mailbox == NULL) return;
+    pthread_mutex_lock(&mailbox->lock);
     est_parcels_drop(mailbox->joins, EST_CANCELLED, "the process ends");
+    while (mailbox->n_groups > 0) pthread_cond_wait(&mailbox->freed, &mailbox->lock); /* their links are closed */
+    pthread_mutex_unlock(&mailbox->lock);
+    pthread_cond_destroy(&mailbox->freed);
     pthread_mutex_destroy(&mailbox->lock);
     est_free(mailbox);
 }
@@ -86,11 +91,12 @@ static est_status check_join(est_rank_group *g, const est_task_id *who, const es
 /* Lets a rank in, or not; the request is answered. */
 static void admit(est_rank_group *g, est_request *request)
 {
-    est_link     *link = est_request_link(request);
-    est_join_head head;
-    est_peer     *peer;
-    est_status    status;
-    size_t        size;
+    est_link       *link   = est_request_link(request);
+    est_join_answer answer = { .host = g->peers[g->rank].host, .memory = g->commons.name };
+    est_join_head   head;
+    est_peer       *peer;
+    est_status      status;
+    size_t          size;
 
     memcpy(&head, est_message_head(est_request_message(request), &size), sizeof head);
     status = check_join(g, est_link_peer(link), &head);
@@ -104,9 +110,10 @@ static void admit(est_rank_group *g, est_request *request)
         est_link_free(peer->link);
     }
     peer->incarnation = est_link_peer(link)->incarnation;
+    peer->host        = head.host;
     peer->joined      = true;
     peer->link        = est_link_ref(link);
-    est_request_answer(request, (est_payload){ 0 });
+    est_request_answer(request, (est_payload){ .head = &answer, .head_size = sizeof answer });
     pthread_cond_broadcast(&g->changed);
 }
 
@@ -116,6 +123,9 @@ void est_mailbox_add(est_mailbox *mailbox, est_rank_group *g)
 
     g->next_group   = mailbox->groups;
     mailbox->groups = g;
+    g->counted      = true;
+    mailbox->n_groups++;
+    if (g->generation <= mailbox->ended) est_group_end(g, mailbox->ended_why);
     while (*at != NULL) {
         est_parcel *parcel = *at;
 
@@ -150,6 +160,10 @@ static void on_join(est_mailbox *mailbox, est_request *request)
     while (g != NULL && g->generation != head.generation) g = g->next_group;
     if (g != NULL) {
         admit(g, request);
+        return;
+    }
+    if (head.generation <= mailbox->ended) {
+        est_request_fail(request, EST_ABORTED, mailbox->ended_why);
         return;
     }
     if (head.generation <= mailbox->newest) {
@@ -258,18 +272,29 @@ static void on_leave(est_mailbox *mailbox, est_request *request)
     }
 }
 
+static void on_bell(est_mailbox *mailbox, est_request *request)
+{
+    int             from;
+    est_rank_group *g = find_peer(mailbox, est_request_link(request), &from);
+
+    est_request_answer(request, (est_payload){ 0 });
+    if (g != NULL) est_group_wake(g);
+}
+
 bool est_mailbox_serve(est_mailbox *mailbox, est_request *request)
 {
     int method = est_request_method(request);
 
-    if (method < EST_GROUP_JOIN || method > EST_GROUP_LEAVE) return false;
+    if (method < EST_GROUP_JOIN || method > EST_GROUP_BELL) return false;
     pthread_mutex_lock(&mailbox->lock);
     if (method == EST_GROUP_JOIN) {
         on_join(mailbox, request);
     } else if (method == EST_GROUP_BLOCK) {
         on_block(mailbox, request);
-    } else {
+    } else if (method == EST_GROUP_LEAVE) {
         on_leave(mailbox, request);
+    } else {
+        on_bell(mailbox, request);
     }
     pthread_mutex_unlock(&mailbox->lock);
     return true;
@@ -283,5 +308,18 @@ void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why)
     pthread_mutex_lock(&mailbox->lock);
     g = find_peer(mailbox, link, &rank);
     if (g != NULL && !g->peers[rank].left) est_group_lose(g, rank, why);
+    pthread_mutex_unlock(&mailbox->lock);
+}
+
+void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reason)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    if (generation > mailbox->ended) {
+        mailbox->ended = generation;
+        snprintf(mailbox->ended_why, sizeof mailbox->ended_why, "%s", reason);
+    }
+    for (est_rank_group *g = mailbox->groups; g != NULL; g = g->next_group) {
+        if (g->generation <= generation) est_group_end(g, reason);
+    }
     pthread_mutex_unlock(&mailbox->lock);
 }

@@ -27,7 +27,7 @@ static void append(est_moves *s, est_move step)
 void est_moves_add(est_moves *s, est_move_kind kind, int peer, uint8_t *data, const uint8_t *from, size_t bytes)
 {
     if (bytes == 0 && kind != EST_MOVE_CALL) return;
-    append(s, (est_move){ kind, peer, data, from, bytes });
+    append(s, (est_move){ kind, s->ranks != NULL ? s->ranks[peer] : peer, data, from, bytes });
 }
 
 void est_moves_signal(est_moves *s, est_move_kind kind, int peer)

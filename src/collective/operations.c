@@ -8,30 +8,38 @@
 
 enum { KIND_ALL_REDUCE, KIND_REDUCE_SCATTER, KIND_ALL_GATHER, KIND_ALL_GATHER_UNEVEN, KIND_BROADCAST, KIND_BARRIER };
 
-/* What is asked for, else what the table says. */
-static est_status choose(const est_rank_group *group, const est_collective_options *options, size_t bytes,
+/* Whether an algorithm does an operation: some are for sums only. */
+static bool does(est_communication by, int kind)
+{
+    const est_algorithm *a = est_algorithm_of(by);
+
+    return kind == KIND_ALL_REDUCE       ? a->all_reduce != NULL
+           : kind == KIND_REDUCE_SCATTER ? a->reduce_scatter != NULL
+           : kind == KIND_BROADCAST      ? a->broadcast != NULL
+           : kind == KIND_BARRIER        ? a->barrier != NULL
+                                         : a->all_gather != NULL;
+}
+
+/* What is asked for, else what the table says. Where that does not do the operation, another stands in: what the table says of
+ * ranks that are apart, else the ring, which does everything. */
+static est_status choose(const est_rank_group *group, int kind, const est_collective_options *options, size_t bytes,
                          est_communication *out)
 {
     est_communication c = options != NULL ? options->communication : EST_COMMUNICATION_AUTO;
 
     if (c == EST_COMMUNICATION_AUTO) c = group->communication;
-    if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes);
+    if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes, group->topology);
     if (c == EST_COMMUNICATION_NCCL) {
         return est_fail(EST_UNIMPLEMENTED,
                         "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
     }
-    *out = c;
+    if (c == EST_COMMUNICATION_SHARED && group->n > 1 && group->topology != EST_TOPOLOGY_ONE_HOST) {
+        return est_fail(EST_FAILED_PRECONDITION, "the ranks have no memory in common, which communication by shared "
+                                                 "memory needs; use auto or ring");
+    }
+    if (!does(c, kind)) c = est_collective_choose(group->n, bytes, EST_TOPOLOGY_APART);
+    *out = does(c, kind) ? c : EST_COMMUNICATION_RING;
     return EST_OK;
-}
-
-/* A rank that cannot begin what the others do ends it for them, too. */
-static est_status give_up(est_rank_group *group, est_status status)
-{
-    est_error error;
-
-    est_error_take(status, &error);
-    est_group_abort(group, error.message);
-    return est_error_raise(&error);
 }
 
 /* Gives up a work that was not begun. */
@@ -39,7 +47,7 @@ static est_status drop(est_work *w, est_status status)
 {
     est_mailbox *mailbox = w->group->mailbox;
 
-    status = give_up(w->group, status);
+    status = est_group_give_up(w->group, status);
     pthread_mutex_lock(&mailbox->lock);
     est_work_unref(w);
     pthread_mutex_unlock(&mailbox->lock);
@@ -60,13 +68,12 @@ static est_status begin_reduction(est_rank_group *group, int kind, est_collectiv
     est_work            *w;
     est_status           status;
 
-    EST_TRY(choose(group, options, c.count * c.element, &by));
-    /* Halving leaves no rank with a segment of its own, unless there are as many as a power of two. */
-    if (kind == KIND_REDUCE_SCATTER && est_algorithm_of(by)->reduce_scatter == NULL) by = EST_COMMUNICATION_RING;
+    EST_TRY(choose(group, kind, options, c.count * c.element, &by));
     head.communication = (uint8_t)by;
     algorithm          = est_algorithm_of(by);
+    c.hosts            = &group->hosts;
     status             = est_work_create(group, names[kind], head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
         w->scratch = est_alloc_aligned(c.count * c.element);
         if (w->scratch == NULL) {
@@ -124,12 +131,6 @@ static void write_gather(est_work *w, const void *mine, uint8_t *all, const size
     if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
 }
 
-/* Halving is for sums; the ring stands in. */
-static est_communication gather_by(est_communication by)
-{
-    return est_algorithm_of(by)->all_gather != NULL ? by : EST_COMMUNICATION_RING;
-}
-
 est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes, void *all,
                           const est_collective_options *options, est_work **out)
 {
@@ -140,11 +141,10 @@ est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes,
 
     if (bytes > SIZE_MAX / (size_t)group->n)
         return est_fail(EST_INVALID_ARGUMENT, "%d times %zu bytes do not fit into memory", group->n, bytes);
-    EST_TRY(choose(group, options, bytes * (size_t)group->n, &by));
-    by                 = gather_by(by);
+    EST_TRY(choose(group, KIND_ALL_GATHER, options, bytes * (size_t)group->n, &by));
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "all_gather", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     w->result.begins = est_alloc(((size_t)group->n + 1) * sizeof *w->result.begins);
     if (w->result.begins == NULL)
         return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", group->n));
@@ -181,11 +181,11 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     est_work         *w;
     est_status        status;
 
-    EST_TRY(choose(group, options, SIZE_MAX, &by)); /* a rank knows only its own length, so that cannot decide */
-    by                 = gather_by(by);
+    /* A rank knows only its own length, so that cannot decide. */
+    EST_TRY(choose(group, KIND_ALL_GATHER_UNEVEN, options, SIZE_MAX, &by));
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "all_gather", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     w->lengths       = est_zalloc((size_t)n * sizeof *w->lengths);
     w->result.begins = est_zalloc(((size_t)n + 1) * sizeof *w->result.begins);
     if (w->lengths == NULL || w->result.begins == NULL)
@@ -219,26 +219,25 @@ est_status est_broadcast(est_rank_group *group, void *data, size_t bytes, int ro
     est_status        status;
 
     if (root < 0 || root >= group->n) return est_fail(EST_INVALID_ARGUMENT, "rank %d of a group of %d", root, group->n);
-    EST_TRY(choose(group, options, bytes, &by));
-    if (est_algorithm_of(by)->broadcast == NULL) by = EST_COMMUNICATION_RING;
+    EST_TRY(choose(group, KIND_BROADCAST, options, bytes, &by));
     head.communication = (uint8_t)by;
     status             = est_work_create(group, "broadcast", head, options, &w);
-    if (status != EST_OK) return give_up(group, status);
+    if (status != EST_OK) return est_group_give_up(group, status);
     if (group->n > 1) est_algorithm_of(by)->broadcast(&w->moves, &c);
     return est_work_begin(w, out);
 }
 
-/* Dissemination: after round k a rank has heard, through others, from 2^k before it. */
 est_status est_barrier(est_rank_group *group, const est_collective_options *options, est_work **out)
 {
-    int        n = group->n, rank = group->rank;
-    est_work  *w;
-    est_status status = est_work_create(group, "barrier", (est_block_head){ .kind = KIND_BARRIER }, options, &w);
+    est_block_head    head = { .kind = KIND_BARRIER };
+    est_communication by;
+    est_work         *w;
+    est_status        status;
 
-    if (status != EST_OK) return give_up(group, status);
-    for (int distance = 1; distance < n; distance *= 2) {
-        est_moves_signal(&w->moves, EST_MOVE_SEND, (rank + distance) % n);
-        est_moves_signal(&w->moves, EST_MOVE_RECEIVE, (rank - distance + n) % n);
-    }
+    EST_TRY(choose(group, KIND_BARRIER, options, 0, &by));
+    head.communication = (uint8_t)by;
+    status             = est_work_create(group, "barrier", head, options, &w);
+    if (status != EST_OK) return est_group_give_up(group, status);
+    if (group->n > 1) est_algorithm_of(by)->barrier(&w->moves);
     return est_work_begin(w, out);
 }

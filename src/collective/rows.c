@@ -55,25 +55,67 @@ static est_status sum_rows(const int64_t *indices, const uint8_t *values, int64_
     return EST_OK;
 }
 
-/* Both lists of all ranks, under way at the same time. */
-static est_status gather(est_rank_group *group, const est_indexed_rows *own, size_t row_bytes,
-                         const est_collective_options *options, est_gathered *indices, est_gathered *values)
-{
-    est_work  *first, *second;
-    est_status status, later;
-    est_error  error;
+struct est_rows_work {
+    est_rank_group  *group;
+    size_t           row_bytes;
+    est_dtype        dtype;
+    est_indexed_rows own;             /* what is gathered, until both works have ended */
+    est_gathered     indices, values; /* of all ranks */
+    est_work        *works[2];        /* one for each */
+};
 
-    EST_TRY(
-        est_all_gather_uneven(group, own->indices, (size_t)own->n * sizeof *own->indices, indices, options, &first));
-    status = est_all_gather_uneven(group, own->values, (size_t)own->n * row_bytes, values, options, &second);
-    est_error_take(status, &error);
-    later = est_work_wait(first);
-    if (error.status == EST_OK) {
-        est_error_take(later, &error);
-        later = est_work_wait(second);
-        if (error.status == EST_OK) est_error_take(later, &error);
+static void free_rows(est_rows_work *w)
+{
+    est_indexed_rows_clear(&w->own);
+    est_gathered_clear(&w->indices);
+    est_gathered_clear(&w->values);
+    est_free(w);
+}
+
+/* Both lists are under way at the same time. */
+static est_status begin_gather(est_rows_work *w, const est_collective_options *options)
+{
+    const est_indexed_rows *own = &w->own;
+    est_status              status;
+    est_error               error;
+
+    EST_TRY(est_all_gather_uneven(w->group, own->indices, (size_t)own->n * sizeof *own->indices, &w->indices, options,
+                                  &w->works[0]));
+    status = est_all_gather_uneven(w->group, own->values, (size_t)own->n * w->row_bytes, &w->values, options,
+                                   &w->works[1]);
+    if (status == EST_OK) return EST_OK;
+    est_error_take(status, &error); /* and with it the group has failed, so that the first ends, too */
+    status = est_work_wait(w->works[0]);
+    return est_error_raise(&error);
+}
+
+est_status est_rows_begin(est_rank_group *group, const est_indexed_rows *rows, size_t row_count, est_dtype dtype,
+                          const est_collective_options *options, est_rows_work **out)
+{
+    est_rows_work *w;
+    est_status     status;
+
+    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
+        return est_fail(EST_INVALID_ARGUMENT, "rows of type %s cannot be summed; expected float32, float64 or int64",
+                        est_dtype_name(dtype));
     }
-    return error.status == EST_OK ? EST_OK : est_error_raise(&error);
+    w = est_zalloc(sizeof *w);
+    if (w == NULL) return est_group_give_up(group, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a sum of rows"));
+    w->group     = group;
+    w->row_bytes = row_count * est_dtype_size(dtype);
+    w->dtype     = dtype;
+    status       = sum_rows(rows->indices, rows->values, rows->n, w->row_bytes, dtype, &w->own);
+    if (status != EST_OK) {
+        status = est_group_give_up(group, status);
+    } else {
+        status = begin_gather(w, options);
+    }
+    if (status != EST_OK) {
+        free_rows(w);
+        return status;
+    }
+    *out = w;
+    return EST_OK;
 }
 
 /* Every rank's two lists must be of as many rows. */
@@ -89,39 +131,43 @@ static est_status check_lengths(const est_rank_group *group, const est_gathered 
     return EST_OK;
 }
 
-est_status est_all_reduce_rows(est_rank_group *group, const est_indexed_rows *rows, size_t row_count, est_dtype dtype,
-                               est_reduce_op reduction, const est_collective_options *options, est_indexed_rows *out)
+/* Waits for both works, whatever comes of the first. */
+static est_status end_gather(est_rows_work *w)
 {
-    size_t           row_bytes = row_count * est_dtype_size(dtype);
-    est_indexed_rows own = { 0 }, sum = { 0 };
-    est_gathered     indices = { 0 }, values = { 0 };
-    est_status       status;
+    est_error  error;
+    est_status status = est_work_wait(w->works[0]);
 
-    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
-        return est_fail(EST_INVALID_ARGUMENT, "rows of type %s cannot be summed; expected float32, float64 or int64",
-                        est_dtype_name(dtype));
-    }
-    status = sum_rows(rows->indices, rows->values, rows->n, row_bytes, dtype, &own);
-    if (status != EST_OK) {
-        est_error error;
+    est_error_take(status, &error);
+    status = est_work_wait(w->works[1]);
+    if (error.status == EST_OK) return status;
+    return est_error_raise(&error);
+}
 
-        est_error_take(status, &error);
-        est_group_abort(group, error.message); /* the others wait for our rows */
-        return est_error_raise(&error);
-    }
-    status = gather(group, &own, row_bytes, options, &indices, &values);
-    if (status == EST_OK) status = check_lengths(group, &indices, &values, row_bytes);
+est_status est_rows_end(est_rows_work *w, est_reduce_op reduction, est_indexed_rows *out)
+{
+    int              n      = w->group->n;
+    est_indexed_rows sum    = { 0 };
+    est_status       status = end_gather(w);
+
+    if (status == EST_OK) status = check_lengths(w->group, &w->indices, &w->values, w->row_bytes);
     if (status == EST_OK) {
-        status = sum_rows(indices.data, values.data, (int64_t)(indices.begins[group->n] / sizeof(int64_t)), row_bytes,
-                          dtype, &sum);
+        status = sum_rows(w->indices.data, w->values.data, (int64_t)(w->indices.begins[n] / sizeof(int64_t)),
+                          w->row_bytes, w->dtype, &sum);
     }
     if (status == EST_OK) {
         if (reduction == EST_REDUCE_OP_MEAN && sum.n > 0)
-            est_elements_divide(sum.values, (size_t)sum.n * row_bytes, dtype, group->n);
+            est_elements_divide(sum.values, (size_t)sum.n * w->row_bytes, w->dtype, n);
         *out = sum;
     }
-    est_indexed_rows_clear(&own);
-    est_gathered_clear(&indices);
-    est_gathered_clear(&values);
+    free_rows(w);
     return status;
+}
+
+est_status est_all_reduce_rows(est_rank_group *group, const est_indexed_rows *rows, size_t row_count, est_dtype dtype,
+                               est_reduce_op reduction, const est_collective_options *options, est_indexed_rows *out)
+{
+    est_rows_work *work = NULL;
+
+    EST_TRY(est_rows_begin(group, rows, row_count, dtype, options, &work));
+    return est_rows_end(work, reduction, out);
 }

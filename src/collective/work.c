@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cluster/waits.h"
 
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
 #define LATE_NS     (EST_NS_PER_SEC / 100)
@@ -49,6 +50,7 @@ est_status est_work_create(est_rank_group *group, const char *name, est_block_he
     w->name          = name;
     w->head          = head;
     w->refs          = 1;
+    w->wait.place    = -1;
     w->deadline_secs = options != NULL && options->deadline_secs != 0 ? options->deadline_secs : group->deadline_secs;
     w->moves         = (est_moves){ .n = group->n, .rank = group->rank };
     lock(w);
@@ -120,7 +122,7 @@ static void fail(est_work *w, est_status status)
 
 /* --- sending ----------------------------------------------------------------------------------------------------------- */
 
-static void run(est_work *w);
+static void run(est_work *w, bool poll);
 
 /* A block was used at the other end, or never will be. */
 static void on_answer(void *user, est_status status, const char *error, est_message *answer)
@@ -140,7 +142,7 @@ static void on_answer(void *user, est_status status, const char *error, est_mess
     if (lane->n_unsent == 0 || has_failed(w)) {
         settle(w);
     } else {
-        run(w);
+        run(w, false);
     }
     pthread_cond_broadcast(&g->changed);
     est_work_unref(w);
@@ -255,14 +257,62 @@ static void fail_left(est_work *w, int peer)
                      w->name, w->head.number));
 }
 
-/* Takes the next step; false: it has to wait, or there is none. */
-static bool take_next(est_work *w)
+/* The oldest operation that goes through shared memory: the one that is under way there (S3). */
+static est_work *find_shared(const est_rank_group *g)
+{
+    est_work *oldest = NULL;
+
+    for (est_work *w = g->works; w != NULL; w = w->next) { /* the newest is first */
+        if (w->moves.shared.used) oldest = w;
+    }
+    return oldest;
+}
+
+/* Tells those who sleep that this rank has set a mark. */
+static void ring(est_rank_group *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        est_mark *asleep = &g->commons.ranks[i].asleep;
+
+        if (i == g->rank || est_mark_get(asleep) == 0 || g->peers[i].left) continue;
+        if (est_mark_swap(asleep, 0) != 0) est_group_tell(g, i, EST_GROUP_BELL, "a bell");
+    }
+}
+
+/* Takes the next step in shared memory, as take_next. */
+static bool take_shared(est_work *w, bool poll)
+{
+    est_rank_group *g      = w->group;
+    est_status      status = EST_OK;
+    int             behind;
+
+    for (int i = 0; i < g->n && status == EST_OK; i++) { /* no blocks come for this one, unless a rank is elsewhere */
+        if (w->lanes[i].first != NULL) status = check_block(w, w->lanes[i].first, SIZE_MAX);
+    }
+    if (status == EST_OK && find_shared(g) != w) return false;
+    unlock(w);
+    behind = status == EST_OK ? est_shared_await(w, poll) : -1;
+    if (status == EST_OK && behind < 0) status = est_shared_take(w);
+    lock(w);
+    if (status != EST_OK) fail(w, status);
+    if (behind >= 0) {
+        if (g->peers[behind].left) fail_left(w, behind);
+        return false;
+    }
+    w->at++;
+    if (status == EST_OK) ring(g);
+    return true;
+}
+
+/* Takes the next step; false: it has to wait, or there is none. `poll`: the caller has nothing else to do. */
+static bool take_next(est_work *w, bool poll)
 {
     est_parcel *parcel = NULL;
     est_move    step;
     est_status  status;
 
     if (w->at == w->moves.n_steps || has_failed(w)) return false;
+    if (w->moves.shared.used) return take_shared(w, poll);
     step = w->moves.steps[w->at];
     if (step.kind == EST_MOVE_SEND) {
         w->at++;
@@ -294,19 +344,50 @@ static bool take_next(est_work *w)
     return true;
 }
 
+/* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
+static int waits_for(const est_work *w)
+{
+    const est_move *step;
+
+    if (w->moves.shared.used) return est_shared_behind(find_shared(w->group));
+    step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
+    if (step != NULL && receives(step)) return step->peer;
+    for (int i = 0; i < w->group->n; i++) {
+        if (w->lanes[i].n_unsent > 0 || w->lanes[i].n_out > 0) return i;
+    }
+    return -1;
+}
+
+/* Tells the status view whom an operation waits for, once someone waits for the operation: since it is that rank. */
+static void show_wait(est_work *w)
+{
+    est_rank_group *g    = w->group;
+    int             peer = w->awaited && !w->finished ? waits_for(w) : -1;
+    char            why[64];
+
+    if (w->wait.place >= 0 && peer == w->wait_peer) return;
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
+    if (peer < 0) return;
+    snprintf(why, sizeof why, "%s %" PRIu64 " of generation %" PRIu64, w->name, w->head.number, g->generation);
+    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, why, EST_WAIT_REPORT_SECS);
+    w->wait_peer = peer;
+}
+
 /* Does what can be done of the work. The lock is held, and given up in between; the caller has a reference. */
-static void run(est_work *w)
+static void run(est_work *w, bool poll)
 {
     w->again = true;
     if (w->running || w->finished) return; /* whoever runs it sees that there is more */
     w->running = true;
     while (w->again) {
         w->again = false;
-        while (take_next(w)) continue;
+        while (take_next(w, poll)) continue;
         for (int i = 0; i < w->group->n; i++) flush_lane(w, i);
     }
     w->running = false;
     settle(w);
+    show_wait(w);
 }
 
 static void append(est_work *w, est_parcel *parcel)
@@ -326,21 +407,56 @@ void est_work_deliver(est_work *w, est_parcel *parcel)
 {
     append(w, parcel);
     w->refs++;
-    run(w);
+    run(w, false);
     est_work_unref(w);
 }
 
 void est_work_peer_left(est_work *w)
 {
-    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
+    const est_move *step;
+    int             behind;
 
     /* Steps are looked at only while nobody takes them; who does will see by itself. */
-    if (w->running || step == NULL || !receives(step)) return;
+    if (w->running || w->at == w->moves.n_steps) return;
+    if (w->moves.shared.used) {
+        behind = find_shared(w->group) == w ? est_shared_behind(w) : -1;
+        if (behind >= 0 && w->group->peers[behind].left) fail_left(w, behind);
+        return;
+    }
+    step = &w->moves.steps[w->at];
+    if (!receives(step)) return;
     if (w->lanes[step->peer].first == NULL && w->group->peers[step->peer].left) fail_left(w, step->peer);
     settle(w);
 }
 
 /* --- from begin to end ------------------------------------------------------------------------------------------------- */
+
+/* Does what can be done in shared memory, one operation after the other. */
+static void run_shared(est_rank_group *g, bool poll)
+{
+    bool finished = true;
+
+    while (finished) {
+        est_work *w = find_shared(g);
+
+        if (w == NULL) return;
+        w->refs++;
+        run(w, poll);
+        finished = w->finished;
+        est_work_unref(w);
+    }
+}
+
+void est_group_wake(est_rank_group *g)
+{
+    for (est_work *w = g->works; w != NULL; w = w->next) {
+        if (w->moves.shared.used && w->awaited) { /* who waits has the time to poll, which the network has not */
+            pthread_cond_broadcast(&w->changed);
+            return;
+        }
+    }
+    run_shared(g, false);
+}
 
 /* Hands over the blocks that came before. */
 static void take_early(est_work *w)
@@ -383,22 +499,16 @@ est_status est_work_begin(est_work *w, est_work **out)
     w->next            = g->works;
     g->works           = w;
     take_early(w);
-    run(w);
+    if (w->moves.shared.used) {
+        w->moves.shared.first = g->commons.pieces;
+        g->commons.pieces += w->moves.shared.n_pieces;
+        run_shared(g, false);
+    } else {
+        run(w, false);
+    }
     pthread_mutex_unlock(&mailbox->lock);
     *out = w;
     return EST_OK;
-}
-
-/* The rank that the work waits for: whose block comes next, or who has not taken ours; -1: none. */
-static int waits_for(const est_work *w)
-{
-    const est_move *step = w->at < w->moves.n_steps ? &w->moves.steps[w->at] : NULL;
-
-    if (step != NULL && receives(step)) return step->peer;
-    for (int i = 0; i < w->group->n; i++) {
-        if (w->lanes[i].n_unsent > 0 || w->lanes[i].n_out > 0) return i;
-    }
-    return -1;
 }
 
 static void expire(est_work *w)
@@ -417,9 +527,14 @@ est_status est_work_wait(est_work *w)
     est_error    error;
 
     pthread_mutex_lock(&mailbox->lock);
+    w->awaited = true;
     while (!w->finished) {
-        int64_t left = w->deadline_ns - est_machine_ns();
+        int64_t left;
 
+        if (w->moves.shared.used) run_shared(w->group, true);
+        if (w->finished) break;
+        if (!w->running) show_wait(w); /* whoever runs it does so at the end */
+        left = w->deadline_ns - est_machine_ns();
         if (left <= 0 && !has_failed(w) && !w->running) {
             expire(w);
             settle(w);
@@ -429,7 +544,9 @@ est_status est_work_wait(est_work *w)
             est_cond_wait_ns(&w->changed, &mailbox->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
         }
     }
-    error = w->error;
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
+    error         = w->error;
     if (error.status == EST_OK && w->gathered != NULL) {
         *w->gathered = w->result;
         w->result    = (est_gathered){ 0 };

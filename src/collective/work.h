@@ -14,21 +14,33 @@
 
 #include <pthread.h>
 
+#include "base/shared_memory.h"
 #include "base/thread.h"
+#include "cluster/waits.h"
 #include "collective/algorithm.h"
 
 #define EST_WINDOW       4
 #define EST_COPIED_BYTES ((size_t)16 << 10) /* blocks up to that size travel in the head, which is copied */
 #define EST_WHY_BYTES    400                /* of a reason: what a farewell carries */
+#define EST_PIECE_BYTES                                                                                                \
+    ((size_t)256 << 10) /* what goes through shared memory at a time; a multiple of all element sizes */
+#define EST_SLOTS 4     /* pieces of a rank that lie there */
 
 /* Beyond the numbers of cluster/protocol.h, so that both may use one net. */
-enum { EST_GROUP_JOIN = 64, EST_GROUP_BLOCK, EST_GROUP_LEAVE };
+enum { EST_GROUP_JOIN = 64, EST_GROUP_BLOCK, EST_GROUP_LEAVE, EST_GROUP_BELL };
 
 /* What a rank says when it joins. */
 typedef struct est_join_head {
     uint64_t generation, list; /* list: fingerprint of the ranks */
+    uint64_t host;
     uint32_t rank, n;
 } est_join_head;
+
+/* What it is answered. */
+typedef struct est_join_answer {
+    uint64_t               host;
+    est_shared_memory_name memory; /* of rank 0 */
+} est_join_answer;
 
 /* Which operation a block is of. Everything after `number` must be the same on all ranks. */
 typedef struct est_block_head {
@@ -53,15 +65,37 @@ typedef struct est_peer {
     char            task[EST_NET_NAME_MAX];
     char           *address;
     uint64_t        listed, incarnation; /* as the list says; of who came. 0: not known */
-    est_link       *link;                /* a reference; NULL: not connected */
+    uint64_t        host;
+    est_link       *link; /* a reference; NULL: not connected */
     bool            joined, left;
 } est_peer;
+
+/* What the other ranks see of a rank in shared memory: see shared.c. Marks count pieces. */
+typedef struct est_shared_rank {
+    _Alignas(64) est_mark ready, summed, done;
+    _Alignas(64) est_mark asleep;                 /* 1: wants to hear of changes */
+    _Alignas(64) est_block_head heads[EST_SLOTS]; /* of the operation that begins with the piece in the slot */
+} est_shared_rank;
+
+/* The memory that the ranks of a group have in common. */
+typedef struct est_commons {
+    est_shared_memory      memory; /* none: they do not share a host */
+    est_shared_memory_name name;
+    est_shared_rank       *ranks;   /* [n] */
+    uint8_t               *slots;   /* [n, EST_SLOTS, EST_PIECE_BYTES] */
+    uint64_t               pieces;  /* of all operations that were begun */
+    bool                   crowded; /* more ranks than cores */
+} est_commons;
 
 struct est_mailbox {
     pthread_mutex_t lock; /* guards all of this, all groups and all works */
     est_rank_group *groups;
-    uint64_t        newest; /* generation of which a group was complete */
-    est_parcel     *joins;  /* requests that came before their group; only `request` and `next` are set */
+    int             n_groups; /* that are not freed yet: also those that only asks under way still refer to */
+    pthread_cond_t  freed;    /* one of them was */
+    uint64_t        newest;   /* generation of which a group was complete */
+    uint64_t        ended;    /* no group up to that generation may live, */
+    char            ended_why[EST_WHY_BYTES]; /* because of that */
+    est_parcel     *joins; /* requests that came before their group; only `request` and `next` are set */
 };
 
 struct est_rank_group {
@@ -72,12 +106,16 @@ struct est_rank_group {
     est_peer         *peers; /* [n] */
     double            deadline_secs;
     est_communication communication;
+    est_topology      topology; /* this and hosts: once it is complete */
+    est_hosts         hosts;
+    est_commons       commons;
     pthread_cond_t    changed;  /* a rank joined, an ask is done, it failed */
     int               refs;     /* of the owner, works and asks */
     int               n_asks;   /* under way */
-    uint64_t          next;     /* number of the next work */
+    uint64_t          next;     /* number of the next work; 0 is for est_group_create */
     est_work         *works;    /* that are not finished */
     est_parcel       *early;    /* blocks of works that are not begun, oldest first */
+    bool              counted;  /* in mailbox->n_groups */
     bool              complete; /* all ranks have come */
     bool              failed;
     est_status        failure; /* while it is made: not only EST_ABORTED; EST_OK: that */
@@ -110,6 +148,9 @@ struct est_work {
     est_error       error;
     pthread_cond_t  changed; /* finished */
     uint8_t        *scratch;
+    bool            awaited;   /* someone is in est_work_wait */
+    est_waiting     wait;      /* place -1: not shown */
+    int             wait_peer; /* the rank that is shown there */
 
     /* For EST_MOVE_CALL. */
     est_status (*then)(est_work *work);
@@ -130,6 +171,9 @@ void est_mailbox_add(est_mailbox *mailbox, est_rank_group *group);
 /* Ends the group: the first reason stays. */
 void est_group_fail(est_rank_group *group, const char *why);
 
+/* The same because this rank wants it. */
+void est_group_end(est_rank_group *group, const char *reason);
+
 /* Ends it because a rank is lost, or has ended it for a reason of its own. */
 void est_group_lose(est_rank_group *group, int rank, const char *why);
 
@@ -149,8 +193,33 @@ void est_work_peer_left(est_work *work);
 /* The group has failed. */
 void est_work_abort(est_work *work);
 
+/* Somebody has set a mark while this rank was asleep. */
+void est_group_wake(est_rank_group *group);
+
+/* Says something that needs no answer to a rank; the link is up, or its loss is known to the mailbox soon. */
+void est_group_tell(est_rank_group *group, int rank, uint16_t method, const char *what);
+
+/* --- shared memory: without the lock ------------------------------------------------------------------------------------ */
+
+/* Makes it, at rank 0, and finds it by its name, at the others. Where it fails, there is none. */
+void est_commons_create(est_rank_group *group);
+void est_commons_open(est_rank_group *group);
+
+/* The rank that the next step needs something of; -1: none, it can be taken. With the lock, too. */
+int est_shared_behind(const est_work *work);
+
+/* The same, after waiting for a moment if `poll`; the rank is asleep, if not -1. */
+int est_shared_await(const est_work *work, bool poll);
+
+/* Takes it. */
+EST_MUST_CHECK est_status est_shared_take(est_work *work);
+
 /* Begins a work whose list is written; taken, whatever comes of it. Without the lock. */
 EST_MUST_CHECK est_status est_work_begin(est_work *work, est_work **out);
+
+/* A rank that cannot begin what the others do ends it for them, too, with this thread's failure, which it returns. Without the
+ * lock. */
+EST_MUST_CHECK est_status est_group_give_up(est_rank_group *group, est_status status);
 
 /* A work without steps. Without the lock. */
 EST_MUST_CHECK est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,

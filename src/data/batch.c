@@ -123,13 +123,19 @@ static est_status batch_next(est_iter *it, est_element *out)
     return status;
 }
 
+static int64_t batch_size(const est_dataset *dataset)
+{
+    return ((const batch *)dataset)->n;
+}
+
 static const est_stage batch_stage = {
-    .name      = "batch",
-    .n_inputs  = 1,
-    .iter_size = sizeof(batch_iter),
-    .open      = batch_open,
-    .next      = batch_next,
-    .close     = batch_close,
+    .name       = "batch",
+    .n_inputs   = 1,
+    .iter_size  = sizeof(batch_iter),
+    .open       = batch_open,
+    .next       = batch_next,
+    .close      = batch_close,
+    .batch_size = batch_size,
 };
 
 /* --- making it ------------------------------------------------------------------------------------------------------ */

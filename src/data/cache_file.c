@@ -222,6 +222,8 @@ static est_status file_check(const est_dataset *dataset)
     return est_file_exists(((const cache_file *)dataset)->path) ? EST_OK : est_dataset_check(dataset->input[0]);
 }
 
+static est_dataset *file_copy(const est_dataset *dataset, est_dataset *input, const char *suffix);
+
 static const est_stage file_stage = {
     .name      = "cache",
     .n_inputs  = 1,
@@ -232,6 +234,9 @@ static const est_stage file_stage = {
     .save      = est_cache_save,
     .restore   = est_cache_restore,
     .check     = file_check,
+    .copy      = file_copy,
+    .passes    = true,
+    .reorders  = true,
 };
 
 /* "image" uint8 [28,28], "words" string [?] ragged */
@@ -251,20 +256,20 @@ static est_status components_text(const est_dataset *dataset, char **out)
     return est_strbuf_take(&text, out);
 }
 
-static est_status file_init(cache_file *own, const char *path)
+static est_status file_init(cache_file *own, const char *path, const char *suffix)
 {
     char *text;
 
     if (path[0] == '\0') return est_fail(EST_INVALID_ARGUMENT, "the path is empty; NULL keeps the elements in memory");
     EST_TRY(components_text(&own->base, &text));
-    own->path       = est_arena_strdup(own->base.arena, path);
+    own->path       = est_arena_printf(own->base.arena, "%s%s", path, suffix);
     own->components = est_arena_strdup(own->base.arena, text);
     est_free(text);
     if (own->path == NULL || own->components == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
     return EST_OK;
 }
 
-est_dataset *est_cache_file(est_dataset *dataset, const char *path)
+static est_dataset *file_create(est_dataset *dataset, const char *path, const char *suffix)
 {
     cache_file  *own = est_dataset_new(&file_stage, sizeof *own, dataset, NULL);
     est_dataset *result;
@@ -273,6 +278,16 @@ est_dataset *est_cache_file(est_dataset *dataset, const char *path)
     if (!est_dataset_sound(&own->base)) return &own->base;
     result = est_dataset_like(&own->base, dataset);
     if (!est_dataset_sound(result)) return result;
-    status = file_init(own, path);
+    status = file_init(own, path, suffix);
     return status == EST_OK ? result : est_dataset_fail(result, status);
+}
+
+static est_dataset *file_copy(const est_dataset *dataset, est_dataset *input, const char *suffix)
+{
+    return file_create(input, ((const cache_file *)dataset)->path, suffix);
+}
+
+est_dataset *est_cache_file(est_dataset *dataset, const char *path)
+{
+    return file_create(dataset, path, "");
 }

@@ -145,6 +145,13 @@ static void memory_free(est_dataset *dataset)
     if (own->has_lock) pthread_mutex_destroy(&own->lock);
 }
 
+static est_dataset *memory_copy(const est_dataset *dataset, est_dataset *input, const char *suffix)
+{
+    (void)dataset;
+    (void)suffix;
+    return est_cache_memory(input);
+}
+
 static const est_stage memory_stage = {
     .name      = "cache",
     .n_inputs  = 1,
@@ -155,6 +162,9 @@ static const est_stage memory_stage = {
     .save      = est_cache_save,
     .restore   = est_cache_restore,
     .free      = memory_free,
+    .copy      = memory_copy,
+    .passes    = true,
+    .reorders  = true,
 };
 
 est_dataset *est_cache_memory(est_dataset *dataset)

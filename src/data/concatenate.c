@@ -57,6 +57,7 @@ static const est_stage concatenate_stage = {
     .next      = concatenate_next,
     .save      = concatenate_save,
     .restore   = concatenate_restore,
+    .passes    = true,
 };
 
 /* What is known of tensors of either shape. */

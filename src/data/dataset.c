@@ -15,11 +15,14 @@ bool est_dataset_sound(const est_dataset *dataset)
     return dataset->stage != NULL;
 }
 
-/* Frees a dataset to which there is no reference left. */
+/* Frees a dataset to which there is no reference left. What the struct of a copy holds is the original's. */
 static void dataset_destroy(est_dataset *dataset)
 {
-    if (dataset->stage != NULL && dataset->stage->free != NULL) dataset->stage->free(dataset);
+    bool owns = dataset->stage != NULL && dataset->original == NULL;
+
+    if (owns && dataset->stage->free != NULL) dataset->stage->free(dataset);
     for (int i = 0; i < EST_STAGE_INPUTS_MAX; i++) est_dataset_free(dataset->input[i]);
+    est_dataset_free(dataset->original);
     est_arena_free(dataset->arena);
     est_free(dataset);
 }
@@ -82,6 +85,7 @@ void *est_dataset_new(const est_stage *stage, size_t size, est_dataset *first, e
     }
     est_refcount_init(&dataset->refs);
     dataset->stage    = stage;
+    dataset->size     = size;
     dataset->input[0] = first;
     dataset->input[1] = second;
     dataset->endless  = (first != NULL && first->endless) || (second != NULL && second->endless);
@@ -89,6 +93,22 @@ void *est_dataset_new(const est_stage *stage, size_t size, est_dataset *first, e
         return est_dataset_fail(dataset, est_fail(EST_INVALID_ARGUMENT, "no dataset was given"));
     }
     return dataset;
+}
+
+est_dataset *est_dataset_copy(const est_dataset *dataset, est_dataset *first, est_dataset *second, const char *suffix)
+{
+    est_dataset *copy;
+
+    if (dataset->stage->copy != NULL) return dataset->stage->copy(dataset, first, suffix);
+    copy = est_dataset_new(dataset->stage, dataset->size, first, second);
+    if (!est_dataset_sound(copy)) return copy;
+    memcpy((char *)copy + sizeof *copy, (const char *)dataset + sizeof *dataset, dataset->size - sizeof *dataset);
+    copy->original     = est_dataset_ref(dataset);
+    copy->components   = dataset->components;
+    copy->n_components = dataset->n_components;
+    copy->endless      = dataset->endless;
+    copy->varies       = dataset->varies;
+    return copy;
 }
 
 est_status est_dataset_finish(est_dataset *dataset, est_dataset **out)

@@ -239,6 +239,11 @@ void est_decode_close(est_iter *it)
     est_element_free(iter->row, own->base.input[0]->n_components);
 }
 
+int64_t est_decode_batch_size(const est_dataset *dataset)
+{
+    return ((const est_decode *)dataset)->batch;
+}
+
 void *est_decode_new(const est_stage *stage, size_t size, const est_decode_format *format, est_dataset *input)
 {
     est_decode *own = est_dataset_new(stage, size, input, NULL);
@@ -258,6 +263,7 @@ est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_option
     own->batch = batch;
     EST_TRY(est_options_take("EST_PARSE", options, to, sizeof *to));
     EST_TRY(est_parallel_check_workers(to->workers));
+    own->base.varies = to->unordered && to->workers != 0;
     if (to->bad_rows_max < 0 && to->bad_rows_max != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max is %" PRId64 "; expected 0 or more, or EST_FOREVER",
                         to->bad_rows_max);

@@ -75,9 +75,10 @@ int64_t est_decode_dim(const est_decode *own);
 /* Of est_stage. */
 est_status est_decode_open(est_iter *it);
 void       est_decode_close(est_iter *it);
+int64_t    est_decode_batch_size(const est_dataset *dataset);
 
 #define EST_DECODE_FUNCTIONS                                                                                           \
     .n_inputs = 1, .iter_size = sizeof(est_decode_iter), .open = est_decode_open, .close = est_decode_close,           \
-    EST_AHEAD_FUNCTIONS
+    .batch_size = est_decode_batch_size, EST_AHEAD_FUNCTIONS
 
 #endif

@@ -75,6 +75,7 @@ static const est_stage enumerate_stage = {
     .close     = enumerate_close,
     .save      = enumerate_save,
     .restore   = enumerate_restore,
+    .counts    = true,
 };
 
 est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start)

@@ -187,14 +187,15 @@ static est_status files_restore(est_iter *it, est_str state)
 }
 
 static const est_stage files_stage = {
-    .name      = "files",
-    .iter_size = sizeof(files_iter),
-    .open      = files_open,
-    .next      = files_next,
-    .close     = files_close,
-    .save      = files_save,
-    .restore   = files_restore,
-    .check     = files_check,
+    .name        = "files",
+    .iter_size   = sizeof(files_iter),
+    .open        = files_open,
+    .next        = files_next,
+    .close       = files_close,
+    .save        = files_save,
+    .restore     = files_restore,
+    .check       = files_check,
+    .lists_files = true,
 };
 
 est_dataset *est_dataset_files(const char *pattern)

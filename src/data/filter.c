@@ -44,6 +44,7 @@ static const est_stage filter_stage = {
     .n_inputs  = 1,
     .iter_size = sizeof(est_iter),
     .next      = filter_next,
+    .passes    = true,
 };
 
 est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user)

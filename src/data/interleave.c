@@ -725,6 +725,8 @@ void *est_interleave_new(const est_stage *stage, size_t size, est_dataset *input
     if (!est_dataset_sound(&own->base)) return own;
     own->make = make;
     status    = check_options(options, &own->options);
+
+    own->base.varies = status == EST_OK && own->options.unordered && own->options.workers != 0;
     return status == EST_OK ? &own->base : est_dataset_fail(&own->base, status);
 }
 
@@ -763,7 +765,7 @@ static est_dataset *interleave_make(est_interleaved *it, const est_element *elem
     return own->fn(own->base.options.user, element->field);
 }
 
-static const est_stage interleave_stage = EST_INTERLEAVE_STAGE("interleave");
+static const est_stage interleave_stage = EST_INTERLEAVE_STAGE("interleave", false);
 
 est_dataset *est_dataset_interleave(est_dataset *dataset, est_interleave_fn fn, const est_interleave_options *options)
 {

@@ -62,12 +62,13 @@ est_status est_interleaved_restore(est_iter *it, est_str state);
 void       est_interleaved_pause(est_iter *it);
 void       est_interleaved_resume(est_iter *it);
 
-/* The descriptor of such a stage. */
-#define EST_INTERLEAVE_STAGE(stage_name)                                                                               \
+/* The descriptor of such a stage; `paths`: whether it takes paths and reads the files. */
+#define EST_INTERLEAVE_STAGE(stage_name, paths)                                                                        \
     {                                                                                                                  \
         .name = (stage_name), .n_inputs = 1, .iter_size = sizeof(est_interleaved), .open = est_interleaved_open,       \
         .next = est_interleaved_next, .close = est_interleaved_close, .save = est_interleaved_save,                    \
-        .restore = est_interleaved_restore, .pause = est_interleaved_pause, .resume = est_interleaved_resume           \
+        .restore = est_interleaved_restore, .pause = est_interleaved_pause, .resume = est_interleaved_resume,          \
+        .reads_files = (paths)                                                                                         \
     }
 
 /* What a constructor begins with: est_dataset_new, and the options (NULL: all zero) checked and copied. */

@@ -103,7 +103,7 @@ static est_dataset *file_make(est_interleaved *it, const est_element *element)
     return est_dataset_like(&own->base, it->base.dataset);
 }
 
-static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines");
+static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines", true);
 
 static est_status check_options(const est_lines_options *options, est_lines_options *out)
 {

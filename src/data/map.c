@@ -109,7 +109,8 @@ est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn, const est_map_
     status = options_copy(options, &own->options);
     if (status == EST_OK && fn == NULL) status = est_fail(EST_INVALID_ARGUMENT, "a function is needed, not NULL");
     if (status != EST_OK) return est_dataset_fail(&own->base, status);
-    own->fn = fn;
+    own->fn          = fn;
+    own->base.varies = own->options.unordered && own->options.workers != 0;
     if (own->options.components == NULL) return est_dataset_like(&own->base, dataset);
     return est_dataset_with(&own->base, own->options.components, own->options.n_components);
 }

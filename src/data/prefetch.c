@@ -36,6 +36,8 @@ static const est_stage prefetch_stage = {
     .open      = prefetch_open,
     .close     = est_ahead_close,
     EST_AHEAD_FUNCTIONS,
+    .passes   = true,
+    .reorders = true,
 };
 
 est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n)

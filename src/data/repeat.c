@@ -79,6 +79,8 @@ static const est_stage repeat_stage = {
     .next      = repeat_next,
     .save      = repeat_save,
     .restore   = repeat_restore,
+    .passes    = true,
+    .reorders  = true,
 };
 
 est_dataset *est_dataset_repeat(est_dataset *dataset, int64_t n)

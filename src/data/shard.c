@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shard: the elements whose number modulo the number of shards is the shard's. */
+ * shard: the elements whose number modulo the number of shards is the shard's. One of files has a file for every shard. */
+#include "data/shard.h"
+
 #include <inttypes.h>
 
 #include "data/state.h"
@@ -57,20 +59,72 @@ static const est_stage shard_stage = {
     .next      = shard_next,
     .save      = shard_save,
     .restore   = shard_restore,
+    .passes    = true,
+    .counts    = true,
 };
 
-est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard_number)
+/* Looks whether there are as many elements as shards, and begins anew. */
+static est_status shard_files_open(est_iter *it)
 {
-    shard *own = est_dataset_new(&shard_stage, sizeof *own, dataset, NULL);
+    const shard *all      = (const shard *)it->dataset;
+    int          n_fields = it->dataset->n_components;
+    int64_t      bad_rows = *it->bad_rows, n = 0; /* those left out come again */
+    est_status   status = EST_OK;
+    est_element *path   = est_element_new(n_fields);
+
+    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    status = est_iter_open_input(it, 0, it->turn);
+    while (status == EST_OK && n < all->n) {
+        status = est_iter_next(it->input[0], path);
+        est_element_clear(path->field, n_fields);
+        if (status == EST_OK) n++;
+    }
+    est_element_free(path, n_fields);
+    *it->bad_rows = bad_rows;
+    if (status == EST_OUT_OF_RANGE) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%" PRId64 " files for %" PRId64
+                        " workers, and each is to read files of its own: make at least %" PRId64
+                        " files, or deal out the rows with EST_AUTO_SHARD_DATA",
+                        n, all->n, all->n);
+    }
+    return status == EST_OK ? est_iter_open_input(it, 0, it->turn) : status;
+}
+
+static const est_stage shard_files_stage = {
+    .name      = "shard",
+    .n_inputs  = 1,
+    .iter_size = sizeof(shard_iter),
+    .open      = shard_files_open,
+    .next      = shard_next,
+    .save      = shard_save,
+    .restore   = shard_restore,
+    .passes    = true,
+    .counts    = true,
+};
+
+static est_dataset *shard_create(const est_stage *stage, est_dataset *dataset, int64_t n, int64_t number)
+{
+    shard *own = est_dataset_new(stage, sizeof *own, dataset, NULL);
 
     if (!est_dataset_sound(&own->base)) return &own->base;
-    if (n_shards < 1 || shard_number < 0 || shard_number >= n_shards) {
+    if (n < 1 || number < 0 || number >= n) {
         return est_dataset_fail(&own->base, est_fail(EST_INVALID_ARGUMENT,
                                                      "shard %" PRId64 " of %" PRId64
                                                      "; shards are numbered from 0 to below their number",
-                                                     shard_number, n_shards));
+                                                     number, n));
     }
-    own->n   = n_shards;
-    own->own = shard_number;
+    own->n   = n;
+    own->own = number;
     return est_dataset_like(&own->base, dataset);
+}
+
+est_dataset *est_dataset_shard(est_dataset *dataset, int64_t n_shards, int64_t shard_number)
+{
+    return shard_create(&shard_stage, dataset, n_shards, shard_number);
+}
+
+est_dataset *est_dataset_shard_files(est_dataset *paths, int64_t n, int64_t number)
+{
+    return shard_create(&shard_files_stage, paths, n, number);
 }

@@ -130,6 +130,8 @@ static const est_stage shuffle_stage = {
     .close     = shuffle_close,
     .save      = shuffle_save,
     .restore   = shuffle_restore,
+    .passes    = true,
+    .reorders  = true,
 };
 
 static uint64_t random_seed(void)
@@ -153,6 +155,8 @@ static est_dataset *shuffle_create(est_dataset *dataset, int64_t buffer, uint64_
     own->buffer = buffer;
     own->seed   = seed != 0 ? seed : random_seed();
     own->once   = once;
+
+    own->base.varies = seed == 0;
     return est_dataset_like(&own->base, dataset);
 }
 

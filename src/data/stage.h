@@ -109,6 +109,20 @@ struct est_stage {
 
     /* Frees what the dataset's own struct holds; the arena and the inputs go after it. May be NULL. */
     void (*free)(est_dataset *dataset);
+
+    /* Makes the same stage over another input, for est_dataset_copy. May be NULL: the struct is copied. For stages whose
+     * struct must not be shared; files that they write get `suffix`. */
+    est_dataset *(*copy)(const est_dataset *dataset, est_dataset *input, const char *suffix);
+
+    /* What a chain that is rebuilt for one of several workers (autoshard.c, rebatch.c) needs to know. */
+    bool passes;   /* hands on elements of its inputs as they are, all or some */
+    bool reorders; /* hands on all of them, in some order: a part may as well be taken before it */
+    bool counts;   /* what it does with an element depends on those before: a part of its input makes no part of it */
+    bool reads_files; /* takes paths and reads the files */
+    bool lists_files; /* a source of paths */
+
+    /* How many elements it makes one batch of. NULL: it makes no batches. */
+    int64_t (*batch_size)(const est_dataset *dataset);
 };
 
 struct est_dataset {
@@ -118,8 +132,11 @@ struct est_dataset {
     est_dataset     *input[EST_STAGE_INPUTS_MAX]; /* taken; NULL: none */
     est_component   *components;                  /* [n_components], in the arena */
     int              n_components;
-    bool             endless; /* as its inputs are, unless the stage's constructor says otherwise */
-    est_error       *error;   /* in the arena */
+    size_t           size;     /* of the stage's own struct */
+    est_dataset     *original; /* of a copy: owns what the struct points to; NULL: it is none */
+    bool             endless;  /* as its inputs are, unless the stage's constructor says otherwise */
+    bool             varies;   /* the stage's order, inputs aside, is another one in every process */
+    est_error       *error;    /* in the arena */
 };
 
 /* How a stage's constructor works:
@@ -151,6 +168,10 @@ est_dataset *est_dataset_with(est_dataset *dataset, const est_component *compone
 
 /* Fails unless component 0 is a string scalar, as `stage` needs; `what` says what it wants: "paths of files". */
 EST_MUST_CHECK est_status est_dataset_need_strings(const est_dataset *dataset, const char *what);
+
+/* The same stage over other inputs of the same components, which are taken; as constructors do. `suffix` goes behind the
+ * name of a file that it writes: copies for several workers must not share one. */
+est_dataset *est_dataset_copy(const est_dataset *dataset, est_dataset *first, est_dataset *second, const char *suffix);
 
 /* One more reference. */
 est_dataset *est_dataset_ref(const est_dataset *dataset);

@@ -59,6 +59,8 @@ static const est_stage take_stage = {
     .next      = take_next,
     .save      = counted_save,
     .restore   = counted_restore,
+    .passes    = true,
+    .counts    = true,
 };
 
 est_dataset *est_dataset_take(est_dataset *dataset, int64_t n)
@@ -91,6 +93,8 @@ static const est_stage skip_stage = {
     .next      = skip_next,
     .save      = counted_save,
     .restore   = counted_restore,
+    .passes    = true,
+    .counts    = true,
 };
 
 est_dataset *est_dataset_skip(est_dataset *dataset, int64_t n)

@@ -98,7 +98,7 @@ static est_dataset *file_make(est_interleaved *it, const est_element *element)
     return est_dataset_like(&own->base, it->base.dataset);
 }
 
-static const est_stage tfrecords_stage = EST_INTERLEAVE_STAGE("tfrecords");
+static const est_stage tfrecords_stage = EST_INTERLEAVE_STAGE("tfrecords", true);
 
 est_dataset *est_dataset_tfrecords(est_dataset *paths, const est_interleave_options *options)
 {

@@ -3,7 +3,7 @@
  * unbatch: the rows of every element as elements of their own. They are views of the element's memory. */
 #include <inttypes.h>
 
-#include "data/stage.h"
+#include "data/rows.h"
 
 enum { STATE_ROW = 1, STATE_ELEMENT };
 
@@ -28,28 +28,11 @@ static void unbatch_close(est_iter *it)
     est_element_free(((unbatch_iter *)it)->batch, it->dataset->n_components);
 }
 
-static int64_t field_rows(const est_field *field)
-{
-    if (field->splits != NULL) return est_tensor_count(field->splits) - 1;
-    return est_tensor_shape(field->values)->dim[0];
-}
-
 /* Begins with the rows of iter->batch. */
 static est_status unbatch_begin(unbatch_iter *iter)
 {
-    const est_dataset *dataset = iter->base.dataset;
-    const est_field   *field   = iter->batch->field;
-    int64_t            n       = field_rows(&field[0]);
-
-    for (int i = 1; i < dataset->n_components; i++) {
-        if (field_rows(&field[i]) == n) continue;
-        return est_origin_blame(
-            &iter->batch->origin,
-            est_fail(EST_INVALID_ARGUMENT, "unbatch: component %s has %" PRId64 " rows and %s has %" PRId64,
-                     dataset->components[0].name, n, dataset->components[i].name, field_rows(&field[i])));
-    }
-    iter->row    = 0;
-    iter->n_rows = n;
+    EST_TRY(est_rows_count(&iter->base, iter->batch, &iter->n_rows));
+    iter->row = 0;
     return EST_OK;
 }
 

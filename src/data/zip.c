@@ -51,6 +51,8 @@ static const est_stage zip_stage = {
     .open      = zip_open,
     .next      = zip_next,
     .close     = zip_close,
+    .passes    = true,
+    .counts    = true,
 };
 
 est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right)

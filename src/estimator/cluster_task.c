@@ -65,16 +65,31 @@ static const char *transport_of(const est_run_config *config)
     return strcmp(config->protocol, "grpc+verbs") == 0 ? "ucx" : config->protocol;
 }
 
-static est_status start_server(est_estimator *estimator, est_server **out)
+/* type NULL: a client. */
+static est_status start_server(const est_estimator *estimator, const est_cluster *cluster, const char *type, int index,
+                               est_server **out)
+{
+    char folder[EST_DIR_TEXT_MAX];
+
+    est_estimator_full_dir(estimator, folder, sizeof folder);
+    return est_server_start(cluster, type, index,
+                            EST_SERVER(.transport    = transport_of(&estimator->config),
+                                       .threads      = estimator->config.threads,
+                                       .silence_secs = estimator->config.peer_silence_secs,
+                                       .lonely_secs  = estimator->config.session_creation_timeout_secs),
+                            folder, out);
+}
+
+static est_status start_task(const est_estimator *estimator, est_server **out)
 {
     const est_task *task = estimator->task;
 
-    return est_server_create(task->cluster, task->type, task->index,
-                             EST_SERVER(.transport    = transport_of(&estimator->config),
-                                        .threads      = estimator->config.threads,
-                                        .silence_secs = estimator->config.peer_silence_secs,
-                                        .lonely_secs  = estimator->config.session_creation_timeout_secs),
-                             out);
+    return start_server(estimator, task->cluster, task->type, task->index, out);
+}
+
+est_status est_cluster_watch_open(const est_estimator *estimator, est_server **out)
+{
+    return start_server(estimator, est_resolver_watched(estimator->resolver), NULL, 0, out);
 }
 
 est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
@@ -90,7 +105,7 @@ est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, es
                         how.sync_replicas, estimator->task->num_worker_replicas);
     }
     *out = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
-    EST_TRY(start_server(estimator, &out->server));
+    EST_TRY(start_task(estimator, &out->server));
     status = est_remote_create(
         out->server,
         EST_REMOTE(.is_chief     = estimator->task->is_chief,
@@ -139,7 +154,7 @@ est_status est_estimator_serve(est_estimator *estimator, int64_t max_steps)
     est_cluster_task task = { .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
     est_status       status;
 
-    EST_TRY(start_server(estimator, &task.server));
+    EST_TRY(start_task(estimator, &task.server));
     est_server_set_over(task.server, is_over, &task);
     status = est_server_set_root(task.server, estimator->model_dir);
     if (status == EST_OK) status = est_server_join(task.server);

@@ -24,6 +24,9 @@ bool est_has_ps(const est_estimator *estimator);
 EST_MUST_CHECK est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out);
 void                      est_cluster_task_close(est_cluster_task *task);
 
+/* For an evaluator: a server that is no task of the cluster and may look at it. */
+EST_MUST_CHECK est_status est_cluster_watch_open(const est_estimator *estimator, est_server **out);
+
 /* Workers begin one after the other, as TensorFlow's do: waits a while that depends on the task's number, less when the job ends
  * meanwhile. */
 EST_MUST_CHECK est_status est_cluster_task_delay(const est_cluster_task *task);

@@ -274,6 +274,17 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
 
 /* --- values ------------------------------------------------------------------------------------------------------------ */
 
+void est_estimator_full_dir(const est_estimator *estimator, char *out, size_t size)
+{
+    char here[EST_CHECKPOINT_PATH_MAX];
+
+    if (estimator->model_dir[0] == '/' || getcwd(here, sizeof here) == NULL) {
+        snprintf(out, size, "%s", estimator->model_dir);
+    } else {
+        snprintf(out, size, "%s/%s", here, estimator->model_dir);
+    }
+}
+
 est_status est_estimator_make_dir(const est_estimator *estimator)
 {
     est_status status = est_dir_create(estimator->model_dir);

@@ -58,6 +58,10 @@ EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode
 /* Makes the model directory, unless it is there; whether anything can be made in it is known then. */
 EST_MUST_CHECK est_status est_estimator_make_dir(const est_estimator *estimator);
 
+/* The model directory as anybody else has to write it, who is not where this process is. */
+#define EST_DIR_TEXT_MAX (2 * EST_CHECKPOINT_PATH_MAX)
+void est_estimator_full_dir(const est_estimator *estimator, char *out, size_t size);
+
 /* What restoring gave; when the checkpoint does not fit the model, with what to do after the saver's words. */
 est_status est_estimator_blame_checkpoint(est_status status);
 

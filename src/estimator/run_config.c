@@ -266,13 +266,15 @@ static est_status find_model_dir(est_run_config *c, const char *beside, const es
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
+/* It is the same for all tasks, so one of them says it to everybody. */
 static void log_config(const est_run_config *c, const est_task *task)
 {
-    est_strbuf text = { 0 };
+    est_log_level level = task->is_chief ? EST_LOG_INFO : EST_LOG_DEBUG;
+    est_strbuf    text  = { 0 };
 
-    if (!est_log_on(EST_LOG_INFO)) return;
+    if (!est_log_on(level)) return;
     est_run_config_text(c, task, &text);
-    est_log_info("Using config: %s", est_strbuf_text(&text));
+    EST_LOG_AT(level, "Using config: %s", est_strbuf_text(&text));
     est_strbuf_clear(&text);
 }
 
@@ -352,6 +354,17 @@ static void put_bool(est_strbuf *out, const char *name, bool value)
     est_strbuf_printf(out, "\"%s\": %s, ", name, value ? "true" : "false");
 }
 
+static void put_strategy(est_strbuf *out, const char *name, const est_strategy *strategy)
+{
+    if (strategy == NULL) {
+        put_raw(out, name, NULL);
+        return;
+    }
+    est_strbuf_printf(out, "\"%s\": ", name);
+    est_strategy_text(strategy, out);
+    est_strbuf_append(out, ", ");
+}
+
 static void put_task(est_strbuf *out, const est_task *task)
 {
     est_strbuf_append(out, "\"cluster_spec\": ");
@@ -396,7 +409,7 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
     put_bool(out, "no_input_position", c->no_input_position);
     put_bool(out, "no_signals", c->no_signals);
     put_bool(out, "quiet", c->quiet);
-    put_bool(out, "train_distribute", c->train_distribute != NULL);
+    put_strategy(out, "train_distribute", c->train_distribute);
     put_bool(out, "eval_distribute", c->eval_distribute != NULL);
     if (c->protocol != NULL) {
         put_string(out, "protocol", c->protocol);

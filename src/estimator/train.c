@@ -28,6 +28,7 @@
 #include "graph/op.h"
 #include "train/hooks.h"
 #include "train/lock.h"
+#include "train/saver.h"
 #include "train/summary_writer.h"
 
 typedef struct training {
@@ -232,25 +233,39 @@ static est_status compare_rates(const est_graph *graph, est_session *session, co
     return EST_OK;
 }
 
+/* After the loss of a ps task nobody should think that all go back. */
+static void log_restored(const char *tasks, const char *path)
+{
+    if (tasks[0] == '\0') {
+        est_log_info("Restoring parameters from %s", path);
+    } else {
+        est_log_info("Restoring the variables of %s from %s; all others keep the values they have.", tasks, path);
+    }
+}
+
 /* Variables of ps tasks outlive their trainers. Those that have values keep them, so that a chief that was started again, or
  * one ps task that was, takes nothing back from the others. */
 static est_status initialize_variables(training *t, est_loop *loop)
 {
     est_session *session  = est_loop_session(loop);
     est_tensor  *position = NULL, *runs = NULL;
-    est_restored restored;
-    est_status   status;
+    est_strbuf   tasks    = { 0 };
+    est_restored restored = { 0 };
+    est_status   status   = EST_OK;
 
-    status = est_saver_restore(
-        t->saver, session,
-        EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
-                    .missing_only = t->cluster.remote != NULL),
-        &restored);
-    status = est_estimator_blame_checkpoint(status);
+    if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks);
+    if (status == EST_OK) {
+        status = est_saver_restore(
+            t->saver, session,
+            EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
+                        .missing_only = t->cluster.remote != NULL),
+            &restored);
+        status = est_estimator_blame_checkpoint(status);
+    }
     if (status == EST_OK && restored.path[0] == '\0') {
         est_log_info("All variables have values already: going on with them.");
     } else if (status == EST_OK) {
-        est_log_info("Restoring parameters from %s", restored.path);
+        log_restored(est_strbuf_text(&tasks), restored.path);
         if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
         if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
@@ -260,6 +275,7 @@ static est_status initialize_variables(training *t, est_loop *loop)
             status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);
         }
     }
+    est_strbuf_clear(&tasks);
     est_tensor_free(position);
     est_tensor_free(runs);
     return status;
@@ -364,6 +380,15 @@ static est_status add_saver(training *t)
     return EST_OK;
 }
 
+/* A master evaluates between its steps, so a worker beside it tells how fast training is, and how it goes. */
+static bool writes_summaries(const est_task *task)
+{
+    if (est_cluster_tasks(task->cluster, "master") == 0 || est_cluster_tasks(task->cluster, "worker") == 0) {
+        return task->is_chief;
+    }
+    return strcmp(task->type, "worker") == 0 && task->index == 0;
+}
+
 /* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
 static est_status collect_hooks(training *t)
 {
@@ -377,6 +402,8 @@ static est_status collect_hooks(training *t)
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);
+    }
+    if (writes_summaries(t->estimator->task)) {
         if (config->log_step_count_steps > 0) {
             EST_TRY(add_own(t, est_step_counter_hook(EST_EVERY(.steps = config->log_step_count_steps))));
         }
@@ -435,7 +462,8 @@ static est_status prepare(training *t)
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
-    if (e->task->is_chief) EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
+    if (e->task->is_chief || writes_summaries(e->task))
+        EST_TRY(est_summary_writer_create(e->model_dir, "", &t->summaries));
     return collect_hooks(t);
 }
 
@@ -592,8 +620,7 @@ static est_status train(training *t)
         EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
     }
     EST_TRY(train_steps(t));
-    if (t->cluster.remote != NULL && is_chief) est_remote_end_job(t->cluster.remote);
-    return EST_OK;
+    return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
 }
 
 est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints; chief and worker
- * tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
+ * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
+ * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
@@ -21,12 +21,14 @@
 #include "base/strbuf.h"
 #include "data/stage.h"
 #include "estimator/cluster_task.h"
+#include "estimator/job_watch.h"
 #include "estoc/exporter.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/timer.h"
 
 #define WARN_AGAIN_SECS  600 /* between two warnings that there is nothing to evaluate */
+#define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint; then after each doubling */
 #define LOOK_AGAIN_SECS  1.0 /* between two looks for the end while waiting for the next evaluation */
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
@@ -44,6 +46,9 @@ typedef struct evaluator {
     bool                  exported_final;                /* exporters were told that it is the last */
     bool                  gone;                          /* the last pass found all checkpoints deleted */
     int64_t               warned_ns, abandoned_ns;       /* when it was last said that there is nothing; 0: never */
+    int64_t               none_ns;                       /* since when there is no checkpoint; 0: there is one */
+    double                tell_secs;                     /* after which that is said again */
+    est_job_watch         watch;                         /* of the job, meanwhile */
 } evaluator;
 
 /* *last_ns: when this was last said. */
@@ -119,6 +124,26 @@ static est_status find_latest(const est_estimator *estimator, char out[EST_CHECK
     return EST_OK;
 }
 
+/* There is no checkpoint: says so, at once and after each doubling of the time, and where it looks. */
+static void tell_none(evaluator *e)
+{
+    double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
+    char   path[EST_DIR_TEXT_MAX];
+
+    if (e->none_ns == 0) {
+        e->none_ns   = est_now_ns();
+        e->tell_secs = 0;
+    }
+    secs = (double)(est_now_ns() - e->none_ns) / (double)EST_NS_PER_SEC;
+    if (secs < e->tell_secs) return;
+    est_estimator_full_dir(e->estimator, path, sizeof path);
+    est_log_warn(
+        "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
+        "none in %s.",
+        secs, path);
+    e->tell_secs = e->tell_secs == 0 ? fmin(TELL_SECS, limit_secs / 4) : 2 * e->tell_secs;
+}
+
 /* Whether there is no checkpoint any more. The error at hand stays. */
 static bool is_gone(const est_estimator *estimator)
 {
@@ -144,8 +169,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     *evaluated = false;
     e->gone    = false;
     if (status == EST_NOT_FOUND) {
-        warn_rarely(&e->warned_ns,
-                    "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready.");
+        tell_none(e);
         return EST_OK;
     }
     EST_TRY(status);
@@ -171,7 +195,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     EST_TRY(status);
     est_metrics_free(e->metrics);
     e->metrics   = metrics;
-    e->warned_ns = e->abandoned_ns = 0;
+    e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
     snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
@@ -179,7 +203,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     return export_all(e, final);
 }
 
-/* --- local: evaluate after saves ------------------------------------------------------------------------------------------- */
+/* --- local and master: evaluate after saves ------------------------------------------------------------------------------------------- */
 
 typedef struct local_listener {
     est_saving_listener listener;
@@ -216,6 +240,7 @@ static est_status local_after_save(est_saving_listener *listener, est_session *s
         return EST_OK;
     }
     if (est_stop_signal() != 0) return EST_OK; /* leave quickly; the next start evaluates */
+    if (step == l->last_step) return EST_OK;   /* saved again: a ps task was lost in between */
     if (est_timer_due(&l->timer, step)) return evaluate_now(l, step, false);
     est_log_info("Skip the current checkpoint eval due to throttle secs (%g secs).", l->timer.every_secs);
     return EST_OK;
@@ -306,12 +331,12 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
 }
 
 /* The lock is held over all of it: what is evaluated and exported before the training is published, too. */
-static est_status run_local(evaluator *e)
+static est_status run_evaluating(evaluator *e)
 {
     est_dir_lock *lock = NULL;
     est_status    status;
 
-    est_log_info("Running training and evaluation locally (non-distributed).");
+    if (!est_has_ps(e->estimator)) est_log_info("Running training and evaluation locally (non-distributed).");
     log_frequency(&e->estimator->config);
     EST_TRY(est_estimator_make_dir(e->estimator));
     EST_TRY(est_dir_lock_take(e->estimator->model_dir, &lock));
@@ -332,7 +357,27 @@ static void warn_abandoned(evaluator *e)
                 "trainer again, or stop this evaluator.");
 }
 
-static est_status wait_until(const evaluator *e, double secs, bool until_done)
+/* A directory that nobody else sees is found out by what is missing in it. */
+static est_status check_job(evaluator *e)
+{
+    char       path[EST_DIR_TEXT_MAX];
+    est_status status;
+
+    if (e->metrics != NULL) est_job_watch_clear(&e->watch); /* it sees what the chief writes */
+    if (e->metrics != NULL) return EST_OK;
+    status = find_latest(e->estimator, path);
+    if (status != EST_NOT_FOUND) return EST_OK; /* what else is wrong is for the evaluation to say */
+    if (e->none_ns != 0) tell_none(e);
+    if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
+    est_estimator_full_dir(e->estimator, path, sizeof path);
+    return est_fail(
+        EST_NOT_FOUND,
+        "the job has ended, and there is no checkpoint in %s; set model_dir, for all tasks of the cluster, to "
+        "one directory that all of them see",
+        path);
+}
+
+static est_status wait_until(evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
 
@@ -340,6 +385,7 @@ static est_status wait_until(const evaluator *e, double secs, bool until_done)
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
         if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
+        EST_TRY(check_job(e));
         if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
             return est_fail(EST_CANCELLED, "%s: the evaluator leaves; start it again to go on", est_stop_signal_name());
         }
@@ -347,7 +393,7 @@ static est_status wait_until(const evaluator *e, double secs, bool until_done)
 }
 
 /* Waits, but not past the end of the training or a signal. */
-static est_status wait_secs(const evaluator *e, double secs, bool until_done)
+static est_status wait_secs(evaluator *e, double secs, bool until_done)
 {
     est_status status;
 
@@ -393,18 +439,22 @@ static est_status evaluator_loop(evaluator *e)
         }
         if (!evaluated) warn_abandoned(e);
         left = each - (double)(est_now_ns() - start) / (double)EST_NS_PER_SEC;
-        if (left > 0) est_log_info("Waiting %f secs before starting next eval run.", left);
+        if (left > 0 && evaluated) est_log_info("Waiting %f secs before starting next eval run.", left);
         EST_TRY(wait_secs(e, fmax(left, evaluated ? 0 : LOOK_AGAIN_SECS), true));
     }
 }
 
 static est_status run_evaluator(evaluator *e)
 {
+    est_status status;
+
     if (e->estimator->task->index > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
                         e->estimator->task->index);
     }
-    return evaluator_loop(e);
+    status = evaluator_loop(e);
+    est_job_watch_clear(&e->watch);
+    return status;
 }
 
 /* --- the call ------------------------------------------------------------------------------------------------------------------- */
@@ -496,11 +546,10 @@ static est_status check_shared_dir(const est_estimator *estimator)
         task->type, task->index);
 }
 
-/* A program on its own, and a lone master as clusters had it before there were chiefs. */
+/* A program on its own, and a master, which clusters had before there were chiefs and evaluators. */
 static bool evaluates_itself(const est_task *task)
 {
-    if (est_cluster_jobs(task->cluster) == 0) return true;
-    return est_cluster_jobs(task->cluster) == 1 && est_cluster_tasks(task->cluster, "master") == 1;
+    return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
@@ -522,7 +571,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (strcmp(estimator->task->type, "ps") == 0) {
         status = est_estimator_serve(estimator, own_train.max_steps);
     } else if (evaluates_itself(estimator->task)) {
-        status = run_local(&e);
+        status = run_evaluating(&e);
     } else {
         status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own */
     }

@@ -187,21 +187,40 @@ est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_p
     return status;
 }
 
+/* Until it has finished, but not longer than `until_ns`. The lock is held. */
+static void await_finish(est_link *link, est_ask *ask, int64_t until_ns)
+{
+    while (!ask->finished) {
+        int64_t now = est_machine_ns(), left = (ask->deadline_ns < until_ns ? ask->deadline_ns : until_ns) - now;
+
+        if (now >= ask->deadline_ns) {
+            finish_late(link, ask);
+        } else if (left > 0) {
+            est_cond_wait_ns(&ask->finished_cond, &link->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
+        } else {
+            return;
+        }
+    }
+}
+
+bool est_ask_await(est_ask *ask, double secs)
+{
+    bool finished;
+
+    pthread_mutex_lock(&ask->link->lock);
+    await_finish(ask->link, ask, est_machine_ns() + (int64_t)(secs * 1e9));
+    finished = ask->finished;
+    pthread_mutex_unlock(&ask->link->lock);
+    return finished;
+}
+
 est_status est_ask_wait(est_ask *ask, est_message **answer)
 {
     est_link  *link = ask->link;
     est_status status;
 
     pthread_mutex_lock(&link->lock);
-    while (!ask->finished) {
-        int64_t now = est_machine_ns(), left = ask->deadline_ns - now;
-
-        if (left <= 0) {
-            finish_late(link, ask);
-        } else {
-            est_cond_wait_ns(&ask->finished_cond, &link->lock, left < WAIT_NS_MAX ? left : WAIT_NS_MAX);
-        }
-    }
+    await_finish(link, ask, INT64_MAX);
     if (link->cancelled && ask->status == EST_OK) {
         ask->status = EST_CANCELLED;
         snprintf(ask->error, sizeof ask->error, "%s was asked for %s: cancelled", est_link_name(link), ask->what);

@@ -178,24 +178,34 @@ est_status est_frame_read_table(const est_frame *frame, uint64_t *table)
 /* --- heads of our own frames ----------------------------------------------------------------------------------------- */
 
 /* A name with zeros behind it. */
+static void put_text(uint8_t *to, const char *text, size_t max)
+{
+    memset(to, 0, max);
+    memcpy(to, text, strnlen(text, max - 1));
+}
+
 static void put_name(uint8_t *to, const char name[EST_NET_NAME_MAX])
 {
-    memset(to, 0, EST_NET_NAME_MAX);
-    memcpy(to, name, strnlen(name, EST_NET_NAME_MAX - 1));
+    put_text(to, name, EST_NET_NAME_MAX);
 }
 
 /* Names are shown to people: what is not printable is not a name. */
-static bool get_name(const uint8_t *from, char name[EST_NET_NAME_MAX])
+static bool get_text(const uint8_t *from, char *text, size_t max)
 {
-    size_t size = strnlen((const char *)from, EST_NET_NAME_MAX);
+    size_t size = strnlen((const char *)from, max);
 
-    if (size == EST_NET_NAME_MAX) return false;
+    if (size == max) return false;
     for (size_t i = 0; i < size; i++) {
         if (from[i] < 0x20 || from[i] == 0x7f) return false;
     }
-    memset(name, 0, EST_NET_NAME_MAX);
-    memcpy(name, from, size);
+    memset(text, 0, max);
+    memcpy(text, from, size);
     return true;
+}
+
+static bool get_name(const uint8_t *from, char name[EST_NET_NAME_MAX])
+{
+    return get_text(from, name, EST_NET_NAME_MAX);
 }
 
 void est_hello_encode(const est_hello *hello, uint8_t out[EST_HELLO_BYTES])
@@ -204,6 +214,7 @@ void est_hello_encode(const est_hello *hello, uint8_t out[EST_HELLO_BYTES])
     put_name(out + EST_NET_NAME_MAX, hello->self.task);
     put_name(out + 2 * EST_NET_NAME_MAX, hello->wanted);
     put_u64(out + 3 * EST_NET_NAME_MAX, hello->self.incarnation);
+    put_text(out + 3 * EST_NET_NAME_MAX + 8, hello->self.place, EST_NET_PLACE_MAX);
 }
 
 est_status est_hello_decode(const void *head, size_t size, est_hello *out)
@@ -215,7 +226,8 @@ est_status est_hello_decode(const void *head, size_t size, est_hello *out)
         return est_fail(EST_DATA_LOSS, "a hello has %zu bytes instead of %d", size, EST_HELLO_BYTES);
     }
     if (!get_name(in, hello.self.job) || !get_name(in + EST_NET_NAME_MAX, hello.self.task) ||
-        !get_name(in + 2 * EST_NET_NAME_MAX, hello.wanted)) {
+        !get_name(in + 2 * EST_NET_NAME_MAX, hello.wanted) ||
+        !get_text(in + 3 * EST_NET_NAME_MAX + 8, hello.self.place, EST_NET_PLACE_MAX)) {
         return est_fail(EST_DATA_LOSS, "a hello has a name that is none");
     }
     hello.self.incarnation = get_u64(in + 3 * EST_NET_NAME_MAX);

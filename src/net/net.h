@@ -28,13 +28,15 @@ typedef struct est_link    est_link;    /* reference-counted */
 typedef struct est_request est_request; /* one that a peer made: to be answered once */
 typedef struct est_ask     est_ask;     /* one that we made: to be waited for once */
 
-#define EST_NET_NAME_MAX 64
+#define EST_NET_NAME_MAX  64
+#define EST_NET_PLACE_MAX 256
 
 /* Who a process is. The incarnation is drawn at every start, so that a process that was started again is another. */
 typedef struct est_task_id {
     char     job[EST_NET_NAME_MAX];  /* peers of another job are refused; "" is a name like any */
     char     task[EST_NET_NAME_MAX]; /* "ps:0", "worker:3", "chief:0", "client" */
     uint64_t incarnation;
+    char place[EST_NET_PLACE_MAX]; /* for people, where two processes say that they are one task: "pid 7 on a ..." */
 } est_task_id;
 
 typedef struct est_part {
@@ -128,6 +130,9 @@ EST_MUST_CHECK est_status est_link_ask(est_link *link, uint16_t method, const ch
  * the peer's name in front; EST_UNAVAILABLE: the link was lost; EST_DEADLINE_EXCEEDED: "ps:0 did not answer <what> within
  * 30 s". `answer` is owned by the caller then. */
 EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
+
+/* Whether est_ask_wait would return at once; waits for that, `secs` at most. For those who have something to say meanwhile. */
+bool est_ask_await(est_ask *ask, double secs);
 
 /* --- requests that are made of us ------------------------------------------------------------------------------------ */
 

@@ -359,15 +359,15 @@ static est_status run_steps(est_plan *plan, int32_t first, int32_t end, int thre
 
 /* A stage that runs in lanes, as its tasks see it. */
 typedef struct lane_job {
-    est_plan        *plan;
-    const est_stage *stage;
+    est_plan             *plan;
+    const est_plan_stage *stage;
 } lane_job;
 
 static void run_lane(void *arg, int64_t task, int thread)
 {
-    const lane_job  *job   = arg;
-    const est_stage *g     = job->stage;
-    int32_t          first = task == 0 ? g->first : g->lane_end[task - 1];
+    const lane_job       *job   = arg;
+    const est_plan_stage *g     = job->stage;
+    int32_t               first = task == 0 ? g->first : g->lane_end[task - 1];
 
     job->plan->lane_errors[task].status = run_steps(job->plan, first, g->lane_end[task], thread);
     if (job->plan->lane_errors[task].status != EST_OK) {
@@ -376,7 +376,7 @@ static void run_lane(void *arg, int64_t task, int thread)
 }
 
 /* Of several failures the one of the lowest lane is reported, whichever thread was first. */
-static est_status run_lanes(est_plan *plan, const est_stage *stage)
+static est_status run_lanes(est_plan *plan, const est_plan_stage *stage)
 {
     est_pool_for(plan->pool, stage->n_lanes, run_lane, &(lane_job){ plan, stage });
     for (int32_t l = 0; l < stage->n_lanes; l++) {
@@ -394,7 +394,7 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     follow_feeds(plan);
     est_trace_begin(plan->trace);
     for (int32_t g = 0; g < plan->n_stages; g++) {
-        const est_stage *stage = &plan->stages[g];
+        const est_plan_stage *stage = &plan->stages[g];
         EST_TRY(stage->n_lanes > 1 ? run_lanes(plan, stage) : run_steps(plan, stage->first, stage->end, 0));
     }
     est_trace_end(plan->trace);

@@ -65,11 +65,11 @@ typedef struct est_item {
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
-typedef struct est_stage {
+typedef struct est_plan_stage {
     int32_t  first, end; /* in est_plan.steps; lanes lie one after the other there */
     int32_t  n_lanes;    /* 1: run here and now */
     int32_t *lane_end;   /* [n_lanes], in est_plan.steps */
-} est_stage;
+} est_plan_stage;
 
 /* Facts about one output of one node. */
 typedef struct est_slot {
@@ -104,7 +104,7 @@ typedef struct est_plan {
     int32_t          *steps; /* items that a run must visit: those that run or are dynamic */
     int32_t           n_steps;
     int32_t          *step_of; /* item -> its place in steps, -1: none */
-    est_stage        *stages;
+    est_plan_stage   *stages;
     int32_t           n_stages;
     int32_t          *stage_of;    /* item -> stage, -1: none */
     est_error        *lane_errors; /* as many as a stage has lanes at most */

@@ -14,6 +14,11 @@ est_plan *est_step_plan(est_step *step);
 /* What saving and restoring work with: the variables, those of nodes added since the last step included, the threads and
  * the graph. Borrowed until the session goes. */
 EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **out);
+
+/* The variables of a session that checkpoints hold, by name: all but the local ones. The list is to be freed with
+ * est_free, the variables are borrowed until the session goes. */
+EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
+
 /* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
 EST_MUST_CHECK est_status est_session_look(est_session *session);
 est_pool                 *est_session_pool(const est_session *session);

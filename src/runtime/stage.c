@@ -95,7 +95,7 @@ static int32_t waits_for(const stager *w, int32_t item)
 
 static void add_stage(stager *w, int32_t first, int32_t end, int32_t n_lanes, int32_t *lane_end)
 {
-    if (first < end) w->plan->stages[w->plan->n_stages++] = (est_stage){ first, end, n_lanes, lane_end };
+    if (first < end) w->plan->stages[w->plan->n_stages++] = (est_plan_stage){ first, end, n_lanes, lane_end };
 }
 
 /* Puts the steps of the window lane by lane. */

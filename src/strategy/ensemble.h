@@ -26,28 +26,29 @@
 typedef struct est_ensemble est_ensemble;
 
 typedef struct est_ensemble_options {
-    const est_rank   *tasks;        /* [n]: all that train, by rank: the chief first; addresses as in the cluster; copied */
-    int               n, self;      /* how many, and which of them this process is */
-    double            connect_secs; /* 0: 7200; how long the first meeting waits for all */
-    double            return_secs;  /* 0: 600; EST_FOREVER; how long one that was lost is waited for */
-    bool              go_on;        /* true: without it then; false: est_ensemble_meet fails */
+    const est_rank   *tasks;   /* [n]: all that train, by rank: the chief first; addresses as in the cluster; copied */
+    int               n, self; /* how many, and which of them this process is */
+    double            connect_secs;   /* 0: 7200; how long the first meeting waits for all */
+    double            return_secs;    /* 0: 600; EST_FOREVER; how long one that was lost is waited for */
+    bool              go_on;          /* true: without it then; false: est_ensemble_meet fails */
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    bool (*over)(void *user); /* asked now and then while waiting: the job has ended without this task; NULL: nobody knows */
+    bool (*over)(
+        void *user); /* asked now and then while waiting: the job has ended without this task; NULL: nobody knows */
     void *user;
 } est_ensemble_options;
 
 /* What a meeting agreed on. */
 typedef struct est_meeting {
-    bool            over;       /* the job has ended: nothing else is set */
-    uint64_t        generation; /* of the group */
-    int             n, rank;    /* who takes part, and which of them this is: not the numbers of the tasks when some are missing */
-    const int      *tasks;      /* [n]: rank -> number of the task; borrowed until the next meeting */
-    int             source;     /* rank whose variables count; -1: nobody has any */
-    int64_t         step;       /* that they are at */
-    est_rank_group *group;      /* borrowed until the next meeting */
-    est_peers      *peers;      /* over that group, for sessions; borrowed until the ensemble is freed, the same each time */
+    bool     over;       /* the job has ended: nothing else is set */
+    uint64_t generation; /* of the group */
+    int n, rank; /* who takes part, and which of them this is: not the numbers of the tasks when some are missing */
+    const int      *tasks;  /* [n]: rank -> number of the task; borrowed until the next meeting */
+    int             source; /* rank whose variables count; -1: nobody has any */
+    int64_t         step;   /* that they are at */
+    est_rank_group *group;  /* borrowed until the next meeting */
+    est_peers      *peers; /* over that group, for sessions; borrowed until the ensemble is freed, the same each time */
 } est_meeting;
 
 /* The server, which must not be a ps's, is borrowed until the ensemble is freed. */
@@ -65,7 +66,8 @@ const char               *est_ensemble_word(const est_ensemble *ensemble);
 EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session *session, int source);
 
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */
-EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes, est_gathered *all);
+EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
+                                              est_gathered *all);
 
 /* The chief: it is over. Waits, bounded, until the others have heard it. */
 void est_ensemble_end_job(est_ensemble *ensemble);

@@ -43,3 +43,19 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
     *out = s;
     return EST_OK;
 }
+
+void est_parameter_server_text(const est_strategy *strategy, est_strbuf *out)
+{
+    const est_parameter_server_options *o = &strategy->ps;
+
+    est_strbuf_printf(out,
+                      "{\"name\": \"%s\", \"sync_replicas\": %d, \"max_staleness\": %" PRId64
+                      ", \"consistent_checkpoints\": %s, \"round_robin\": %s, \"partitioner\": ",
+                      est_strategy_name(strategy), o->sync_replicas, o->max_staleness,
+                      o->consistent_checkpoints ? "true" : "false", o->round_robin ? "true" : "false");
+    if (o->partitioner == NULL) {
+        est_strbuf_append(out, "null}");
+    } else {
+        est_strbuf_printf(out, "{\"bytes\": %" PRId64 ", \"n\": %d}}", o->partitioner->bytes, o->partitioner->n);
+    }
+}

@@ -10,6 +10,7 @@
 #include "base/callback.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "runtime/session.h"
 #include "train/graph_files.h"
 #include "train/hooks.h"
 #include "train/saver.h"
@@ -56,10 +57,17 @@ void est_checkpoint_saver_lend(est_hook *checkpoint_saver, est_saving_listeners 
     EST_CONTAINER_OF(checkpoint_saver, checkpoint_hook, hook)->lent = listeners;
 }
 
+/* TensorFlow tells of calls to nobody, too; the log of a cluster is long enough without. */
+static est_log_level level_of_calls(checkpoint_hook *own, est_loop *loop)
+{
+    return count_listeners(own) == 0 && est_session_remote(est_loop_session(loop)) != NULL ? EST_LOG_DEBUG
+                                                                                           : EST_LOG_INFO;
+}
+
 /* Asks every listener; true from any of them requests a stop. */
 static est_status tell_saved(checkpoint_hook *own, est_loop *loop, int64_t step)
 {
-    est_log_info("Calling checkpoint listeners after saving checkpoint %" PRId64 "...", step);
+    EST_LOG_AT(level_of_calls(own, loop), "Calling checkpoint listeners after saving checkpoint %" PRId64 "...", step);
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
         bool                 stop     = false;
@@ -126,7 +134,7 @@ static est_status save(checkpoint_hook *own, est_loop *loop)
 
     EST_TRY(look_for_nan(own, loop));
     if (own->spoiled) return EST_OK;
-    est_log_info("Calling checkpoint listeners before saving checkpoint %" PRId64 "...", step);
+    EST_LOG_AT(level_of_calls(own, loop), "Calling checkpoint listeners before saving checkpoint %" PRId64 "...", step);
     for (int i = 0; i < count_listeners(own); i++) {
         est_saving_listener *listener = listener_at(own, i);
 

@@ -246,17 +246,18 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
 static est_status create_session(est_loop *loop)
 {
     const est_session_options *options = loop->spec.session.struct_size > 0 ? &loop->spec.session : NULL;
+    est_log_level level = loop->spec.session.remote == NULL ? EST_LOG_INFO : EST_LOG_DEBUG; /* there they come and go */
 
     forget_variants(loop);
     est_session_free(loop->session);
     loop->session = NULL;
-    est_log_info("Graph was finalized.");
+    EST_LOG_AT(level, "Graph was finalized.");
     EST_TRY(est_session_create(loop->spec.graph, options, &loop->session));
     EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
     loop->run_count = est_session_run_count(loop->session);
-    est_log_info("Running local_init_op.");
+    EST_LOG_AT(level, "Running local_init_op.");
     EST_TRY(est_session_init(loop->session));
-    est_log_info("Done running local_init_op.");
+    EST_LOG_AT(level, "Done running local_init_op.");
     if (loop->spec.summaries != NULL) {
         est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
     }

@@ -1,58 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What checkpoints hold of a session: which variables, and whether they are worth keeping. */
-#include <stdlib.h>
-#include <string.h>
-
+ * What checkpoints hold of a session: what other tasks have of it, and whether it is worth keeping. */
 #include "base/alloc.h"
-#include "base/map.h"
-#include "graph/graph.h"
 #include "runtime/session.h"
 #include "train/saver.h"
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp((*(est_var *const *)a)->name, (*(est_var *const *)b)->name);
-}
-
-/* Names of the variables that live only as long as the session. */
-static est_status local_names(const est_graph *graph, est_map *out)
-{
-    est_nodes locals = est_graph_collection(graph, "local_variables");
-
-    for (int i = 0; i < locals.n; i++) {
-        const char *name = est_node_string(est_graph_node(graph, locals.data[i].id), "shared_name");
-
-        EST_TRY(est_map_put(out, name, out));
-    }
-    return EST_OK;
-}
-
-est_status est_saved_variables(est_session *session, est_var ***out, int *n)
-{
-    est_map    locals = { 0 };
-    est_store *store;
-    est_var  **vars;
-    est_status status;
-    int        count = 0;
-
-    EST_TRY(est_session_store(session, &store));
-    vars = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
-    if (vars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %d variables", est_store_size(store));
-    status = local_names(est_session_graph(session), &locals);
-    if (status == EST_OK) {
-        for (int i = 0; i < est_store_size(store); i++) {
-            if (est_map_get(&locals, est_store_at(store, i)->name) == NULL) vars[count++] = est_store_at(store, i);
-        }
-        qsort(vars, (size_t)count, sizeof *vars, by_name);
-        *out = vars;
-        *n   = count;
-    } else {
-        est_free(vars);
-    }
-    est_map_clear(&locals);
-    return status;
-}
 
 static est_status add_entry(est_remote_list *list, est_remote_entry entry)
 {
@@ -135,4 +86,32 @@ est_status est_saved_nan(est_session *session, const char **name)
     if (status == EST_OK) *name = found >= 0 ? vars[found]->name : NULL;
     est_free(vars);
     return status;
+}
+
+est_status est_tasks_without_values(est_session *session, est_strbuf *out)
+{
+    est_remote *remote = est_session_remote(session);
+    est_var   **vars;
+    bool       *empty, some = false;
+    int         n;
+
+    EST_TRY(est_session_look(session));
+    EST_TRY(est_saved_variables(session, &vars, &n));
+    empty = est_zalloc((size_t)remote->n_tasks + 1);
+    for (int i = 0; i < n && empty != NULL; i++) {
+        for (int k = 0; k < (vars[i]->n_shards > 0 ? vars[i]->n_shards : 1); k++) {
+            const est_var *part = vars[i]->n_shards > 0 ? vars[i]->shards[k] : vars[i];
+
+            some = some || part->initialized;
+            if (part->elsewhere && !part->initialized) empty[part->task] = true;
+        }
+    }
+    for (int i = 0; i < remote->n_tasks && empty != NULL && some; i++) {
+        if (!empty[i]) continue;
+        est_strbuf_printf(out, "%s%s", est_strbuf_text(out)[0] != '\0' ? ", " : "", remote->ops->name(remote, i));
+    }
+    est_free(vars);
+    if (empty == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
+    est_free(empty);
+    return est_strbuf_status(out);
 }

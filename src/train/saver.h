@@ -4,18 +4,20 @@
 #ifndef EST_TRAIN_SAVER_H
 #define EST_TRAIN_SAVER_H
 
+#include "base/strbuf.h"
 #include "estoc/saver.h"
 #include "graph/variable.h"
 #include "runtime/remote.h"
+#include "runtime/session.h"
 
 /* How the error ends when variables are missing. */
 #define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
 
-/* The variables of a session that checkpoints hold, by name: all but the local ones. The list is to be freed with
- * est_free, the variables are borrowed until the session goes. */
-EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
+/* Appends the tasks whose variables have no values, "ps:0, ps:2", where others have some; else nothing. Of a session with
+ * other tasks. */
+EST_MUST_CHECK est_status est_tasks_without_values(est_session *session, est_strbuf *out);
 
-/* The first of them, by name, that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
+/* The first of est_saved_variables that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
  * no NaN: a variable may be meant to have one. */
 EST_MUST_CHECK est_status est_saved_nan(est_session *session, const char **name);
 

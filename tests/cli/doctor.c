@@ -2,6 +2,7 @@
  *
  * `estoc doctor` in good and in bad surroundings. */
 #include "cli/tool.h"
+#include "collective/collective.h"
 
 static const char *const variables[] = { "EST_NUM_THREADS", "EST_LOG", "TF_CONFIG", "TMPDIR" };
 
@@ -80,6 +81,34 @@ static void test_environment(void **state)
     assert_int_equal(tool_count_files("estoc-doctor"), 0);
 }
 
+/* Every rule of the table has its line, in the order in which they are tried, and the last fits everything. */
+static void test_all_reduce(void **state)
+{
+    int                        n;
+    const est_collective_rule *rules = est_collective_rules(&n);
+    tool_run                   run   = TOOL(0, "doctor");
+    const char                *at    = run.out;
+    char                       name[32];
+
+    (void)state;
+    tool_expect_part(run.out, "\nall-reduce 1     ok     one host, any ranks, any size: shared (through memory that",
+                     "standard output");
+    tool_expect_part(run.out, "any hosts, up to 2 ranks, up to 64 KB: direct (everything to", "standard output");
+    tool_expect_part(run.out, "hosts with several ranks, any ranks, any size: hierarchical (within a host first",
+                     "standard output");
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "\nall-reduce %d ", i + 1);
+        at = strstr(at, name);
+        assert_non_null(at);
+        at++;
+        tool_expect_part(at, est_communication_name(rules[i].choice), name);
+    }
+    tool_expect_part(at, "any hosts, any ranks, any size: ring (chunks go round", "the last line");
+    snprintf(name, sizeof name, "\nall-reduce %d ", n + 1);
+    assert_null(strstr(run.out, name));
+    tool_run_free(&run);
+}
+
 static void test_tf_config(void **state)
 {
     (void)state;
@@ -125,8 +154,10 @@ static void test_as_json(void **state)
     est_json   *root;
     const char *text;
     bool        ok;
+    int         n_rules;
 
     (void)state;
+    (void)est_collective_rules(&n_rules);
     setenv("EST_NUM_THREADS", "-1", 1);
     run = TOOL(1, "doctor", "--json");
     clear_environment(NULL);
@@ -139,8 +170,8 @@ static void test_as_json(void **state)
     assert_string_equal(text, EST_VERSION);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[15].name"));
-    assert_null(est_json_get(root, "checks[16]"));
+    assert_non_null(est_json_get(root, "checks[%d].name", 15 + n_rules));
+    assert_null(est_json_get(root, "checks[%d]", 16 + n_rules));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");
@@ -162,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_all_is_fine, clear_environment),
         cmocka_unit_test_setup(test_environment, clear_environment),
+        cmocka_unit_test_setup(test_all_reduce, clear_environment),
         cmocka_unit_test_setup(test_tf_config, clear_environment),
         cmocka_unit_test_setup(test_misspelt_once, clear_environment),
         cmocka_unit_test_setup(test_as_json, clear_environment),

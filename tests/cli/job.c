@@ -155,6 +155,17 @@ static const wrong wrongs[] = {
       ":27:32: \"metric\" is not for an export of the type \"final\"\n" },
     { "export: [{type: best, keep: 2}, final]", "warm_start: {path: a, only_vocabularies: true}",
       ":27:42: there are no \"vocabularies\"\n" },
+    { "seed: 3", "train_distribute: {sync_replicas: 2}", ":24:7: run has no key \"train_distribute\"; did you mean \"strategy\"?\n" },
+    { "seed: 3", "strategy: {replicas_to_aggregate: 2}",
+      ":24:18: a strategy has no key \"replicas_to_aggregate\"; did you mean \"sync_replicas\"?\n" },
+    { "seed: 3", "strategy: {sync_replica: 2}", ":24:18: a strategy has no key \"sync_replica\"; did you mean \"sync_replicas\"?\n" },
+    { "seed: 3", "strategy: {placement: roundrobin}",
+      ":24:29: \"placement\" takes by_size or round_robin, not \"roundrobin\"; did you mean \"round_robin\"?\n" },
+    { "seed: 3", "strategy: {partitioner: MinSizePartitioner}", "; did you mean \"min_size\"?\n" },
+    { "seed: 3", "strategy: {partitioner: max_size}", ":24:31: a partitioner needs \"max_shard_bytes\": of a shard, at most; no row is cut\n" },
+    { "seed: 3", "strategy: {partitioner: {type: fixed_shards, max_shards: 3}}",
+      ":24:64: \"max_shards\" is not for a partitioner of the type \"fixed_shards\"\n" },
+    { "seed: 3", "peer_silence_sec: 3", ":24:7: run has no key \"peer_silence_sec\"; did you mean \"peer_silence_secs\"?\n" },
 
     /* what does not go together */
     { "[20, 30, 40, 50]", "[20, 30, 30]", ":12:62: boundaries must ascend, and 30 follows 30\n" },
@@ -178,6 +189,8 @@ static const wrong wrongs[] = {
     { "eval: eval.csv", "format: libsvm", ":20:17: the label of libsvm files is called \"label\"\n" },
     { "save_checkpoints_steps: 50", "save_checkpoints_steps: 50, save_checkpoints_secs: 60",
       ":24:67: checkpoints are saved by steps or by time, not both\n" },
+    { "seed: 3", "strategy: {sync_replicas: 2, max_staleness: 3}",
+      ":24:51: steps that are made together (sync_replicas) are never stale\n" },
     { "throttle_secs: 0", "name: a/b", ":26:14: \"a/b\" cannot be part of a directory's name\n" },
     { "final]", "{type: final, name: best}]", ":27:53: there are two exports \"best\"\n" },
     { "  eval: eval.csv\n", "", ":26:10: exports are made after evaluations, and data.eval is not given" },
@@ -422,7 +435,8 @@ static const char everything[] =
     "  s2: {type: shared, sources: [i, i2], dimension: 2, collection_name: c}\n"
     "  d2: {type: dynamic, dtype: int64, dimension: 4, admit_after: 3, max_rows: 1000, max_age: 50}\n"
     "data: {format: tfrecord, train: [a*, 'b*'], eval: e, label: y, weight: z, epochs: 3, bad_rows: any}\n"
-    "run: {save_checkpoints_secs: 0.5, keep_checkpoint_max: all, save_summary_steps: off, threads: 2}\n"
+    "run: {save_checkpoints_secs: 0.5, keep_checkpoint_max: all, save_summary_steps: off, threads: 2, peer_silence_secs: 3,\n"
+    "  strategy: {max_staleness: 4, placement: round_robin, partitioner: {type: max_size, max_shard_bytes: 100}}}\n"
     "eval: {steps: 10, name: x}\n"
     "train: {early_stopping: [{type: no_increase, metric: auc, steps: 10}, {type: lower, metric: loss, threshold: -1}]}\n"
     "warm_start:\n"
@@ -567,6 +581,12 @@ static void test_memory_runs_out(void **state)
     est_log_set_level(EST_LOG_OFF);
     check_memory(good, "model.linear_optimizer.l1=0.5");
     check_memory(several_heads, "model.optimizer.l1=0.5");
+    setenv("TF_CONFIG",
+           "{\"cluster\": {\"chief\": [\"localhost:1\"], \"ps\": [\"localhost:2\"]}, "
+           "\"task\": {\"type\": \"chief\", \"index\": 0}}",
+           1);
+    check_memory(several_heads, "run={model_dir: x, strategy: {partitioner: min_size}}");
+    unsetenv("TF_CONFIG");
 }
 
 int main(void)

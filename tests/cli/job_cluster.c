@@ -43,6 +43,13 @@ static void test_all_roles(void **state)
     tool_expect_part(lines_of(run.err, "ps:1"), "listens at tls://", "the log of ps:1");
     tool_expect_part(lines_of(run.err, "worker:0"), "Loss for final step", "the worker's log");
     assert_null(strstr(run.err, "train.max_steps is not given"));
+    /* What every task would say of every session tells nobody anything. */
+    tool_expect_part(lines_of(run.err, "chief:0"), "Using config: ", "the chief's log");
+    assert_null(strstr(lines_of(run.err, "worker:0"), "Using config: "));
+    assert_null(strstr(lines_of(run.err, "chief:0"), "local_init_op"));
+    assert_null(strstr(lines_of(run.err, "chief:0"), "Calling checkpoint listeners"));
+    tool_expect_part(lines_of(run.err, "ps:0"), "ps:0: worker:0 has left\n", "the log of ps:0");
+    assert_null(strstr(run.err, " is gone: "));
     tool_run_free(&run);
     assert_int_equal(access("all/model.ckpt-150.index", R_OK), 0);
 
@@ -53,6 +60,32 @@ static void test_all_roles(void **state)
            1);
     run = TOOL(0, "evaluate", path, DIR("all"), "--json", "--quiet");
     unsetenv("TF_CONFIG");
+    found = tool_json(run.out);
+    assert_true(metric(found, "accuracy") > 0.97 && metric(found, "global_step") == 150);
+    est_json_free(found);
+    tool_run_free(&run);
+}
+
+/* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
+static void test_together(void **state)
+{
+    const char *path = changed("seed: 3",
+                               "seed: 3, peer_silence_secs: 30, strategy: {sync_replicas: 2, "
+                               "consistent_checkpoints: true, partitioner: {type: fixed_shards, shards: 2}}");
+    tool_run    run  = TOOL(0, "train", path, DIR("alone"), "--json");
+    est_json   *found;
+
+    (void)state;
+    found = tool_json(run.out);
+    assert_true(metric(found, "metrics.global_step") == 150);
+    est_json_free(found);
+    tool_run_free(&run);
+
+    run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
+               DIR("together"), TOGETHER);
+    tool_expect_part(lines_of(run.err, "chief:0"), "\"sync_replicas\": 2, ", "the chief's log");
+    tool_run_free(&run);
+    run   = TOOL(0, "evaluate", path, DIR("together"), "--json", "--quiet");
     found = tool_json(run.out);
     assert_true(metric(found, "accuracy") > 0.97 && metric(found, "global_step") == 150);
     est_json_free(found);
@@ -95,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_roles),
+        cmocka_unit_test(test_together),
         cmocka_unit_test(test_no_eval),
         cmocka_unit_test(test_epochs),
     };

@@ -344,13 +344,58 @@ static void test_warm_start(void **state)
              "warm_start={path: old, renames: {linear/linear_model/w/weights: no/such/name}}");
 }
 
+/* --- clusters ----------------------------------------------------------------------------------------------------------- */
+
+/* What each key of a strategy makes of it, as the task says in its log. */
+static void test_strategy(void **state)
+{
+    static const struct {
+        const char *strategy, *say;
+    } cases[] = {
+        { "{}",
+          "\"sync_replicas\": 0, \"max_staleness\": 0, \"consistent_checkpoints\": false, \"round_robin\": false, "
+          "\"partitioner\": null}" },
+        { "{sync_replicas: 2}", "\"sync_replicas\": 2, \"max_staleness\": 0, " },
+        { "{max_staleness: 7, consistent_checkpoints: true}",
+          "\"max_staleness\": 7, \"consistent_checkpoints\": true, " },
+        { "{placement: round_robin}", "\"round_robin\": true, " },
+        { "{partitioner: fixed_shards}", "\"partitioner\": {\"bytes\": 0, \"n\": 0}}" },
+        { "{partitioner: {type: fixed_shards, shards: 3}}", "\"partitioner\": {\"bytes\": 0, \"n\": 3}}" },
+        { "{partitioner: min_size}", "\"partitioner\": {\"bytes\": 262144, \"n\": 0}}" },
+        { "{partitioner: {type: min_size, min_shard_bytes: 9, max_shards: 4}}",
+          "\"partitioner\": {\"bytes\": 9, \"n\": 4}}" },
+        { "{partitioner: {type: max_size, max_shard_bytes: 8}}", "\"partitioner\": {\"bytes\": 8, \"n\": 0}}" },
+    };
+    const char *path = changed("seed: 3", "seed: 3, peer_silence_secs: 2.5");
+    tool_run    run  = TOOL(0, "train", path, "-q", DIR("alone"), "--set", "run.strategy={sync_replicas: 2}");
+
+    (void)state;
+    tool_run_free(&run);
+    setenv("TF_CONFIG",
+           "{\"cluster\": {\"chief\": [\"localhost:1\"], \"worker\": [\"localhost:3\"], \"ps\": [\"localhost:2\"]}, "
+           "\"task\": {\"type\": \"chief\", \"index\": 0}}",
+           1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char strategy[128];
+
+        snprintf(strategy, sizeof strategy, "run.strategy=%s", cases[i].strategy);
+        run = TOOL(0, "evaluate", path, DIR("alone"), "--set", strategy);
+        tool_expect_part(run.err, cases[i].say, "standard error");
+        tool_expect_part(run.err, "\"peer_silence_secs\": 2.5, ", "standard error");
+        tool_run_free(&run);
+    }
+    TOOL_OUT(1, "", "sync_replicas is 3, and the cluster has 2 tasks that train", "train", path, DIR("many"), "-q",
+             "--set", "run.strategy={sync_replicas: 3}");
+    unsetenv("TF_CONFIG");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules),  cmocka_unit_test(test_warmup),      cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_tables),     cmocka_unit_test(test_dynamic),     cmocka_unit_test(test_heads),
         cmocka_unit_test(test_multi_head), cmocka_unit_test(test_best_export), cmocka_unit_test(test_early_stopping),
-        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_warm_start), cmocka_unit_test(test_strategy),
     };
 
     return cmocka_run_group_tests(tests, make_files, leave_dir);

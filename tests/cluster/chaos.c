@@ -1,30 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
- * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind.
+ * Jobs whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
+ * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind. In several modes: what the
+ * tasks promise each other is another for each.
  *
  * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
- * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_CALM=1 disturbs nobody. */
+ * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "net/transport.h"
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
 
-#define STEPS  6000
 #define EVENTS 12
 #define TASKS  6
+#define MANY   20
+
+typedef struct mode {
+    const char *name, *transport;
+    const char *word; /* for the job; NULL: none */
+    int         steps;
+    double      loss_max, loss_mean_max; /* of one job; of MANY */
+} mode;
 
 /* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
  * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
  * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
- * 6 of its own, of 20. */
-#define LOSS_MAX      0.1
-#define LOSS_MEAN_MAX 0.036
-#define MANY          20
+ * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078. */
+static mode modes[] = {
+    { "async", "tcp", NULL, 6000, 0.1, 0.036 },
+    { "sync", "tcp", "sync=2", 3000, 0.08, 0.028 }, /* of three trainers: one is to spare */
+    { "consistent", "tcp", "consistent=1", 6000, 0.1, 0.036 },
+    { "tls", "tls", NULL, 6000, 0.1, 0.036 },
+    { "ucx", "ucx", NULL, 6000, 0.1, 0.036 },
+};
+
+#define N_MODES (sizeof modes / sizeof modes[0])
 
 typedef enum act { KILL, STOP, CUT, N_ACTS } act;
 
@@ -108,7 +123,7 @@ static void disturb(cluster *c, event *events)
     } while (!over);
 }
 
-static double run_seed(uint64_t seed, bool calm)
+static double run_seed(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = cluster_make(1, 2, 2, 1);
     event   events[EVENTS];
@@ -117,7 +132,8 @@ static double run_seed(uint64_t seed, bool calm)
     long    runs;
 
     assert_int_equal(c.n, TASKS);
-    snprintf(steps, sizeof steps, "steps=%d", STEPS);
+    c.transport = m->transport;
+    snprintf(steps, sizeof steps, "steps=%d", m->steps);
     snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
     c.args[0] = steps;
     c.args[1] = "save=100";
@@ -125,16 +141,17 @@ static double run_seed(uint64_t seed, bool calm)
     c.args[3] = "timeout=60";
     c.args[4] = "pause_us=2000";
     c.args[5] = job_seed;
+    c.args[6] = m->word;
     if (!calm) draw_events(&c, seed, events);
     cluster_start_all(&c);
     if (!calm) disturb(&c, events);
     cluster_wait_all(&c, 90);
-    assert_int_equal(cluster_saved_step(&c), STEPS);
+    assert_int_equal(cluster_saved_step(&c), m->steps);
     runs = cluster_check_ledgers(&c);
     cluster_check_clean(&c);
     loss = cluster_job_loss(c.model);
-    printf("seed %llu: %ld runs that wrote, loss %.4f\n", (unsigned long long)seed, runs, loss);
-    if (!(loss < LOSS_MAX)) fail_msg("loss %g is not below %g", loss, LOSS_MAX);
+    printf("%s, seed %llu: %ld runs that wrote, loss %.4f\n", m->name, (unsigned long long)seed, runs, loss);
+    if (!(loss < m->loss_max)) fail_msg("loss %g is not below %g", loss, m->loss_max);
     cluster_free(&c);
     return loss;
 }
@@ -148,21 +165,35 @@ static uint64_t from_environment(const char *name, uint64_t usual)
 
 static void test_chaos(void **state)
 {
-    uint64_t first = from_environment("ESTOC_CHAOS_SEED", 1), n = from_environment("ESTOC_CHAOS_SEEDS", 1);
-    bool     calm = from_environment("ESTOC_CHAOS_CALM", 0) != 0;
-    double   sum  = 0;
+    uint64_t    first = from_environment("ESTOC_CHAOS_SEED", 1), n = from_environment("ESTOC_CHAOS_SEEDS", 1);
+    bool        calm = from_environment("ESTOC_CHAOS_CALM", 0) != 0;
+    double      sum  = 0;
+    const mode *m    = *state;
 
-    (void)state;
-    for (uint64_t i = 0; i < n; i++) sum += run_seed(first + i, calm);
-    if (n >= MANY && sum / (double)n > LOSS_MEAN_MAX) {
-        fail_msg("the mean loss is %g, above %g", sum / (double)n, LOSS_MEAN_MAX);
+    if (strcmp(m->transport, "ucx") == 0 && est_transport_ucx.check() != EST_OK) {
+        print_message("left out: %s\n", est_error_message());
+        skip();
+    }
+    for (uint64_t i = 0; i < n; i++) sum += run_seed(m, first + i, calm);
+    if (n >= MANY && sum / (double)n > m->loss_mean_max) {
+        fail_msg("the mean loss is %g, above %g", sum / (double)n, m->loss_mean_max);
     }
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_chaos) };
+    const char       *only = getenv("ESTOC_CHAOS_MODE");
+    struct CMUnitTest tests[N_MODES];
+    size_t            n = 0;
 
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < N_MODES; i++) {
+        if (only != NULL && only[0] != '\0' && strcmp(only, modes[i].name) != 0) continue;
+        tests[n++] = (struct CMUnitTest){ .name = modes[i].name, .test_func = test_chaos, .initial_state = &modes[i] };
+    }
+    if (n == 0) {
+        fprintf(stderr, "ESTOC_CHAOS_MODE: there is no mode %s\n", only);
+        return 1;
+    }
+    return _cmocka_run_group_tests("chaos", tests, n, NULL, NULL);
 }

@@ -293,12 +293,55 @@ static void test_memory_failures(void **state)
     est_fault_arm_alloc(0);
 }
 
+/* What two tasks were told differently: the first such task, with what each has. */
+static void test_differences(void **state)
+{
+    static const struct {
+        const char *first, *second, *but, *want;
+    } cases[] = {
+        { "{\"ps\": [\"a:1\"], \"worker\": [\"b:1\"]}", "{\"worker\": [\"b:1\"], \"ps\": [\"a:1\"]}", "", NULL },
+        { "{\"ps\": [\"a:1\", \"b:1\"]}", "{\"ps\": [\"a:1\", \"c:1\"]}", "worker:0", "ps:1 b:1 c:1" },
+        { "{\"ps\": [\"a:1\", \"b:1\"]}", "{\"ps\": [\"a:1\"]}", "", "ps:1 b:1 -" },
+        { "{\"ps\": [\"a:1\"]}", "{\"ps\": [\"a:1\"], \"chief\": [\"b:1\"]}", "", "chief:0 - b:1" },
+        { "{\"ps\": [\"a:1\"], \"worker\": [\"b:1\"]}", "{\"ps\": [\"a:1\"], \"worker\": [\"c:1\"]}", "worker:0",
+          NULL },
+        { "{\"ps\": [\"a:1\"], \"worker\": [\"b:1\"]}", "{\"ps\": [\"a:1\"], \"worker\": [\"c:1\"]}", "worker:1",
+          "worker:0 b:1 c:1" },
+        { "{\"ps\": [\"a:1\"], \"evaluator\": [\"b:1\"]}", "{\"ps\": [\"a:1\"]}", "", NULL },
+        { "{\"ps\": [\"a:1\"], \"worker\": {\"1\": \"c:1\"}}",
+          "{\"ps\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\", \"d:1\"]}", "", NULL },
+        { "{\"worker\": {\"1\": \"x:1\"}}", "{\"worker\": [\"b:1\", \"c:1\"]}", "", "worker:1 x:1 c:1" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        est_cluster           *first = NULL, *second = NULL;
+        est_cluster_difference d;
+        char                   got[128];
+        bool                   differ;
+
+        assert_int_equal(est_cluster_parse(cases[i].first, "first", &first), EST_OK);
+        assert_int_equal(est_cluster_parse(cases[i].second, "second", &second), EST_OK);
+        differ = est_cluster_differ(first, second, cases[i].but, &d);
+        if (differ) {
+            snprintf(got, sizeof got, "%s:%d %s %s", d.job, d.index, d.first != NULL ? d.first : "-",
+                     d.second != NULL ? d.second : "-");
+        }
+        if (differ != (cases[i].want != NULL) || (differ && strcmp(got, cases[i].want) != 0)) {
+            fail_msg("case %zu: %s", i, differ ? got : "no difference");
+        }
+        est_cluster_free(first);
+        est_cluster_free(second);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create),      cmocka_unit_test(test_empty),  cmocka_unit_test(test_parse),
         cmocka_unit_test(test_addresses),   cmocka_unit_test(test_errors), cmocka_unit_test(test_wrong_structs),
         cmocka_unit_test(test_long_values), cmocka_unit_test(test_damage), cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_differences),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,11 +226,70 @@ static void test_join(void **state)
     assert_int_equal(pthread_create(&thread, NULL, join, s.ps[0]), 0);
     for (until = est_now_ns() + EST_NS_PER_SEC; est_now_ns() < until;) train(session, &m, losses);
     est_session_free(session);
-    est_remote_end_job(remote);
+    assert_ok(est_remote_end_job(remote));
     est_remote_free(remote);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_ok(est_server_join(s.worker[0]));
     est_server_free(client);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+/* A second program: its session waits for the chief's word. */
+typedef struct follower {
+    const model *m;
+    est_remote  *remote;
+    double       losses[STEPS];
+} follower;
+
+static void *follow(void *arg)
+{
+    follower    *f       = arg;
+    est_session *session = NULL;
+
+    assert_ok(est_session_create(f->m->graph, EST_SESSION(.threads = 1, .remote = f->remote), &session));
+    train(session, f->m, f->losses);
+    est_session_free(session);
+    return NULL;
+}
+
+static void test_ready(void **state)
+{
+    servers      s     = servers_start(1, 0, "tcp");
+    est_server  *first = make_client(&s), *second = make_client(&s);
+    est_remote  *chief   = NULL;
+    model        m       = make_model(false);
+    follower     f       = { .m = &m };
+    est_session *session = NULL;
+    pthread_t    follows, joins;
+    int64_t      until = est_now_ns() + 20 * EST_NS_PER_SEC;
+
+    (void)state;
+    assert_ok(est_remote_create(first, EST_REMOTE(.is_chief = true, .connect_secs = 20), &chief));
+    assert_ok(est_remote_create(second, EST_REMOTE(.connect_secs = 20), &f.remote));
+    assert_int_equal(est_remote_declare_ready(f.remote), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_remote_end_job(f.remote), EST_FAILED_PRECONDITION);
+    assert_string_equal(est_error_message(), "only the chief ends the job: make its remote with .is_chief = true");
+    assert_int_equal(pthread_create(&joins, NULL, join, s.ps[0]), 0);
+    assert_int_equal(pthread_create(&follows, NULL, follow, &f), 0);
+    for (bool waits = false; !waits;) {
+        pthread_mutex_lock(&s.ps[0]->lock);
+        waits = s.ps[0]->n_parked == 1;
+        pthread_mutex_unlock(&s.ps[0]->lock);
+        assert_true(est_now_ns() < until);
+    }
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = chief), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_remote_declare_ready(chief));
+    assert_int_equal(pthread_join(follows, NULL), 0);
+    assert_true(f.losses[STEPS - 1] < f.losses[0]);
+    est_session_free(session);
+    assert_ok(est_remote_end_job(chief));
+    est_remote_free(f.remote);
+    est_remote_free(chief);
+    assert_int_equal(pthread_join(joins, NULL), 0);
+    est_server_free(first);
+    est_server_free(second);
     est_graph_free(m.graph);
     servers_stop(&s);
 }
@@ -256,7 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_variables), cmocka_unit_test(test_two_clients),
-        cmocka_unit_test(test_join),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_join),         cmocka_unit_test(test_refused),   cmocka_unit_test(test_ready),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

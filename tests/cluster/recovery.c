@@ -104,9 +104,13 @@ static void test_ps(void **state)
     (void)state;
     for (int which = 0; which < 2; which++) {
         cluster c = begin(2, 2, 0);
+        char    restored[160];
 
         cluster_wait_step(&c, 200, 30);
         kill_and_restart(&c, "ps", which);
+        snprintf(restored, sizeof restored, "Restoring the variables of ps:%d from %s/model.ckpt-", which, c.model);
+        cluster_wait_log(&c, cluster_find(&c, "chief", 0), restored, 30);
+        assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "Restoring parameters from"), 0);
         end(&c);
     }
 }

@@ -38,6 +38,7 @@ static void test_no_ps(void **state)
 {
     cluster       c     = make(1, 1, 2, "steps=10", "timeout=1", NULL);
     cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
+    char          missing[160], all[256];
 
     (void)state;
     cluster_start(&c, chief);
@@ -46,6 +47,14 @@ static void test_no_ps(void **state)
     cluster_wait_code(&c, chief, 1, 10);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    snprintf(missing, sizeof missing, "; missing: ps:0 (%s), ps:1 (%s)", cluster_find(&c, "ps", 0)->address,
+             cluster_find(&c, "ps", 1)->address);
+    snprintf(all, sizeof all, "%s; then chief:0 (%s)", missing, chief->address);
+    assert_true(cluster_count_log(worker, all) > 1); /* in the log, and in the error */
+    snprintf(all, sizeof all, "%s; then chief:0 (%s); gives up after 1 s\n", missing, chief->address);
+    assert_true(cluster_count_log(worker, all) > 0);
+    snprintf(all, sizeof all, "%s; gives up after 1 s\n", missing);
+    assert_true(cluster_count_log(chief, all) > 0);
     assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
@@ -56,12 +65,16 @@ static void test_no_chief(void **state)
 {
     cluster       c      = make(1, 1, 1, "steps=10", "timeout=1", NULL);
     cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
+    char          where[128];
 
     (void)state;
     cluster_start(&c, ps);
     cluster_start(&c, worker);
     cluster_wait_code(&c, worker, 1, 10);
     assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
+    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 1 s\n",
+             cluster_find(&c, "chief", 0)->address);
+    assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     cluster_wait_code(&c, ps, 1, 10);
     assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 1 s"), 1);
@@ -110,6 +123,52 @@ static void test_worker_returns(void **state)
     end(&c, 1500);
 }
 
+/* A worker with a turn while the chief wants to save between steps: the chief says whom it waits for, then the step is given
+ * to others. */
+static void test_worker_in_save(void **state)
+{
+    cluster       c     = make(1, 1, 1, "steps=300", "timeout=8", "pause_us=10000");
+    cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    c.args[2] = "silence=2"; /* and as long again for the turn: enough for a report after a quarter of 8 s */
+    c.args[3] = "save=140";
+    c.args[5] = "consistent=1";
+    cluster_start_all(&c);
+    cluster_wait_log(&c, worker, " sec)", 20); /* after 100 steps, far from a save: it has a turn */
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, chief, "steps are under way, and a checkpoint waits for them", 20);
+    cluster_wait_code(&c, chief, 0, 20);
+    cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
+    assert_int_equal(
+        cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others"), 1);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_code(&c, worker, 0, 20);
+    end(&c, 300);
+}
+
+/* A worker that others make steps with: they wait for it, then make them alone, and with it again when it is back. */
+static void test_worker_of_many(void **state)
+{
+    cluster       c     = make(1, 1, 1, "steps=400", "timeout=8", "pause_us=10000");
+    cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
+                 *clock = cluster_find(&c, "ps", 0);
+
+    (void)state;
+    c.args[2] = "silence=3"; /* it is reported after a quarter of 8 s */
+    c.args[5] = "sync=2";
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 20, 20);
+    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, chief, "other workers have not pushed yet", 20);
+    cluster_wait_step(&c, cluster_saved_step(&c) + 20, 20);
+    assert_true(cluster_count_log(clock, "steps are made of what 1 workers push") > 0);
+    cluster_signal(worker, SIGCONT);
+    cluster_wait_log(&c, clock, "steps are made of what 2 workers push", 20);
+    cluster_wait_all(&c, 40);
+    end(&c, 400);
+}
+
 /* Workers need no chief; the job does not end without it. */
 static void test_chief(void **state)
 {
@@ -150,9 +209,10 @@ static void test_place_taken(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_ps),  cmocka_unit_test(test_no_chief),
-                                        cmocka_unit_test(test_worker), cmocka_unit_test(test_worker_returns),
-                                        cmocka_unit_test(test_chief),  cmocka_unit_test(test_place_taken) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_no_ps),          cmocka_unit_test(test_no_chief),
+                                        cmocka_unit_test(test_worker),         cmocka_unit_test(test_worker_returns),
+                                        cmocka_unit_test(test_worker_in_save), cmocka_unit_test(test_worker_of_many),
+                                        cmocka_unit_test(test_chief),          cmocka_unit_test(test_place_taken) };
 
     cluster_task_main(argc, argv, cluster_job_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

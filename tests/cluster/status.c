@@ -539,6 +539,68 @@ static void test_busy_task(void **state)
     tear_down(&f);
 }
 
+/* Lines of the log that tell of a wait. */
+typedef struct wait_log {
+    pthread_mutex_t lock; /* guards the rest */
+    int             n;
+    char            last[256];
+} wait_log;
+
+static void note_wait(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    wait_log *t = user;
+
+    (void)wall_ns;
+    if (level != EST_LOG_INFO || strstr(line, " waits for ") == NULL) return;
+    pthread_mutex_lock(&t->lock);
+    t->n++;
+    snprintf(t->last, sizeof t->last, "%s", line);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void await_told(wait_log *t, int n, const char *line)
+{
+    int64_t until = est_machine_ns() + DEADLINE_SECS * SEC;
+    bool    there = false;
+
+    while (!there && est_machine_ns() < until) {
+        pthread_mutex_lock(&t->lock);
+        there = t->n >= n;
+        pthread_mutex_unlock(&t->lock);
+    }
+    assert_int_equal(t->n, n);
+    assert_non_null(strstr(t->last, line));
+}
+
+/* A task that is there and does not do what it was asked for: the log of the one that waits says so, and again after each
+ * doubling. */
+static void test_hung_task(void **state)
+{
+    fixture    f    = set_up(0);
+    wait_log   told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    est_thread thread;
+    model      m;
+
+    (void)state;
+    open_model(&m, f.remote[0]);
+    train(&m, 2);
+    pthread_mutex_lock(&f.ps->host_lock);
+    est_log_set_sink(note_wait, &told);
+    assert_ok(est_thread_start(&thread, "worker", run_step, &m));
+    est_json_free(await_wait(f.worker[0], "worker:0", true));
+    est_manual_clock_advance(&manual, 10 * SEC);
+    await_told(&told, 1, "worker:0 waits for ps:0 since 10 s: phase 1 of a step");
+    est_manual_clock_advance(&manual, 9 * SEC); /* too early */
+    est_manual_clock_advance(&manual, 3 * SEC);
+    await_told(&told, 2, "worker:0 waits for ps:0 since 22 s: phase 1 of a step");
+    pthread_mutex_unlock(&f.ps->host_lock);
+    est_thread_join(&thread);
+    est_log_set_sink(NULL, NULL);
+    assert_int_equal(told.n, 2);
+    close_model(&m);
+    tear_down(&f);
+}
+
 /* What is asked beside steps is a wait as well. */
 static void test_wait_for_an_answer(void **state)
 {
@@ -660,23 +722,23 @@ static void test_ask_all(void **state)
 /* One wait more than there is room for is not shown, and does no harm. */
 static void test_table_of_waits(void **state)
 {
-    est_wait waits[EST_WAITS_MAX + 1];
-    int      handles[EST_WAITS_MAX + 1];
-    char     longer[300];
+    est_wait    waits[EST_WAITS_MAX + 1];
+    est_waiting all[EST_WAITS_MAX + 1];
+    char        longer[300];
 
     (void)state;
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    for (int i = 0; i <= EST_WAITS_MAX; i++) handles[i] = est_wait_begin("worker:7", "ps:0", longer);
+    for (int i = 0; i <= EST_WAITS_MAX; i++) all[i] = est_wait_begin("worker:7", "ps:0", longer, 10);
     assert_int_equal(est_waits_of("worker:7", waits, EST_WAITS_MAX + 1), EST_WAITS_MAX);
     assert_int_equal(est_waits_of("worker:7", waits, 3), 3);
     assert_int_equal(est_waits_of("worker:", waits, 3), 0);
     assert_string_equal(waits[0].for_whom, "ps:0");
     assert_int_equal(strlen(waits[0].why), sizeof waits[0].why - 1);
-    est_wait_end(handles[5]);
-    assert_int_equal(est_wait_begin("worker:8", "ps:1", ""), handles[5]);
+    est_wait_end(&all[5]);
+    assert_int_equal(est_wait_begin("worker:8", "ps:1", "", 10).place, all[5].place);
     assert_int_equal(est_waits_of("worker:8", waits, 3), 1);
-    for (int i = 0; i <= EST_WAITS_MAX; i++) est_wait_end(handles[i]);
+    for (int i = 0; i <= EST_WAITS_MAX; i++) est_wait_end(&all[i]);
     assert_int_equal(est_waits_of("worker:7", waits, 3), 0);
 }
 
@@ -689,6 +751,7 @@ int main(void)
         cmocka_unit_test(test_wait_for_a_turn),
         cmocka_unit_test(test_wait_for_a_checkpoint),
         cmocka_unit_test(test_busy_task),
+        cmocka_unit_test(test_hung_task),
         cmocka_unit_test(test_wait_for_an_answer),
         cmocka_unit_test(test_lost_client),
         cmocka_unit_test(test_lookers_are_forgotten),

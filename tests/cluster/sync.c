@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Synchronous training with parameter servers: n workers with batches of b give the losses of one process with batches of n b;
- * spare workers hold nobody up; a worker whose link broke is counted once; one that has ended is not waited for. */
+ * spare workers hold nobody up; a worker whose link broke is counted once; one that has ended is not waited for; a step whose
+ * committer dies is made once. */
 #include <math.h>
 #include <pthread.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "cluster/remote.h"
+#include "cluster/tasks.h"
+#include "cluster/waits.h"
 #include "estoc/estoc.h"
+#include "net/inject.h"
 #include "ops/array.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -212,6 +216,7 @@ typedef struct pusher {
     est_remote  *remote;
     est_session *session;
     est_step    *run;
+    float        value; /* that push_one feeds */
 } pusher;
 
 static void open_pusher(pusher *p)
@@ -225,7 +230,7 @@ static void open_pusher(pusher *p)
 
 static pusher make_pusher(servers *s, int index)
 {
-    pusher   p = { 0 };
+    pusher   p = { .value = 1 };
     est_node a;
 
     assert_ok(est_graph_create(5, &p.graph));
@@ -267,7 +272,7 @@ static void *push_one(void *arg)
 {
     pusher *p = arg;
 
-    return push(p, 1) == EST_OK ? p : NULL;
+    return push(p, p->value) == EST_OK ? p : NULL;
 }
 
 /* Waits until so many pushes are collected at the server. */
@@ -324,6 +329,264 @@ static void test_one_push_a_worker(void **state)
     servers_stop(&s);
 }
 
+/* --- the committer dies -------------------------------------------------------------------------------------------------- */
+
+enum { CLOCK, OTHER }; /* the tasks that have the global step, and `a` */
+
+/* How far it came: what it asked did not arrive, or did, and nobody was there for the answer. */
+typedef enum death { BEFORE_OTHERS, AT_OTHERS, BEFORE_CLOCK, AT_CLOCK, N_DEATHS } death;
+
+static void hold_steps(est_server *clock, bool held)
+{
+    pthread_mutex_lock(&clock->lock);
+    if (held) {
+        est_gate_hold(clock->gate);
+    } else {
+        est_gate_release(clock->gate);
+        est_server_wake(clock);
+    }
+    pthread_mutex_unlock(&clock->lock);
+}
+
+static void await_parked(est_server *clock, int n)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    int     parked   = -1;
+
+    while (parked != n && est_now_ns() < deadline) {
+        pthread_mutex_lock(&clock->lock);
+        parked = clock->n_parked;
+        pthread_mutex_unlock(&clock->lock);
+    }
+    assert_int_equal(parked, n);
+}
+
+static void await_commit_at(const char *who, const char *whom)
+{
+    int64_t  deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    est_wait wait     = { 0 };
+
+    while (est_now_ns() < deadline) {
+        if (est_waits_of(who, &wait, 1) == 1 && strcmp(wait.for_whom, whom) == 0 &&
+            strcmp(wait.why, est_method_text(EST_METHOD_COMMIT)) == 0)
+            return;
+    }
+    fail_msg("%s does not commit at %s; it waits for %s: %s", who, whom, wait.for_whom, wait.why);
+}
+
+static void await_busy(est_server *server)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    bool    busy     = false;
+
+    while (!busy && est_now_ns() < deadline) {
+        pthread_mutex_lock(&server->lock);
+        busy = server->busy;
+        pthread_mutex_unlock(&server->lock);
+    }
+    assert_true(busy);
+}
+
+static void silence(est_server *server, const char *task, bool silent)
+{
+    assert_ok(est_net_inject(est_server_net(server), task, silent ? EST_INJECT_SILENCE : EST_INJECT_NOTHING, 0));
+}
+
+/* Lets worker 1 become the committer and come as far as that; returns the lock that keeps what it asked for from being done. */
+static pthread_mutex_t *let_commit(servers *s, death how)
+{
+    est_server      *other = s->ps[OTHER], *clock = s->ps[CLOCK];
+    pthread_mutex_t *lock = how == AT_CLOCK ? &clock->host_lock : how == BEFORE_OTHERS ? NULL : &other->host_lock;
+
+    if (how == BEFORE_OTHERS) silence(s->worker[1], "ps:1", true);
+    if (lock != NULL) pthread_mutex_lock(lock);
+    hold_steps(clock, false);
+    assert_string_equal(clock->committer, "worker:1");
+    await_commit_at("worker:1", how == AT_CLOCK ? "ps:0" : "ps:1");
+    if (how == AT_OTHERS || how == BEFORE_CLOCK) await_busy(other);
+    if (how == AT_CLOCK) await_busy(clock);
+    if (how != BEFORE_CLOCK) return lock;
+    silence(s->worker[1], "ps:0", true);
+    pthread_mutex_unlock(lock);
+    await_commit_at("worker:1", "ps:0");
+    return NULL;
+}
+
+static void expect_values(servers *s, float a, int64_t step)
+{
+    float   have_a    = *(const float *)est_store_find(est_host_store(s->ps[OTHER]->host), "a")->value.data;
+    int64_t have_step = *(const int64_t *)est_store_find(est_host_store(s->ps[CLOCK]->host), "global_step")->value.data;
+
+    if (have_a == a && have_step == step) return;
+    fail_msg("a is %g after %lld steps instead of %g after %lld", have_a, (long long)have_step, a, (long long)step);
+}
+
+static void start_pushes(pusher *p, pthread_t thread[2])
+{
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
+}
+
+static void finish_pushes(const pthread_t thread[2])
+{
+    void *result;
+
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], &result);
+        assert_non_null(result);
+    }
+}
+
+static void committer_dies(death how)
+{
+    servers          s    = servers_start(2, 2, "tcp");
+    pusher           p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t        thread[2];
+    pthread_mutex_t *lock;
+    void            *result;
+    bool             finished;
+
+    p[1].value = 4;
+    hold_steps(s.ps[CLOCK], true);
+    for (int i = 0; i < 2; i++) { /* who came last commits */
+        assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
+        await_parked(s.ps[CLOCK], i + 1);
+    }
+    await_collected(s.ps[OTHER], 2);
+    lock = let_commit(&s, how);
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    pthread_join(thread[1], &result);
+    assert_null(result);
+    if (lock != NULL) pthread_mutex_unlock(lock);
+    pthread_join(thread[0], &result);
+    assert_non_null(result);
+    expect_values(&s, -2.5f, 1);
+
+    silence(s.worker[1], "ps:1", false); /* it was started again */
+    silence(s.worker[1], "ps:0", false);
+    est_session_free(p[1].session);
+    open_pusher(&p[1]);
+    assert_ok(p[0].remote->ops->turn(p[0].remote, &finished));
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -5, 2);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+static void test_committer_dies(void **state)
+{
+    (void)state;
+    for (int how = 0; how < N_DEATHS; how++) committer_dies((death)how);
+}
+
+/* --- work for another step ------------------------------------------------------------------------------------------------ */
+
+/* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over the old
+ * link waits no longer. */
+static void test_one_wait_a_worker(void **state)
+{
+    servers      s       = servers_start(2, 2, "tcp");
+    pusher       p[2]    = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    est_tasks   *r       = est_tasks_of(p[0].remote);
+    est_packing  packing = { 0 };
+    est_payload  payload;
+    est_message *answer;
+    est_link    *again;
+    est_ask     *ask;
+    pthread_t    thread;
+    void        *result;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &p[0]), 0);
+    await_parked(s.ps[CLOCK], 1);
+    assert_ok(est_net_connect(est_server_net(s.worker[0]), r->peers[CLOCK].address, "ps:0", 20, &again));
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
+    est_wire_put_i64(&packing.head, EST_FIELD_TOGETHER, 2);
+    assert_ok(est_packing_payload(&packing, &payload));
+    assert_ok(est_link_ask(again, EST_METHOD_FINISH_STEP, "the same", payload, 60, NULL, NULL, &ask));
+    pthread_join(thread, &result);
+    assert_null(result);
+    await_parked(s.ps[CLOCK], 1);
+    assert_string_equal(s.ps[CLOCK]->committer, "");
+    assert_ok(push(&p[1], 4)); /* the second of two: now the step is made */
+    assert_ok(est_ask_wait(ask, &answer));
+    assert_int_equal(est_head_u64(answer, EST_FIELD_COMMIT, 0), 0);
+    expect_values(&s, -2.5f, 1);
+    est_message_free(answer);
+    est_link_close(again, "done");
+    est_link_free(again);
+    est_packing_clear(&packing);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+/* A chief that was started again says that all variables have values, which changes none; then a spare worker comes with what
+ * it made of the step before. The step that is being made is not touched by either. */
+static void test_late_spare(void **state)
+{
+    servers   s    = servers_start(2, 3, "tcp");
+    pusher    p[3] = { make_pusher(&s, 0), make_pusher(&s, 1), make_pusher(&s, 2) };
+    pthread_t thread[2];
+    bool      finished;
+
+    (void)state;
+    p[1].value = 4;
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -2.5f, 1);
+    for (int i = 0; i < 2; i++) assert_ok(p[i].remote->ops->turn(p[i].remote, &finished));
+    hold_steps(s.ps[CLOCK], true);
+    start_pushes(p, thread);
+    await_parked(s.ps[CLOCK], 2);
+    assert_ok(est_remote_declare_ready(p[2].remote));
+    assert_ok(push(&p[2], 100));
+    hold_steps(s.ps[CLOCK], false);
+    finish_pushes(thread);
+    expect_values(&s, -5, 2);
+    for (int i = 0; i < 3; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+static void write_zero(const pusher *p, const char *name, int task, est_dtype dtype, est_shape shape)
+{
+    est_tensor *zero = NULL;
+
+    assert_ok(est_tensor_create(dtype, shape, &zero));
+    memset(est_tensor_data(zero), 0, est_tensor_bytes(zero));
+    assert_ok(p->remote->ops->write(p->remote, &(est_var){ .name = name, .task = task }, zero));
+    est_tensor_free(zero);
+}
+
+/* Variables go back to what they were, in tasks that stay: steps are counted from there. */
+static void test_goes_back(void **state)
+{
+    servers   s    = servers_start(2, 2, "tcp");
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t thread[2];
+    bool      finished;
+
+    (void)state;
+    p[1].value = 4;
+    for (int step = 1; step <= 2; step++) {
+        start_pushes(p, thread);
+        finish_pushes(thread);
+        expect_values(&s, -2.5f * (float)step, step);
+        for (int i = 0; i < 2; i++) assert_ok(p[i].remote->ops->turn(p[i].remote, &finished));
+    }
+    write_zero(&p[0], "a", OTHER, EST_F32, EST_SHAPE(1));
+    write_zero(&p[0], "global_step", CLOCK, EST_I64, EST_SHAPE_SCALAR);
+    for (int i = 0; i < 2; i++) {
+        est_session_free(p[i].session);
+        open_pusher(&p[i]);
+    }
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -2.5f, 1);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
 static void *await_others(void *arg)
 {
     return est_remote_await_others(arg) == EST_OK ? arg : NULL;
@@ -352,8 +615,14 @@ static void test_one_ends_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses), cmocka_unit_test(test_spare),
-                                        cmocka_unit_test(test_one_push_a_worker), cmocka_unit_test(test_one_ends_first),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),
+                                        cmocka_unit_test(test_spare),
+                                        cmocka_unit_test(test_one_push_a_worker),
+                                        cmocka_unit_test(test_committer_dies),
+                                        cmocka_unit_test(test_one_wait_a_worker),
+                                        cmocka_unit_test(test_late_spare),
+                                        cmocka_unit_test(test_goes_back),
+                                        cmocka_unit_test(test_one_ends_first),
                                         cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

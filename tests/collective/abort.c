@@ -171,14 +171,14 @@ static void wait_in_vain(collective_rank *r)
                                                   &(est_collective_options){ .deadline_secs = 0.05 }, &work),
                                    &work);
         collective_expect(r, status, EST_DEADLINE_EXCEEDED,
-                          "all_reduce 0 of generation 1 waited for rank 1 (worker:1) for 0.05 s");
+                          "all_reduce 1 of generation 1 waited for rank 1 (worker:1) for 0.05 s");
         collective_expect(r, reduce(r->group, data, count, EST_COMMUNICATION_AUTO), EST_ABORTED,
                           "waited for rank 1 (worker:1)");
     } else {
         int64_t until = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
 
         while (est_group_status(r->group) == EST_OK && est_machine_ns() < until) sched_yield();
-        collective_expect(r, est_group_status(r->group), EST_ABORTED, "rank 0 (worker:0): all_reduce 0");
+        collective_expect(r, est_group_status(r->group), EST_ABORTED, "rank 0 (worker:0): all_reduce 1");
     }
     free(data);
 }
@@ -263,13 +263,15 @@ static void test_choose(void **state)
     assert_int_equal(rules[n - 1].n_max, 0);
     assert_int_equal(rules[n - 1].bytes_max, 0);
     for (int i = 0; i < n - 1; i++) {
-        int ranks = rules[i].n_max > 0 ? rules[i].n_max : 100;
+        int          ranks    = rules[i].n_max > 0 ? rules[i].n_max : 100;
+        size_t       bytes    = rules[i].bytes_max > 0 ? rules[i].bytes_max : 1 << 30;
+        est_topology topology = rules[i].topology != EST_TOPOLOGY_ANY ? rules[i].topology : EST_TOPOLOGY_APART;
 
-        assert_int_equal(est_collective_choose(ranks, rules[i].bytes_max), rules[i].choice);
+        assert_int_equal(est_collective_choose(ranks, bytes, topology), rules[i].choice);
     }
-    assert_int_equal(est_collective_choose(2, 4 << 10), EST_COMMUNICATION_DIRECT);
-    assert_int_equal(est_collective_choose(100, 100 << 10), EST_COMMUNICATION_HALVING);
-    assert_int_equal(est_collective_choose(2, 1 << 30), EST_COMMUNICATION_RING);
+    assert_int_equal(est_collective_choose(2, 4 << 10, EST_TOPOLOGY_APART), EST_COMMUNICATION_DIRECT);
+    assert_int_equal(est_collective_choose(100, 100 << 10, EST_TOPOLOGY_APART), EST_COMMUNICATION_HALVING);
+    assert_int_equal(est_collective_choose(2, 1 << 30, EST_TOPOLOGY_APART), EST_COMMUNICATION_RING);
 }
 
 /* --- leaving ----------------------------------------------------------------------------------------------------------- */
@@ -512,6 +514,39 @@ static void test_come_again(void **state)
     pthread_mutex_destroy(&s.lock);
 }
 
+/* A group that is being made ends when one of its ranks wants it to, and an older one cannot be made after that. The last rank does
+ * not come, so that the others wait. */
+static void come_and_end(collective_rank *r)
+{
+    est_group_options options = collective_options(r, &(est_group_options){ .generation = 7 });
+    int64_t           start   = est_machine_ns();
+
+    if (r->rank == 2) {
+        est_mailbox_end(r->test->ranks[0].mailbox, 7, "somebody has come");
+        return;
+    }
+    collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
+    if ((double)(est_machine_ns() - start) / 1e9 > SOON_SECS) collective_fail(r, "it took too long");
+    if (r->rank == 1) return;
+    options.generation = 6;
+    collective_expect(r, est_group_create(r->mailbox, r->net, &options, &r->group), EST_ABORTED, "somebody has come");
+}
+
+static void test_end(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_run(&t, come_and_end, NULL);
+    collective_join(&t, &(est_group_options){ .generation = 8 });
+    est_mailbox_end(t.ranks[1].mailbox, 7, "an old one");
+    for (int i = 0; i < t.n; i++) net_check(est_group_status(t.ranks[i].group));
+    est_mailbox_end(t.ranks[1].mailbox, 8, "enough");
+    net_expect(est_group_status(t.ranks[1].group), EST_ABORTED, "enough");
+    collective_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,8 +554,11 @@ int main(void)
         cmocka_unit_test(test_differ),  cmocka_unit_test(test_refused),     cmocka_unit_test(test_choose),
         cmocka_unit_test(test_leave),   cmocka_unit_test(test_left),        cmocka_unit_test(test_left_early),
         cmocka_unit_test(test_missing), cmocka_unit_test(test_generations), cmocka_unit_test(test_incarnation),
-        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),
+        cmocka_unit_test(test_doubled), cmocka_unit_test(test_come_again),  cmocka_unit_test(test_end),
     };
 
-    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+    int failed = cmocka_run_group_tests_name("one host", tests, net_test_setup, net_test_teardown);
+
+    collective_apart = true;
+    return failed + cmocka_run_group_tests_name("a host each", tests, net_test_setup, net_test_teardown);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks: every algorithm, sizes that divide evenly and that do not, 1 to 9 ranks, against a plain sum; and the same bits
- * everywhere and every time. */
+ * Sums over ranks: every algorithm, sizes that divide evenly and that do not, 1 to 9 ranks on one host and on several, against a
+ * plain sum; and the same bits everywhere and every time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +94,25 @@ static void reduce_all(collective_test *t, wanted w)
     free(w.expected);
 }
 
-static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO, EST_COMMUNICATION_RING,
-                                                EST_COMMUNICATION_HALVING, EST_COMMUNICATION_DIRECT };
+static const est_communication algorithms[] = { EST_COMMUNICATION_AUTO,         EST_COMMUNICATION_RING,
+                                                EST_COMMUNICATION_HALVING,      EST_COMMUNICATION_DIRECT,
+                                                EST_COMMUNICATION_HIERARCHICAL, EST_COMMUNICATION_SHARED };
+
+#define N_ALGORITHMS (int)(sizeof algorithms / sizeof algorithms[0])
+
+/* Made-up hosts: how the ranks are spread over them. */
+typedef enum spread { TOGETHER, IN_PAIRS, IN_TURNS, FIRST_ALONE, APART, N_SPREADS } spread;
+
+static void spread_out(collective_test *t, spread s)
+{
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i" };
+
+    for (int i = 0; i < t->n; i++) {
+        int place[N_SPREADS] = { [IN_PAIRS] = i / 2, [IN_TURNS] = i % 2, [FIRST_ALONE] = i > 0, [APART] = i };
+
+        t->hosts[i] = names[place[s]];
+    }
+}
 
 static void all_sizes(collective_test *t, est_communication algorithm)
 {
@@ -105,6 +122,7 @@ static void all_sizes(collective_test *t, est_communication algorithm)
     for (int i = 0; i < 8; i++) {
         if (counts[i] > 200000 && EST_TEST_SANITIZED && t->n > 3) continue; /* a sanitizer looks at every element */
         if (counts[i] > 200000 && algorithm == EST_COMMUNICATION_DIRECT) continue; /* n - 1 times 8 MiB from each */
+        if (counts[i] > 200000 && algorithm == EST_COMMUNICATION_HIERARCHICAL && t->n > 4) continue; /* to one rank */
         for (int d = 0; d < 3; d++) {
             wanted w = { .count = counts[i], .dtype = dtypes[d], .communication = algorithm };
 
@@ -126,9 +144,48 @@ static void test_sums(void **state)
 
         collective_start(&t, "tcp", n);
         collective_join(&t, NULL);
-        for (int a = 0; a < 4; a++) all_sizes(&t, algorithms[a]);
+        for (int a = 0; a < N_ALGORITHMS; a++) all_sizes(&t, algorithms[a]);
         collective_stop(&t);
     }
+}
+
+static void test_hosts(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= COLLECTIVE_RANKS_MAX; n++) {
+        for (spread s = TOGETHER; s < N_SPREADS; s++) {
+            collective_test t;
+
+            collective_start(&t, "tcp", n);
+            spread_out(&t, s);
+            collective_join(&t, NULL);
+            all_sizes(&t, EST_COMMUNICATION_HIERARCHICAL);
+            collective_stop(&t);
+        }
+    }
+}
+
+static void expect_topology(int n, spread s, est_topology topology, est_communication choice)
+{
+    collective_test t;
+
+    collective_start(&t, "tcp", n);
+    spread_out(&t, s);
+    collective_join(&t, NULL);
+    for (int i = 0; i < n; i++) assert_int_equal(est_group_topology(t.ranks[i].group), topology);
+    assert_int_equal(est_collective_choose(n, 1 << 20, topology), choice);
+    collective_stop(&t);
+}
+
+static void test_topology(void **state)
+{
+    (void)state;
+    expect_topology(1, TOGETHER, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
+    expect_topology(3, APART, EST_TOPOLOGY_APART, EST_COMMUNICATION_RING);
+    expect_topology(3, TOGETHER, EST_TOPOLOGY_ONE_HOST, EST_COMMUNICATION_SHARED);
+    expect_topology(3, IN_PAIRS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
+    expect_topology(4, IN_TURNS, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
+    expect_topology(4, FIRST_ALONE, EST_TOPOLOGY_MIXED, EST_COMMUNICATION_HIERARCHICAL);
 }
 
 /* Over what is encrypted and what shares memory, fewer. */
@@ -140,7 +197,7 @@ static void test_transports(void **state)
 
         collective_start(&t, net_test_transports[i], 3);
         collective_join(&t, NULL);
-        for (int a = 0; a < 4; a++) {
+        for (int a = 0; a < N_ALGORITHMS; a++) {
             wanted w = { .count = 700001, .dtype = EST_F32, .communication = algorithms[a] };
 
             reduce_all(&t, w);
@@ -183,7 +240,7 @@ static void test_bits(void **state)
 {
     (void)state;
     for (int n = 2; n <= 7; n++) {
-        for (int a = 1; a < 4; a++) {
+        for (int a = 1; a < N_ALGORITHMS; a++) {
             uint64_t first = 0;
 
             for (int round = 0; round < 2; round++) { /* two groups: nothing may depend on when things come */
@@ -191,6 +248,7 @@ static void test_bits(void **state)
                 collective_test t;
 
                 collective_start(&t, "tcp", n);
+                if (algorithms[a] == EST_COMMUNICATION_HIERARCHICAL) spread_out(&t, IN_PAIRS);
                 collective_join(&t, NULL);
                 collective_run(&t, reduce_inexact, &w);
                 for (int i = 1; i < n; i++) assert_int_equal(w.prints[i], w.prints[0]);
@@ -211,7 +269,7 @@ static void reduce_many(collective_rank *r)
     int                 n = r->test->n;
 
     for (int k = 0; k < 10; k++) {
-        est_collective_options options = { .communication = algorithms[k % 4] };
+        est_collective_options options = { .communication = algorithms[k % N_ALGORITHMS] };
 
         data[k] = malloc(counts[k] * sizeof *data[k] + 1);
         for (size_t i = 0; i < counts[k]; i++) data[k][i] = value(i + (size_t)k, r->rank);
@@ -246,11 +304,70 @@ static void test_many_under_way(void **state)
     }
 }
 
+/* What rank 0 has begun goes on without it: the others, who wait for the sum, come to the barrier in which it is. */
+static void reduce_unattended(collective_rank *r)
+{
+    const wanted          *w       = r->arg;
+    est_collective_options options = { .communication = w->communication };
+    float                 *data    = malloc(w->count * sizeof *data);
+    est_work              *sum = NULL, *barrier = NULL;
+
+    for (size_t i = 0; i < w->count; i++) data[i] = (float)value(i, r->rank);
+    collective_check(r, est_all_reduce(r->group, data, w->count, EST_F32, EST_REDUCE_OP_SUM, &options, &sum));
+    if (r->rank != 0 && sum != NULL) collective_check(r, est_work_wait(sum));
+    collective_check(r, collective_finish(est_barrier(r->group, NULL, &barrier), &barrier));
+    if (r->rank == 0 && sum != NULL) collective_check(r, est_work_wait(sum));
+    for (size_t i = 0; i < w->count; i += 997) {
+        if (data[i] != (float)plain_sum(i, r->test->n)) collective_fail(r, "element %zu is wrong", i);
+    }
+    free(data);
+}
+
+static void test_unattended(void **state)
+{
+    (void)state;
+    for (int a = 1; a < N_ALGORITHMS; a++) {
+        wanted          w = { .count = 3000000, .communication = algorithms[a] };
+        collective_test t;
+
+        collective_start(&t, "tcp", 3);
+        collective_join(&t, NULL);
+        collective_run(&t, reduce_unattended, &w);
+        w.count = 20;
+        collective_run(&t, reduce_unattended, &w);
+        collective_stop(&t);
+    }
+}
+
+/* Ranks of several hosts have no memory in common. */
+static void reduce_shared(collective_rank *r)
+{
+    est_collective_options options = { .communication = EST_COMMUNICATION_SHARED };
+    float                  x       = 1;
+    est_work              *work    = NULL;
+
+    collective_expect(r, est_all_reduce(r->group, &x, 1, EST_F32, EST_REDUCE_OP_SUM, &options, &work),
+                      EST_FAILED_PRECONDITION, "no memory in common");
+}
+
+static void test_not_shared(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    spread_out(&t, FIRST_ALONE);
+    collective_join(&t, NULL);
+    collective_run(&t, reduce_shared, NULL);
+    collective_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums), cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib),
-        cmocka_unit_test(test_bits), cmocka_unit_test(test_many_under_way),
+        cmocka_unit_test(test_sums),           cmocka_unit_test(test_hosts),      cmocka_unit_test(test_topology),
+        cmocka_unit_test(test_transports),     cmocka_unit_test(test_64_mib),     cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_many_under_way), cmocka_unit_test(test_unattended), cmocka_unit_test(test_not_shared),
     };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);

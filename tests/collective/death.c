@@ -26,6 +26,7 @@ typedef struct part {
     const char  *transport;
     int          rank, victim, stage, in, out;
     size_t       count;
+    bool         apart; /* each on a host of its own, so that nothing goes through shared memory */
     est_mailbox *mailbox;
 } part;
 
@@ -112,6 +113,7 @@ static void be_rank(part *p)
         snprintf(addresses[i], sizeof addresses[i], "127.0.0.1:%d", ports[i]);
         ranks[i] = (est_rank){ tasks[i], addresses[i], 0 };
     }
+    if (p->apart) join.host = tasks[p->rank];
     if (p->rank == p->victim && p->stage == STAGE_JOINING) wait_to_be_killed(p);
     if (p->stage == STAGE_JOINING) join.join_secs = 0.5;
     status = est_group_create(p->mailbox, net, &join, &group);
@@ -151,7 +153,7 @@ static process start(part p)
     return out;
 }
 
-static void kill_one(const char *transport, int victim, int stage, size_t count)
+static void kill_one(const char *transport, int victim, int stage, size_t count, bool apart)
 {
     process ranks[RANKS];
     int     ports[RANKS], status;
@@ -160,7 +162,8 @@ static void kill_one(const char *transport, int victim, int stage, size_t count)
     double  secs;
 
     for (int i = 0; i < RANKS; i++)
-        ranks[i] = start((part){ .transport = transport, .rank = i, .victim = victim, .stage = stage, .count = count });
+        ranks[i] = start((part){
+            .transport = transport, .rank = i, .victim = victim, .stage = stage, .count = count, .apart = apart });
     for (int i = 0; i < RANKS; i++) assert_int_equal(read(ranks[i].from, &ports[i], sizeof ports[i]), sizeof ports[i]);
     for (int i = 0; i < RANKS; i++) assert_int_equal(write(ranks[i].to, ports, sizeof ports), sizeof ports);
     assert_int_equal(read(ranks[victim].from, &byte, 1), 1);
@@ -183,8 +186,10 @@ static void test_kills(void **state)
     for (int t = 0, n = net_test_n_transports(); t < n; t++) {
         for (int k = 0; k < RANKS * N_STAGES; k++) {
             if (t > 0 && k % RANKS != 1) continue; /* the rest is not about the transport */
-            kill_one(net_test_transports[t], k % RANKS, k / RANKS, 100);
-            kill_one(net_test_transports[t], k % RANKS, k / RANKS, 1000000);
+            for (int apart = t > 0; apart < 2; apart++) {
+                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 100, apart != 0);
+                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 1000000, apart != 0);
+            }
         }
     }
 }

@@ -199,6 +199,91 @@ static void test_rows(void **state)
     }
 }
 
+#define N_TABLES 4
+
+/* Rows of several tables are under way at once, next to a dense sum; the memory that they came from is overwritten before they
+ * end, and they end in another order than they were begun in. */
+static void many_tables(collective_rank *r)
+{
+    int            n       = r->test->n;
+    int64_t        index[] = { 7, r->rank, 7 };
+    double         values[3][2], dense[2] = { 1, (double)r->rank };
+    est_rows_work *works[N_TABLES] = { NULL };
+    est_work      *work            = NULL;
+
+    for (int t = 0; t < N_TABLES; t++) {
+        est_indexed_rows rows = { index, values, 3 };
+
+        index[0] = index[2] = 100 + t;
+        index[1]            = r->rank;
+        for (int i = 0; i < 6; i++) values[i / 2][i % 2] = 10 * t + i + r->rank;
+        collective_check(r, est_rows_begin(r->group, &rows, 2, EST_F64, NULL, &works[t]));
+        memset(index, 0xff, sizeof index);
+        memset(values, 0xff, sizeof values);
+    }
+    collective_check(
+        r, collective_finish(est_all_reduce(r->group, dense, 2, EST_F64, EST_REDUCE_OP_SUM, NULL, &work), &work));
+    if (dense[0] != n) collective_fail(r, "the dense sum is %g", dense[0]);
+    for (int t = N_TABLES - 1; t >= 0; t--) {
+        est_indexed_rows out = { 0 };
+        const double    *sums;
+
+        if (works[t] == NULL) return;
+        collective_check(r, est_rows_end(works[t], EST_REDUCE_OP_SUM, &out));
+        sums = out.values;
+        if (out.n != n + 1) {
+            collective_fail(r, "table %d has %lld rows", t, (long long)out.n);
+        } else if (out.indices[0] != 100 + t || sums[0] != n * (20 * t + 4) + n * (n - 1)) {
+            collective_fail(r, "table %d: the row of all is %lld, %g", t, (long long)out.indices[0], sums[0]);
+        } else if (out.indices[n] != n - 1 || sums[2 * n + 1] != 10 * t + 3 + n - 1) {
+            collective_fail(r, "table %d: the row of the last rank is %lld, %g", t, (long long)out.indices[n],
+                            sums[2 * n + 1]);
+        }
+        est_indexed_rows_clear(&out);
+    }
+}
+
+static void test_many_tables(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 3; n++) {
+        collective_test t;
+
+        collective_start(&t, "tcp", n);
+        collective_join(&t, NULL);
+        collective_run(&t, many_tables, NULL);
+        collective_stop(&t);
+    }
+}
+
+/* Begun, and then the group ends: the end says why, writes nothing and leaks nothing. */
+static void rows_aborted(collective_rank *r)
+{
+    int64_t          index = 1;
+    double           value = 2;
+    est_indexed_rows rows = { &index, &value, 1 }, out = { 0 };
+    est_rows_work   *work = NULL;
+
+    if (r->rank == 0) {
+        est_group_abort(r->group, "no more rows");
+        return;
+    }
+    if (est_rows_begin(r->group, &rows, 1, EST_F64, NULL, &work) == EST_OK)
+        collective_expect(r, est_rows_end(work, EST_REDUCE_OP_SUM, &out), EST_ABORTED, "no more rows");
+    if (out.indices != NULL) collective_fail(r, "there are rows after a failure");
+}
+
+static void test_rows_aborted(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 2);
+    collective_join(&t, NULL);
+    collective_run(&t, rows_aborted, NULL);
+    collective_stop(&t);
+}
+
 static void no_rows(collective_rank *r)
 {
     est_indexed_rows none = { 0 }, out = { 0 };
@@ -221,8 +306,9 @@ static void test_no_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_packs), cmocka_unit_test(test_cut),
-                                        cmocka_unit_test(test_rows), cmocka_unit_test(test_no_rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_packs),        cmocka_unit_test(test_cut),
+                                        cmocka_unit_test(test_rows),         cmocka_unit_test(test_many_tables),
+                                        cmocka_unit_test(test_rows_aborted), cmocka_unit_test(test_no_rows) };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "estoc/input.h"
 #include "estoc/log.h"
 #include "support/data_test.h"
 #include "support/source_test.h"
@@ -83,6 +84,19 @@ static est_dataset *make_records(void)
     return est_dataset_tfrecords(
         est_dataset_files(source_path("r-*")),
         EST_INTERLEAVE(.cycle = 2, .workers = 1, .unordered = true, .bad_rows_max = EST_FOREVER));
+}
+
+/* Rows of a ragged batch, cut where the global batch is known and where it is not, and the parts of one of two workers. */
+static est_dataset *make_rebatch(void)
+{
+    est_dataset *d = est_dataset_batch(rows_of(7, NULL), 3, EST_BATCH(.rows = EST_ROWS_RAGGED));
+
+    return est_dataset_rebatch(d, 2, 1, 2);
+}
+
+static est_dataset *make_parts(void)
+{
+    return est_dataset_autoshard(make_rebatch(), 2, 1, EST_AUTO_SHARD_DATA);
 }
 
 static est_status next_number(void *state, est_field *element)
@@ -171,6 +185,8 @@ static void test_damage(void **state)
     check_damage(make_lines, 2);
     check_damage(make_records, 2);
     check_damage(make_generator, 2);
+    check_damage(make_rebatch, 2);
+    check_damage(make_parts, 1);
 }
 
 static int setup(void **state)

@@ -223,7 +223,7 @@ def check_one_field_set(case, our):
     delay = their.experimental_max_worker_delay_secs
     assert our["max_worker_delay_secs"] == (training._MAX_DELAY_SECS if delay is None else delay), case
     assert our["no_graph_def"] == (not their.checkpoint_save_graph_def), case
-    assert our["train_distribute"] == (their.train_distribute is not None), case
+    assert (our["train_distribute"] is not None) == (their.train_distribute is not None), case
     assert our["eval_distribute"] == (their.eval_distribute is not None), case
 
 

@@ -70,9 +70,9 @@ static void test_damage(void **state)
         assert_int_equal(est_frame_read_table(&frame, table), EST_DATA_LOSS);
         front[64 + bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    front[4] = 2;
+    front[4] = 9;
     assert_int_equal(est_frame_decode(front, &read), EST_FAILED_PRECONDITION);
-    assert_string_equal(est_error_message(), "speaks version 2 of the protocol, this is version 1");
+    assert_string_equal(est_error_message(), "speaks version 9 of the protocol, this is version 2");
 }
 
 /* Headers that are whole, but lie. */
@@ -117,7 +117,7 @@ static void test_too_large(void **state)
 
 static void test_hello(void **state)
 {
-    est_hello  hello = { .self = { "job", "worker:3", 99 }, .wanted = "ps:0" }, read;
+    est_hello  hello = { .self = { "job", "worker:3", 99, "pid 7 on a" }, .wanted = "ps:0" }, read;
     uint8_t    bytes[EST_HELLO_BYTES];
     est_status code;
     char       text[EST_FAREWELL_MAX];
@@ -131,7 +131,11 @@ static void test_hello(void **state)
     assert_string_equal(read.self.task, "worker:3");
     assert_string_equal(read.wanted, "ps:0");
     assert_int_equal(read.self.incarnation, 99);
+    assert_string_equal(read.self.place, "pid 7 on a");
     assert_int_equal(est_hello_decode(bytes, sizeof bytes - 1, &read), EST_DATA_LOSS);
+    memset(bytes + sizeof bytes - EST_NET_PLACE_MAX, 'x', EST_NET_PLACE_MAX); /* no end */
+    assert_int_equal(est_hello_decode(bytes, sizeof bytes, &read), EST_DATA_LOSS);
+    est_hello_encode(&hello, bytes);
     bytes[0] = '\n';
     assert_int_equal(est_hello_decode(bytes, sizeof bytes, &read), EST_DATA_LOSS);
     memset(bytes, 'x', EST_NET_NAME_MAX);

@@ -239,6 +239,30 @@ static void test_deadline(void **state)
     }
 }
 
+/* Looking at an ask now and then: until it is answered, and until its deadline. */
+static void test_await(void **state)
+{
+    pair         p;
+    est_message *answer;
+    est_ask     *ask;
+
+    (void)state;
+    start_pair(&p, "tcp", 0);
+    net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
+    net_test_wait(&p.server, &p.server.n_kept, 1);
+    assert_false(est_ask_await(ask, 0.001));
+    net_test_release(&p.server);
+    assert_true(est_ask_await(ask, NET_TEST_SECS));
+    net_check(est_ask_wait(ask, &answer));
+    est_message_free(answer);
+    net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, 0.01, NULL, NULL, &ask));
+    assert_true(est_ask_await(ask, NET_TEST_SECS));
+    net_expect(est_ask_wait(ask, &answer), EST_DEADLINE_EXCEEDED, "ps:0 did not answer a pull within 0.01 s");
+    net_test_wait(&p.server, &p.server.n_kept, 1);
+    net_test_release(&p.server);
+    stop_pair(&p);
+}
+
 typedef struct ending {
     net_test  *t;
     int        n;
@@ -600,6 +624,7 @@ int main(void)
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_failure),
         cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_await),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_close),
         cmocka_unit_test(test_cancel),

@@ -4,9 +4,12 @@
  * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync.c. */
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "cluster/remote.h"
+#include "cluster/tasks.h"
+#include "cluster/waits.h"
 #include "runtime/session.h"
 #include "strategy/strategy.h"
 #include "support/servers_test.h"
@@ -327,6 +330,68 @@ static void test_consistent_saves(void **state)
     servers_stop(&s);
 }
 
+typedef struct saving {
+    est_remote *remote;
+    est_status  status;
+} saving;
+
+/* Of what the second ps has only. */
+static void *save_b(void *arg)
+{
+    static const est_remote_entry b = {
+        1, { .key = "b", .name = "b", .dtype = EST_F32, .full = { 1, { 1000 } }, .rows = -1 }
+    };
+    saving *s = arg;
+    bool    parts[2];
+
+    s->status = s->remote->ops->save(s->remote, &(est_remote_files){ at("lost/model.ckpt-1"), &b, 1 }, parts);
+    return NULL;
+}
+
+static void await_wait(const char *who, const char *for_whom, const char *why)
+{
+    int64_t  deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    est_wait wait     = { 0 };
+
+    while (est_now_ns() < deadline) {
+        if (est_waits_of(who, &wait, 1) == 1 && strcmp(wait.for_whom, for_whom) == 0 && strcmp(wait.why, why) == 0)
+            return;
+    }
+    fail_msg("%s does not wait for %s: %s", who, for_whom, why);
+}
+
+/* When the link to the clock breaks nobody holds steps any more: what is copied then may be of several, and is no checkpoint. */
+static void test_hold_is_lost(void **state)
+{
+    servers      s       = servers_start(2, 1, "tcp");
+    est_remote  *remote  = servers_remote(&s, 0,
+                                          EST_REMOTE(.is_chief = true, .connect_secs = 60, .consistent_saves = true));
+    counter      c       = make_counter();
+    est_session *session = NULL;
+    saving       save    = { .remote = remote };
+    pthread_t    thread;
+
+    (void)state;
+    assert_int_equal(mkdir(at("lost"), 0700), 0);
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    pthread_mutex_lock(&s.ps[1]->host_lock);
+    assert_int_equal(pthread_create(&thread, NULL, save_b, &save), 0);
+    await_wait("worker:0", "ps:1", "list variables"); /* until it has copied */
+    est_link_close(est_tasks_of(remote)->peers[0].link, "cut");
+    pthread_mutex_unlock(&s.ps[1]->host_lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(save.status, EST_UNAVAILABLE);
+    est_session_free(session);
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    save_b(&save);
+    assert_int_equal(save.status, EST_OK);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
 /* Waits until a task waits for its turn. */
 static void await_waiting(est_server *server, const char *who)
 {
@@ -514,8 +579,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),   cmocka_unit_test(test_refused),          cmocka_unit_test(test_placement),
-        cmocka_unit_test(test_shards),    cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_staleness),
-        cmocka_unit_test(test_hold_ends), cmocka_unit_test(test_holder_dies),
+        cmocka_unit_test(test_shards),    cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_hold_is_lost),
+        cmocka_unit_test(test_staleness), cmocka_unit_test(test_hold_ends),        cmocka_unit_test(test_holder_dies),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -34,9 +34,10 @@ static void take_word(const char *word, cluster_job *job)
         const char *name;
         int64_t    *whole;
         double     *number;
-    } fields[] = { { "steps", &job->steps, NULL },       { "save", &job->save, NULL },
-                   { "passes", &job->passes, NULL },     { "seed", &job->seed, NULL },
-                   { "pause_us", &job->pause_us, NULL }, { "silence", NULL, &job->silence },
+    } fields[] = { { "steps", &job->steps, NULL },           { "save", &job->save, NULL },
+                   { "passes", &job->passes, NULL },         { "seed", &job->seed, NULL },
+                   { "pause_us", &job->pause_us, NULL },     { "sync", &job->sync, NULL },
+                   { "consistent", &job->consistent, NULL }, { "silence", NULL, &job->silence },
                    { "timeout", NULL, &job->timeout } };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
@@ -79,19 +80,24 @@ int cluster_job_task(int argc, char **argv)
     slow_hook      slow      = { .hook = { .after_run = take_time } };
     est_hook      *hooks[]   = { &slow.hook };
     est_estimator *estimator = NULL;
+    est_strategy  *strategy  = NULL;
     est_status     status;
 
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
     (void)signal(SIGUSR1, cut_links);
-    status = est_estimator_create(
-        est_test_model,
-        EST_ESTIMATOR(.model_dir = argv[0],
-                      .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
-                                                  .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
-                                                  .peer_silence_secs             = job.silence,
-                                                  .session_creation_timeout_secs = job.timeout)),
-        &estimator);
+    status = est_parameter_server_strategy(
+        EST_PARAMETER_SERVER(.sync_replicas = (int)job.sync, .consistent_checkpoints = job.consistent != 0), &strategy);
+    if (status == EST_OK) {
+        status = est_estimator_create(
+            est_test_model,
+            EST_ESTIMATOR(.model_dir = argv[0],
+                          .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
+                                                      .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
+                                                      .train_distribute = strategy, .peer_silence_secs = job.silence,
+                                                      .session_creation_timeout_secs = job.timeout)),
+            &estimator);
+    }
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
@@ -102,6 +108,7 @@ int cluster_job_task(int argc, char **argv)
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(estimator);
+    est_strategy_free(strategy);
     return status == EST_OK ? 0 : status == EST_CANCELLED ? 2 : 1;
 }
 

@@ -10,13 +10,15 @@
 #include "support/cluster_test.h"
 
 typedef struct cluster_job {
-    int64_t steps;    /* max_steps; 0: none */
-    int64_t save;     /* steps between checkpoints; 0: 50 */
-    int64_t passes;   /* over the input, times the number of the task plus 1; 0: forever */
-    int64_t seed;     /* 0: 11 */
-    int64_t pause_us; /* each step takes at least so long */
-    double  silence;  /* peer_silence_secs */
-    double  timeout;  /* session_creation_timeout_secs */
+    int64_t steps;      /* max_steps; 0: none */
+    int64_t save;       /* steps between checkpoints; 0: 50 */
+    int64_t passes;     /* over the input, times the number of the task plus 1; 0: forever */
+    int64_t seed;       /* 0: 11 */
+    int64_t pause_us;   /* each step takes at least so long */
+    int64_t sync;       /* sync_replicas */
+    int64_t consistent; /* not 0: consistent_checkpoints */
+    double  silence;    /* peer_silence_secs */
+    double  timeout;    /* session_creation_timeout_secs */
 } cluster_job;
 
 /* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:

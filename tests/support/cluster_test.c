@@ -124,6 +124,7 @@ static void put_config(const cluster *c, const cluster_task *task, char *out, si
     snprintf(out, size, "TF_CONFIG={\"cluster\": {");
     put_job(c, task, "ps", out, size, &first);
     put_job(c, task, "chief", out, size, &first);
+    put_job(c, task, "master", out, size, &first);
     put_job(c, task, "worker", out, size, &first);
     at = strlen(out);
     snprintf(out + at, size - at, "}, \"task\": {\"type\": \"%s\", \"index\": %d}}", task->type, task->index);
@@ -141,7 +142,7 @@ static void make_certificates(const cluster *c, char *folder, size_t size)
 void cluster_start(cluster *c, cluster_task *task)
 {
     static char config[8192];
-    char        certs[128], certs_env[160], transport[64], ledger[160], temporary[160], program[512];
+    char        certs[128], certs_env[160], transport[64], ledger[160], temporary[160], segments[160], program[512];
     const char *argv[CLUSTER_ARGS_MAX + 4], *env[24];
     int         n = 0, e = 0;
     ssize_t     size = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -157,7 +158,9 @@ void cluster_start(cluster *c, cluster_task *task)
     env[e++] = config;
     env[e++] = transport;
     env[e++] = ledger;
+    snprintf(segments, sizeof segments, "UCX_POSIX_DIR=%s/tmp", c->dir); /* where they are seen when they stay */
     env[e++] = temporary;
+    env[e++] = segments;
     env[e++] = "ESTOC_JOB=test";
     env[e++] = "EST_NUM_THREADS=1";
     if (strcmp(c->transport, "tls") == 0) {
@@ -178,6 +181,10 @@ void cluster_start(cluster *c, cluster_task *task)
     task->starts++;
     task->pid = fork();
     assert_true(task->pid >= 0);
+    if (task->pid > 0) {
+        assert_true(c->n_started < CLUSTER_STARTS_MAX);
+        c->started[c->n_started++] = task->pid;
+    }
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
@@ -455,6 +462,23 @@ static void expect_nothing(const char *path, const char *name, void *user)
     if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) fail_msg("%s was left", path);
 }
 
+/* Shared memory of System V outlives those who made it. */
+static void expect_no_segment(const cluster *c)
+{
+    FILE *file = fopen("/proc/sysvipc/shm", "re");
+    char  line[512];
+    long  pid;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "%*s %*s %*s %*s %ld", &pid) != 1) continue;
+        for (int i = 0; i < c->n_started; i++) {
+            if (c->started[i] == (pid_t)pid) fail_msg("process %ld left a segment of shared memory: %s", pid, line);
+        }
+    }
+    fclose(file);
+}
+
 void cluster_check_clean(const cluster *c)
 {
     char temporary[160];
@@ -472,6 +496,7 @@ void cluster_check_clean(const cluster *c)
         if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0) fail_msg("somebody listens at %s", c->tasks[i].address);
         close(fd);
     }
+    expect_no_segment(c);
     each_file(c->model, expect_finished, NULL);
     snprintf(temporary, sizeof temporary, "%s/tmp", c->dir);
     each_file(temporary, expect_nothing, NULL);

@@ -9,8 +9,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CLUSTER_TASKS_MAX 40
-#define CLUSTER_ARGS_MAX  12
+#define CLUSTER_TASKS_MAX  40
+#define CLUSTER_ARGS_MAX   12
+#define CLUSTER_STARTS_MAX 128
 
 typedef struct cluster_task {
     char  type[16];
@@ -31,8 +32,10 @@ typedef struct cluster {
     const char  *transport; /* "tcp" unless changed before the first start */
     cluster_task tasks[CLUSTER_TASKS_MAX];
     int          n;
-    int ports[CLUSTER_TASKS_MAX]; /* sockets that keep the tasks' ports from everybody else while they are down */
-    int n_ports;
+    int   ports[CLUSTER_TASKS_MAX]; /* sockets that keep the tasks' ports from everybody else while they are down */
+    int   n_ports;
+    pid_t started[CLUSTER_STARTS_MAX]; /* every process that there was */
+    int   n_started;
     const char *args[CLUSTER_ARGS_MAX]; /* after "--task"; set before the first start */
 } cluster;
 
@@ -70,7 +73,8 @@ long cluster_saved_step(const cluster *c); /* -1: none */
  * nobody had asked for. Returns how many were done. */
 long cluster_check_ledgers(const cluster *c);
 
-/* Asserts that the job left nothing: no process that listens at its addresses, no file of an unfinished write. */
+/* Asserts that the job left nothing: no process that listens at its addresses, no shared memory, no file of an unfinished
+ * write. */
 void cluster_check_clean(const cluster *c);
 
 /* Prints the end of all logs, for failures. */

@@ -8,6 +8,8 @@
 
 #include "base/thread.h"
 
+bool collective_apart;
+
 static void serve(void *user, est_request *request)
 {
     collective_rank *r = user;
@@ -62,6 +64,7 @@ void collective_start(collective_test *t, const char *transport, int n)
         net_check(est_net_create(&options, &r->net));
         net_check(est_net_listen(r->net, "127.0.0.1:0"));
         snprintf(t->addresses[i], sizeof t->addresses[i], "127.0.0.1:%d", est_net_port(r->net));
+        if (collective_apart) t->hosts[i] = t->tasks[i];
         t->list[i] = (est_rank){ .task = t->tasks[i], .address = t->addresses[i] };
     }
 }
@@ -84,6 +87,7 @@ est_group_options collective_options(collective_rank *r, const est_group_options
     options.ranks = r->test->list;
     options.n     = r->test->n;
     options.rank  = r->rank;
+    options.host  = r->test->hosts[r->rank];
     if (options.generation == 0) options.generation = 1;
     if (options.join_secs == 0) options.join_secs = NET_TEST_SECS;
     if (options.deadline_secs == 0) options.deadline_secs = 2 * NET_TEST_SECS;

@@ -29,12 +29,15 @@ struct collective_test {
     int             n;
     collective_rank ranks[COLLECTIVE_RANKS_MAX];
     est_rank        list[COLLECTIVE_RANKS_MAX];
+    const char     *hosts[COLLECTIVE_RANKS_MAX]; /* that the ranks say they are on; NULL: this machine */
     char            tasks[COLLECTIVE_RANKS_MAX][16], addresses[COLLECTIVE_RANKS_MAX][32];
 };
 
-/* Starts nets for n ranks; no groups yet. */
-void collective_start(collective_test *t, const char *transport, int n);
-void collective_stop(collective_test *t); /* groups, too */
+/* Starts nets for n ranks; no groups yet. They are on one host, unless collective_apart: each on one of its own, so that what
+ * they do goes over the network. */
+extern bool collective_apart;
+void        collective_start(collective_test *t, const char *transport, int n);
+void        collective_stop(collective_test *t); /* groups, too */
 
 /* Makes groups of all ranks. `more` may be NULL; of it, everything but the list and the rank is used. */
 void collective_join(collective_test *t, const est_group_options *more);

@@ -22,7 +22,7 @@ static int free_port(int *fd)
     return ntohs(at.sin_port);
 }
 
-servers servers_start(int n_ps, int n_workers, const char *transport)
+servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs)
 {
     servers     s = { .n_ps = n_ps, .n_workers = n_workers };
     char        address[2 * SERVERS_MAX][32];
@@ -39,13 +39,21 @@ servers servers_start(int n_ps, int n_workers, const char *transport)
     assert_ok(
         est_cluster_create((const est_job[]){ { "ps", ps, n_ps }, { "worker", worker, n_workers } }, 2, &s.cluster));
     for (int i = 0; i < n_ps; i++) {
-        assert_ok(est_server_create(s.cluster, "ps", i, EST_SERVER(.transport = transport, .threads = 1), &s.ps[i]));
+        assert_ok(est_server_create(s.cluster, "ps", i,
+                                    EST_SERVER(.transport = transport, .threads = 1, .silence_secs = silence_secs),
+                                    &s.ps[i]));
     }
     for (int i = 0; i < n_workers; i++) {
-        assert_ok(
-            est_server_create(s.cluster, "worker", i, EST_SERVER(.transport = transport, .threads = 1), &s.worker[i]));
+        assert_ok(est_server_create(s.cluster, "worker", i,
+                                    EST_SERVER(.transport = transport, .threads = 1, .silence_secs = silence_secs),
+                                    &s.worker[i]));
     }
     return s;
+}
+
+servers servers_start(int n_ps, int n_workers, const char *transport)
+{
+    return servers_start_with(n_ps, n_workers, transport, 0);
 }
 
 void servers_stop(servers *s)

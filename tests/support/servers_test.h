@@ -14,8 +14,9 @@ typedef struct servers {
     int          n_ps, n_workers;
 } servers;
 
-servers     servers_start(int n_ps, int n_workers, const char *transport);
-void        servers_stop(servers *s);
+servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs); /* 0: the default */
+servers servers_start(int n_ps, int n_workers, const char *transport);
+void    servers_stop(servers *s);
 est_remote *servers_remote(servers *s, int worker, const est_remote_options *options);
 
 #endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A memfd, sealed so that its size stays what it is: memory that another process can make smaller would end us with SIGBUS. */
+#include "base/shared_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define POLL_LOOKS 16 /* before the core is offered: less than a microsecond */
+
+static est_status map(int fd, size_t bytes, est_shared_memory *out)
+{
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (data == MAP_FAILED)
+        return est_fail(EST_UNAVAILABLE, "cannot map %zu bytes of shared memory: %s", bytes, strerror(errno));
+    *out = (est_shared_memory){ .data = data, .bytes = bytes, .fd = -1 };
+    return EST_OK;
+}
+
+est_status est_shared_memory_create(size_t bytes, est_shared_memory *out, est_shared_memory_name *name)
+{
+    int        fd     = memfd_create("estoc", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    uint64_t   cookie = 0;
+    est_status status;
+
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
+        getrandom(&cookie, sizeof cookie, 0) != sizeof cookie) {
+        status = est_fail(EST_UNAVAILABLE, "cannot make %zu bytes of shared memory: %s", bytes, strerror(errno));
+    } else {
+        status = map(fd, bytes, out);
+    }
+    if (status != EST_OK) {
+        if (fd >= 0) close(fd);
+        return status;
+    }
+    cookie |= 1; /* never 0 */
+    memcpy(out->data, &cookie, sizeof cookie);
+    out->fd = fd;
+    *name   = (est_shared_memory_name){ .cookie = cookie, .bytes = bytes, .pid = getpid(), .fd = fd };
+    return EST_OK;
+}
+
+/* Whether a file that was found is a memory as we make it. */
+static bool is_ours(int fd, const est_shared_memory_name *name)
+{
+    struct stat is;
+
+    return fcntl(fd, F_GET_SEALS) == SEALS && fstat(fd, &is) == 0 && (uint64_t)is.st_size == name->bytes;
+}
+
+est_status est_shared_memory_open(const est_shared_memory_name *name, est_shared_memory *out)
+{
+    est_shared_memory memory;
+    char              path[64];
+    int               fd;
+    est_status        status;
+
+    if (name->cookie == 0 || name->bytes < EST_SHARED_MEMORY_FIRST)
+        return est_fail(EST_UNAVAILABLE, "there is no shared memory");
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)name->pid, (int)name->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return est_fail(EST_UNAVAILABLE, "%s: %s", path, strerror(errno));
+    if (is_ours(fd, name)) {
+        status = map(fd, name->bytes, &memory);
+    } else {
+        status = est_fail(EST_UNAVAILABLE, "%s is another file", path);
+    }
+    close(fd);
+    if (status != EST_OK) return status;
+    if (memcmp(memory.data, &name->cookie, sizeof name->cookie) != 0) {
+        est_shared_memory_close(&memory);
+        return est_fail(EST_UNAVAILABLE, "%s is the memory of others", path);
+    }
+    *out = memory;
+    return EST_OK;
+}
+
+void est_shared_memory_hide(est_shared_memory *memory)
+{
+    if (memory->data != NULL && memory->fd >= 0) close(memory->fd);
+    memory->fd = -1;
+}
+
+void est_shared_memory_close(est_shared_memory *memory)
+{
+    est_shared_memory_hide(memory);
+    if (memory->data != NULL) munmap(memory->data, memory->bytes);
+    *memory = (est_shared_memory){ .fd = -1 };
+}
+
+static void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_ns)
+{
+    int64_t until = est_machine_ns() + limit_ns;
+
+    do {
+        for (int i = 0; i < POLL_LOOKS && !crowded; i++) {
+            if (ready(arg)) return true;
+            cpu_pause();
+        }
+        (void)sched_yield();
+        if (ready(arg)) return true;
+    } while (est_machine_ns() < until);
+    return false;
+}

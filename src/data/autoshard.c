@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * autoshard: the chain of a dataset rebuilt so that it yields the part of one of several workers. The stages from the end
+ * down to the place where the parts are dealt are copied over the new input; what is before that place is shared.
+ *
+ * Parts fit together only when every worker deals the same elements in the same order, so a stage before that place must
+ * not have an order of its own in every process. Stages behind it may. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "data/rebatch.h"
+#include "data/shard.h"
+#include "estoc/input.h"
+
+typedef struct part {
+    int64_t n, index;
+    char    suffix[64]; /* of files that a stage behind the dealing writes */
+} part;
+
+/* est_dataset_shard, or that of files. */
+typedef est_dataset *(*deal_fn)(est_dataset *dataset, int64_t n, int64_t index);
+
+/* The first stage whose order is another one in every process; NULL: there is none. */
+static const est_dataset *find_varying(const est_dataset *dataset)
+{
+    if (dataset->varies) return dataset;
+    for (int i = 0; i < dataset->stage->n_inputs; i++) {
+        const est_dataset *found = find_varying(dataset->input[i]);
+
+        if (found != NULL) return found;
+    }
+    return NULL;
+}
+
+/* The part of the elements of `dataset`. */
+static est_status deal(const part *p, const est_dataset *dataset, deal_fn fn, est_dataset **out)
+{
+    const est_dataset *varying = p->n > 1 ? find_varying(dataset) : NULL;
+
+    if (varying != NULL) {
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "stage %s has another order on every worker, so that some would read what others have read: give "
+            "a shuffle a seed, the same on all workers, and leave out .unordered",
+            varying->stage->name);
+    }
+    return est_dataset_finish(fn(est_dataset_ref(dataset), p->n, p->index), out);
+}
+
+/* A copy of a stage over an input that is taken. */
+static est_status copy_over(const part *p, const est_dataset *dataset, est_dataset *input, est_dataset **out)
+{
+    return est_dataset_finish(est_dataset_copy(dataset, input, NULL, p->suffix), out);
+}
+
+/* Deals before the stages at the end that only change the order: each worker then orders its own part, with whatever
+ * seed. */
+static est_status deal_before_order(const part *p, const est_dataset *dataset, deal_fn fn, est_dataset **out)
+{
+    est_dataset *input;
+
+    if (!dataset->stage->reorders) return deal(p, dataset, fn, out);
+    EST_TRY(deal_before_order(p, dataset->input[0], fn, &input));
+    return copy_over(p, dataset, input, out);
+}
+
+/* --- files ----------------------------------------------------------------------------------------------------------- */
+
+/* Deals the files of the nearest stages that read or list some. EST_NOT_FOUND when the rows do not come from files, or when
+ * rows of some of the files would not be a part of all. */
+static est_status shard_files(const part *p, const est_dataset *dataset, est_dataset **out)
+{
+    const est_stage *stage                       = dataset->stage;
+    est_dataset     *input[EST_STAGE_INPUTS_MAX] = { NULL };
+
+    if (stage->lists_files) return deal(p, dataset, est_dataset_shard_files, out);
+    if (stage->reads_files) {
+        EST_TRY(deal_before_order(p, dataset->input[0], est_dataset_shard_files, &input[0]));
+        return copy_over(p, dataset, input[0], out);
+    }
+    if (stage->n_inputs == 0) {
+        return est_fail(EST_NOT_FOUND, "its rows are those of stage %s and not of files; use EST_AUTO_SHARD_DATA",
+                        stage->name);
+    }
+    if (stage->counts) {
+        return est_fail(EST_NOT_FOUND,
+                        "stage %s counts elements, and would with some of the files not yield a part of what it yields "
+                        "with all; use EST_AUTO_SHARD_DATA",
+                        stage->name);
+    }
+    for (int i = 0; i < stage->n_inputs; i++) {
+        est_status status = shard_files(p, dataset->input[i], &input[i]);
+
+        if (status == EST_OK) continue;
+        for (int j = 0; j < i; j++) est_dataset_free(input[j]);
+        return status;
+    }
+    return est_dataset_finish(est_dataset_copy(dataset, input[0], input[1], p->suffix), out);
+}
+
+/* --- elements -------------------------------------------------------------------------------------------------------- */
+
+/* Each batch in a part for every replica of all workers, and of the parts those of one worker: so the workers see the rows
+ * of the same batch at the same step. */
+static est_status shard_parts(const part *p, const est_dataset *dataset, est_dataset **out)
+{
+    int64_t      n = est_rebatch_parts(dataset);
+    est_dataset *even;
+    est_status   status;
+
+    if (n % p->n != 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%" PRId64 " workers, and est_dataset_rebatch has made %" PRId64
+                        " parts of a batch: every worker has the same number of them",
+                        p->n, n);
+    }
+    EST_TRY(est_dataset_finish(est_rebatch_evenly(est_dataset_ref(dataset->input[0]), n), &even));
+    status = deal(p, even, est_dataset_shard, out);
+    est_dataset_free(even);
+    return status;
+}
+
+/* Deals before the last stage that makes batches, or the parts of them. EST_NOT_FOUND when there is none behind which a
+ * part is still a part. */
+static est_status shard_batches(const part *p, const est_dataset *dataset, est_dataset **out)
+{
+    const est_stage *stage = dataset->stage;
+    est_dataset     *input;
+
+    if (est_rebatch_parts(dataset) > 0) return shard_parts(p, dataset, out);
+    if (stage->n_inputs != 1 || stage->counts) return EST_NOT_FOUND;
+    if (stage->batch_size != NULL) {
+        EST_TRY(deal(p, dataset->input[0], est_dataset_shard, &input));
+    } else {
+        EST_TRY(shard_batches(p, dataset->input[0], &input));
+    }
+    return copy_over(p, dataset, input, out);
+}
+
+static est_status shard_data(const part *p, const est_dataset *dataset, est_dataset **out)
+{
+    est_status status = shard_batches(p, dataset, out);
+
+    return status == EST_NOT_FOUND ? deal_before_order(p, dataset, est_dataset_shard, out) : status;
+}
+
+/* --- the function ---------------------------------------------------------------------------------------------------- */
+
+static est_status autoshard(const est_dataset *dataset, const part *p, est_auto_shard_policy policy, est_dataset **out)
+{
+    est_status status;
+
+    if (p->n < 1 || p->index < 0 || p->index >= p->n) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "worker %" PRId64 " of %" PRId64 "; workers are numbered from 0 to below their number",
+                        p->index, p->n);
+    }
+    switch (policy) {
+    case EST_AUTO_SHARD_OFF: *out = est_dataset_ref(dataset); return EST_OK;
+    case EST_AUTO_SHARD_FILE: return shard_files(p, dataset, out);
+    case EST_AUTO_SHARD_DATA: return shard_data(p, dataset, out);
+    case EST_AUTO_SHARD_AUTO: break;
+    default: return est_fail(EST_INVALID_ARGUMENT, "there is no est_auto_shard_policy %d", (int)policy);
+    }
+    status = shard_files(p, dataset, out);
+    if (status != EST_NOT_FOUND) return status;
+    est_log_info("every worker reads all rows and keeps its part, because files cannot be dealt: %s",
+                 est_error_message());
+    return shard_data(p, dataset, out);
+}
+
+/* Never part of a chain: it takes the dataset, and the error if there is one. */
+static const est_stage autoshard_stage = { .name = "autoshard", .n_inputs = 1 };
+
+est_dataset *est_dataset_autoshard(est_dataset *dataset, int64_t n_workers, int64_t worker,
+                                   est_auto_shard_policy policy)
+{
+    est_dataset *own = est_dataset_new(&autoshard_stage, sizeof *own, dataset, NULL), *result;
+    part         p   = { .n = n_workers, .index = worker };
+    est_status   status;
+
+    if (!est_dataset_sound(own)) return own;
+    if (n_workers > 1) snprintf(p.suffix, sizeof p.suffix, "-%05" PRId64 "-of-%05" PRId64, worker, n_workers);
+    status = autoshard(dataset, &p, policy, &result);
+    if (status != EST_OK) return est_dataset_fail(own, status);
+    est_dataset_free(own);
+    return result;
+}

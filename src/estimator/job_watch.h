@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whether the job of an evaluator is still there, for one that finds nothing in its directory: then the end mark of the chief
+ * would not be there either, and waiting for it would have no end.
+ *
+ * It holds a connection to any one ps task, and asks nothing over it. Threading: one thread at a time. */
+#ifndef EST_ESTIMATOR_JOB_WATCH_H
+#define EST_ESTIMATOR_JOB_WATCH_H
+
+#include "cluster/remote.h"
+#include "estimator/estimator.h"
+
+/* Zeroed: nothing was looked at yet. */
+typedef struct est_job_watch {
+    est_server *client;
+    est_link   *link; /* to one of the ps tasks; NULL: none */
+    bool        failed;
+    bool        seen;    /* one was there */
+    int64_t     gone_ns; /* est_now_ns() since when none is; 0: one is */
+} est_job_watch;
+
+/* Looks for the ps tasks, for a fraction of a second each. True: some were there, and for three times peer_silence_secs, in
+ * which one that was lost would have come back, none is any more. */
+bool est_job_watch_is_gone(est_job_watch *watch, const est_estimator *estimator);
+void est_job_watch_clear(est_job_watch *watch);
+
+#endif

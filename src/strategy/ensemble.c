@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An ensemble: its life, and the thread that meets.
+ *
+ * To meet is to tell all others that one has come, and to wait until one of them, or this task itself, knows what came of it. The
+ * rest happens in the network thread (ensemble_hear.c). An agreement is worth nothing until the group that it is about is
+ * complete; when that fails, because one of those who agreed is gone, they meet again. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fingerprint.h"
+#include "base/log.h"
+#include "base/signals.h"
+#include "base/strbuf.h"
+#include "base/thread.h"
+#include "cluster/waits.h"
+#include "strategy/ensemble_parts.h"
+
+#define CONNECT_SECS      7200.0
+#define RETURN_SECS       600.0
+#define JOIN_SECS         60.0 /* that those who agreed have to form their group */
+#define END_SECS          10.0 /* that others have to hear that it is over */
+#define SLICE_NS          (EST_NS_PER_SEC / 10)
+#define OVER_NS           EST_NS_PER_SEC /* between two questions whether the job is over */
+#define TRY_SECS          0.1            /* to connect to one before the next is tried; grows to */
+#define TRY_SECS_MAX      2.0
+#define AGAIN_NS          (EST_NS_PER_SEC / 5) /* before the same one is tried again */
+#define FIRST_REPORT_SECS 10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
+
+/* --- life ----------------------------------------------------------------------------------------------------------------- */
+
+static est_status copy_tasks(est_ensemble *e, const est_ensemble_options *o)
+{
+    e->tasks     = est_zalloc(sizeof *e->tasks * (size_t)o->n);
+    e->seats     = est_zalloc(sizeof *e->seats * (size_t)o->n);
+    e->attendees = est_zalloc(sizeof *e->attendees * (size_t)o->n);
+    for (int i = 0; i < o->n && e->tasks != NULL && e->seats != NULL && e->attendees != NULL; i++) {
+        e->tasks[i].task    = est_strdup(o->tasks[i].task);
+        e->tasks[i].address = est_strdup(o->tasks[i].address);
+        if (e->tasks[i].task == NULL || e->tasks[i].address == NULL) break;
+        e->list = est_fingerprint_cat64(e->list, est_fingerprint64(e->tasks[i].task, strlen(e->tasks[i].task)));
+        if (i + 1 == o->n) return EST_OK;
+    }
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble of %d tasks", o->n);
+}
+
+static est_status check_options(const est_server *server, const est_ensemble_options *o)
+{
+    if (o->n < 1 || o->self < 0 || o->self >= o->n)
+        return est_fail(EST_INVALID_ARGUMENT, "task %d of an ensemble of %d", o->self, o->n);
+    for (int i = 0; i < o->n; i++) {
+        if (strlen(o->tasks[i].task) >= EST_NET_NAME_MAX)
+            return est_fail(EST_INVALID_ARGUMENT, "the name of task %d is too long: %s", i, o->tasks[i].task);
+    }
+    if (strcmp(o->tasks[o->self].task, server->task) != 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "task %d of the ensemble is %s, and the server is %s", o->self,
+                        o->tasks[o->self].task, server->task);
+    }
+    return EST_OK;
+}
+
+static void free_ensemble(est_ensemble *e)
+{
+    est_mailbox_free(e->mailbox);
+    est_group_peers_clear(&e->peers);
+    for (int i = 0; i < e->options.n && e->seats != NULL; i++) est_arrival_clear(&e->seats[i].arrival);
+    for (int i = 0; i < e->options.n && e->tasks != NULL; i++) {
+        est_free((char *)(uintptr_t)e->tasks[i].task);
+        est_free((char *)(uintptr_t)e->tasks[i].address);
+    }
+    est_agreement_clear(&e->agreed);
+    est_agreement_clear(&e->heard);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->changed);
+    est_free(e->tasks);
+    est_free(e->seats);
+    est_free(e->attendees);
+    est_free(e);
+}
+
+est_status est_ensemble_create(est_server *server, const est_ensemble_options *options, est_ensemble **out)
+{
+    est_ensemble *e;
+    est_status    status;
+
+    EST_TRY(check_options(server, options));
+    e = est_zalloc(sizeof *e);
+    if (e == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble");
+    e->server  = server;
+    e->options = *options;
+    if (e->options.connect_secs == 0) e->options.connect_secs = CONNECT_SECS;
+    if (e->options.return_secs == 0) e->options.return_secs = RETURN_SECS;
+    status = est_lock_init(&e->lock);
+    if (status == EST_OK) status = est_cond_init(&e->changed);
+    if (status == EST_OK) status = copy_tasks(e, options);
+    if (status == EST_OK) status = est_mailbox_create(&e->mailbox);
+    if (status != EST_OK) {
+        free_ensemble(e);
+        return status;
+    }
+    e->options.tasks = e->tasks;
+    est_group_peers_init(&e->peers, options->bytes_per_pack);
+    est_server_extend(server, &(est_extension){ est_ensemble_serve, est_ensemble_lost, e });
+    *out = e;
+    return EST_OK;
+}
+
+/* Nobody hears from this task any more, nor it from them. The lock is held. */
+static void leave(est_ensemble *e, const char *why)
+{
+    e->state = EST_ENSEMBLE_IDLE;
+    e->meeting++;
+    for (int i = 0; i < e->options.n; i++) {
+        est_seat_drop_request(&e->seats[i], why);
+        est_seat_close(&e->seats[i], why);
+    }
+}
+
+static void leave_group(est_ensemble *e)
+{
+    e->peers.group = NULL;
+    est_group_free(e->group);
+    e->group = NULL;
+}
+
+void est_ensemble_free(est_ensemble *e)
+{
+    if (e == NULL) return;
+    leave_group(e);
+    est_server_extend(e->server, NULL);
+    pthread_mutex_lock(&e->lock);
+    leave(e, "it has left");
+    while (e->n_asks > 0) pthread_cond_wait(&e->changed, &e->lock); /* their links are closed */
+    pthread_mutex_unlock(&e->lock);
+    free_ensemble(e);
+}
+
+const char *est_ensemble_word(const est_ensemble *e)
+{
+    return e->agreed.word != NULL ? e->agreed.word : "";
+}
+
+/* --- waiting -------------------------------------------------------------------------------------------------------------- */
+
+/* A meeting that is waited for. The lock is held in all of this, and given up where it says so. */
+typedef struct waiting {
+    int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over */
+    double      report_secs;
+    bool        reported;
+    est_waiting wait;     /* for the status view */
+    est_strbuf  names;    /* whom it waits for */
+    double      try_secs; /* to connect to one */
+    int         next;     /* to be connected to */
+    char        odd[256]; /* why somebody could not be reached, when that is not that nobody is there */
+} waiting;
+
+static est_attendance attendance(est_ensemble *e)
+{
+    int64_t now = est_now_ns();
+
+    for (int i = 0; i < e->options.n; i++) {
+        const est_seat *seat = &e->seats[i];
+        bool            here = i == e->options.self || seat->request != NULL;
+
+        e->attendees[i] = (est_attendee){ .arrival     = here ? &seat->arrival : NULL,
+                                          .incarnation = seat->incarnation,
+                                          .away_ns     = now - (seat->link != NULL ? e->since_ns : seat->lost_ns) };
+    }
+    e->attendees[e->options.self].incarnation = e->server->self.incarnation;
+    return (est_attendance){ .tasks        = e->tasks,
+                             .of           = e->attendees,
+                             .n            = e->options.n,
+                             .self         = e->options.self,
+                             .connect_secs = e->options.connect_secs,
+                             .return_secs  = e->options.return_secs,
+                             .go_on        = e->options.go_on };
+}
+
+/* Whom it waits for: those who have not come or, when all have, the host, which is about to say so. */
+static void name_awaited(est_ensemble *e, est_strbuf *out)
+{
+    est_attendance a    = attendance(e);
+    int            host = est_attendance_host(&a);
+    bool           none = true;
+
+    for (int i = 0; i < e->options.n; i++) {
+        if (!est_attendance_awaits(&a, i)) continue;
+        est_strbuf_printf(out, "%s%s (%s)", none ? "" : ", ", e->tasks[i].task, e->tasks[i].address);
+        none = false;
+    }
+    if (none && host != e->options.self) est_strbuf_printf(out, "%s (%s)", e->tasks[host].task, e->tasks[host].address);
+}
+
+/* Keeps the status view up to date. */
+static void show(est_ensemble *e, waiting *w)
+{
+    est_strbuf names = { 0 };
+
+    name_awaited(e, &names);
+    if (w->wait.place < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0) {
+        est_wait_end(&w->wait);
+        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), "to train together", FIRST_REPORT_SECS);
+        est_strbuf_clear(&w->names);
+        w->names = names;
+    } else {
+        est_strbuf_clear(&names);
+    }
+}
+
+/* Asks, without the lock, whether the job has ended without us. */
+static void ask_over(est_ensemble *e, waiting *w)
+{
+    int64_t now = est_now_ns();
+    bool    over;
+
+    if (e->options.over == NULL || now - w->over_ns < OVER_NS) return;
+    w->over_ns = now;
+    pthread_mutex_unlock(&e->lock);
+    over = e->options.over(e->options.user);
+    pthread_mutex_lock(&e->lock);
+    e->over = e->over || over;
+}
+
+/* Whether to go on waiting; says so in the log now and then. May give up the lock. */
+static est_status keep_waiting(est_ensemble *e, waiting *w)
+{
+    const est_ensemble_options *o    = &e->options;
+    double                      secs = (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+
+    show(e, w);
+    if (est_stop_signal() != 0)
+        return est_fail(EST_CANCELLED, "%s while waiting for %s", est_stop_signal_name(), est_strbuf_text(&w->names));
+    /* A host decides within one of the two; whoever waits for longer than for both has one that does not. */
+    if (o->connect_secs != EST_FOREVER && o->return_secs != EST_FOREVER &&
+        secs > o->connect_secs + 2 * o->return_secs) {
+        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to train together", secs,
+                        est_strbuf_text(&w->names));
+    }
+    if (secs >= w->report_secs) {
+        est_log_info("%s waits for %s since %.0f s, to train together%s%s", e->server->task, est_strbuf_text(&w->names),
+                     secs, w->odd[0] != '\0' ? "; " : "", w->odd);
+        w->report_secs *= 2;
+        w->reported = true;
+    }
+    ask_over(e, w);
+    return EST_OK;
+}
+
+static waiting begin_waiting(const est_ensemble *e)
+{
+    double limit  = e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
+    double report = limit != EST_FOREVER && limit / 4 < FIRST_REPORT_SECS ? limit / 4 : FIRST_REPORT_SECS;
+
+    return (waiting){ .since_ns    = est_now_ns(),
+                      .over_ns     = est_now_ns(),
+                      .report_secs = report,
+                      .wait        = { .place = -1 },
+                      .try_secs    = TRY_SECS };
+}
+
+static void end_waiting(waiting *w)
+{
+    est_wait_end(&w->wait);
+    est_strbuf_clear(&w->names);
+}
+
+/* --- reaching others -------------------------------------------------------------------------------------------------------- */
+
+/* Tells all who can be reached that we have come, once each. */
+static est_status tell_all(est_ensemble *e)
+{
+    for (int i = 0; i < e->options.n; i++) {
+        est_seat  *seat = &e->seats[i];
+        est_status status;
+
+        if (seat->link == NULL || seat->told || seat->try_ns > est_now_ns()) continue;
+        status = est_ensemble_tell(e, i, EST_MEETING_COME);
+        if (status == EST_RESOURCE_EXHAUSTED) return status;
+        seat->told   = status == EST_OK;
+        seat->try_ns = est_now_ns() + AGAIN_NS; /* or the link is lost, which we are about to hear */
+    }
+    return EST_OK;
+}
+
+/* The next to be connected to; -1: none for now. */
+static int find_unlinked(const est_ensemble *e, int first)
+{
+    for (int k = 0; k < e->options.n; k++) {
+        int i = (first + k) % e->options.n;
+
+        if (i != e->options.self && e->seats[i].link == NULL && e->seats[i].try_ns <= est_now_ns()) return i;
+    }
+    return -1;
+}
+
+/* Tries to connect to one who is not linked, without the lock; *tried false: there is none. */
+static est_status connect_next(est_ensemble *e, waiting *w, bool *tried)
+{
+    int        i    = find_unlinked(e, w->next);
+    est_link  *link = NULL;
+    est_status status;
+
+    *tried = i >= 0;
+    if (i < 0) return EST_OK;
+    w->next = i + 1;
+    pthread_mutex_unlock(&e->lock);
+    status = est_net_connect(est_server_net(e->server), e->tasks[i].address, e->tasks[i].task, w->try_secs, &link);
+    pthread_mutex_lock(&e->lock);
+    if (status == EST_OK) {
+        if (!est_seat_take_link(&e->seats[i], link)) est_link_close(link, "there is one already");
+        est_link_free(link);
+        return EST_OK;
+    }
+    if (status == EST_CANCELLED || status == EST_RESOURCE_EXHAUSTED) return status;
+    if (status != EST_UNAVAILABLE && status != EST_DEADLINE_EXCEEDED)
+        snprintf(w->odd, sizeof w->odd, "%s", est_error_message());
+    e->seats[i].try_ns = est_now_ns() + AGAIN_NS;
+    w->try_secs        = w->try_secs * 1.5 < TRY_SECS_MAX ? w->try_secs * 1.5 : TRY_SECS_MAX;
+    return EST_OK;
+}
+
+/* --- meeting ---------------------------------------------------------------------------------------------------------------- */
+
+/* Says to itself what it tells the others. */
+static est_status arrive(est_ensemble *e, int64_t step, const char *word, const char *why)
+{
+    est_arrival own = { .number     = e->options.self,
+                        .list       = e->list,
+                        .step       = e->torn ? -1 : step,
+                        .generation = e->agreed.generation,
+                        .address    = est_strdup(e->tasks[e->options.self].address),
+                        .word       = est_strdup(word),
+                        .why        = est_strdup(why) };
+
+    own.members.data = est_alloc(sizeof *own.members.data * (size_t)e->options.n);
+    if (own.address == NULL || own.word == NULL || own.why == NULL || own.members.data == NULL) {
+        est_arrival_clear(&own);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to meet");
+    }
+    own.members.n = e->agreed.members.n;
+    if (own.members.n > 0)
+        memcpy(own.members.data, e->agreed.members.data, sizeof *own.members.data * (size_t)own.members.n);
+    est_arrival_clear(&e->seats[e->options.self].arrival);
+    e->seats[e->options.self].arrival = own;
+    e->state                          = EST_ENSEMBLE_MEETING;
+    e->since_ns                       = est_now_ns();
+    est_agreement_clear(&e->heard);
+    for (int i = 0; i < e->options.n; i++) {
+        est_seat *seat = &e->seats[i];
+
+        seat->told   = false;
+        seat->try_ns = 0;
+        if (e->meeting == 0 && seat->link == NULL) seat->lost_ns = e->since_ns;
+    }
+    e->meeting++;
+    return EST_OK;
+}
+
+/* Waits until it is known what came of the meeting. *decided: by this task. */
+static est_status confer(est_ensemble *e, waiting *w, bool *decided)
+{
+    bool tried;
+
+    *decided = false;
+    while (e->heard.kind == 0) {
+        est_attendance a = attendance(e);
+
+        if (e->over) {
+            e->heard.kind = EST_AGREED_OVER;
+            break;
+        }
+        EST_TRY(est_attendance_decide(&a, decided, &e->heard));
+        if (*decided) break;
+        EST_TRY(tell_all(e));
+        EST_TRY(keep_waiting(e, w));
+        if (e->heard.kind != 0 || e->over) continue;
+        EST_TRY(connect_next(e, w, &tried));
+        if (!tried) est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
+    }
+    return EST_OK;
+}
+
+/* Takes what was heard over, and tells those who have come. */
+static est_status conclude(est_ensemble *e, bool decided)
+{
+    est_agreement heard  = e->heard;
+    est_status    status = EST_OK;
+
+    e->heard = (est_agreement){ 0 };
+    if (heard.kind == EST_AGREED) {
+        est_agreement_clear(&e->agreed);
+        e->agreed = heard;
+        e->state  = EST_ENSEMBLE_FORMING;
+        for (int i = 0; i < e->options.n; i++) {
+            est_seat *seat = &e->seats[i];
+
+            if (seat->request == NULL) continue;
+            if (est_agreement_rank(&heard, i, seat->incarnation) >= 0) {
+                est_seat_answer(seat, &heard);
+            } else {
+                est_ensemble_make_room(e, i);
+            }
+        }
+        return EST_OK;
+    }
+    for (int i = 0; i < e->options.n; i++) { /* what others refuse us is for us alone */
+        if (decided || heard.kind == EST_AGREED_OVER) est_seat_answer(&e->seats[i], &heard);
+    }
+    e->state = EST_ENSEMBLE_IDLE;
+    e->over  = e->over || heard.kind == EST_AGREED_OVER;
+    if (heard.kind == EST_AGREED_NOT) status = est_fail(heard.status, "%s", heard.text);
+    est_agreement_clear(&heard);
+    return status;
+}
+
+/* Makes the group that was agreed on; without the lock. */
+static est_status form(est_ensemble *e)
+{
+    const est_agreement *a       = &e->agreed;
+    est_rank            *ranks   = est_zalloc(sizeof *ranks * (size_t)a->members.n);
+    est_group_options    options = { .ranks      = ranks,
+                                     .n          = a->members.n,
+                                     .rank       = est_agreement_rank(a, e->options.self, e->server->self.incarnation),
+                                     .generation = a->generation,
+                                     .join_secs  = JOIN_SECS,
+                                     .deadline_secs = e->options.deadline_secs,
+                                     .communication = e->options.communication };
+    est_status           status;
+
+    if (ranks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d", a->members.n);
+    for (int i = 0; i < a->members.n; i++) {
+        ranks[i] = (est_rank){ e->tasks[a->members.data[i]].task, a->addresses[i], a->incarnations[i] };
+    }
+    status = est_group_create(e->mailbox, est_server_net(e->server), &options, &e->group);
+    est_free(ranks);
+    return status;
+}
+
+/* Whether those who could not form a group may do better the next time. */
+static bool may_try_again(const est_ensemble *e, const waiting *w, est_status status)
+{
+    double secs = (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+
+    if (status != EST_ABORTED && status != EST_UNAVAILABLE && status != EST_DEADLINE_EXCEEDED &&
+        status != EST_FAILED_PRECONDITION) {
+        return false;
+    }
+    return e->options.return_secs == EST_FOREVER || secs <= e->options.return_secs + JOIN_SECS;
+}
+
+/* One meeting and its group. *again: it was agreed on one that did not come about. */
+static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
+{
+    bool       decided;
+    est_status status = confer(e, w, &decided);
+
+    *again = false;
+    EST_TRY(status);
+    EST_TRY(conclude(e, decided));
+    if (e->state != EST_ENSEMBLE_FORMING) return EST_OK; /* it is over */
+    pthread_mutex_unlock(&e->lock);
+    status = form(e);
+    pthread_mutex_lock(&e->lock);
+    if (status == EST_OK) {
+        e->state = EST_ENSEMBLE_JOINED;
+        return EST_OK;
+    }
+    *again = may_try_again(e, w, status);
+    if (!*again) return est_fail_context(status, "generation %" PRIu64 " of %s", e->agreed.generation, e->server->task);
+    est_log_info("%s: generation %" PRIu64 " did not come about: %s", e->server->task, e->agreed.generation,
+                 est_error_message());
+    return EST_OK;
+}
+
+static void fill(est_ensemble *e, est_meeting *out)
+{
+    const est_agreement *a                             = &e->agreed;
+    char                 source[EST_NET_NAME_MAX + 48] = "no variables yet";
+
+    *out               = (est_meeting){ .generation = a->generation,
+                                        .n          = a->members.n,
+                                        .rank       = est_group_rank(e->group),
+                                        .tasks      = a->members.data,
+                                        .source     = a->source,
+                                        .step       = a->step,
+                                        .group      = e->group,
+                                        .peers      = &e->peers.base };
+    e->peers.group     = e->group;
+    e->peers.base.n    = out->n;
+    e->peers.base.rank = out->rank;
+    if (a->source >= 0) {
+        snprintf(source, sizeof source, "step %" PRId64 " of %s", a->step, e->tasks[a->members.data[a->source]].task);
+    }
+    est_log_info("%s: generation %" PRIu64 ", rank %d of %d, %s", e->server->task, out->generation, out->rank, out->n,
+                 source);
+}
+
+est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, est_meeting *out)
+{
+    waiting    w;
+    est_error  error;
+    bool       again, over;
+    int64_t    pause = SLICE_NS / 4;
+    est_status status;
+    char       why[320] = ""; /* there is no group any more */
+
+    if (e->group != NULL && est_group_status(e->group) != EST_OK) snprintf(why, sizeof why, "%s", est_error_message());
+    leave_group(e);
+    pthread_mutex_lock(&e->lock);
+    w = begin_waiting(e);
+    do {
+        again  = false;
+        status = arrive(e, step, word, why);
+        if (status == EST_OK) status = meet_once(e, &w, &again);
+        if (again) {
+            snprintf(why, sizeof why, "%s", est_error_message());
+            est_cond_wait_ns(&e->changed, &e->lock, pause); /* what failed at once may do so again */
+            if (pause < EST_NS_PER_SEC) pause *= 2;
+        }
+    } while (again);
+    if (status != EST_OK) {
+        est_error_take(status, &error);
+        leave(e, "it meets no more");
+        status = est_error_raise(&error);
+    }
+    over = e->state != EST_ENSEMBLE_JOINED;
+    pthread_mutex_unlock(&e->lock);
+    if (w.reported && status == EST_OK) est_log_info("%s waits no more", e->server->task);
+    end_waiting(&w);
+    if (status == EST_OK && over) {
+        *out = (est_meeting){ .over = true };
+    } else if (status == EST_OK) {
+        fill(e, out);
+    }
+    return status;
+}
+
+/* --- the end of the job ------------------------------------------------------------------------------------------------------- */
+
+void est_ensemble_end_job(est_ensemble *e)
+{
+    int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
+    est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
+
+    pthread_mutex_lock(&e->lock);
+    e->over = true;
+    for (int i = 0; i < e->options.n; i++) {
+        est_seat_answer(&e->seats[i], &(est_agreement){ .kind = EST_AGREED_OVER });
+        if (e->seats[i].link != NULL && est_ensemble_tell(e, i, EST_MEETING_OVER) != EST_OK) continue; /* it is gone */
+    }
+    while (e->n_overs > 0 && est_now_ns() < until) est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
+    pthread_mutex_unlock(&e->lock);
+    est_wait_end(&wait);
+}

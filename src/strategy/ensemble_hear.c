@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an ensemble hears from others: arrivals, answers, the end of the job, and the loss of a link. Everything here runs in the
+ * network thread, but for telling others. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "strategy/ensemble_parts.h"
+
+#define TRY_NS (EST_NS_PER_SEC / 10) /* before one who failed to listen is told again */
+
+/* --- answering ------------------------------------------------------------------------------------------------------------ */
+
+static void answer(est_request *request, const est_agreement *agreement)
+{
+    est_wire_writer out = { 0 };
+
+    est_agreement_write(agreement, &out);
+    if (est_wire_writer_status(&out) == EST_OK) {
+        est_request_answer(request, (est_payload){ .head = out.data, .head_size = out.size });
+    } else {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
+    }
+    est_wire_writer_clear(&out);
+}
+
+static void refuse(est_request *request, est_status status, const char *text)
+{
+    est_agreement not = { 0 };
+
+    if (est_agreement_refuse(&not, status, "%s", text) == EST_OK) {
+        answer(request, &not );
+    } else {
+        est_request_fail(request, EST_RESOURCE_EXHAUSTED, text);
+    }
+    est_agreement_clear(&not );
+}
+
+void est_seat_answer(est_seat *seat, const est_agreement *agreement)
+{
+    if (seat->request == NULL) return;
+    answer(seat->request, agreement);
+    seat->request = NULL;
+    est_arrival_clear(&seat->arrival);
+}
+
+void est_seat_drop_request(est_seat *seat, const char *why)
+{
+    if (seat->request == NULL) return;
+    est_request_fail(seat->request, EST_ABORTED, why);
+    seat->request = NULL;
+    est_arrival_clear(&seat->arrival);
+}
+
+/* --- links ---------------------------------------------------------------------------------------------------------------- */
+
+bool est_seat_take_link(est_seat *seat, est_link *link)
+{
+    uint64_t incarnation = est_link_peer(link)->incarnation;
+
+    if (seat->link == link) return true;
+    if (seat->link != NULL && !est_link_is_lost(seat->link) && incarnation <= seat->incarnation) return false;
+    if (seat->link != NULL) est_seat_close(seat, "another process has taken this task's place");
+    seat->incarnation = incarnation;
+    seat->link        = est_link_ref(link);
+    seat->told        = false;
+    seat->try_ns      = 0;
+    return true;
+}
+
+void est_seat_close(est_seat *seat, const char *why)
+{
+    if (seat->link == NULL) return;
+    est_link_close(seat->link, why);
+    est_link_free(seat->link);
+    seat->link    = NULL;
+    seat->told    = false;
+    seat->lost_ns = est_now_ns();
+}
+
+/* --- telling others --------------------------------------------------------------------------------------------------------- */
+
+/* Something that a task was told. */
+typedef struct telling {
+    est_ensemble *ensemble;
+    est_link     *link; /* only to be compared */
+    int           number, method;
+    uint64_t      meeting;
+} telling;
+
+/* The answer to our coming. One that is not of this meeting, or that leaves us out, is old. */
+static void take_answer(est_ensemble *e, const telling *t, est_message *message)
+{
+    est_agreement a = { 0 };
+    size_t        size;
+    const void   *head = est_message_head(message, &size);
+
+    if (est_agreement_read(head, size, e->options.n, &a) != EST_OK) {
+        est_log_warn("%s: what %s answered: %s", e->server->task, e->tasks[t->number].task, est_error_message());
+        return;
+    }
+    if (a.kind == EST_AGREED && (a.generation <= e->agreed.generation ||
+                                 est_agreement_rank(&a, e->options.self, e->server->self.incarnation) < 0)) {
+        est_agreement_clear(&a);
+        return;
+    }
+    if (a.kind == EST_AGREED_OVER) e->over = true;
+    if (e->state != EST_ENSEMBLE_MEETING || e->heard.kind != 0) {
+        est_agreement_clear(&a);
+    } else {
+        e->heard = a;
+    }
+}
+
+static void on_told(void *user, est_status status, const char *error, est_message *message)
+{
+    telling      *t    = user;
+    est_ensemble *e    = t->ensemble;
+    est_seat     *seat = &e->seats[t->number];
+
+    (void)error; /* it is told again, over another link if need be */
+    pthread_mutex_lock(&e->lock);
+    e->n_asks--;
+    if (t->method == EST_MEETING_OVER) e->n_overs--;
+    if (t->method == EST_MEETING_COME && t->meeting == e->meeting) {
+        if (seat->link == t->link) {
+            seat->told   = false;
+            seat->try_ns = est_now_ns() + TRY_NS;
+        }
+        if (status == EST_OK) take_answer(e, t, message);
+    }
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    est_free(t);
+}
+
+est_status est_ensemble_tell(est_ensemble *e, int number, int method)
+{
+    est_seat       *seat = &e->seats[number];
+    telling        *t    = est_alloc(sizeof *t);
+    est_wire_writer out  = { 0 };
+    est_status      status;
+
+    if (t == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to tell %s something", e->tasks[number].task);
+    *t = (telling){ e, seat->link, number, method, e->meeting };
+    if (method == EST_MEETING_COME) est_arrival_write(&e->seats[e->options.self].arrival, &out);
+    status = est_wire_writer_status(&out);
+    if (status == EST_OK) {
+        status = est_link_ask(seat->link, (uint16_t)method,
+                              method == EST_MEETING_COME ? "a meeting" : "the end of the job",
+                              (est_payload){ .head = out.data, .head_size = out.size }, EST_FOREVER, on_told, t, NULL);
+        if (status == EST_OK) {
+            e->n_asks++;
+            e->n_overs += method == EST_MEETING_OVER;
+        }
+    }
+    est_wire_writer_clear(&out);
+    if (status != EST_OK) est_free(t);
+    return status;
+}
+
+/* --- arrivals --------------------------------------------------------------------------------------------------------------- */
+
+void est_ensemble_make_room(est_ensemble *e, int number)
+{
+    const est_seat *seat   = &e->seats[number];
+    int             host   = e->agreed.members.data[0];
+    bool            member = est_agreement_rank(&e->agreed, number, seat->incarnation) >= 0;
+    char            why[320];
+
+    /* The host sees to it, unless it is another that is the host now. Of one of the group its own links tell, too. */
+    if (host != e->options.self && (number > host || member)) return;
+    if (member && seat->arrival.why[0] != '\0') {
+        snprintf(why, sizeof why, "%s", seat->arrival.why);
+    } else {
+        snprintf(why, sizeof why, "%s has come, and all meet again", e->tasks[number].task);
+    }
+    est_log_info("%s: %s", e->server->task, why);
+    est_mailbox_end(e->mailbox, e->agreed.generation, why);
+}
+
+/* Whether somebody may speak for the task: of two processes the one that was started later. */
+static bool is_latest(const est_seat *seat, const est_task_id *who)
+{
+    return seat->link == NULL || est_link_is_lost(seat->link) || who->incarnation >= seat->incarnation;
+}
+
+/* Why nobody can meet with one who comes; EST_OK: they can. */
+static est_status check_arrival(const est_ensemble *e, const est_arrival *a, const est_task_id *who)
+{
+    if (a->list != e->list) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "%s has another list of tasks than %s: all need the same TF_CONFIG cluster", who->task,
+                        e->server->task);
+    }
+    if (a->number == e->options.self || strcmp(e->tasks[a->number].task, who->task) != 0)
+        return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, e->tasks[a->number].task);
+    if (!is_latest(&e->seats[a->number], who))
+        return est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
+    return EST_OK;
+}
+
+/* Seats one who has come; the arrival is taken. */
+static void seat_arrival(est_ensemble *e, est_request *request, est_arrival *arrival)
+{
+    est_link          *link     = est_request_link(request);
+    const est_task_id *who      = est_link_peer(link);
+    est_seat          *seat     = &e->seats[arrival->number];
+    bool               of_group = e->state == EST_ENSEMBLE_FORMING || e->state == EST_ENSEMBLE_JOINED;
+    int                number   = arrival->number;
+
+    if (seat->request != NULL && seat->incarnation != who->incarnation) {
+        refuse(seat->request, EST_FAILED_PRECONDITION, "another process has taken this task's place");
+        seat->request = NULL;
+        est_arrival_clear(&seat->arrival);
+    }
+    est_seat_drop_request(seat, "it has come again");
+    (void)est_seat_take_link(seat, link); /* false: one of the same process that is as good */
+    seat->request = request;
+    seat->arrival = *arrival;
+    *arrival      = (est_arrival){ 0 };
+    if (!of_group) return;
+    if (seat->arrival.generation < e->agreed.generation &&
+        est_agreement_rank(&e->agreed, number, who->incarnation) >= 0) {
+        est_seat_answer(seat, &e->agreed); /* it has not heard of it yet */
+    } else {
+        est_ensemble_make_room(e, number);
+    }
+}
+
+static void on_come(est_ensemble *e, est_request *request)
+{
+    est_arrival        arrival = { 0 };
+    size_t             size;
+    const void        *head   = est_message_head(est_request_message(request), &size);
+    const est_task_id *who    = est_link_peer(est_request_link(request));
+    est_status         status = est_arrival_read(head, size, e->options.n, &arrival);
+
+    if (status == EST_OK) status = check_arrival(e, &arrival, who);
+    if (status != EST_OK) {
+        refuse(request, status, est_error_message());
+    } else if (e->over) {
+        answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
+    } else {
+        seat_arrival(e, request, &arrival);
+    }
+    est_arrival_clear(&arrival);
+    pthread_cond_broadcast(&e->changed);
+}
+
+/* The chief says that it is over; any task that has its place may. */
+static void on_over(est_ensemble *e, est_request *request)
+{
+    const est_task_id *who = est_link_peer(est_request_link(request));
+
+    for (int i = 0; i < e->options.n; i++) {
+        if (strcmp(e->tasks[i].task, who->task) != 0 || !is_latest(&e->seats[i], who)) continue;
+        e->over = true;
+        est_request_answer(request, (est_payload){ 0 });
+        pthread_cond_broadcast(&e->changed);
+        return;
+    }
+    est_request_fail(request, EST_FAILED_PRECONDITION, "it is not one of those who train");
+}
+
+bool est_ensemble_serve(void *user, est_request *request)
+{
+    est_ensemble *e      = user;
+    int           method = est_request_method(request);
+
+    if (method != EST_MEETING_COME && method != EST_MEETING_OVER) return est_mailbox_serve(e->mailbox, request);
+    pthread_mutex_lock(&e->lock);
+    if (method == EST_MEETING_COME) {
+        on_come(e, request);
+    } else {
+        on_over(e, request);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}
+
+/* --- losses ----------------------------------------------------------------------------------------------------------------- */
+
+static void lose(est_ensemble *e, int number, const est_link *link, const char *why)
+{
+    est_seat *seat = &e->seats[number];
+    char      text[EST_NET_NAME_MAX + 320];
+
+    if (seat->request != NULL && est_request_link(seat->request) == link) est_seat_drop_request(seat, why);
+    if (seat->link != link) return;
+    est_link_free(seat->link);
+    seat->link    = NULL;
+    seat->told    = false;
+    seat->lost_ns = est_now_ns();
+    /* A group that is complete has links of its own to tell. */
+    if (e->state != EST_ENSEMBLE_FORMING || est_agreement_rank(&e->agreed, number, seat->incarnation) < 0) return;
+    snprintf(text, sizeof text, "%s was lost before all had joined: %.280s", e->tasks[number].task, why);
+    est_mailbox_end(e->mailbox, e->agreed.generation, text);
+}
+
+void est_ensemble_lost(void *user, est_link *link, const char *why)
+{
+    est_ensemble *e = user;
+
+    est_mailbox_lost(e->mailbox, link, why);
+    pthread_mutex_lock(&e->lock);
+    for (int i = 0; i < e->options.n; i++) lose(e, i, link, why);
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}

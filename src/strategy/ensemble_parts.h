@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An ensemble from the inside: what its files share.
+ *
+ *   ensemble.c        life, the thread that meets
+ *   ensemble_hear.c   what others say, in the network thread
+ *   ensemble_peers.c  est_peers over the group
+ *   ensemble_share.c  variables from one rank to all
+ *   meeting.c, meeting_messages.c  decisions and messages, without the network
+ *
+ * Links: tasks are linked each with each, by the first that reaches the other, from the first meeting on; a link is used both
+ * ways and stays. Who has no link to one that it meets tries to make one, again and again.
+ *
+ * Locks: `lock` guards everything below it. Links, requests and the mailbox are used with it held, never the other way round. */
+#ifndef EST_STRATEGY_ENSEMBLE_PARTS_H
+#define EST_STRATEGY_ENSEMBLE_PARTS_H
+
+#include <pthread.h>
+
+#include "strategy/ensemble.h"
+#include "strategy/meeting.h"
+
+/* A task as this one knows it. */
+typedef struct est_seat {
+    uint64_t     incarnation; /* of the process that has the place; 0: none has come */
+    est_link    *link;        /* a reference; NULL: none */
+    int64_t      lost_ns;     /* since when there is none */
+    bool         told;        /* that we have come, over this link; the answer is awaited */
+    int64_t      try_ns;      /* not to be connected to, or told, before */
+    est_request *request;     /* it has come; the answer is what is agreed on. NULL: it has not */
+    est_arrival  arrival;     /* what it said then */
+} est_seat;
+
+typedef struct est_slot est_slot; /* ensemble_peers.c */
+
+/* est_peers over the group of the moment. */
+typedef struct est_group_peers {
+    est_peers       base;
+    est_rank_group *group; /* NULL: none */
+    est_slot      **slots;
+    int             n_slots;
+} est_group_peers;
+
+typedef enum est_ensemble_state {
+    EST_ENSEMBLE_IDLE,
+    EST_ENSEMBLE_MEETING,
+    EST_ENSEMBLE_FORMING, /* it was agreed on a group, which is being made */
+    EST_ENSEMBLE_JOINED
+} est_ensemble_state;
+
+struct est_ensemble {
+    est_server          *server;
+    est_ensemble_options options; /* tasks: copies */
+    est_rank            *tasks;   /* [n] */
+    uint64_t             list;    /* their fingerprint */
+    est_mailbox         *mailbox;
+    est_rank_group      *group; /* NULL: none */
+    est_group_peers      peers;
+    bool                 torn; /* variables are partly those of another rank: they count for nothing */
+
+    pthread_mutex_t    lock;
+    pthread_cond_t     changed;
+    est_ensemble_state state;
+    est_seat          *seats;     /* [n]; of this task only `arrival` */
+    est_attendee      *attendees; /* [n]; scratch */
+    uint64_t           meeting;   /* number of the meeting; answers to earlier ones do not count */
+    int64_t            since_ns;  /* when it began */
+    est_agreement      agreed;    /* the last that was to go on */
+    est_agreement      heard;     /* what came of the meeting; kind 0: nothing yet */
+    bool               over;      /* the job has ended */
+    int                n_asks;    /* under way, */
+    int                n_overs;   /* and those of them that say that the job has ended */
+};
+
+/* ensemble_peers.c */
+void est_group_peers_init(est_group_peers *peers, size_t bytes_per_pack);
+void est_group_peers_clear(est_group_peers *peers);
+
+/* Extension of the server: ensemble_hear.c. */
+bool est_ensemble_serve(void *user, est_request *request);
+void est_ensemble_lost(void *user, est_link *link, const char *why);
+
+/* Everything below: the lock is held. */
+
+/* Answers one who came, who has then not come any more. */
+void est_seat_answer(est_seat *seat, const est_agreement *agreement);
+
+/* Fails the request of one who came, if there is one. */
+void est_seat_drop_request(est_seat *seat, const char *why);
+
+/* Takes a link for the task, unless it has a better one; false: it has. */
+bool est_seat_take_link(est_seat *seat, est_link *link);
+void est_seat_close(est_seat *seat, const char *why);
+
+/* Tells a task that we have come, or that the job is over. */
+EST_MUST_CHECK est_status est_ensemble_tell(est_ensemble *e, int number, int method);
+
+/* Ends the group for one who came and is not of it, when that is for this task to do. */
+void est_ensemble_make_room(est_ensemble *e, int number);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session asks of the other workers (runtime/peers.h), done by the group of the moment. A group that has failed, or is late,
+ * is no fault of the step: whoever runs it gets EST_ABORTED, with the rank and the reason, and meets again. */
+#include "base/alloc.h"
+#include "strategy/ensemble_parts.h"
+
+/* What the last operation of a slot gave. */
+struct est_slot {
+    est_indexed_rows rows;
+    est_gathered     gathered;
+};
+
+struct est_peer_work {
+    est_work      *work; /* of a sum or a gather */
+    est_rows_work *rows;
+    est_slot      *slot;
+};
+
+static est_group_peers *peers_of(est_peers *peers)
+{
+    return EST_CONTAINER_OF(peers, est_group_peers, base);
+}
+
+/* As the step is to fail. */
+static est_status as_aborted(est_status status)
+{
+    if (status != EST_DEADLINE_EXCEEDED && status != EST_UNAVAILABLE) return status;
+    return est_fail(EST_ABORTED, "%s", est_error_message());
+}
+
+static est_status find_slot(est_group_peers *p, int slot, est_slot **out)
+{
+    if (slot >= p->n_slots) {
+        est_slot **more = est_realloc(p->slots, sizeof(est_slot *) * ((size_t)slot + 1));
+
+        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slots", slot + 1);
+        p->slots = more;
+        while (p->n_slots <= slot) p->slots[p->n_slots++] = NULL;
+    }
+    if (p->slots[slot] == NULL) p->slots[slot] = est_zalloc(sizeof **p->slots);
+    *out = p->slots[slot];
+    return *out != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a slot");
+}
+
+/* A work that is not begun; slot -1: it needs none. */
+static est_status make_work(est_group_peers *p, int slot, est_peer_work **out)
+{
+    est_peer_work *work;
+    est_slot      *found  = NULL;
+    est_status     status = EST_OK;
+
+    if (p->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    work = est_zalloc(sizeof *work);
+    if (work == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an operation");
+    if (status == EST_OK && slot >= 0) status = find_slot(p, slot, &found);
+    if (status != EST_OK) { /* the others have begun it, or will */
+        est_free(work);
+        est_group_abort(p->group, est_error_message());
+        return status;
+    }
+    work->slot = found;
+    *out       = work;
+    return EST_OK;
+}
+
+/* Hands a work over that was begun, or frees it. */
+static est_status begun(est_status status, est_peer_work *work, est_peer_work **out)
+{
+    if (status == EST_OK) {
+        *out = work;
+    } else {
+        est_free(work);
+    }
+    return as_aborted(status);
+}
+
+static est_status begin_sum(est_peers *peers, void *data, size_t count, est_dtype dtype, est_peer_work **out)
+{
+    est_group_peers *p = peers_of(peers);
+    est_peer_work   *work;
+
+    EST_TRY(make_work(p, -1, &work));
+    return begun(est_all_reduce(p->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);
+}
+
+static est_status wait_sum(est_peers *peers, est_peer_work *work)
+{
+    est_status status = est_work_wait(work->work);
+
+    (void)peers;
+    est_free(work);
+    return as_aborted(status);
+}
+
+static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count, est_dtype dtype,
+                             est_peer_work **out)
+{
+    est_group_peers *p = peers_of(peers);
+    est_indexed_rows mine;
+    est_peer_work   *work;
+
+    EST_TRY(make_work(p, slot, &work));
+    /* They are only read. */
+    mine = (est_indexed_rows){ (int64_t *)(uintptr_t)rows->indices, (void *)(uintptr_t)rows->values, rows->n };
+    est_indexed_rows_clear(&work->slot->rows);
+    return begun(est_rows_begin(p->group, &mine, row_count, dtype, NULL, &work->rows), work, out);
+}
+
+static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
+{
+    est_indexed_rows *rows   = &work->slot->rows;
+    est_status        status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, rows);
+
+    (void)peers;
+    est_free(work);
+    if (status == EST_OK) *out = (est_peer_rows){ rows->indices, rows->values, rows->n };
+    return as_aborted(status);
+}
+
+static est_status begin_gather(est_peers *peers, int slot, const void *mine, size_t bytes, est_peer_work **out)
+{
+    est_group_peers *p = peers_of(peers);
+    est_peer_work   *work;
+
+    EST_TRY(make_work(p, slot, &work));
+    est_gathered_clear(&work->slot->gathered);
+    return begun(est_all_gather_uneven(p->group, mine, bytes, &work->slot->gathered, NULL, &work->work), work, out);
+}
+
+static est_status wait_gather(est_peers *peers, est_peer_work *work, const void **data, const size_t **begins)
+{
+    const est_gathered *gathered = &work->slot->gathered;
+    est_status          status   = est_work_wait(work->work);
+
+    (void)peers;
+    est_free(work);
+    if (status == EST_OK) {
+        *data   = gathered->data;
+        *begins = gathered->begins;
+    }
+    return as_aborted(status);
+}
+
+static const est_peers_ops group_ops = { .sum         = begin_sum,
+                                         .wait        = wait_sum,
+                                         .rows        = begin_rows,
+                                         .wait_rows   = wait_rows,
+                                         .gather      = begin_gather,
+                                         .wait_gather = wait_gather };
+
+void est_group_peers_init(est_group_peers *peers, size_t bytes_per_pack)
+{
+    *peers = (est_group_peers){ .base = { .ops = &group_ops, .bytes_per_pack = bytes_per_pack } };
+}
+
+void est_group_peers_clear(est_group_peers *peers)
+{
+    for (int i = 0; i < peers->n_slots; i++) {
+        if (peers->slots[i] == NULL) continue;
+        est_indexed_rows_clear(&peers->slots[i]->rows);
+        est_gathered_clear(&peers->slots[i]->gathered);
+        est_free(peers->slots[i]);
+    }
+    est_free(peers->slots);
+}
+
+est_status est_ensemble_gather(est_ensemble *e, const void *mine, size_t bytes, est_gathered *all)
+{
+    est_work *work;
+
+    if (e->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
+    EST_TRY(as_aborted(est_all_gather_uneven(e->group, mine, bytes, all, NULL, &work)));
+    return as_aborted(est_work_wait(work));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the status view of a task says while it waits for other ranks. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "cluster/waits.h"
+#include "support/collective_test.h"
+
+/* Waits until `who` is shown to wait for `for_whom`, and for what. */
+static void await_shown(collective_rank *r, const char *who, const char *for_whom, const char *why)
+{
+    int64_t  until = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
+    est_wait waits[EST_WAITS_MAX];
+
+    while (est_machine_ns() < until) {
+        int n = est_waits_of(who, waits, EST_WAITS_MAX);
+
+        for (int i = 0; i < n; i++) {
+            if (strcmp(waits[i].for_whom, for_whom) == 0 && strcmp(waits[i].why, why) == 0) return;
+        }
+        (void)sched_yield();
+    }
+    collective_fail(r, "%s is not shown to wait for %s: %s", who, for_whom, why);
+}
+
+/* Rank 0 begins only when the others are seen to wait: the next one of the ring for it, the last one for that. */
+static void reduce_late(collective_rank *r)
+{
+    const est_collective_options ring   = { .communication = EST_COMMUNICATION_RING };
+    float                        data[] = { 1, 2, 3 };
+    est_work                    *work   = NULL;
+
+    if (r->rank == 0) {
+        await_shown(r, "worker:1", "worker:0", "all_reduce 1 of generation 7");
+        await_shown(r, "worker:2", "worker:1", "all_reduce 1 of generation 7");
+    }
+    collective_check(
+        r, collective_finish(est_all_reduce(r->group, data, 3, EST_F32, EST_REDUCE_OP_SUM, &ring, &work), &work));
+    if (data[2] != 9) collective_fail(r, "the sum is %g", (double)data[2]);
+}
+
+static void expect_none(int n)
+{
+    est_wait waits[EST_WAITS_MAX];
+    char     who[16];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(who, sizeof who, "worker:%d", i);
+        assert_int_equal(est_waits_of(who, waits, EST_WAITS_MAX), 0);
+    }
+}
+
+static void test_operation(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_join(&t, &(est_group_options){ .generation = 7 });
+    collective_run(&t, reduce_late, NULL);
+    expect_none(3);
+    collective_stop(&t);
+}
+
+static void join_late(collective_rank *r)
+{
+    est_group_options options = collective_options(r, &(est_group_options){ .generation = 3 });
+
+    if (r->rank == 1) await_shown(r, "worker:0", "worker:1", "to join generation 3");
+    collective_check(r, est_group_create(r->mailbox, r->net, &options, &r->group));
+}
+
+static void test_join(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 2);
+    collective_run(&t, join_late, NULL);
+    expect_none(2);
+    collective_stop(&t);
+}
+
+static void reduce_lost(collective_rank *r)
+{
+    float     data[] = { 1 };
+    est_work *work   = NULL;
+
+    if (r->rank == 0) {
+        await_shown(r, "worker:1", "worker:0", "all_reduce 1 of generation 1");
+        est_group_abort(r->group, "enough");
+        return;
+    }
+    collective_expect(
+        r, collective_finish(est_all_reduce(r->group, data, 1, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work),
+        EST_ABORTED, "enough");
+}
+
+static void test_abort(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* through shared memory, and not */
+        collective_apart = i > 0;
+        collective_start(&t, "tcp", 2);
+        collective_join(&t, NULL);
+        collective_run(&t, reduce_lost, NULL);
+        expect_none(2);
+        collective_stop(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operation), cmocka_unit_test(test_join),
+                                        cmocka_unit_test(test_abort) };
+
+    return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that meet, in one process: in every order, with different steps, again and again; those who go, come back, come late or
+ * not at all; two under one name; the end of the job; and what the log and the status view say meanwhile. */
+#include "strategy/ensemble.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fingerprint.h"
+#include "base/signals.h"
+#include "cluster/waits.h"
+#include "estoc/log.h"
+#include "strategy/meeting.h"
+#include "support/ensemble_test.h"
+#include "support/nn_test.h"
+
+#define SOON_SECS 5.0 /* silence would be 10 */
+
+/* What a meeting should give. */
+typedef struct expected {
+    const int64_t *steps; /* [n], by number; NULL: -1 for all */
+    int            n, source;
+    int64_t        step;
+    uint64_t       generation; /* 0: any */
+} expected;
+
+static void meet_and_check(crew_member *m)
+{
+    const expected *x = m->arg;
+    char            word[32];
+    float           sum  = 0;
+    int             from = x->source >= 0 ? x->source : 0;
+
+    snprintf(word, sizeof word, "word of %d", m->number);
+    crew_check(m, est_ensemble_meet(m->ensemble, x->steps != NULL ? x->steps[m->number] : -1, word, &m->met));
+    if (m->error[0] != '\0') return;
+    if (m->met.over || m->met.n != x->n || m->met.source != x->source || m->met.step != x->step)
+        crew_fail(m, "%d ranks, source %d, step %d", m->met.n, m->met.source, (int)m->met.step);
+    if (x->generation != 0 && m->met.generation != x->generation) crew_fail(m, "generation %d", (int)m->met.generation);
+    if (m->met.tasks[m->met.rank] != m->number) crew_fail(m, "rank %d is another", m->met.rank);
+    if (m->met.peers->n != m->met.n || m->met.peers->rank != m->met.rank) crew_fail(m, "its peers are others");
+    snprintf(word, sizeof word, "word of %d", m->met.tasks[from]);
+    if (strcmp(est_ensemble_word(m->ensemble), word) != 0) crew_fail(m, "it is %s", est_ensemble_word(m->ensemble));
+    crew_check(m, crew_count(m, &sum));
+    if (sum != (float)x->n) crew_fail(m, "the sum of %d ones is %g", x->n, (double)sum);
+}
+
+static void expect_meeting(crew *c, unsigned who, const expected *x)
+{
+    expected copy = *x;
+
+    crew_run(c, who, meet_and_check, &copy);
+}
+
+static void count_until_aborted(crew_member *m)
+{
+    float      sum;
+    est_status status = EST_OK;
+
+    while (status == EST_OK) status = crew_count(m, &sum);
+    crew_expect(m, status, EST_ABORTED, m->arg);
+}
+
+/* --- meetings ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct order {
+    const int *of; /* numbers in the order of their starts */
+    expected   want;
+    atomic_int started;
+} order;
+
+/* Starts when all before have, and wait. */
+static void start_in_order(crew_member *m)
+{
+    order *o     = m->arg;
+    int    place = 0;
+
+    while (o->of[place] != m->number) place++;
+    while (atomic_load(&o->started) < place) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    if (place > 0) crew_await_wait(&m->crew->members[o->of[place - 1]], "worker:");
+    crew_start(m->crew, m->number);
+    atomic_store(&o->started, place + 1);
+    m->arg = &o->want;
+    meet_and_check(m);
+}
+
+static void test_orders(void **state)
+{
+    static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        crew  c;
+        order o = { .of = orders[k], .want = { .n = 3, .source = -1, .step = -1, .generation = 1 } };
+
+        crew_make(&c, 3, NULL);
+        crew_run(&c, CREW_ALL, start_in_order, &o);
+        crew_free(&c);
+    }
+}
+
+static void test_alone(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 1, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 1, .source = -1, .step = -1, .generation = 1 });
+    expect_meeting(&c, CREW_ALL,
+                   &(expected){ .n = 1, .source = 0, .step = 4, .generation = 2, .steps = (int64_t[]){ 4 } });
+    crew_free(&c);
+}
+
+static void test_source(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 4, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 5, -1, 9, 9 }, 4, 2, 9, 1 });
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 11, 11, 11, 11 }, 4, 0, 11, 2 });
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ -1, -1, -1, 0 }, 4, 3, 0, 3 });
+    crew_free(&c);
+}
+
+/* --- those who go and come -------------------------------------------------------------------------------------------------- */
+
+/* One goes while the others train, and comes back without variables. */
+static void test_restart(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew     c;
+        int64_t  steps[3] = { 7, 7, 7 };
+        unsigned others   = 7U & ~(1U << victim);
+
+        crew_make(&c, 3, NULL);
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        crew_run(&c, others, count_until_aborted, c.tasks[victim]);
+        crew_start(&c, victim);
+        steps[victim] = -1;
+        expect_meeting(&c, CREW_ALL, &(expected){ steps, 3, victim == 0, 7, 2 });
+        crew_free(&c);
+    }
+}
+
+typedef struct return_of {
+    int      victim;
+    char     reason[64]; /* why the others end their group; "": any */
+    expected want;
+} return_of;
+
+/* One comes; the others train until that ends their group, and meet it. */
+static void come_or_train(crew_member *m)
+{
+    return_of *r = m->arg;
+
+    if (m->number != r->victim) {
+        m->arg = r->reason;
+        count_until_aborted(m);
+    }
+    m->arg = &r->want;
+    meet_and_check(m);
+}
+
+/* One goes, the others go on, and end their group when it comes back: with older variables, which do not count. */
+static void test_go_on(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew      c;
+        int64_t   steps[3] = { 7, 7, 7 };
+        return_of r        = { victim, "", { steps, 3, victim == 0, 9, 0 } };
+        int64_t   start;
+
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        start = est_now_ns();
+        expect_meeting(&c, 7U & ~(1U << victim), &(expected){ steps, 2, 0, 7, 0 });
+        assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+        for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
+        crew_start(&c, victim);
+        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        crew_run(&c, CREW_ALL, come_or_train, &r);
+        crew_free(&c);
+    }
+}
+
+/* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
+static void meet_and_fail(crew_member *m)
+{
+    est_status status = est_ensemble_meet(m->ensemble, 7, "", &m->met);
+
+    crew_expect(m, status, EST_UNAVAILABLE, m->arg);
+}
+
+static void test_give_up(void **state)
+{
+    crew c;
+    char missing[96];
+
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3 });
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_stop(&c, victim);
+        snprintf(missing, sizeof missing, "%s (%s) did not come back within 0.3 s", c.tasks[victim],
+                 c.addresses[victim]);
+        crew_run(&c, 7U & ~(1U << victim), meet_and_fail, missing);
+        crew_free(&c);
+    }
+    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
+    crew_stop(&c, 0);
+    crew_stop(&c, 3);
+    crew_run(&c, 6U, meet_and_fail, "not enough to go on");
+    crew_free(&c);
+}
+
+/* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
+static void agree_and_go(crew_member *m)
+{
+    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .why = "" };
+    est_link       *link = NULL;
+    est_ask        *ask;
+    est_message    *message = NULL;
+    est_agreement   agreed  = { 0 };
+    est_wire_writer out     = { 0 };
+    const void     *head;
+    size_t          size;
+
+    for (int i = 0; i < m->crew->n; i++) {
+        const char *task = m->crew->tasks[i];
+
+        own.list = est_fingerprint_cat64(own.list, est_fingerprint64(task, strlen(task)));
+    }
+    est_arrival_write(&own, &out);
+    crew_check(m,
+               est_net_connect(est_server_net(m->server), m->crew->addresses[0], m->crew->tasks[0], CREW_SECS, &link));
+    if (m->error[0] == '\0') {
+        crew_check(m, est_link_ask(link, EST_MEETING_COME, "a meeting", (est_payload){ out.data, out.size, NULL, 0 },
+                                   CREW_SECS, NULL, NULL, &ask));
+    }
+    if (m->error[0] == '\0') crew_check(m, est_ask_wait(ask, &message));
+    if (m->error[0] == '\0') {
+        head = est_message_head(message, &size);
+        crew_check(m, est_agreement_read(head, size, m->crew->n, &agreed));
+        if (agreed.kind != EST_AGREED || agreed.members.n != m->crew->n) crew_fail(m, "nothing was agreed on");
+    }
+    est_message_free(message);
+    est_agreement_clear(&agreed);
+    est_wire_writer_clear(&out);
+    est_link_free(link);
+    crew_stop(m->crew, m->number); /* whose place another start of it takes */
+    crew_start(m->crew, m->number);
+    meet_and_check(m);
+}
+
+static void agree_or_meet(crew_member *m)
+{
+    if (m->number == 2) {
+        agree_and_go(m);
+    } else {
+        meet_and_check(m);
+    }
+}
+
+static void test_gone_before_group(void **state)
+{
+    crew     c;
+    expected want  = { .n = 3, .source = -1, .step = -1 };
+    int64_t  start = est_now_ns();
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start(&c, 0);
+    crew_start(&c, 1);
+    crew_start(&c, 2);
+    est_ensemble_free(c.members[2].ensemble); /* it speaks for itself */
+    c.members[2].ensemble = NULL;
+    crew_run(&c, CREW_ALL, agree_or_meet, &want);
+    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* --- two under one name ------------------------------------------------------------------------------------------------------- */
+
+typedef struct twins {
+    int      number; /* of the task that there are two of */
+    expected want;
+} twins;
+
+static void train_with_twin(crew_member *m)
+{
+    twins     *t       = m->arg;
+    bool       is_twin = m == &m->crew->members[m->crew->n];
+    est_status status;
+
+    if (!is_twin) {
+        m->arg = "";
+        count_until_aborted(m);
+    }
+    if (!is_twin && m->number == t->number) {
+        status = est_ensemble_meet(m->ensemble, 7, "", &m->met);
+        crew_expect(m, status, EST_FAILED_PRECONDITION, "another process has taken");
+    } else {
+        m->arg = &t->want;
+        meet_and_check(m);
+    }
+}
+
+/* The later start has the place, and the earlier one fails; others go on with the later. */
+static void test_twin(void **state)
+{
+    (void)state;
+    for (int number = 0; number < 3; number++) {
+        crew    c;
+        int64_t steps[3] = { 7, 7, 7 };
+        twins   t        = { number, { steps, 3, number == 0, 7, 0 } };
+
+        steps[number] = -1;
+        crew_make(&c, 3, NULL);
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        crew_start_twin(&c, number);
+        crew_run(&c, CREW_ALL, train_with_twin, &t);
+        crew_free(&c);
+    }
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------------------- */
+
+/* The chief ends the job; those who meet get to know, whether they wait already or come later. */
+static void end_or_meet(crew_member *m)
+{
+    if (m->number == 0) {
+        crew_await_wait(&m->crew->members[1], "worker:0");
+        est_ensemble_end_job(m->ensemble);
+        return;
+    }
+    crew_check(m, est_ensemble_meet(m->ensemble, 7, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+static void test_end(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, 3U, end_or_meet, NULL);
+    crew_run(&c, 4U, end_or_meet, NULL); /* was told, and meets later */
+    crew_stop(&c, 2);
+    crew_start(&c, 2); /* was never told */
+    crew_run(&c, 4U, end_or_meet, NULL);
+    crew_free(&c);
+}
+
+static bool is_over(void *user)
+{
+    atomic_int *asked = user;
+
+    return atomic_fetch_add(asked, 1) > 0;
+}
+
+static void find_over(crew_member *m)
+{
+    crew_check(m, est_ensemble_meet(m->ensemble, -1, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+/* A task that nobody meets finds out by itself. */
+static void test_over(void **state)
+{
+    crew       c;
+    atomic_int asked = 0;
+
+    (void)state;
+    crew_make(&c, 2, &(est_ensemble_options){ .over = is_over, .user = &asked });
+    crew_start(&c, 1);
+    crew_run(&c, 2U, find_over, NULL);
+    assert_int_equal(atomic_load(&asked), 2);
+    crew_free(&c);
+}
+
+/* --- what is said ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lines {
+    pthread_mutex_t lock; /* guards n */
+    char            wanted[96];
+    int             n; /* that had it */
+} lines;
+
+static void look(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    lines *l = user;
+
+    (void)level, (void)wall_ns;
+    pthread_mutex_lock(&l->lock);
+    l->n += strstr(line, l->wanted) != NULL;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void meet_nobody(crew_member *m)
+{
+    est_status status = est_ensemble_meet(m->ensemble, -1, "", &m->met);
+
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
+}
+
+/* The first meeting ends on all who came, and says who did not; the log has said so before, after a quarter of the time and twice
+ * that. */
+static void test_deadline(void **state)
+{
+    crew  c;
+    lines l = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char  missing[96];
+
+    (void)state;
+    crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 1 });
+    crew_start(&c, 1);
+    crew_start(&c, 2);
+    snprintf(l.wanted, sizeof l.wanted, "worker:1 waits for worker:0 (%s) since ", c.addresses[0]);
+    snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
+    est_log_set_sink(look, &l);
+    crew_run(&c, 6U, meet_nobody, missing);
+    est_log_set_sink(NULL, NULL);
+    assert_int_equal(l.n, 2);
+    crew_free(&c);
+}
+
+static void meet_and_be_stopped(crew_member *m)
+{
+    if (m->number == 1) {
+        crew_await_wait(&m->crew->members[0], "worker:1");
+        if (kill(getpid(), SIGTERM) != 0) crew_fail(m, "no signal");
+    } else {
+        est_status status = est_ensemble_meet(m->ensemble, -1, "", &m->met);
+
+        crew_expect(m, status, EST_CANCELLED, "SIGTERM while waiting for worker:1 (127.0.0.1:");
+    }
+}
+
+static void test_signal(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start(&c, 0);
+    est_signals_catch();
+    crew_run(&c, CREW_ALL, meet_and_be_stopped, NULL);
+    est_signals_release(EST_CANCELLED);
+    crew_free(&c);
+}
+
+static void test_options(void **state)
+{
+    crew          c;
+    est_ensemble *e = NULL;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start(&c, 0);
+    c.options.tasks = c.list;
+    c.options.self  = 1;
+    assert_int_equal(est_ensemble_create(c.members[0].server, &c.options, &e), EST_INVALID_ARGUMENT);
+    c.options.self = 2;
+    assert_int_equal(est_ensemble_create(c.members[0].server, &c.options, &e), EST_INVALID_ARGUMENT);
+    crew_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_source),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_go_on),
+        cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_over),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_options),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
