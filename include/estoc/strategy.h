@@ -82,7 +82,8 @@ typedef struct est_parameter_server_options {
 /* For est_run_config.train_distribute of all tasks; it may be freed when the estimator is. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_parameter_server_strategy(const est_parameter_server_options *options,
                                                                 est_strategy                      **out);
-EST_API void                      est_strategy_free(est_strategy *strategy); /* NULL is fine */
+/* When nothing is built with it any more. NULL is fine. */
+EST_API void est_strategy_free(est_strategy *strategy);
 
 /* Every operation on one device, "/cpu:0"; for programs that are written for replicas and have one. */
 EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, est_strategy **out);
