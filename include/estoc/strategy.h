@@ -82,7 +82,8 @@ typedef struct est_parameter_server_options {
 /* For est_run_config.train_distribute of all tasks; it may be freed when the estimator is. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_parameter_server_strategy(const est_parameter_server_options *options,
                                                                 est_strategy                      **out);
-EST_API void                      est_strategy_free(est_strategy *strategy); /* NULL is fine */
+/* When nothing is built with it any more. NULL is fine. */
+EST_API void est_strategy_free(est_strategy *strategy);
 
 /* Every operation on one device, "/cpu:0"; for programs that are written for replicas and have one. */
 EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, est_strategy **out);
@@ -118,12 +119,12 @@ EST_API EST_MUST_CHECK est_status est_central_storage_strategy(const est_central
 
 /* How sums between processes are done. */
 typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size, number of processes and hosts */
+    EST_COMMUNICATION_AUTO, /* by size, number of workers and hosts */
     EST_COMMUNICATION_RING,
     EST_COMMUNICATION_HALVING,
     EST_COMMUNICATION_DIRECT,
     EST_COMMUNICATION_HIERARCHICAL,
-    EST_COMMUNICATION_SHARED, /* only where all processes are on one host */
+    EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
     EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
 } est_communication;
 
@@ -151,7 +152,7 @@ EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_m
 /* Replicas whose gradients meet in one step, those of all workers; what a batch is divided by. */
 EST_API int est_strategy_num_replicas_in_sync(const est_strategy *strategy);
 
-struct est_input_context; /* estoc/estimator.h */
+struct est_input_context; /* estoc/input.h */
 
 /* Tells an input function its part: sets n_pipelines, pipeline and num_replicas_in_sync, and leaves the rest. */
 EST_API void est_strategy_input_context(const est_strategy *strategy, struct est_input_context *context);

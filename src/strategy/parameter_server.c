@@ -44,27 +44,18 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
     return EST_OK;
 }
 
-static void ps_text(const est_parameter_server_options *o, est_strbuf *out)
+void est_parameter_server_text(const est_strategy *strategy, est_strbuf *out)
 {
-    est_strbuf_printf(out,
-                      ", \"sync_replicas\": %d, \"max_staleness\": %" PRId64
-                      ", \"consistent_checkpoints\": %s, \"round_robin\": %s, \"partitioner\": ",
-                      o->sync_replicas, o->max_staleness, o->consistent_checkpoints ? "true" : "false",
-                      o->round_robin ? "true" : "false");
-    if (o->partitioner == NULL) {
-        est_strbuf_append(out, "null");
-    } else {
-        est_strbuf_printf(out, "{\"bytes\": %" PRId64 ", \"n\": %d}", o->partitioner->bytes, o->partitioner->n);
-    }
-}
+    const est_parameter_server_options *o = &strategy->ps;
 
-void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
-{
-    est_strbuf_printf(out, "{\"name\": \"%s\"", est_strategy_name(strategy));
-    if (strategy->kind == EST_STRATEGY_PARAMETER_SERVER) {
-        ps_text(&strategy->ps, out);
+    est_strbuf_printf(out,
+                      "{\"name\": \"%s\", \"sync_replicas\": %d, \"max_staleness\": %" PRId64
+                      ", \"consistent_checkpoints\": %s, \"round_robin\": %s, \"partitioner\": ",
+                      est_strategy_name(strategy), o->sync_replicas, o->max_staleness,
+                      o->consistent_checkpoints ? "true" : "false", o->round_robin ? "true" : "false");
+    if (o->partitioner == NULL) {
+        est_strbuf_append(out, "null}");
     } else {
-        est_strbuf_printf(out, ", \"num_replicas_in_sync\": %d", est_strategy_num_replicas_in_sync(strategy));
+        est_strbuf_printf(out, "{\"bytes\": %" PRId64 ", \"n\": %d}}", o->partitioner->bytes, o->partitioner->n);
     }
-    est_strbuf_append(out, "}");
 }

@@ -58,7 +58,7 @@ void est_strategy_scope_end(const est_strategy *strategy, est_graph *graph)
                                est_fail(EST_FAILED_PRECONDITION, "est_strategy_scope_end without est_strategy_scope"));
         return;
     }
-    if (--r->depth == 0) est_graph_set_replicas(graph, NULL);
+    if (--r->depth == 0 && r->merge == NULL) est_graph_set_replicas(graph, NULL); /* not in a merge: those are towers */
 }
 
 bool est_strategy_enter(const est_strategy *strategy, est_graph *graph, const char *what, est_replicas *own)

@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
-#include "estoc/estimator.h"
+#include "collective/collective.h"
+#include "estoc/input.h"
 #include "graph/device_name.h"
 
 const char *est_strategy_name(const est_strategy *strategy)
@@ -31,6 +32,28 @@ bool est_strategy_needs_no_chief(const est_strategy *strategy)
 {
     /* With parameter servers somebody has to give their variables values. */
     return strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED;
+}
+
+static void workers_text(const est_strategy *s, est_strbuf *out)
+{
+    const est_multi_worker_mirrored_options *o = &s->workers;
+
+    est_strbuf_printf(out,
+                      ", \"workers\": %d, \"communication\": \"%s\", \"bytes_per_pack\": %" PRId64
+                      ", \"timeout_secs\": %g, \"return_secs\": %g, \"go_on\": %s",
+                      s->n_workers, est_communication_name(o->communication), o->bytes_per_pack, o->timeout_secs,
+                      o->return_secs, o->go_on ? "true" : "false");
+}
+
+void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
+{
+    if (strategy->kind == EST_STRATEGY_PARAMETER_SERVER) {
+        est_parameter_server_text(strategy, out);
+        return;
+    }
+    est_strbuf_printf(out, "{\"name\": \"%s\", \"replicas\": %d", est_strategy_name(strategy), strategy->replicas);
+    if (strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED) workers_text(strategy, out);
+    est_strbuf_append(out, "}");
 }
 
 void est_strategy_free(est_strategy *strategy)

@@ -38,8 +38,9 @@ struct est_strategy {
 
 const char *est_strategy_name(const est_strategy *strategy); /* "parameter_server"; NULL: "default" */
 
-/* Its name and options as JSON, for logs. */
+/* Its name and options as JSON, for logs; the second is the first's for one kind. */
 void est_strategy_text(const est_strategy *strategy, est_strbuf *out);
+void est_parameter_server_text(const est_strategy *strategy, est_strbuf *out);
 
 /* Whether a cluster needs no chief for it: worker 0 is one. NULL: no strategy. */
 bool est_strategy_needs_no_chief(const est_strategy *strategy);

@@ -34,6 +34,39 @@ static void build_weights(est_graph *graph, const int *cut, int n, est_node *wei
     for (int i = 0; i < n; i++) weight[i] = est_scalar(graph, EST_F32, cut[i + 1] - cut[i]);
 }
 
+/* --- a replica without examples --------------------------------------------------------------------------------------- */
+
+/* The mean of nothing is NaN, and so is what is made of it. */
+static est_status build_nothing(int replica, void *user)
+{
+    plan    *p = user;
+    int      n = p->cut[replica + 1] - p->cut[replica];
+    est_node w = est_weight(p->graph, "w", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_ones()));
+    est_node x = nn_const(p->graph, EST_SHAPE(n), NN_VALUES(1, 3));
+
+    p->out[replica] = est_minimize(est_sgd(0.5), est_mul(est_read_variable(w), est_mean(x)), NULL);
+    return est_graph_status(p->graph);
+}
+
+static void test_nothing(void **state)
+{
+    static const int cut[4] = { 0, 0, 2, 2 };
+    nn_test          t      = nn_begin(1);
+    plan             p      = { .graph = t.graph, .cut = cut };
+    est_node         weight[3];
+    est_replicas     r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_MEET_MEAN };
+    double           w;
+
+    (void)state;
+    build_weights(t.graph, cut, 3, weight);
+    assert_ok(est_towers_build(t.graph, r, build_nothing, &p));
+    nn_ready(&t);
+    nn_run(&t, p.out[0]);
+    assert_int_equal(nn_read(&t, "w", &w, 1), 1);
+    assert_near(w, 0, 0); /* 1 - 0.5 * 2 */
+    nn_end(&t);
+}
+
 /* --- batch normalisation --------------------------------------------------------------------------------------------- */
 
 static est_status build_norm(int replica, void *user)
@@ -341,6 +374,7 @@ static void test_columns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_columns),

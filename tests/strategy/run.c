@@ -132,6 +132,40 @@ static void test_scopes(void **state)
     est_strategy_free(other);
 }
 
+/* A merge is across replicas: it may open the scope, and build replicas within. */
+static est_node merge_scope(const est_strategy *strategy, est_per_replica values, void *user)
+{
+    est_graph      *graph = values.data[0].graph;
+    est_per_replica inner;
+
+    (void)user;
+    est_strategy_scope(strategy, graph);
+    inner = est_strategy_run(strategy, graph, pinned, NULL);
+    est_strategy_scope_end(strategy, graph);
+    return est_add(est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, values, EST_NO_AXIS),
+                   est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, inner, EST_NO_AXIS));
+}
+
+static est_node scope_inside(const est_replica_context *c, void *user)
+{
+    est_node x = est_replica_merge_call(c, merge_scope, est_scalar(c->graph, EST_F32, 10), user);
+
+    return est_replica_all_reduce(c, EST_REDUCE_OP_MEAN, x); /* still in the replica */
+}
+
+static void test_scope_in_merge(void **state)
+{
+    est_strategy   *s = mirrored(2);
+    nn_test         t = nn_begin(1);
+    est_per_replica v = est_strategy_run(s, t.graph, scope_inside, NULL);
+
+    (void)state;
+    nn_ready(&t);
+    assert_near(nn_scalar(&t, v.data[1]), 22, 0);
+    nn_end(&t);
+    est_strategy_free(s);
+}
+
 /* --- sums, means and gathers ---------------------------------------------------------------------------------------------- */
 
 /* Replica 0 has [[1, 2], [3, 4], [5, 6]], replica 1 [[7, 8]]. */
@@ -550,11 +584,13 @@ static void test_memory_is_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contexts),      cmocka_unit_test(test_one_device),     cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_reduce),        cmocka_unit_test(test_default_reduce), cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_gather),        cmocka_unit_test(test_refused),        cmocka_unit_test(test_merge_call),
-        cmocka_unit_test(test_merge_refused), cmocka_unit_test(test_losses),         cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_contexts),      cmocka_unit_test(test_one_device),
+        cmocka_unit_test(test_scopes),        cmocka_unit_test(test_scope_in_merge),
+        cmocka_unit_test(test_reduce),        cmocka_unit_test(test_default_reduce),
+        cmocka_unit_test(test_integers),      cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_merge_call),
+        cmocka_unit_test(test_merge_refused), cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_workers),       cmocka_unit_test(test_memory_is_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

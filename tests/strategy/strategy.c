@@ -4,7 +4,7 @@
 #include "strategy/strategy.h"
 #include "base/fault.h"
 #include "cluster/cluster.h"
-#include "estoc/estimator.h"
+#include "estoc/input.h"
 #include "estoc/log.h"
 #include "support/nn_test.h"
 
@@ -26,6 +26,15 @@ static void expect_replicas(est_status status, est_strategy *const *made, const 
     assert_false(est_strategy_replicas(s).peers);
 }
 
+static void expect_text(const est_strategy *s, const char *want)
+{
+    est_strbuf text = { 0 };
+
+    est_strategy_text(s, &text);
+    assert_string_equal(est_strbuf_text(&text), want);
+    est_strbuf_clear(&text);
+}
+
 static void test_local(void **state)
 {
     est_strategy *s = NULL;
@@ -37,6 +46,7 @@ static void test_local(void **state)
     expect_replicas(est_mirrored_strategy(NULL, &s), &s, "mirrored", 1);
     est_strategy_free(s);
     expect_replicas(est_mirrored_strategy(EST_MIRRORED(.replicas = 3), &s), &s, "mirrored", 3);
+    expect_text(s, "{\"name\": \"mirrored\", \"replicas\": 3}");
     est_strategy_free(s);
     expect_replicas(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/job:localhost/device:CPU:1")), &s), &s,
                     "mirrored", 2);
@@ -102,6 +112,9 @@ static void test_workers(void **state)
     assert_true(s->workers.communication == EST_COMMUNICATION_RING && s->workers.bytes_per_pack == 1000 &&
                 s->workers.timeout_secs == 3 && s->workers.return_secs == EST_FOREVER && s->workers.go_on);
     assert_null(s->workers.resolver);
+    expect_text(s,
+                "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 3, \"communication\": \"ring\", "
+                "\"bytes_per_pack\": 1000, \"timeout_secs\": 3, \"return_secs\": -3, \"go_on\": true}");
     est_strategy_free(s);
 }
 
