@@ -156,9 +156,8 @@ int main(int argc, char **argv)
         }
     }
     if (s.max_steps < 1) {
-        fprintf(
-            stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [--quiet]\n"
-                    "           [--strategy mirrored | multi_worker_mirrored] [data-directory]\n");
+        fprintf(stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [--quiet]\n"
+                        "           [--strategy mirrored | multi_worker_mirrored] [data-directory]\n");
         return 2;
     }
     status = make_strategy(name, &strategy);
