@@ -383,6 +383,15 @@ static est_status confer(est_ensemble *e, waiting *w, bool *decided)
     return EST_OK;
 }
 
+/* Tells one who knows that we have come, and is not of those who agreed, that we have gone. */
+static est_status say_go(est_ensemble *e, int number, est_status before)
+{
+    est_status status = est_ensemble_tell(e, number, EST_MEETING_GO);
+
+    e->seats[number].told = false;
+    return before == EST_OK && status == EST_RESOURCE_EXHAUSTED ? status : before; /* else its link is lost */
+}
+
 /* Takes what was heard over, and tells those who have come. */
 static est_status conclude(est_ensemble *e, bool decided)
 {
@@ -397,14 +406,18 @@ static est_status conclude(est_ensemble *e, bool decided)
         for (int i = 0; i < e->options.n; i++) {
             est_seat *seat = &e->seats[i];
 
+            bool member = est_agreement_rank(&heard, i, seat->incarnation) >= 0;
+
+            seat->useful = seat->useful || member;
+            if (!member && seat->told) status = say_go(e, i, status);
             if (seat->request == NULL) continue;
-            if (est_agreement_rank(&heard, i, seat->incarnation) >= 0) {
+            if (member) {
                 est_seat_answer(seat, &heard);
             } else {
                 est_ensemble_make_room(e, i);
             }
         }
-        return EST_OK;
+        return status;
     }
     for (int i = 0; i < e->options.n; i++) { /* what others refuse us is for us alone */
         if (decided || heard.kind == EST_AGREED_OVER) est_seat_answer(&e->seats[i], &heard);

@@ -14,8 +14,8 @@
 #include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
-#include "cluster/waits.h"
 #include "estoc/log.h"
+#include "net/inject.h"
 #include "strategy/meeting.h"
 #include "support/ensemble_test.h"
 #include "support/nn_test.h"
@@ -198,6 +198,25 @@ static void test_go_on(void **state)
     }
 }
 
+/* One that is there and does not come is missing, too, and comes later. */
+static void test_absent(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew      c;
+        int64_t   steps[3] = { 7, 7, 7 };
+        return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
+
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        expect_meeting(&c, 7U & ~(1U << victim), &(expected){ steps, 2, 0, 7, 2 });
+        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        crew_run(&c, CREW_ALL, come_or_train, &r);
+        crew_free(&c);
+    }
+}
+
 /* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
 static void meet_and_fail(crew_member *m)
 {
@@ -228,6 +247,46 @@ static void test_give_up(void **state)
     crew_stop(&c, 0);
     crew_stop(&c, 3);
     crew_run(&c, 6U, meet_and_fail, "not enough to go on");
+    crew_free(&c);
+}
+
+/* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
+ * pairs to be cut. */
+static void part(crew *c)
+{
+    static const int cut[] = { 2, 3, 1, 0 };
+
+    for (int i = 0; i < 4; i++)
+        assert_ok(est_net_inject(est_server_net(c->members[i].server), c->tasks[cut[i]], EST_INJECT_SILENCE, 0));
+}
+
+/* The half with the lowest number goes on. */
+static void be_parted(crew_member *m)
+{
+    static const int64_t steps[] = { 7, 7, 7, 7 };
+    expected             want    = { steps, 2, 0, 7, 2 };
+
+    count_until_aborted(m);
+    if (m->number < 2) {
+        m->arg = &want;
+        meet_and_check(m);
+    } else {
+        m->arg = "not enough to go on";
+        meet_and_fail(m);
+    }
+}
+
+static void test_partition(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = 0.5, .go_on = true });
+    c.silence_secs = 0.6;
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
+    part(&c);
+    crew_run(&c, CREW_ALL, be_parted, "was lost");
     crew_free(&c);
 }
 
@@ -595,7 +654,9 @@ int main(void)
         cmocka_unit_test(test_source),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_go_on),
+        cmocka_unit_test(test_absent),
         cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_partition),
         cmocka_unit_test(test_gone_before_group),
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
