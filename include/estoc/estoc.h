@@ -33,6 +33,7 @@
 #include "estoc/strategy.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
+#include "estoc/workers.h"
 
 #ifndef ESTOC_BUILDING
 #include "estoc/locate.h" /* last: wraps the builders so that errors name your source line */

@@ -138,6 +138,11 @@ void est_ensemble_free(est_ensemble *e)
     free_ensemble(e);
 }
 
+est_peers *est_ensemble_peers(est_ensemble *e)
+{
+    return &e->peers.base;
+}
+
 const char *est_ensemble_word(const est_ensemble *e)
 {
     return e->agreed.word != NULL ? e->agreed.word : "";

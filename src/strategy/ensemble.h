@@ -64,6 +64,9 @@ EST_MUST_CHECK est_status est_ensemble_create(est_server *server, const est_ense
                                               est_ensemble **out);
 void                      est_ensemble_free(est_ensemble *ensemble); /* NULL is fine; leaves, which the others notice */
 
+/* That of est_meeting, for a session that is made before the first meeting. */
+est_peers *est_ensemble_peers(est_ensemble *ensemble);
+
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
  * and how it trains), of which est_ensemble_word gives the source's or, when there is none, rank 0's. EST_CANCELLED: a signal.
  * Whoever has failed to get all variables of a share has none, whatever step it says. */

@@ -32,14 +32,14 @@ typedef struct est_seat {
     est_arrival  arrival;     /* what it said then */
 } est_seat;
 
-typedef struct est_slot est_slot; /* ensemble_peers.c */
+typedef struct est_peer_slot est_peer_slot; /* ensemble_peers.c */
 
 /* est_peers over the group of the moment. */
 typedef struct est_group_peers {
     est_peers       base;
     const char     *who;   /* this task, for the status view; borrowed */
     est_rank_group *group; /* NULL: none */
-    est_slot      **slots;
+    est_peer_slot **slots;
     int             n_slots;
 } est_group_peers;
 

@@ -7,7 +7,7 @@
 #include "strategy/ensemble_parts.h"
 
 /* What the last operation of a slot gave. */
-struct est_slot {
+struct est_peer_slot {
     est_indexed_rows rows;
     est_gathered     gathered;
 };
@@ -15,7 +15,7 @@ struct est_slot {
 struct est_peer_work {
     est_work      *work; /* of a sum or a gather */
     est_rows_work *rows;
-    est_slot      *slot;
+    est_peer_slot *slot;
 };
 
 static est_group_peers *peers_of(est_peers *peers)
@@ -30,10 +30,10 @@ static est_status as_aborted(est_status status)
     return est_fail(EST_ABORTED, "%s", est_error_message());
 }
 
-static est_status find_slot(est_group_peers *p, int slot, est_slot **out)
+static est_status find_slot(est_group_peers *p, int slot, est_peer_slot **out)
 {
     if (slot >= p->n_slots) {
-        est_slot **more = est_realloc(p->slots, sizeof(est_slot *) * ((size_t)slot + 1));
+        est_peer_slot **more = est_realloc(p->slots, sizeof(est_peer_slot *) * ((size_t)slot + 1));
 
         if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slots", slot + 1);
         p->slots = more;
@@ -48,7 +48,7 @@ static est_status find_slot(est_group_peers *p, int slot, est_slot **out)
 static est_status make_work(est_group_peers *p, int slot, est_peer_work **out)
 {
     est_peer_work *work;
-    est_slot      *found  = NULL;
+    est_peer_slot *found  = NULL;
     est_status     status = EST_OK;
 
     if (p->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This process as one of the workers of synchronous training. */
+#include "estoc/workers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "estoc/server.h"
+#include "strategy/workers.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for workers");
+}
+
+/* --- ranks -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const jobs[] = { "chief", "master", "worker" };
+
+int est_count_ranks(const est_cluster *cluster)
+{
+    int n = 0;
+
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
+            n += est_cluster_address(cluster, jobs[k], i) != NULL;
+        }
+    }
+    return n;
+}
+
+#define NAME_MAX_BYTES 32
+
+/* Fills ranks, whose names are in `names`; returns which of them the task is. */
+static int list_ranks(const est_task *task, est_rank *ranks, char (*names)[NAME_MAX_BYTES])
+{
+    int n = 0, self = 0;
+
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(task->cluster, jobs[k]); i++) {
+            const char *address = est_cluster_address(task->cluster, jobs[k], i);
+
+            if (address == NULL) continue;
+            if (strcmp(jobs[k], task->type) == 0 && i == task->index) self = n;
+            snprintf(names[n], sizeof names[n], "%s:%d", jobs[k], i);
+            ranks[n] = (est_rank){ .task = names[n], .address = address };
+            n++;
+        }
+    }
+    return self;
+}
+
+est_status est_ensemble_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
+                                double connect_secs, bool (*over)(void *user), void *user, est_ensemble **out)
+{
+    const est_multi_worker_mirrored_options *how = &strategy->workers;
+
+    int       n                  = est_count_ranks(task->cluster);
+    est_rank *ranks              = est_zalloc(((size_t)n + 1) * sizeof *ranks);
+    char(*names)[NAME_MAX_BYTES] = est_zalloc(((size_t)n + 1) * sizeof *names);
+    est_status status            = ranks != NULL && names != NULL ? EST_OK : no_memory();
+
+    if (status == EST_OK) {
+        int self = list_ranks(task, ranks, names);
+
+        status = est_ensemble_create(server,
+                                     &(est_ensemble_options){ .tasks          = ranks,
+                                                              .n              = n,
+                                                              .self           = self,
+                                                              .connect_secs   = connect_secs,
+                                                              .return_secs    = how->return_secs,
+                                                              .go_on          = how->go_on,
+                                                              .deadline_secs  = how->timeout_secs,
+                                                              .bytes_per_pack = (size_t)how->bytes_per_pack,
+                                                              .communication  = how->communication,
+                                                              .over           = over,
+                                                              .user           = user },
+                                     out);
+    }
+    est_free(ranks);
+    est_free(names);
+    return status;
+}
+
+/* --- workers ------------------------------------------------------------------------------------------------------------ */
+
+struct est_workers {
+    const est_strategy *strategy;
+    est_server         *server;   /* NULL: one worker */
+    est_ensemble       *ensemble; /* likewise */
+    est_peers          *peers;    /* likewise; the same in every meeting */
+};
+
+static est_status connect(est_workers *w, const est_workers_options *o)
+{
+    const est_task *task = est_resolver_task(w->strategy->resolver);
+
+    EST_TRY(est_server_create(task->cluster, task->type, task->index,
+                              EST_SERVER(.transport = o->transport, .silence_secs = o->silence_secs), &w->server));
+    EST_TRY(est_ensemble_of_task(w->server, task, w->strategy, o->connect_secs, NULL, NULL, &w->ensemble));
+    w->peers = est_ensemble_peers(w->ensemble);
+    return EST_OK;
+}
+
+est_status est_workers_create(const est_strategy *strategy, const est_workers_options *options, est_workers **out)
+{
+    est_workers_options o;
+    est_workers        *w;
+    est_status          status = EST_OK;
+
+    EST_TRY(est_options_take("EST_WORKERS", options, &o, sizeof o));
+    w = est_zalloc(sizeof *w);
+    if (w == NULL) return no_memory();
+    w->strategy = strategy;
+    if (strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED && strategy->n_workers > 1) {
+        status = connect(w, &o);
+    }
+    if (status != EST_OK) {
+        est_workers_free(w);
+        return status;
+    }
+    *out = w;
+    return EST_OK;
+}
+
+void est_workers_free(est_workers *workers)
+{
+    if (workers == NULL) return;
+    est_ensemble_free(workers->ensemble);
+    est_server_free(workers->server);
+    est_free(workers);
+}
+
+int est_workers_count(const est_workers *workers)
+{
+    return workers->ensemble != NULL ? workers->strategy->n_workers : 1;
+}
+
+int est_workers_number(const est_workers *workers)
+{
+    return workers->ensemble != NULL ? workers->strategy->worker : 0;
+}
+
+est_peers *est_workers_peers(const est_workers *workers)
+{
+    return workers->peers;
+}
+
+est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step)
+{
+    est_meeting met;
+
+    if (*step < -1) return est_fail(EST_INVALID_ARGUMENT, "est_workers_meet: step %lld", (long long)*step);
+    if (workers->ensemble == NULL) {
+        if (*step < 0)
+            return est_fail(EST_FAILED_PRECONDITION, "a worker alone has no variables: call est_session_init");
+        return EST_OK;
+    }
+    EST_TRY(est_ensemble_meet(workers->ensemble, *step, "", &met));
+    if (met.over) return est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it");
+    if (met.source < 0) {
+        return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
+    }
+    EST_TRY(est_ensemble_share(workers->ensemble, session, met.source));
+    *step = met.step;
+    return EST_OK;
+}
+
+void est_workers_end(est_workers *workers)
+{
+    if (workers->ensemble != NULL) est_ensemble_end_job(workers->ensemble);
+}

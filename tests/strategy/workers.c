@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training loops of one's own over several workers: servers on loopback and a thread for each, in one process. Together they learn what one
+ * learns from whole batches; one that is lost and started again brings the others no other numbers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estoc/estoc.h"
+#include "support/ensemble_test.h"
+#include "support/memory_peers.h"
+#include "support/nn_test.h"
+
+#define WORKERS 3
+#define PART    4 /* rows of a worker's batch */
+#define STEPS   40
+#define LOST_AT 15
+
+typedef struct worker {
+    char  config[300]; /* TF_CONFIG */
+    bool  is_lost;     /* at LOST_AT, and begins anew */
+    float kernel[2];
+    int   meetings;
+    char  error[600]; /* "": all went well */
+} worker;
+
+typedef struct model {
+    est_node x, y, loss, train;
+    int      rows; /* of a global batch */
+} model;
+
+static est_node build(const est_replica_context *context, void *user)
+{
+    model   *m = user;
+    est_node difference, loss;
+
+    m->x       = est_placeholder(context->graph, "x", EST_F32, EST_SHAPE(-1, 2));
+    m->y       = est_placeholder(context->graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    difference = est_sub(est_dense(m->x, 1, EST_DENSE(.name = "line")), m->y);
+    loss       = est_compute_average_loss(est_reshape(est_square(difference), EST_I64S(-1)), EST_NO_NODE, m->rows);
+    m->train   = est_minimize(est_adagrad(0.3, NULL), loss, NULL);
+    return loss;
+}
+
+/* Rows [first, first + n) of a step. */
+static est_status make_batch(int64_t step, int first, int n, est_tensor **x, est_tensor **y)
+{
+    float xs[WORKERS * PART][2], ys[WORKERS * PART];
+
+    for (int i = 0; i < n; i++) {
+        uint64_t draw = ((uint64_t)step * 64 + (uint64_t)(first + i) + 1) * UINT64_C(0x9E3779B97F4A7C15);
+
+        xs[i][0] = (float)(draw >> 56) / 128 - 1;
+        xs[i][1] = (float)(draw >> 48 & 255) / 128 - 1;
+        ys[i]    = 2 * xs[i][0] - xs[i][1] + 0.5f;
+    }
+    EST_TRY(est_tensor_f32(EST_SHAPE(n, 2), xs[0], x));
+    return est_tensor_f32(EST_SHAPE(n, 1), ys, y);
+}
+
+static est_status run_step(est_step *prepared, const est_workers *workers, int64_t step)
+{
+    int         rows      = WORKERS * PART / est_workers_count(workers);
+    est_tensor *values[2] = { 0 };
+    est_status  status    = make_batch(step, rows * est_workers_number(workers), rows, &values[0], &values[1]);
+
+    if (status == EST_OK) status = est_step_run(prepared, (const est_tensor *const *)values);
+    est_tensor_free(values[0]);
+    est_tensor_free(values[1]);
+    return status;
+}
+
+/* EST_CANCELLED: it is lost now. */
+static est_status train(worker *w, est_workers *workers, est_session *session, est_step *prepared)
+{
+    int64_t     step   = 0;
+    est_tensor *kernel = NULL;
+
+    EST_TRY(est_session_init(session));
+    EST_TRY(est_workers_meet(workers, session, &step));
+    while (step < STEPS) {
+        est_status status = EST_OK;
+
+        if (w->is_lost && step == LOST_AT) return EST_CANCELLED;
+        status = run_step(prepared, workers, step);
+        if (status == EST_OK) step++;
+        if (status == EST_ABORTED) {
+            w->meetings++;
+            status = est_workers_meet(workers, session, &step);
+        }
+        EST_TRY(status);
+    }
+    EST_TRY(est_session_read(session, "line/kernel", &kernel));
+    memcpy(w->kernel, est_tensor_data(kernel), sizeof w->kernel);
+    est_tensor_free(kernel);
+    return EST_OK;
+}
+
+static est_status live_with(worker *w, const est_strategy *strategy, est_graph *graph, est_workers *workers)
+{
+    model           m       = { .rows = WORKERS * PART };
+    est_session    *session = NULL;
+    est_step       *prepared;
+    est_per_replica losses;
+    est_status      status;
+
+    losses = est_strategy_run(strategy, graph, build, &m);
+    m.loss = est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, losses, EST_NO_AXIS);
+    status = est_session_create(graph, EST_SESSION(.threads = 1, .peers = est_workers_peers(workers)), &session);
+    if (status == EST_OK) {
+        status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &prepared);
+    }
+    if (status == EST_OK) status = train(w, workers, session, prepared);
+    est_session_free(session);
+    return status;
+}
+
+/* One start of the process, with first values of its own. */
+static est_status live_once(worker *w, uint64_t seed)
+{
+    est_strategy *strategy = NULL;
+    est_workers  *workers  = NULL;
+    est_graph    *graph    = NULL;
+    est_status    status;
+
+    status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = w->config), &strategy);
+    if (status == EST_OK) status = est_workers_create(strategy, EST_WORKERS(.transport = "tcp"), &workers);
+    if (status == EST_OK) status = est_graph_create(seed, &graph);
+    if (status == EST_OK) status = live_with(w, strategy, graph, workers);
+    est_workers_free(workers);
+    est_graph_free(graph);
+    est_strategy_free(strategy);
+    return status;
+}
+
+static void live(void *user, int rank)
+{
+    worker    *w      = (worker *)user + rank;
+    est_status status = live_once(w, rank == 0 ? 7 : 100 + (uint64_t)rank);
+
+    if (status == EST_CANCELLED && w->is_lost) {
+        w->is_lost = false;
+        status     = live_once(w, 200 + (uint64_t)rank);
+    }
+    if (status != EST_OK) snprintf(w->error, sizeof w->error, "%s: %s", est_status_name(status), est_error_message());
+}
+
+static void run_all(worker *w, int lost)
+{
+    crew c; /* only for its addresses */
+
+    crew_make(&c, WORKERS, NULL);
+    for (int i = 0; i < WORKERS; i++) {
+        w[i] = (worker){ .is_lost = i == lost };
+        snprintf(
+            w[i].config, sizeof w[i].config,
+            "{\"cluster\": {\"worker\": [\"%s\", \"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": %d}}",
+            c.addresses[0], c.addresses[1], c.addresses[2], i);
+    }
+    memory_peers_run(WORKERS, live, w);
+    crew_free(&c);
+    for (int i = 0; i < WORKERS; i++) assert_string_equal(w[i].error, "");
+    for (int i = 1; i < WORKERS; i++) assert_memory_equal(w[i].kernel, w[0].kernel, sizeof w[0].kernel);
+}
+
+static void test_together(void **state)
+{
+    worker alone = { .config = "{}" }, w[WORKERS];
+
+    (void)state;
+    live(&alone, 0);
+    assert_string_equal(alone.error, "");
+    run_all(w, -1);
+    for (int i = 0; i < 2; i++) assert_near((double)w[0].kernel[i], (double)alone.kernel[i], 1e-5);
+}
+
+static void test_lost(void **state)
+{
+    worker calm[WORKERS], w[WORKERS];
+
+    (void)state;
+    run_all(calm, -1);
+    for (int lost = 0; lost < WORKERS; lost++) {
+        run_all(w, lost);
+        assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
+        for (int i = 0; i < WORKERS; i++) assert_true(i == lost || w[i].meetings >= 1);
+    }
+}
+
+static void test_alone(void **state)
+{
+    est_workers *workers;
+    int64_t      step = 3;
+
+    (void)state;
+    assert_ok(est_workers_create(NULL, NULL, &workers));
+    assert_int_equal(est_workers_count(workers), 1);
+    assert_int_equal(est_workers_number(workers), 0);
+    assert_null(est_workers_peers(workers));
+    assert_ok(est_workers_meet(workers, NULL, &step));
+    assert_int_equal(step, 3);
+    step = -1;
+    assert_int_equal(est_workers_meet(workers, NULL, &step), EST_FAILED_PRECONDITION);
+    est_workers_end(workers);
+    est_workers_free(workers);
+    est_workers_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
+                                        cmocka_unit_test(test_alone) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
