@@ -314,7 +314,7 @@ static void expect_status(const est_run_config *given, est_status want, const ch
 #define NO_PS                                                                                                              \
     "RunConfig: train_distribute is parameter_server, and %s has no ps tasks; add \"ps\": [\"host:port\", ...], or leave " \
     "it out"
-#define NO_EVALUATION "RunConfig: eval_distribute is set, and this build evaluates on one device; leave it out"
+#define NO_EVALUATION "RunConfig: eval_distribute is parameter_server, and evaluations need none; leave it out"
 
 static void expect_no_ps(const est_run_config *given, const char *source)
 {
@@ -333,9 +333,15 @@ static void test_strategies(void **state)
 
     (void)state;
     assert_int_equal(est_mirrored_strategy(NULL, &mirrored), EST_OK);
-    expect_status(EST_RUN_CONFIG(.train_distribute = mirrored), EST_UNIMPLEMENTED,
-                  "RunConfig: train_distribute is mirrored, and estimators of this build train with parameter_server "
-                  "only; est_strategy_run is for loops of your own");
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .eval_distribute = mirrored), &r);
+    resolved_clear(&r);
+    expect_status(
+        EST_RUN_CONFIG(.train_distribute = mirrored,
+                       .cluster_json     = "{\"cluster\": {\"chief\": [\"a:1\"], \"ps\": [\"b:1\"]}, "
+                                           "\"task\": {\"type\": \"chief\", \"index\": 0}}"),
+        EST_INVALID_ARGUMENT,
+        "RunConfig: train_distribute is mirrored, and RunConfig.cluster_json has ps tasks; leave them out, or "
+        "leave it out");
     est_strategy_free(mirrored);
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
     expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
