@@ -65,18 +65,22 @@ typedef struct est_run_config {
     bool        no_input_position;             /* true: a resumed run starts its input anew, as TensorFlow does */
     bool        no_signals;                    /* true: SIGINT and SIGTERM are left to the program */
     bool        quiet; /* true: no progress line; est_log_set_level(EST_LOG_WARN) hides news, too */
-    const est_strategy
-        *train_distribute; /* how tasks train together (estoc/strategy.h); NULL: ps tasks if there are any,
-                                            * each worker by itself; else one device */
-    const est_strategy
-               *eval_distribute; /* NULL: one device; others are EST_UNIMPLEMENTED. Both borrowed until the run ends */
-    const char *cluster_json;    /* NULL: the TF_CONFIG variable, if set; "{}": none */
-    const char *protocol;      /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
+
+    /* How tasks and replicas train together (estoc/strategy.h). NULL: with ps tasks if there are any, each worker by itself; else on
+     * one device. Batches are those of a replica: a step takes one for each. Borrowed until the run ends, as the next. */
+    const est_strategy *train_distribute;
+
+    /* multi_worker_mirrored: every worker evaluates its part of the input (est_input_context.n_pipelines), and all have the metrics of all
+     * examples; est_evaluate is to be called by all. NULL and other strategies: one device. */
+    const est_strategy *eval_distribute;
+
+    const char   *cluster_json; /* NULL: the TF_CONFIG variable, if set; "{}": none */
+    const char   *protocol;     /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
                                 * "grpc": ESTOC_PROTOCOL, else "tls" */
-    est_device_fn device_fn;   /* asked about every operation that model_fn made, in training, evaluation and
+    est_device_fn device_fn;    /* asked about every operation that model_fn made, in training, evaluation and
                                 * prediction; not in exports, which run elsewhere. What it says is in graph.pbtxt and
                                 * .meta files; a ps task that it names has the variable. NULL: est_graph_device's */
-    void         *device_user; /* handed to device_fn */
+    void         *device_user;  /* handed to device_fn */
     const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
     const est_resolver          *resolver; /* the task, from Slurm or from the program (estoc/cluster.h), in place of
                                             * cluster_json and TF_CONFIG; copied. NULL: one of these */
