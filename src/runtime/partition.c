@@ -69,12 +69,13 @@ static const est_node_def *node_of(const cut *c, int32_t id)
     return est_graph_node(c->graph, id);
 }
 
-/* Handles and constants are wherever they are needed (C3). */
+/* Handles and constants are wherever they are needed (C3). A constant that waits for something is not: repeated elsewhere it would
+ * take what it waits for along. */
 static bool is_free(const cut *c, int32_t id)
 {
-    const est_op *op = node_of(c, id)->op;
+    const est_node_def *def = node_of(c, id);
 
-    return op->source == EST_SOURCE_VARIABLE || op->source == EST_SOURCE_CONST;
+    return def->op->source == EST_SOURCE_VARIABLE || (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
 }
 
 static bool is_read(const cut *c, int32_t id)
