@@ -134,6 +134,10 @@ EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
 /* Whether est_ask_wait would return at once; waits for that, `secs` at most. For those who have something to say meanwhile. */
 bool est_ask_await(est_ask *ask, double secs);
 
+/* Gives up on an answer that has not come: est_ask_wait, still to be called, returns EST_CANCELLED at once. The peer may do what it
+ * was asked for all the same. */
+void est_ask_give_up(est_ask *ask, const char *why);
+
 /* --- requests that are made of us ------------------------------------------------------------------------------------ */
 
 uint16_t     est_request_method(const est_request *request);

@@ -327,6 +327,8 @@ est_status est_loop_step(est_loop *loop)
         if (status == EST_OK && loop->stop) return end_here(loop);
         if (status == EST_OK) status = run_once(loop);
         if (status == EST_OK) note_progress(loop);
+        if (status == EST_CANCELLED && stop_signalled(loop))
+            return end_here(loop); /* a task that is stopped waits for no other */
         if (!is_recoverable(status)) return status;
         if (++loop->fruitless > FRUITLESS_MAX) {
             return est_fail_context(status, "%d new sessions in a row brought no new step", FRUITLESS_MAX);
