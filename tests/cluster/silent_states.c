@@ -259,8 +259,7 @@ static est_status do_await_others(fixture *f)
 
 static est_status do_end_job(fixture *f)
 {
-    est_remote_end_job(f->trainers[0].remote);
-    return EST_OK;
+    return est_remote_end_job(f->trainers[0].remote);
 }
 
 static est_status do_leave(fixture *f)
