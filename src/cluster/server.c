@@ -364,11 +364,21 @@ static bool is_alone(const est_server *s, const char *task)
     return true;
 }
 
+static bool is_at_rest(const est_server *s)
+{
+    return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+}
+
+bool est_server_is_held(const est_server *s)
+{
+    return est_gate_is_held(s->gate) && is_at_rest(s);
+}
+
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
     case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
-    case EST_METHOD_HOLD: return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+    case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
     default: return s->ready || s->done;
     }

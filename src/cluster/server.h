@@ -181,6 +181,10 @@ void est_server_leave(est_server *server, est_link *link);
 
 /* What the client held for a checkpoint goes on. Under `lock`. */
 void est_server_end_holds(est_server *server, est_client *client);
+
+/* Whether steps are held and none is under way: variables may be being copied, and nothing changes them. Under `lock`. */
+bool est_server_is_held(const est_server *server);
+
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
 
