@@ -206,7 +206,8 @@ void est_server_extend(est_server *server, const est_extension *extension);
 EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const char *type, int index,
                                            const est_server_options *options, const char *folder, est_server **out);
 
-/* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
+/* From now on checkpoints are written and read in that folder only, whatever a peer asks for, and a chief with another model_dir is
+ * refused. It need not be there yet. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
