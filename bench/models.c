@@ -63,7 +63,7 @@ static void run_kernel_steps(const est_plan *plan, int32_t first, int32_t end)
 }
 
 typedef struct lanes {
-    const est_plan  *plan;
+    const est_plan       *plan;
     const est_plan_stage *stage;
 } lanes;
 

@@ -2,10 +2,12 @@
  *
  * Trains a small convolutional network on Fashion-MNIST through train_and_evaluate and exports it.
  *
- *   fashion_mnist_cnn [--epochs N] [--steps N] [--model-dir DIR] [--quiet] [data-directory]
+ *   fashion_mnist_cnn [--epochs N] [--steps N] [--model-dir DIR] [--strategy NAME] [--quiet] [data-directory]
  *
  * Started again with the same --model-dir, it goes on where it stopped, also after a kill or Ctrl-C. It trains on a
- * cluster, too: `estoc launch --ps 1 --workers 1 --evaluator -- fashion_mnist_cnn --model-dir DIR`. */
+ * cluster, too: `estoc launch --ps 1 --workers 1 --evaluator -- fashion_mnist_cnn --model-dir DIR`; and, step by step,
+ * with several workers that have all variables each: `estoc launch --no-chief --workers 2 -- fashion_mnist_cnn --model-dir DIR
+ * --strategy multi_worker_mirrored`. */
 #include <estoc/estoc.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,10 +120,20 @@ static est_status run(est_estimator *classifier, const settings *s)
     return status;
 }
 
+/* How the gradients of several replicas meet; NULL: there is one, or parameter servers if TF_CONFIG has some. */
+static est_status make_strategy(const char *name, est_strategy **out)
+{
+    if (strcmp(name, "") == 0) return EST_OK;
+    if (strcmp(name, "mirrored") == 0) return est_mirrored_strategy(EST_MIRRORED(.replicas = 2), out);
+    return est_multi_worker_mirrored_strategy(NULL, out);
+}
+
 int main(int argc, char **argv)
 {
     settings       s          = { .data_dir = DATA_DIR, .max_steps = 5 * EPOCH };
     const char    *model_dir  = NULL; /* a new temporary directory */
+    const char    *name       = "";
+    est_strategy  *strategy   = NULL;
     est_estimator *classifier = NULL;
     est_status     status;
 
@@ -132,6 +144,9 @@ int main(int argc, char **argv)
             s.max_steps = strtol(argv[++i], NULL, 10);
         } else if (i + 1 < argc && strcmp(argv[i], "--model-dir") == 0) {
             model_dir = argv[++i];
+        } else if (i + 1 < argc && strcmp(argv[i], "--strategy") == 0) {
+            name = argv[++i];
+            if (strcmp(name, "mirrored") != 0 && strcmp(name, "multi_worker_mirrored") != 0) s.max_steps = 0;
         } else if (strcmp(argv[i], "--quiet") == 0) {
             est_log_set_level(EST_LOG_WARN); /* no progress, no news */
         } else if (argv[i][0] != '-' && i + 1 == argc) {
@@ -141,17 +156,21 @@ int main(int argc, char **argv)
         }
     }
     if (s.max_steps < 1) {
-        fprintf(
-            stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [--quiet] [data-directory]\n");
+        fprintf(stderr, "usage: fashion_mnist_cnn [--epochs N | --steps N] [--model-dir DIR] [--quiet]\n"
+                        "           [--strategy mirrored | multi_worker_mirrored] [data-directory]\n");
         return 2;
     }
-    status = est_estimator_create(model_fn,
-        EST_ESTIMATOR(.params = &s, .params_size = sizeof s,
-            .config = EST_RUN_CONFIG(.model_dir = model_dir, .seed = 1, .save_checkpoints_steps = EPOCH,
-                .max_worker_delay_secs = EST_OFF)),
-        &classifier);
+    status = make_strategy(name, &strategy);
+    if (status == EST_OK) {
+        status = est_estimator_create(model_fn,
+            EST_ESTIMATOR(.params = &s, .params_size = sizeof s,
+                .config = EST_RUN_CONFIG(.model_dir = model_dir, .seed = 1, .save_checkpoints_steps = EPOCH,
+                    .max_worker_delay_secs = EST_OFF, .train_distribute = strategy, .eval_distribute = strategy)),
+            &classifier);
+    }
     if (status == EST_OK) status = run(classifier, &s);
     if (status != EST_OK) fprintf(stderr, "fashion_mnist_cnn: %s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(classifier);
+    est_strategy_free(strategy);
     return est_exit_code(status);
 }

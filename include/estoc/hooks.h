@@ -50,6 +50,9 @@ struct est_hook {
     est_status (*after_run)(est_hook *hook, est_loop *loop);
     est_status (*end)(est_hook *hook, est_loop *loop);
     void (*free)(est_hook *hook); /* called by who owns the hook; NULL: nothing to free */
+    bool
+        idle; /* true: before_run and after_run are called also for steps that this worker of a synchronous training makes
+                * without a batch, when others still have some; fetches are not computed in these */
 };
 
 /* A list of hooks as one argument: EST_HOOKS(&mine.hook, &other->hook). */

@@ -11,6 +11,7 @@
 #include "estoc/feature_column.h"
 #include "estoc/nn.h"
 #include "estoc/ops.h"
+#include "estoc/strategy.h"
 
 /* What every macro below does. */
 #define EST_LOCATED(function, ...) (est_here(__FILE__, __LINE__), (function)(__VA_ARGS__))
@@ -53,6 +54,7 @@
 #define est_clip_by_value(...) EST_LOCATED(est_clip_by_value, __VA_ARGS__)
 #define est_clip_gradients_by_norm(...) EST_LOCATED(est_clip_gradients_by_norm, __VA_ARGS__)
 #define est_clip_gradients_by_value(...) EST_LOCATED(est_clip_gradients_by_value, __VA_ARGS__)
+#define est_compute_average_loss(...) EST_LOCATED(est_compute_average_loss, __VA_ARGS__)
 #define est_compute_gradients(...) EST_LOCATED(est_compute_gradients, __VA_ARGS__)
 #define est_concat(...) EST_LOCATED(est_concat, __VA_ARGS__)
 #define est_concat_context(...) EST_LOCATED(est_concat_context, __VA_ARGS__)
@@ -68,6 +70,9 @@
 #define est_dense(...) EST_LOCATED(est_dense, __VA_ARGS__)
 #define est_depthwise_conv2d(...) EST_LOCATED(est_depthwise_conv2d, __VA_ARGS__)
 #define est_depthwise_conv2d_layer(...) EST_LOCATED(est_depthwise_conv2d_layer, __VA_ARGS__)
+#define est_distributed_assign(...) EST_LOCATED(est_distributed_assign, __VA_ARGS__)
+#define est_distributed_assign_add(...) EST_LOCATED(est_distributed_assign_add, __VA_ARGS__)
+#define est_distributed_read(...) EST_LOCATED(est_distributed_read, __VA_ARGS__)
 #define est_div(...) EST_LOCATED(est_div, __VA_ARGS__)
 #define est_div_no_nan(...) EST_LOCATED(est_div_no_nan, __VA_ARGS__)
 #define est_dnn_logits(...) EST_LOCATED(est_dnn_logits, __VA_ARGS__)
@@ -197,6 +202,9 @@
 #define est_regularization_loss(...) EST_LOCATED(est_regularization_loss, __VA_ARGS__)
 #define est_relu(...) EST_LOCATED(est_relu, __VA_ARGS__)
 #define est_relu6(...) EST_LOCATED(est_relu6, __VA_ARGS__)
+#define est_replica_all_gather(...) EST_LOCATED(est_replica_all_gather, __VA_ARGS__)
+#define est_replica_all_reduce(...) EST_LOCATED(est_replica_all_reduce, __VA_ARGS__)
+#define est_replica_merge_call(...) EST_LOCATED(est_replica_merge_call, __VA_ARGS__)
 #define est_reshape(...) EST_LOCATED(est_reshape, __VA_ARGS__)
 #define est_reshape_to(...) EST_LOCATED(est_reshape_to, __VA_ARGS__)
 #define est_resource_gather(...) EST_LOCATED(est_resource_gather, __VA_ARGS__)
@@ -205,6 +213,7 @@
 #define est_rsqrt(...) EST_LOCATED(est_rsqrt, __VA_ARGS__)
 #define est_scalar(...) EST_LOCATED(est_scalar, __VA_ARGS__)
 #define est_scale(...) EST_LOCATED(est_scale, __VA_ARGS__)
+#define est_scale_regularization_loss(...) EST_LOCATED(est_scale_regularization_loss, __VA_ARGS__)
 #define est_scatter_add(...) EST_LOCATED(est_scatter_add, __VA_ARGS__)
 #define est_scatter_sub(...) EST_LOCATED(est_scatter_sub, __VA_ARGS__)
 #define est_scatter_update(...) EST_LOCATED(est_scatter_update, __VA_ARGS__)
@@ -230,6 +239,8 @@
 #define est_squared_difference(...) EST_LOCATED(est_squared_difference, __VA_ARGS__)
 #define est_squeeze(...) EST_LOCATED(est_squeeze, __VA_ARGS__)
 #define est_stop_gradient(...) EST_LOCATED(est_stop_gradient, __VA_ARGS__)
+#define est_strategy_gather(...) EST_LOCATED(est_strategy_gather, __VA_ARGS__)
+#define est_strategy_reduce(...) EST_LOCATED(est_strategy_reduce, __VA_ARGS__)
 #define est_strided_slice(...) EST_LOCATED(est_strided_slice, __VA_ARGS__)
 #define est_string_to_hash_bucket(...) EST_LOCATED(est_string_to_hash_bucket, __VA_ARGS__)
 #define est_sub(...) EST_LOCATED(est_sub, __VA_ARGS__)

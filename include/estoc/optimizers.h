@@ -139,7 +139,9 @@ typedef struct est_minimize_options {
 EST_API est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize_options *options);
 
 /* Its two halves. gradients has one entry per variable; a variable that the loss does not depend on has none, and is
- * left alone. Clipping is part of the first, counting steps of the second. */
+ * left alone. Clipping is part of the first, counting steps of the second. In a replica (estoc/strategy.h) the first is the
+ * replica's own, clipping included; in the second the gradients of all replicas meet, and all get the same operation, which
+ * changes each variable once. */
 EST_API void     est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gradients,
                                        const est_minimize_options *options);
 EST_API est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const est_gradient *gradients,

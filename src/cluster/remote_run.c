@@ -54,6 +54,8 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
     call->task        = segment->task;
     call->phase       = segment->phase;
     call->n_out       = segment->io.n_fetches;
+    call->piece       = segment->piece;
+    call->counted     = segment->counted;
     call->collected   = segment->writes && segment->trains && call->remote->options.sync_replicas > 0;
     call->incarnation = call->remote->peers[call->task].incarnation;
     status            = enter_at(call, segment);
@@ -101,6 +103,7 @@ static est_status send(est_remote_call *call)
 
     snprintf(what, sizeof what, "phase %d of a step", call->phase);
     EST_TRY(est_packing_payload(&call->in, &payload));
+    payload.behind = call->piece > 0;
     return est_link_ask(r->peers[call->task].link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL,
                         &call->ask);
 }
@@ -130,6 +133,17 @@ static est_status tag_run(est_remote_call *call)
     return EST_OK;
 }
 
+/* The oldest run at the task whose answer is not here yet: it may be asked for again. */
+static uint64_t first_unanswered(const est_remote_call *call)
+{
+    uint64_t first = call->sequence;
+
+    for (const est_remote_call *c = call->remote->calls; c != NULL; c = c->next) {
+        if (c->task == call->task && c->started && c->sequence < first) first = c->sequence;
+    }
+    return first;
+}
+
 est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in)
 {
     est_peer *p = &call->remote->peers[call->task];
@@ -142,7 +156,9 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
     est_packing_reset(&call->in);
     est_wire_put_i64(&call->in.head, EST_FIELD_PART, call->part);
     est_wire_put_u64(&call->in.head, EST_FIELD_SEQUENCE, call->sequence);
+    est_wire_put_u64(&call->in.head, EST_FIELD_FIRST, first_unanswered(call));
     est_wire_put_u64(&call->in.head, EST_FIELD_SEED, run_seed);
+    if (call->counted) est_wire_put_bool(&call->in.head, EST_FIELD_COUNTED, true);
     if (call->collected) EST_TRY(tag_run(call));
     for (int i = 0; i < n_in; i++) est_pack_view(&call->in, in[i]);
     if (send(call) != EST_OK) { /* finish finds out what became of the task, and asks again if it can */

@@ -111,11 +111,28 @@ bool est_server_knows(est_server *s, est_link *link)
     return true;
 }
 
+void est_client_forget(est_client *client, uint64_t first)
+{
+    est_answered **at = &client->answered;
+
+    while (*at != NULL) {
+        est_answered *run = *at;
+
+        if (run->sequence >= first) {
+            at = &run->next;
+            continue;
+        }
+        *at = run->next;
+        est_free(run->answer);
+        est_free(run->part_sizes);
+        est_free(run);
+    }
+}
+
 static void free_client(est_client *client)
 {
     if (client->link != NULL) est_link_free(client->link);
-    est_free(client->answer);
-    est_free(client->part_sizes);
+    est_client_forget(client, UINT64_MAX);
     est_free(client);
 }
 
@@ -483,20 +500,46 @@ const char *est_server_chief(const est_server *s, const char **address)
 
 /* --- the executor ------------------------------------------------------------------------------------------------------- */
 
+/* The next request: the first of a client that fetches its answers; those of one client stay in their order. NULL: none. */
+static est_queued *take_job(est_server *s)
+{
+    for (est_queued **at = &s->first; *at != NULL; at = &(*at)->next) {
+        est_queued *job   = *at;
+        bool        waits = est_link_is_full(est_request_link(job->request));
+
+        for (est_queued *before = s->first; before != job && !waits; before = before->next) {
+            waits = est_request_link(before->request) == est_request_link(job->request);
+        }
+        if (waits) continue;
+        *at = job->next;
+        if (job->next == NULL) s->last = at;
+        return job;
+    }
+    return NULL;
+}
+
+static void drained(void *user, est_link *link)
+{
+    est_server *s = user;
+
+    (void)link;
+    pthread_mutex_lock(&s->lock);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void *execute(void *arg)
 {
     est_server *s = arg;
 
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        est_queued *job = s->first;
+        est_queued *job = take_job(s);
 
         if (job == NULL) {
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
         }
-        s->first = job->next;
-        if (s->first == NULL) s->last = &s->first;
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
         est_service_run(s, job->request);
@@ -539,6 +582,7 @@ static est_status start_net(est_server *s, const est_server_options *o, const ch
                                   .admit        = admit,
                                   .met          = met,
                                   .lost         = lost,
+                                  .drained      = drained,
                                   .user         = s };
 
     EST_TRY(est_net_create(&options, &s->net));

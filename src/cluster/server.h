@@ -3,14 +3,15 @@
  * A server from the inside: what its network thread, its executor and its owner share.
  *
  * Requests come in the network thread (service.c). What is small runs there and then; what may take long, and everything while
- * something long runs, goes to the executor, one thread that takes requests in the order they came. So variables change one
- * run at a time, and a run of one client never waits for the network of another.
+ * something long runs, goes to the executor, one thread that takes requests in the order they came, except that those of a client
+ * that does not fetch its answers wait until it does. So variables change one run at a time, and a run of one client never
+ * waits for the network of another.
  *
  * Who is who: a client is a task by name. Of two processes that are there under one name the one that was started later (its
  * incarnation begins with the time) has the place, whichever of them comes last: the older is put out, its link is closed, and
- * whatever it still asks is refused, over new links, too, so that it ends. Of each client the last run that changed variables is
- * remembered with its answer, so that a run that is asked for again, because the link broke before the answer came, is answered
- * and not repeated.
+ * whatever it still asks is refused, over new links, too, so that it ends. Of each client the runs that changed variables are
+ * remembered with their answers until it says that it has those, so that a run that is asked for again, because the link broke
+ * before the answer came, is answered and not repeated.
  *
  * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host, parts and what saving copies. Who
  * takes both takes host_lock first. */
@@ -42,30 +43,37 @@ typedef struct est_store_seen {
     uint64_t bytes, rows, applied;
 } est_store_seen;
 
+/* A run that changed variables, and its answer. */
+typedef struct est_answered {
+    struct est_answered *next;
+    uint64_t             sequence;
+    void                *answer; /* head and parts in one block; NULL: nothing, or memory was out */
+    size_t               head_size;
+    size_t              *part_sizes;
+    int                  n_parts;
+} est_answered;
+
 /* A task that talks to this one. */
 typedef struct est_client {
-    est_task_id       who;
-    est_link         *link;     /* the newest; a reference; NULL: gone */
-    int64_t           since_ns; /* it came, or was lost */
-    char              lost_why[160];
-    char              before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
-    int               holds;                     /* of the gate, which end with its link */
-    bool              gated;                     /* it asks for turns, and may count a step only with one */
-    bool              together;                  /* it makes steps together with others */
-    bool              joined;                    /* it ever did */
-    bool              left;                      /* it said goodbye, and asked for nothing since */
-    int64_t           limit, staleness;          /* that it asked with last */
-    uint64_t          done, done_by; /* sequence of its last run that wrote, and the incarnation that asked for it */
-    void             *answer;        /* of that run: head and parts in one block; NULL: none */
-    size_t            head_size;
-    size_t           *part_sizes;
-    int               n_parts;
-    uint64_t          runs, repeats; /* served; answered from memory */
-    est_link_counters gone;          /* of links that were lost */
-    uint64_t          looks;         /* at the status: one that did nothing else is forgotten when it goes */
-    uint64_t          steps;         /* that it counted */
-    int64_t           step;          /* the global step after the last of them */
-    est_sample        samples[2];    /* the older one first */
+    est_task_id   who;
+    est_link     *link;     /* the newest; a reference; NULL: gone */
+    int64_t       since_ns; /* it came, or was lost */
+    char          lost_why[160];
+    char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
+    int           holds;                     /* of the gate, which end with its link */
+    bool          gated;                     /* it asks for turns, and may count a step only with one */
+    bool          together;                  /* it makes steps together with others */
+    bool          joined;                    /* it ever did */
+    bool          left;                      /* it said goodbye, and asked for nothing since */
+    int64_t       limit, staleness;          /* that it asked with last */
+    uint64_t      first, asked_by; /* runs that wrote and are older have been answered; the incarnation that asked */
+    est_answered *answered;        /* the others; guarded by host_lock */
+    uint64_t      runs, repeats;   /* served; answered from memory */
+    est_link_counters gone;        /* of links that were lost */
+    uint64_t          looks;       /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;       /* that it counted */
+    int64_t           step;        /* the global step after the last of them */
+    est_sample        samples[2];  /* the older one first */
 } est_client;
 
 /* A step of those that are made together (cluster/sync.h). */
@@ -184,6 +192,9 @@ void est_server_end_holds(est_server *server, est_client *client);
 
 /* Whether steps are held and none is under way: variables may be being copied, and nothing changes them. Under `lock`. */
 bool est_server_is_held(const est_server *server);
+
+/* Forgets answers to runs before `first`. */
+void est_client_forget(est_client *client, uint64_t first);
 
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);

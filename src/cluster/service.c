@@ -3,7 +3,7 @@
  * What a server does for others, request by request.
  *
  * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
- * RUN        PART, SEQUENCE, SEED, TAG, ERA, tensors -> tensors
+ * RUN        PART, SEQUENCE, FIRST, SEED, TAG, ERA, COUNTED, tensors -> tensors
  * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
@@ -139,56 +139,52 @@ static est_status run_part(est_server *s, est_request *request, int part)
 
 /* --- runs that change variables: once -------------------------------------------------------------------------------------------- */
 
-/* Keeps the answer, in case the link breaks before it has arrived. A client that was answered from memory is not run again. */
-static est_status remember(est_client *client, uint64_t sequence, const est_packing *answer)
+/* Keeps the answer, in case the link breaks before it has arrived. */
+static est_status remember(est_answered *run, const est_packing *answer)
 {
     size_t   bytes = 0;
-    uint8_t *block = NULL, *at;
-    size_t  *sizes = NULL;
-    int      n     = answer->n_parts;
+    uint8_t *block, *at;
+    size_t  *sizes;
+    int      n = answer->n_parts;
 
     for (int i = 0; i < n; i++) bytes += answer->parts[i].size;
-    if (answer->head.size + bytes > 0) {
-        block = est_alloc(answer->head.size + bytes);
-        sizes = est_alloc(sizeof *sizes * ((size_t)n + 1));
-        if (block == NULL || sizes == NULL) {
-            est_free(block);
-            est_free(sizes);
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep an answer of %zu bytes", bytes);
-        }
-        if (answer->head.size > 0) memcpy(block, answer->head.data, answer->head.size);
-        at = block + answer->head.size;
-        for (int i = 0; i < n; i++) {
-            sizes[i] = answer->parts[i].size;
-            if (sizes[i] > 0) memcpy(at, answer->parts[i].data, sizes[i]);
-            at += sizes[i];
-        }
+    if (answer->head.size + bytes == 0) return EST_OK;
+    block = est_alloc(answer->head.size + bytes);
+    sizes = est_alloc(sizeof *sizes * ((size_t)n + 1));
+    if (block == NULL || sizes == NULL) {
+        est_free(block);
+        est_free(sizes);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep an answer of %zu bytes", bytes);
     }
-    est_free(client->answer);
-    est_free(client->part_sizes);
-    client->done       = sequence;
-    client->answer     = block;
-    client->part_sizes = sizes;
-    client->head_size  = answer->head.size;
-    client->n_parts    = n;
+    if (answer->head.size > 0) memcpy(block, answer->head.data, answer->head.size);
+    at = block + answer->head.size;
+    for (int i = 0; i < n; i++) {
+        sizes[i] = answer->parts[i].size;
+        if (sizes[i] > 0) memcpy(at, answer->parts[i].data, sizes[i]);
+        at += sizes[i];
+    }
+    run->answer     = block;
+    run->part_sizes = sizes;
+    run->head_size  = answer->head.size;
+    run->n_parts    = n;
     return EST_OK;
 }
 
-static void answer_again(est_request *request, est_client *client)
+static void answer_again(est_request *request, const est_answered *run)
 {
-    est_part      *parts = est_alloc(sizeof *parts * ((size_t)client->n_parts + 1));
-    const uint8_t *at    = client->answer;
+    est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
+    const uint8_t *at    = run->answer;
 
     if (parts == NULL) {
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
         return;
     }
-    if (at != NULL) at += client->head_size;
-    for (int i = 0; i < client->n_parts; i++) {
-        parts[i] = (est_part){ at, client->part_sizes[i] };
-        at += client->part_sizes[i];
+    if (at != NULL) at += run->head_size;
+    for (int i = 0; i < run->n_parts; i++) {
+        parts[i] = (est_part){ at, run->part_sizes[i] };
+        at += run->part_sizes[i];
     }
-    est_request_answer(request, (est_payload){ client->answer, client->head_size, parts, client->n_parts });
+    est_request_answer(request, (est_payload){ run->answer, run->head_size, parts, run->n_parts });
     est_free(parts);
 }
 
@@ -225,7 +221,9 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     const est_task_id *who = est_link_peer(est_request_link(request));
     est_client        *client;
     est_status         status = EST_OK;
+    bool               in_turn;
 
+    in_turn = s->parts[part].counts || est_head_u64(est_request_message(request), EST_FIELD_COUNTED, 0) != 0;
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, est_request_link(request));
     if (client == NULL) {
@@ -233,7 +231,7 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     } else if (client->who.incarnation != who->incarnation) {
         status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
                           client->who.place);
-    } else if (client->gated && s->parts[part].counts && !est_gate_has_turn(s->gate, who->task)) {
+    } else if (client->gated && in_turn && !est_gate_has_turn(s->gate, who->task)) {
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
     }
@@ -280,57 +278,105 @@ static void tally(est_server *s, uint64_t *counter)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Whether the run was done before: then it is answered, and not repeated. */
+static bool was_done(est_server *s, est_request *request, est_client *client, uint64_t sequence)
+{
+    const est_answered *run = client->answered;
+
+    while (run != NULL && run->sequence != sequence) run = run->next;
+    if (run != NULL) {
+        tally(s, &client->repeats);
+        answer_again(request, run);
+        return true;
+    }
+    if (sequence >= client->first) return false;
+    est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
+    return true;
+}
+
+/* What the client has the answers to need not be remembered. */
+static void take_first(est_client *client, const est_request *request, uint64_t sequence)
+{
+    uint64_t by    = est_link_peer(est_request_link(request))->incarnation;
+    uint64_t first = est_head_u64(est_request_message(request), EST_FIELD_FIRST, sequence);
+
+    if (client->asked_by != by) {
+        est_client_forget(client, UINT64_MAX);
+        client->first = 0;
+    }
+    client->asked_by = by;
+    if (first <= client->first) return;
+    est_client_forget(client, first);
+    client->first = first;
+}
+
+static est_status run_or_collect(est_server *s, est_request *request, int part)
+{
+    uint64_t tag = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
+
+    if (tag == 0) return run_part(s, request, part);
+    est_packing_reset(&s->outputs);
+    return est_sync_add(s, request, part,
+                        (est_tag){ est_head_u64(est_request_message(request), EST_FIELD_ERA, 0), (int64_t)tag - 1 });
+}
+
+/* A run that changes variables. The place to remember it in comes first: memory may be out when it has been applied, and then
+ * the answer is all that can be lost. */
+static est_status run_once(est_server *s, est_request *request, int part, uint64_t sequence, est_client *client)
+{
+    est_answered *run = est_zalloc(sizeof *run);
+    est_status    status;
+
+    if (run == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember a run");
+    status = run_or_collect(s, request, part);
+    if (status != EST_OK) {
+        est_free(run);
+        return status;
+    }
+    write_ledger(s, est_link_peer(est_request_link(request)), sequence, part);
+    if (est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) == 0) count(s, client, part);
+    run->sequence    = sequence;
+    run->next        = client->answered;
+    client->answered = run;
+    if (remember(run, &s->outputs) != EST_OK) est_log_warn("%s: %s", s->task, est_error_message());
+    return EST_OK;
+}
+
 /* Under host_lock. */
 static void run(est_server *s, est_request *request)
 {
-    const est_task_id *who      = est_link_peer(est_request_link(request));
-    uint64_t           part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
-    uint64_t           sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
-    uint64_t           tag      = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
-    uint64_t           era      = est_head_u64(est_request_message(request), EST_FIELD_ERA, 0);
-    est_client        *client;
-    est_status         status;
+    uint64_t    part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
+    uint64_t    sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
+    est_client *client;
+    est_status  status;
+    bool        writes, known;
 
     if (part >= (uint64_t)est_host_parts(s->host)) {
         est_request_fail(request, EST_ABORTED, "there is no such segment here: was the task started anew?");
         return;
     }
-    pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, est_request_link(request));
-    pthread_mutex_unlock(&s->lock);
-    if (client != NULL && client->done_by == who->incarnation && sequence <= client->done && sequence > 0 &&
-        est_host_writes(s->host, (int)part)) {
-        if (sequence == client->done) {
-            tally(s, &client->repeats);
-            answer_again(request, client);
-        } else {
-            est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
-        }
+    writes = est_host_writes(s->host, (int)part);
+    if (writes && sequence == 0) {
+        est_request_fail(request, EST_INVALID_ARGUMENT, "a run that changes variables and has no number");
         return;
     }
+    pthread_mutex_lock(&s->lock);
+    client = est_server_client(s, est_request_link(request));
+    known  = client != NULL && client->who.incarnation == est_link_peer(est_request_link(request))->incarnation;
+    pthread_mutex_unlock(&s->lock);
+    if (known && writes) {
+        take_first(client, request, sequence);
+        if (was_done(s, request, client, sequence)) return;
+    }
     status = admit(s, request, (int)part, &client);
-    if (status == EST_OK && tag > 0) {
-        est_packing_reset(&s->outputs);
-        status = est_sync_add(s, request, (int)part, (est_tag){ era, (int64_t)tag - 1 });
-    } else if (status == EST_OK) {
-        status = run_part(s, request, (int)part);
+    if (status == EST_OK) {
+        status = writes ? run_once(s, request, (int)part, sequence, client) : run_part(s, request, (int)part);
     }
     if (status != EST_OK) {
         est_request_fail(request, status, est_error_message());
         return;
     }
     tally(s, &client->runs);
-    if (est_host_writes(s->host, (int)part)) {
-        write_ledger(s, who, sequence, (int)part);
-        if (tag == 0) count(s, client, (int)part);
-        client->done_by = who->incarnation;
-        if (remember(client, sequence, &s->outputs) !=
-            EST_OK) { /* it was applied: the answer is all that can be lost */
-            client->done    = sequence;
-            client->n_parts = 0;
-            est_log_warn("%s: %s", s->task, est_error_message());
-        }
-    }
     answer_packed(request, &s->outputs);
 }
 
@@ -370,7 +416,7 @@ static est_status read_variable(est_server *s, est_request *request, est_packing
     if (var == NULL || !var->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", name);
     }
-    est_rows_draw_all(var, NULL); /* what is sent is sent from where it lies */
+    est_lazy_draw_all(var, NULL); /* what is sent is sent from where it lies */
     stored = est_var_stored(var);
     est_pack_view(out, &stored);
     return EST_OK;

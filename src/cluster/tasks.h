@@ -51,7 +51,8 @@ typedef struct est_tasks {
 
 struct est_remote_call {
     est_tasks       *remote;
-    int              task, part, phase;
+    int              task, part, phase, piece;
+    bool             counted;   /* as est_segment.counted */
     bool             collected; /* it writes in training steps that are made together */
     est_ask         *ask;       /* under way; NULL: none */
     bool             started;

@@ -20,8 +20,6 @@
 /* An operation under way: to be waited for once, which frees it. */
 typedef struct est_work est_work;
 
-typedef enum est_reduce_op { EST_REDUCE_OP_SUM, EST_REDUCE_OP_MEAN } est_reduce_op;
-
 typedef struct est_collective_options {
     double            deadline_secs; /* 0: the group's; from the begin of the operation to the end of its wait */
     est_communication communication; /* auto: the group's */

@@ -19,6 +19,7 @@
 #ifndef EST_COLLECTIVE_GROUP_H
 #define EST_COLLECTIVE_GROUP_H
 
+#include "estoc/strategy.h"
 #include "net/net.h"
 
 typedef struct est_mailbox    est_mailbox;
@@ -39,17 +40,6 @@ void est_mailbox_lost(est_mailbox *mailbox, est_link *link, const char *why);
 /* No group of this generation or an older one is to live here: those that there are, or that are being made, are aborted, and
  * so are those that are made later. From any thread. */
 void est_mailbox_end(est_mailbox *mailbox, uint64_t generation, const char *reason);
-
-/* How operations are done; see collective/collective.h. */
-typedef enum est_communication {
-    EST_COMMUNICATION_AUTO, /* by size, number of ranks and hosts: est_collective_choose */
-    EST_COMMUNICATION_RING,
-    EST_COMMUNICATION_HALVING,
-    EST_COMMUNICATION_DIRECT,
-    EST_COMMUNICATION_HIERARCHICAL,
-    EST_COMMUNICATION_SHARED, /* EST_FAILED_PRECONDITION unless the group is EST_TOPOLOGY_ONE_HOST */
-    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
-} est_communication;
 
 /* One of the list. */
 typedef struct est_rank {

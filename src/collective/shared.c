@@ -210,24 +210,27 @@ static est_status check_heads(const est_work *w)
 
 est_status est_shared_take(est_work *w)
 {
-    est_shared_rank *mine = &w->group->commons.ranks[w->group->rank];
-    est_collective   c;
+    est_shared_rank *mine  = &w->group->commons.ranks[w->group->rank];
+    bool             empty = w->moves.shared.what.count == 0; /* a barrier, which has no memory */
+    est_collective   c     = w->moves.shared.what;
     int              stage;
     size_t           piece;
     uint64_t         number;
 
     if (!next_stage(w, &stage, &piece)) return EST_OK;
-    c      = piece_of(w, piece);
     number = w->moves.shared.first + piece;
+    if (!empty) c = piece_of(w, piece);
     if (stage == STAGE_IN) {
         if (piece == 0) mine->heads[number % EST_SLOTS] = w->head;
-        copy_in(w, &c, slot(w->group, w->group->rank, number));
+        if (!empty) copy_in(w, &c, slot(w->group, w->group->rank, number));
         est_mark_set(&mine->ready, number + 1);
     } else if (stage == STAGE_SUM) {
         est_region whole = { c.data, c.count * c.element };
 
         if (piece == 0) EST_TRY(check_heads(w));
-        add_up(w, &c, w->moves.shared.whole ? whole : est_collective_segment(&c, w->group->n, w->group->rank), number);
+        if (!empty)
+            add_up(w, &c, w->moves.shared.whole ? whole : est_collective_segment(&c, w->group->n, w->group->rank),
+                   number);
         est_mark_set(w->moves.shared.whole ? &mine->done : &mine->summed, number + 1);
     } else {
         copy_out(w, &c, number);

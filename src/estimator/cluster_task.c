@@ -92,6 +92,11 @@ est_status est_cluster_watch_open(const est_estimator *estimator, est_server **o
     return start_server(estimator, est_resolver_watched(estimator->resolver), NULL, 0, out);
 }
 
+est_status est_cluster_task_serve(est_cluster_task *task)
+{
+    return start_task(task->estimator, &task->server);
+}
+
 est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out)
 {
     const est_strategy          *strategy = estimator->config.train_distribute;

@@ -20,6 +20,9 @@ typedef struct est_cluster_task {
 /* Whether ps tasks keep the variables of a training by this estimator. */
 bool est_has_ps(const est_estimator *estimator);
 
+/* Starts the server alone, for a task of which estimator, max_steps and start_secs are set. */
+EST_MUST_CHECK est_status est_cluster_task_serve(est_cluster_task *task);
+
 /* Starts the server of a training task. */
 EST_MUST_CHECK est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out);
 void                      est_cluster_task_close(est_cluster_task *task);

@@ -17,8 +17,10 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "estimator/run_config.h"
+#include "estimator/together.h"
 #include "runtime/session.h"
 #include "runtime/store.h"
+#include "strategy/strategy.h"
 #include "train/saver.h"
 
 #define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
@@ -221,6 +223,20 @@ static int pipeline_of(const est_task *task)
            tasks_below(cluster, "master", est_cluster_tasks(cluster, "master"));
 }
 
+const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode)
+{
+    return mode == EST_TRAIN  ? estimator->config.train_distribute
+           : mode == EST_EVAL ? estimator->config.eval_distribute
+                              : NULL;
+}
+
+/* Evaluations have one replica a worker: those of a process would only share its processor. */
+static int replicas_in_sync(const est_strategy *strategy, int n_pipelines)
+{
+    if (strategy == NULL || strategy->kind == EST_STRATEGY_PARAMETER_SERVER) return 1;
+    return n_pipelines * est_strategy_replicas(strategy).n;
+}
+
 est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
                                uint64_t seed, est_dataset **out)
 {
@@ -236,16 +252,26 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
     };
 
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
-    if (mode == EST_TRAIN && estimator->task->num_worker_replicas > 1) {
+    if (estimator->task->num_worker_replicas > 1 &&
+        (mode == EST_TRAIN || est_trains_together(estimator, est_estimator_strategy(estimator, mode)))) {
         context.n_pipelines = estimator->task->num_worker_replicas;
         context.pipeline    = pipeline_of(estimator->task);
     }
-    status = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
+    context.num_replicas_in_sync = replicas_in_sync(est_estimator_strategy(estimator, mode), context.n_pipelines);
+    status                       = EST_CALLBACK(input_fn(&context, user, &dataset), "it");
     if (status == EST_OK && dataset == NULL)
         status = est_fail(EST_INVALID_ARGUMENT, "it returned EST_OK and no dataset");
     if (status != EST_OK) return est_fail_context(status, "input_fn");
     *out = dataset;
     return EST_OK;
+}
+
+/* Whether values of several replicas meet in a model, here or in other workers. */
+static bool has_replicas(const est_estimator *estimator, est_mode mode)
+{
+    const est_strategy *strategy = mode == EST_TRAIN ? est_estimator_strategy(estimator, mode) : NULL;
+
+    return strategy != NULL && (est_strategy_replicas(strategy).n > 1 || est_trains_together(estimator, strategy));
 }
 
 est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
@@ -256,7 +282,9 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
 
     EST_TRY(est_model_create(mode, &estimator->config, estimator->task, input, seed, &model));
     est_log_info("Calling model_fn.");
-    status = est_model_build(model, estimator->model_fn, estimator->params);
+    status = has_replicas(estimator, mode) ? est_model_build_replicas(model, estimator->model_fn, estimator->params,
+                                                                      est_estimator_strategy(estimator, mode))
+                                           : est_model_build(model, estimator->model_fn, estimator->params);
     for (est_metric_extender *e = estimator->extenders; status == EST_OK && mode == EST_EVAL && e != NULL;
          e                      = e->next) {
         status = EST_CALLBACK(e->fn(model, e->user), "a function of est_estimator_add_metrics");

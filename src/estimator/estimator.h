@@ -47,6 +47,9 @@ struct est_estimator {
  * when the estimator goes. Once, for an estimator that was made without params. */
 void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(void *object));
 
+/* What the configuration says for a mode; NULL: nothing. */
+const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode);
+
 /* The dataset that input_fn makes for a mode. */
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
                                               void *user, uint64_t seed, est_dataset **out);

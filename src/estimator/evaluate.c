@@ -11,7 +11,7 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "estimator/estimator.h"
+#include "estimator/together.h"
 #include "estoc/layers.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -58,6 +58,7 @@ typedef struct evaluation {
     eval_counter                counter;
     est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
+    est_together                together; /* ensemble NULL: it evaluates alone */
 } evaluation;
 
 static est_status restore(evaluation *e, est_session *session)
@@ -66,13 +67,21 @@ static est_status restore(evaluation *e, est_session *session)
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
+/* The chief has the checkpoint, and the others the variables from it. */
+static est_status restore_together(evaluation *e, est_session *session)
+{
+    EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, ""));
+    if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
+    return est_together_share(&e->together, session);
+}
+
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     evaluation  *e       = user;
     est_tensor  *step    = NULL;
     est_session *session = est_loop_session(loop);
 
-    EST_TRY(restore(e, session));
+    EST_TRY(e->together.ensemble != NULL ? restore_together(e, session) : restore(e, session));
     EST_TRY(est_session_read(session, "global_step", &step));
     *global_step = *(const int64_t *)est_tensor_data(step);
     est_tensor_free(step);
@@ -223,6 +232,18 @@ static void log_time(const char *format)
     if (strftime(text, sizeof text, format, &parts) > 0) est_log_info("%s", text);
 }
 
+/* Metrics of the examples of all workers, and how many batches they had: each has counted its own. */
+static est_status sum_up(evaluation *e, est_loop *loop)
+{
+    double counts[2] = { (double)e->counter.done, e->counter.loss_sum };
+
+    if (e->together.ensemble == NULL) return EST_OK;
+    EST_TRY(est_together_sum(&e->together, est_loop_session(loop), est_local_variables(e->model->graph), counts, 2));
+    e->counter.done     = (int64_t)counts[0];
+    e->counter.loss_sum = counts[1];
+    return EST_OK;
+}
+
 static est_status run(evaluation *e, est_metrics **out)
 {
     est_loop  *loop = NULL;
@@ -235,6 +256,7 @@ static est_status run(evaluation *e, est_metrics **out)
     EST_TRY(open_loop(e, &loop));
     status = est_loop_run(loop);
     if (status == EST_OK) status = est_signals_check("evaluation");
+    if (status == EST_OK) status = sum_up(e, loop);
     if (status == EST_OK && e->counter.done == 0) {
         status = est_fail(EST_INVALID_ARGUMENT, "the input of the evaluation has no batch; see its input_fn");
     }
@@ -281,8 +303,12 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
             "it: leave out the repeat in mode EST_EVAL, or set steps");
     }
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
+    if (status == EST_OK && from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
+        status = est_together_open(estimator, estimator->config.eval_distribute, 0, &e.together);
+    }
     if (status == EST_OK) status = run(&e, &metrics);
-    if (status == EST_OK) status = publish(&e, metrics);
+    if (status == EST_OK && (e.together.ensemble == NULL || estimator->task->is_chief)) status = publish(&e, metrics);
+    est_together_close(&e.together);
     est_hook_free(e.progress);
     est_model_free(e.model);
     est_dataset_free(e.input);

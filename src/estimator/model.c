@@ -19,31 +19,62 @@ static const char *const mode_names[] = { "train", "eval", "predict" };
 
 /* --- making and freeing ---------------------------------------------------------------------------------------------- */
 
-est_status est_model_create(est_mode mode, const est_run_config *config, const est_task *task, const est_dataset *input,
-                            uint64_t seed, est_model **out)
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+}
+
+static est_model *new_model(void)
 {
     est_model *model = est_zalloc(sizeof *model);
-    est_status status;
 
-    if (model == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    if (model == NULL) return NULL;
     model->arena = est_arena_create();
-    status       = model->arena == NULL ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model")
-                                        : est_graph_create(seed, &model->graph);
-    if (status != EST_OK) {
-        est_model_free(model);
-        return status;
+    if (model->arena == NULL) {
+        est_free(model);
+        return NULL;
     }
-    model->mode             = mode;
-    model->config           = config;
-    model->task             = task;
-    model->input            = input;
     model->feeds.item       = sizeof(est_loop_feed);
     model->predictions.item = sizeof(est_named_node);
     model->metrics.item     = sizeof(est_model_metric_item);
     model->exports.item     = sizeof(est_model_export);
     model->summaries.item   = sizeof(est_model_summary);
     model->hooks.item       = sizeof(est_model_hook);
-    *out                    = model;
+    return model;
+}
+
+est_status est_model_create(est_mode mode, const est_run_config *config, const est_task *task, const est_dataset *input,
+                            uint64_t seed, est_model **out)
+{
+    est_model *model = new_model();
+    est_status status;
+
+    if (model == NULL) return no_memory();
+    status = est_graph_create(seed, &model->graph);
+    if (status != EST_OK) {
+        est_model_free(model);
+        return status;
+    }
+    model->mode   = mode;
+    model->config = config;
+    model->task   = task;
+    model->input  = input;
+    *out          = model;
+    return EST_OK;
+}
+
+est_status est_model_create_replica(const est_model *first, int replica, est_model **out)
+{
+    est_model *model = new_model();
+
+    if (model == NULL) return no_memory();
+    model->graph   = first->graph;
+    model->mode    = first->mode;
+    model->config  = first->config;
+    model->task    = first->task;
+    model->input   = first->input;
+    model->replica = replica;
+    *out           = model;
     return EST_OK;
 }
 
@@ -56,7 +87,7 @@ void est_model_free(est_model *model)
     for (int i = 0; i < model->hooks.n; i++) est_hook_free(hooks[i].hook);
     est_map_clear(&model->receiver);
     est_map_clear(&model->nodes);
-    est_graph_free(model->graph);
+    if (model->replica == 0) est_graph_free(model->graph);
     est_arena_free(model->arena);
     est_free(model);
 }
@@ -75,16 +106,15 @@ est_status est_model_status(const est_model *model)
     return est_graph_status(model->graph);
 }
 
-/* Room for one more at the end of a list, zeroed; NULL when memory is out, which the model then reports. Old blocks stay
- * in the arena: lists are short. */
-static void *list_add(est_model *model, est_model_list *list)
+/* Old blocks stay in the arena: lists are short. */
+void *est_model_list_add(est_model *model, est_model_list *list)
 {
     if (list->n == list->capacity) {
         int   capacity = list->capacity > 0 ? 2 * list->capacity : 8;
         void *data     = est_arena_alloc(model->arena, (size_t)capacity * list->item);
 
         if (data == NULL) {
-            model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+            model_fail(model, no_memory());
             return NULL;
         }
         if (list->n > 0) memcpy(data, list->data, (size_t)list->n * list->item);
@@ -103,7 +133,7 @@ static const char *keep_name(est_model *model, const char *name, const char *wha
         return NULL;
     }
     copy = est_arena_strdup(model->arena, name);
-    if (copy == NULL) model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+    if (copy == NULL) model_fail(model, no_memory());
     return copy;
 }
 
@@ -139,7 +169,7 @@ static est_status remember_node(est_model *model, est_map *map, const char *name
 {
     est_node *kept = est_arena_alloc(model->arena, sizeof *kept);
 
-    if (kept == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    if (kept == NULL) return no_memory();
     *kept = node;
     return est_map_put(map, name, kept);
 }
@@ -184,8 +214,7 @@ static est_node name_input(est_model *model, est_node node, const char *name)
 {
     const char *full = est_arena_printf(model->arena, "IteratorGetNext/%s", name);
 
-    return full != NULL ? est_named(node, full)
-                        : est_graph_poison(model->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+    return full != NULL ? est_named(node, full) : est_graph_poison(model->graph, no_memory());
 }
 
 /* The placeholder for a component, or for its splits; made when it is first asked for. */
@@ -214,8 +243,9 @@ static est_node component_node(est_model *model, int i, bool splits)
     status = remember_node(model, &model->nodes, est_strbuf_text(&name), node);
     if (status != EST_OK) model_fail(model, status);
     est_strbuf_clear(&name);
-    feed = list_add(model, &model->feeds);
-    if (feed != NULL) *feed = (est_loop_feed){ .node = node, .component = i, .splits = splits };
+    feed = est_model_list_add(model, &model->feeds);
+    if (feed != NULL)
+        *feed = (est_loop_feed){ .node = node, .component = i, .splits = splits, .replica = model->replica };
     return node;
 }
 
@@ -339,7 +369,7 @@ void est_model_predict(est_model *model, const char *key, est_node value)
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "two predictions are called %s", key));
         return;
     }
-    item = list_add(model, &model->predictions);
+    item = est_model_list_add(model, &model->predictions);
     if (item != NULL) *item = (est_named_node){ .name = name, .node = value };
 }
 
@@ -351,7 +381,7 @@ void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node
     if (key == NULL || key[0] == '\0') return; /* told already */
     splits = est_arena_printf(model->arena, "%s" EST_SPLITS_SUFFIX, key);
     if (splits == NULL) {
-        model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        model_fail(model, no_memory());
         return;
     }
     est_model_predict(model, splits, value.splits);
@@ -403,7 +433,7 @@ void est_model_metric(est_model *model, const char *name, est_metric metric)
     for (int i = 0; i < model->metrics.n; i++) { /* a later one replaces, as add_metrics does */
         if (strcmp(metrics[i].name, name) == 0) item = (est_model_metric_item *)model->metrics.data + i;
     }
-    if (item == NULL) item = list_add(model, &model->metrics);
+    if (item == NULL) item = est_model_list_add(model, &model->metrics);
     if (item != NULL) *item = (est_model_metric_item){ .name = kept, .metric = metric };
 }
 
@@ -428,14 +458,14 @@ static void add_export(est_model *model, est_export_method method, const char *k
 
     if (name == NULL) return;
     if (copy == NULL) {
-        model_fail(model, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        model_fail(model, no_memory());
         return;
     }
     for (int i = 0; i < n; i++) {
         copy[i] = (est_named_node){ keep_name(model, outputs[i].name, "an export output"), outputs[i].node };
         if (copy[i].name == NULL) return;
     }
-    item = list_add(model, &model->exports);
+    item = est_model_list_add(model, &model->exports);
     if (item != NULL) *item = (est_model_export){ .method = method, .key = name, .outputs = copy, .n_outputs = n };
 }
 
@@ -479,7 +509,7 @@ static void add_summary(est_model *model, est_summary_what what, const char *tag
         model_fail(model, est_graph_blame(status));
         return;
     }
-    item = list_add(model, &model->summaries);
+    item = est_model_list_add(model, &model->summaries);
     if (item != NULL) *item = (est_model_summary){ what, name, node, max_images };
 }
 
@@ -518,7 +548,7 @@ static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL%s%s", why[0] != '\0' ? ": " : "", why));
         return;
     }
-    item = list_add(model, &model->hooks);
+    item = est_model_list_add(model, &model->hooks);
     if (item == NULL) {
         est_hook_free(hook);
         return;
@@ -586,7 +616,7 @@ static est_status place_node(const est_model *model, est_node_def *def)
     if (device == NULL) device = "";
     EST_TRY(est_device_name_check(device));
     def->device = est_arena_strdup(est_graph_arena(model->graph), device);
-    return def->device != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    return def->device != NULL ? EST_OK : no_memory();
 }
 
 est_status est_model_place(est_model *model)

@@ -52,7 +52,8 @@ typedef struct est_model_hook {
 
 struct est_model {
     est_arena            *arena;
-    est_graph            *graph; /* owned */
+    est_graph            *graph;   /* owned by replica 0 */
+    int                   replica; /* of those that share the graph */
     est_mode              mode;
     const est_run_config *config; /* borrowed */
     const est_task       *task;   /* borrowed */
@@ -83,6 +84,17 @@ void                      est_model_free(est_model *model); /* NULL is fine */
 
 /* Calls model_fn and checks that the mode got what it requires. */
 EST_MUST_CHECK est_status est_model_build(est_model *model, est_model_fn model_fn, const void *params);
+
+/* The same for every replica that the strategy has (estimator/model_replicas.c): the model is the first, with all of their feeds, the
+ * mean of their losses, and the one training operation that they share. */
+EST_MUST_CHECK est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, const void *params,
+                                                   const est_strategy *strategy);
+
+/* A model of another replica in the same graph; its own lists, to be freed before `first`. */
+EST_MUST_CHECK est_status est_model_create_replica(const est_model *first, int replica, est_model **out);
+
+/* Room for one more at the end of a list of the model, zeroed; NULL when memory is out, which the model then reports. */
+void *est_model_list_add(est_model *model, est_model_list *list);
 
 /* Asks the configuration's device_fn, if there is one, where each operation is to run. */
 EST_MUST_CHECK est_status est_model_place(est_model *model);

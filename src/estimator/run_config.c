@@ -174,6 +174,18 @@ static est_status take_distribute(est_run_config *c, bool *remote)
     return EST_OK;
 }
 
+/* Parameter servers are there for one strategy, and no other. */
+static est_status check_ps_tasks(const est_run_config *c, const est_task *task)
+{
+    bool has_ps   = est_cluster_tasks(task->cluster, "ps") > 0;
+    bool needs_ps = c->train_distribute->kind == EST_STRATEGY_PARAMETER_SERVER;
+
+    if (has_ps == needs_ps) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "RunConfig: train_distribute is %s, and %s has %s; %s, or leave it out",
+                    est_strategy_name(c->train_distribute), source(c), has_ps ? "ps tasks" : "no ps tasks",
+                    has_ps ? "leave them out" : "add \"ps\": [\"host:port\", ...]");
+}
+
 /* What a strategy adds to the rules. */
 static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
 {
@@ -183,19 +195,11 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
                         "one out",
                         source(c));
     }
-    if (c->eval_distribute != NULL) {
+    if (c->eval_distribute != NULL && c->eval_distribute->kind == EST_STRATEGY_PARAMETER_SERVER) {
         return est_fail(EST_UNIMPLEMENTED,
-                        "RunConfig: eval_distribute is set, and this build evaluates on one device; leave "
-                        "it out");
+                        "RunConfig: eval_distribute is parameter_server, and evaluations need none; leave it out");
     }
-    if (c->train_distribute == NULL || est_cluster_tasks(task->cluster, "ps") > 0 ||
-        strcmp(task->type, "evaluator") == 0) {
-        return EST_OK;
-    }
-    return est_fail(
-        EST_INVALID_ARGUMENT,
-        "RunConfig: train_distribute is %s, and %s has no ps tasks; add \"ps\": [\"host:port\", ...], or leave it out",
-        est_strategy_name(c->train_distribute), source(c));
+    return c->train_distribute == NULL || strcmp(task->type, "evaluator") == 0 ? EST_OK : check_ps_tasks(c, task);
 }
 
 /* --- the model directory ---------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
  * has still to end, and goes on at the end of its input. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -20,12 +21,13 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/cluster_task.h"
+#include "estimator/together.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "strategy/strategy.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/saver.h"
@@ -36,8 +38,9 @@ typedef struct training {
     const est_train_options *options;
     const char              *spec; /* what the caller knows them as; "": nothing */
     uint64_t                 seed;
-    const est_dir_lock      *held; /* the caller's lock of the directory; NULL: it has none */
-    est_dir_lock            *lock; /* the one taken here then */
+    char                     word[32]; /* the seed of the job, which workers that train together have of one of them */
+    const est_dir_lock      *held;     /* the caller's lock of the directory; NULL: it has none */
+    est_dir_lock            *lock;     /* the one taken here then */
     est_saver               *saver;
     est_summary_writer      *summaries;
     est_dataset             *input;
@@ -51,8 +54,12 @@ typedef struct training {
     est_hook                *own[8];         /* [n_own]: hooks made here */
     int                      n_own;
     est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
-    est_cluster_task         cluster;          /* remote NULL: it trains on its own */
+    est_cluster_task         cluster;          /* remote NULL: without ps tasks */
+    est_together             together;         /* ensemble NULL: without other workers */
+    est_loop_together        meets;            /* what the loop knows of them */
 } training;
+
+#define NOTE_EVERY_STEPS 1000 /* between two times that workers tell each other where their inputs are */
 
 /* --- seed -------------------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +68,7 @@ static void mix_task(training *t)
 {
     const est_task *task = t->estimator->task;
 
-    if (task->is_chief || t->cluster.remote == NULL) return;
+    if (task->is_chief || (t->cluster.remote == NULL && t->together.ensemble == NULL)) return;
     t->seed = (t->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(task->global_id + 1)) & INT64_MAX;
     if (t->seed == 0) t->seed = 1;
 }
@@ -138,6 +145,16 @@ static est_status read_step(est_loop *loop, int64_t *out)
     return EST_OK;
 }
 
+/* A worker that has made its last step is there until the chief has saved it: should the chief be lost before, it gets the variables
+ * from here. */
+static est_status await_chief(training *t, est_loop *loop)
+{
+    if (t->estimator->task->is_chief || est_stop_signal() != 0) return EST_OK;
+    EST_TRY(est_together_meet(&t->together, est_loop_global_step(loop), t->word));
+    if (t->together.meeting.over) return EST_OK;
+    return est_fail(EST_ABORTED, "a worker has come back after the last step");
+}
+
 /* Before the last checkpoint, which the chief makes when all have done what they could; its own step need not be the last. A
  * chief that was stopped leaves the others to themselves. */
 static est_status settle(est_hook *hook, est_loop *loop)
@@ -145,6 +162,7 @@ static est_status settle(est_hook *hook, est_loop *loop)
     training *t         = EST_CONTAINER_OF(hook, training, edges);
     int64_t   max_steps = t->options->max_steps, step;
 
+    if (t->together.ensemble != NULL) return await_chief(t, loop);
     if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
     EST_TRY(read_step(loop, &step));
     if (est_stop_signal() == 0 && (max_steps <= 0 || step < max_steps)) {
@@ -175,11 +193,20 @@ static est_status mark_done(const training *t, int64_t step)
 
 /* --- going on where it was ----------------------------------------------------------------------------------------------- */
 
+/* Positions of all workers, when they train together; what one has saved alone is of no use then. */
+static est_status set_positions(training *t, const est_tensor *positions, int64_t step)
+{
+    t->together.at_step = step;
+    if (positions == NULL || t->estimator->config.no_input_position) return EST_OK;
+    return est_together_set_positions(&t->together, positions);
+}
+
 static est_status set_position(training *t, est_loop *loop, const est_tensor *position, const est_tensor *runs)
 {
     if (runs != NULL && est_tensor_dtype(runs) == EST_I64 && est_tensor_count(runs) == 1) {
         est_session_set_run_count(est_loop_session(loop), (uint64_t) * (const int64_t *)est_tensor_data(runs));
     }
+    if (t->together.ensemble != NULL) return set_positions(t, position, t->together.meeting.step);
     if (position == NULL || t->estimator->config.no_input_position || est_loop_input(loop) == NULL) return EST_OK;
     EST_TRY(est_loop_reset_input(loop));
     t->input_resumed = est_iterator_restore(est_loop_input(loop), position) == EST_OK;
@@ -252,12 +279,13 @@ static est_status initialize_variables(training *t, est_loop *loop)
     est_strbuf   tasks    = { 0 };
     est_restored restored = { 0 };
     est_status   status   = EST_OK;
+    const char  *where    = t->together.ensemble != NULL ? EST_EXTRA_POSITIONS : EST_EXTRA_INPUT;
 
     if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks);
     if (status == EST_OK) {
         status = est_saver_restore(
             t->saver, session,
-            EST_RESTORE(.extras       = EST_EXTRAS_OUT({ EST_EXTRA_INPUT, &position }, { EST_EXTRA_RUNS, &runs }),
+            EST_RESTORE(.extras       = EST_EXTRAS_OUT({ where, &position }, { EST_EXTRA_RUNS, &runs }),
                         .missing_only = t->cluster.remote != NULL),
             &restored);
         status = est_estimator_blame_checkpoint(status);
@@ -281,11 +309,92 @@ static est_status initialize_variables(training *t, est_loop *loop)
     return status;
 }
 
+/* --- together with other workers ---------------------------------------------------------------------------------------------- */
+
+/* The step that this task can offer variables of, though it has none yet: those of a checkpoint or first ones. -1: none. */
+static est_status offered_step(const training *t, int64_t *out)
+{
+    *out = -1;
+    if (!t->estimator->task->is_chief) return EST_OK;
+    EST_TRY(est_estimator_saved_step(t->estimator, out));
+    if (*out < 0) *out = 0;
+    return EST_OK;
+}
+
+/* The job has the seed that was first drawn, whoever has been lost since. */
+static est_status take_word(training *t)
+{
+    const char *word = est_ensemble_word(t->together.ensemble);
+
+    if (t->model != NULL && strcmp(word, t->word) != 0) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "the job was begun anew with seed %s, and this worker has %s; start it again", word, t->word);
+    }
+    snprintf(t->word, sizeof t->word, "%s", word);
+    t->seed = strtoull(word, NULL, 10);
+    return EST_OK;
+}
+
+static est_status meet(training *t, int64_t step)
+{
+    EST_TRY(est_together_meet(&t->together, step, t->word));
+    return t->together.meeting.over ? EST_OK : take_word(t);
+}
+
+/* After a meeting: all have the same variables, and the input is where it belongs. */
+static est_status share(training *t, est_loop *loop, bool seek)
+{
+    EST_TRY(est_together_share(&t->together, est_loop_session(loop)));
+    if (!seek || t->estimator->config.no_input_position) return EST_OK;
+    EST_TRY(est_loop_reset_input(loop));
+    return est_together_seek(&t->together, est_loop_input(loop), t->input, t->together.meeting.step);
+}
+
+static est_status initialize_together(training *t, est_loop *loop)
+{
+    int64_t offered;
+
+    EST_TRY(offered_step(t, &offered));
+    EST_TRY(meet(t, offered));
+    if (t->together.meeting.over) {
+        est_loop_request_stop(loop, "the job is over");
+        return est_session_init(est_loop_session(loop));
+    }
+    if (t->together.meeting.rank == t->together.meeting.source) {
+        t->together.at_step = t->together.meeting.step;
+        EST_TRY(initialize_variables(t, loop));
+    }
+    return share(t, loop, true);
+}
+
+/* One that was left behind by more than the step under way has batches to read over. */
+static est_status rejoin(void *user, est_loop *loop, int64_t *global_step, bool *over)
+{
+    training *t = user;
+
+    EST_TRY(meet(t, *global_step));
+    *over = t->together.meeting.over;
+    if (*over) return EST_OK;
+    EST_TRY(share(t, loop, t->together.meeting.step > *global_step + 1));
+    *global_step = t->together.meeting.step;
+    return EST_OK;
+}
+
+static est_status note_positions(est_hook *hook, est_loop *loop)
+{
+    training *t = EST_CONTAINER_OF(hook, training, edges);
+
+    if (t->together.ensemble == NULL || est_loop_global_step(loop) % NOTE_EVERY_STEPS != 0) return EST_OK;
+    return est_together_note(&t->together, est_loop_input(loop), est_loop_global_step(loop));
+}
+
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
     training *t = user;
 
-    if (t->estimator->task->is_chief || t->cluster.remote == NULL) {
+    if (t->together.ensemble != NULL) {
+        EST_TRY(initialize_together(t, loop));
+    } else if (t->estimator->task->is_chief || t->cluster.remote == NULL) {
         EST_TRY(initialize_variables(t, loop));
         if (t->cluster.remote != NULL) {
             EST_TRY(est_session_init(est_loop_session(loop))); /* what no checkpoint has */
@@ -319,6 +428,10 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
     EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_loop_run_count(loop)));
     EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
+    if (t->together.ensemble != NULL) {
+        EST_TRY(est_together_positions(&t->together, &position));
+        return add_extra(extras, n, EST_EXTRA_POSITIONS, position);
+    }
     EST_TRY(est_iterator_save(est_loop_input(loop), &position));
     return add_extra(extras, n, EST_EXTRA_INPUT, position);
 }
@@ -397,7 +510,7 @@ static est_status collect_hooks(training *t)
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
     if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
-    t->edges               = (est_hook){ .before_run = clear_done, .end = settle };
+    t->edges = (est_hook){ .before_run = clear_done, .after_run = note_positions, .end = settle, .idle = true };
     t->hooks[t->n_hooks++] = &t->edges;
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
@@ -456,10 +569,11 @@ static est_status prepare(training *t)
         e->model_dir,
         EST_SAVER(.keep_max = config->keep_checkpoint_max, .keep_every_n_hours = config->keep_checkpoint_every_n_hours),
         &t->saver));
-    EST_TRY(choose_seed(t));
+    if (t->together.ensemble == NULL) EST_TRY(choose_seed(t));
     mix_task(t);
     EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
+    if (t->together.ensemble != NULL) EST_TRY(est_together_idle(t->model->graph, t->model->arena, &t->meets));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
     if (e->task->is_chief || writes_summaries(e->task))
@@ -486,22 +600,35 @@ static est_status run_to_end(training *t, est_loop *loop)
     return est_loop_run(loop);
 }
 
+/* Batches of a step. */
+static int n_replicas(const training *t)
+{
+    const est_strategy *strategy = t->estimator->config.train_distribute;
+
+    return strategy != NULL && strategy->kind != EST_STRATEGY_PARAMETER_SERVER ? est_strategy_replicas(strategy).n : 1;
+}
+
 static est_status run_loop(training *t, int64_t *out_step)
 {
     const est_run_config *config = &t->estimator->config;
     est_loop             *loop   = NULL;
     est_status            status;
 
+    t->meets.peers  = t->together.meeting.peers;
+    t->meets.rejoin = rejoin;
     EST_TRY(est_loop_open(&(est_loop_spec){ .graph       = t->model->graph,
                                             .model_dir   = t->estimator->model_dir,
                                             .session     = { .struct_size    = sizeof(est_session_options),
                                                              .threads        = config->threads,
                                                              .seed           = t->seed,
                                                              .check_numerics = config->check_numerics,
-                                                             .remote         = t->cluster.remote },
+                                                             .remote         = t->cluster.remote,
+                                                             .peers          = t->meets.peers },
                                             .input       = t->input,
                                             .feeds       = t->model->feeds.data,
                                             .n_feeds     = t->model->feeds.n,
+                                            .n_replicas  = n_replicas(t),
+                                            .together    = t->together.ensemble != NULL ? &t->meets : NULL,
                                             .loss        = t->model->loss,
                                             .global_step = t->step_after,
                                             .targets     = { &t->model->train_op, 1 },
@@ -572,11 +699,12 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
     }
-    if (trains_with_others(estimator->task)) {
+    if (trains_with_others(estimator->task) && !est_trains_together(estimator, estimator->config.train_distribute)) {
         return est_fail(
-            EST_UNIMPLEMENTED,
-            "task %s %d of a cluster of several without \"ps\" tasks: this build trains together only with parameter "
-            "servers; add ps tasks, or leave the others out",
+            EST_INVALID_ARGUMENT,
+            "task %s %d of a cluster of several without \"ps\" tasks: nothing says how they train together; "
+            "set train_distribute to an est_multi_worker_mirrored_strategy, add ps tasks, or leave the "
+            "others out",
             estimator->task->type, estimator->task->index);
     }
     return EST_OK;
@@ -608,6 +736,33 @@ static est_status train_steps(training *t)
     return mark_done(t, step);
 }
 
+/* Meets the other workers, before anything is made of what they know. */
+static est_status join_others(training *t)
+{
+    int64_t offered;
+
+    if (t->estimator->task->is_chief) EST_TRY(choose_seed(t));
+    snprintf(t->word, sizeof t->word, "%" PRIu64, t->seed);
+    EST_TRY(offered_step(t, &offered));
+    return meet(t, offered);
+}
+
+/* A chief that has nothing left to do does not wait for others to say so. */
+static est_status train_together(training *t)
+{
+    int64_t saved, max_steps = t->options->max_steps;
+
+    EST_TRY(est_together_open(t->estimator, t->estimator->config.train_distribute, max_steps, &t->together));
+    EST_TRY(est_estimator_saved_step(t->estimator, &saved));
+    if (max_steps <= 0 || saved < max_steps || !t->estimator->task->is_chief) {
+        EST_TRY(join_others(t));
+        if (t->together.meeting.over) return EST_OK;
+    }
+    EST_TRY(train_steps(t));
+    if (t->estimator->task->is_chief) est_ensemble_end_job(t->together.ensemble);
+    return EST_OK;
+}
+
 /* Of the tasks that train together one has the directory: the chief. It also ends the job for all. */
 static est_status train(training *t)
 {
@@ -618,6 +773,10 @@ static est_status train(training *t)
     if (est_has_ps(t->estimator)) {
         if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
         EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
+    }
+    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) {
+        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
+        return train_together(t);
     }
     EST_TRY(train_steps(t));
     return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
@@ -639,6 +798,8 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);
     est_cluster_task_close(&t.cluster);
+    est_together_close(&t.together);
+    est_together_free_idle(&t.meets);
     est_summary_writer_free(t.summaries);
     est_model_free(t.model);
     est_dataset_free(t.input);

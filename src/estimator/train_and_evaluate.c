@@ -20,8 +20,8 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/cluster_task.h"
 #include "estimator/job_watch.h"
+#include "estimator/together.h"
 #include "estoc/exporter.h"
 #include "train/hooks.h"
 #include "train/lock.h"
@@ -157,6 +157,17 @@ static bool is_gone(const est_estimator *estimator)
     return status == EST_NOT_FOUND;
 }
 
+static est_status evaluate(const evaluator *e, char used[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+{
+    int64_t steps = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
+
+    return est_estimator_evaluate(e->estimator,
+                                  EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
+                                                       .steps = steps, .name = e->eval->name, .hooks = e->eval->hooks,
+                                                       .checkpoint_path = e->estimator->model_dir),
+                                  NULL, used, out);
+}
+
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
  * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
 static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
@@ -164,7 +175,6 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     char         path[EST_CHECKPOINT_PATH_MAX], used[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
     est_status   status  = find_latest(e->estimator, path);
-    int64_t      steps   = e->eval->steps;
 
     *evaluated = false;
     e->gone    = false;
@@ -178,15 +188,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         warn_rarely(&e->warned_ns, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    status = est_estimator_evaluate(e->estimator,
-                                    EST_EVALUATE_OPTIONS(.input_fn   = e->eval->input_fn,
-                                                         .input_user = e->eval->input_user,
-                                                         .steps      = steps == EST_FOREVER ? 0
-                                                                       : steps == 0         ? STEPS_DEFAULT
-                                                                                            : steps,
-                                                         .name = e->eval->name, .hooks = e->eval->hooks,
-                                                         .checkpoint_path = e->estimator->model_dir),
-                                    NULL, used, &metrics);
+    status = evaluate(e, used, &metrics);
     if (status == EST_NOT_FOUND && is_gone(e->estimator)) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
         e->gone = true;
@@ -552,6 +554,22 @@ static bool evaluates_itself(const est_task *task)
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
+/* Workers that are told to evaluate together do so after the training, unless there is somebody for it. */
+static bool evaluates_together(const est_estimator *estimator)
+{
+    return est_trains_together(estimator, estimator->config.eval_distribute) &&
+           est_cluster_tasks(estimator->task->cluster, "evaluator") == 0;
+}
+
+/* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
+static est_status evaluate_last(evaluator *e)
+{
+    char used[EST_CHECKPOINT_PATH_MAX];
+    bool evaluated;
+
+    return e->estimator->task->is_chief ? evaluate_and_export(e, true, &evaluated) : evaluate(e, used, &e->metrics);
+}
+
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
                                   est_metrics **out)
 {
@@ -573,7 +591,8 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (evaluates_itself(estimator->task)) {
         status = run_evaluating(&e);
     } else {
-        status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own */
+        status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own, */
+        if (status == EST_OK && evaluates_together(estimator)) status = evaluate_last(&e); /* or all are */
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

@@ -85,13 +85,15 @@ est_status est_device_name_check(const char *device)
 
 est_device_task est_device_name_task(const char *device)
 {
-    est_device_task out = { .task = -1 };
+    est_device_task out = { .task = -1, .number = -1 };
 
     for (const char *at = device; *at != '\0';) {
-        text part = { at + 1, strcspn(at + 1, "/") }, value = part;
+        text part = { at + 1, strcspn(at + 1, "/") }, value = part, key = cut(&value);
         int  kind = part_kind(part);
 
-        (void)cut(&value);
+        if (kind == DEVICE && is_key(key, "device")) key = cut(&value);
+        if (kind == DEVICE && key.n < sizeof out.kind) memcpy(out.kind, key.at, key.n);
+        if (kind == DEVICE && (value.n == 0 || value.at[0] != '*')) out.number = (int)strtol(value.at, NULL, 10);
         if (kind == JOB && value.at[0] != '*' && value.n < sizeof out.job) memcpy(out.job, value.at, value.n);
         if (kind == TASK && value.at[0] != '*') out.task = (int)strtol(value.at, NULL, 10); /* at most 9 digits */
         at = part.at + part.n;

@@ -9,10 +9,12 @@
 
 #define EST_DEVICE_JOB_MAX 64
 
-/* The job and the task of a device that was checked: "" and -1 where it says neither. */
+/* The job, task, kind and number of a device that was checked: "" and -1 where it says none. */
 typedef struct est_device_task {
     char job[EST_DEVICE_JOB_MAX];
     int  task;
+    char kind[EST_DEVICE_JOB_MAX]; /* as written: "CPU" */
+    int  number;                   /* 0 where there is a kind only */
 } est_device_task;
 
 est_device_task est_device_name_task(const char *device);

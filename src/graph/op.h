@@ -173,8 +173,9 @@ struct est_op {
     bool     random;      /* draws numbers: differs between runs */
     bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
-    uint32_t writes;      /* bit i: changes the variable that is input i */
-    uint32_t inplace;     /* bit i: output 0 may be written over input i if the sizes are the same */
+    bool     lends;   /* the kernel says where its outputs lie: they stay there until its next run, and are only read */
+    uint32_t writes;  /* bit i: changes the variable that is input i */
+    uint32_t inplace; /* bit i: output 0 may be written over input i if the sizes are the same */
     bool     fills_var;   /* writes input 0's variable or table without reading it: it may be uninitialised */
     bool     by_rows;     /* touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h) */
     bool     assigns;     /* fills_var by copying input 1, which may have been made in the variable's memory already */

@@ -76,7 +76,7 @@ est_status est_apply_open(const est_call *c, est_apply_form form, est_apply *out
     if (form.indices != 0) {
         const est_view *indices = c->in[form.indices];
         EST_TRY(est_rows_check(est_call_variable(c, 0), indices));
-        for (int i = 0; i < form.n_vars; i++) est_rows_draw(est_call_variable(c, i), c->pool, indices);
+        for (int i = 0; i < form.n_vars; i++) est_lazy_draw(est_call_variable(c, i), c->pool, indices);
         a.indices = indices->data;
         a.wide    = indices->dtype == EST_I64;
         a.n       = indices->count;

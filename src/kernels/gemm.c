@@ -246,7 +246,7 @@ typedef struct block {
 
 static void multiply_tile(const plan *p, const block *b, tiles at, tiles bt, int64_t row, int64_t col, int64_t k_count)
 {
-    est_tile t = {
+    est_gemm_tile t = {
         .k          = k_count,
         .a          = at.x + (row - b->row) * at.step,
         .a_stride   = at.stride,

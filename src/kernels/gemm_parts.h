@@ -31,7 +31,7 @@ static inline est_layout est_gemm_layout_b(const est_gemm *g)
 
 /* One tile: C[i, j] (+)= sum over p < k of A[i, p] B[p, j]. Its number of rows, the layout of A and the number of
  * vectors that its `cols` columns fill are part of the function; B is EST_ACROSS. Reads and writes nothing outside. */
-typedef struct est_tile {
+typedef struct est_gemm_tile {
     int64_t      k;
     const float *a;
     int64_t      a_stride;
@@ -41,9 +41,9 @@ typedef struct est_tile {
     int64_t      ldc;
     int64_t      cols;
     bool         accumulate;
-} est_tile;
+} est_gemm_tile;
 
-typedef void (*est_tile_fn)(const est_tile *t);
+typedef void (*est_tile_fn)(const est_gemm_tile *t);
 
 #define EST_TILE_VECTORS_MAX 3
 #define EST_TILE_ROWS_MAX    8

@@ -27,7 +27,7 @@
 
 #define AVX512 __attribute__((target("avx512f,avx2,fma")))
 
-INLINE AVX512 void tile_avx512(est_layout layout, int vectors, int rows, const est_tile *t)
+INLINE AVX512 void tile_avx512(est_layout layout, int vectors, int rows, const est_gemm_tile *t)
 {
     const int64_t   a_step = layout == EST_ACROSS ? t->a_stride : 1, a_row = layout == EST_ACROSS ? 1 : t->a_stride;
     const int64_t   k = t->k, b_stride = t->b_stride;
@@ -77,7 +77,7 @@ INLINE AVX2 __m256i first_lanes(int64_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-INLINE AVX2 void tile_avx2(est_layout layout, int vectors, int rows, bool full, const est_tile *t)
+INLINE AVX2 void tile_avx2(est_layout layout, int vectors, int rows, bool full, const est_gemm_tile *t)
 {
     const int64_t a_step = layout == EST_ACROSS ? t->a_stride : 1, a_row = layout == EST_ACROSS ? 1 : t->a_stride;
     const int64_t k = t->k, b_stride = t->b_stride;
@@ -190,12 +190,12 @@ AVX2 static void pack_avx2(est_layout layout, const float *x, int64_t stride, in
 /* --- their functions -------------------------------------------------------------------------------------------- */
 
 #define AVX512_FN(layout, vectors, rows)                                                                               \
-    AVX512 static void avx512_##layout##_##vectors##_##rows(const est_tile *t)                                         \
+    AVX512 static void avx512_##layout##_##vectors##_##rows(const est_gemm_tile *t)                                    \
     {                                                                                                                  \
         tile_avx512(layout, vectors, rows, t);                                                                         \
     }
 #define AVX2_FN(layout, vectors, rows)                                                                                 \
-    AVX2 static void avx2_##layout##_##vectors##_##rows(const est_tile *t)                                             \
+    AVX2 static void avx2_##layout##_##vectors##_##rows(const est_gemm_tile *t)                                        \
     {                                                                                                                  \
         if (t->cols == 8 * vectors) {                                                                                  \
             tile_avx2(layout, vectors, rows, true, t);                                                                 \
@@ -281,7 +281,7 @@ static const est_gemm_isa isa_avx2 = {
 #define PLAIN_ROWS 4
 #define PLAIN_COLS 16
 
-INLINE void tile_plain(est_layout layout, int rows, const est_tile *t)
+INLINE void tile_plain(est_layout layout, int rows, const est_gemm_tile *t)
 {
     const int64_t a_step = layout == EST_ACROSS ? t->a_stride : 1, a_row = layout == EST_ACROSS ? 1 : t->a_stride;
     float         acc[PLAIN_ROWS][PLAIN_COLS] = { { 0 } }, line[PLAIN_COLS] = { 0 };
@@ -313,7 +313,7 @@ static void pack_plain(est_layout layout, const float *x, int64_t stride, int64_
 }
 
 #define PLAIN_FN(layout, rows)                                                                                         \
-    static void plain_##layout##_##rows(const est_tile *t)                                                             \
+    static void plain_##layout##_##rows(const est_gemm_tile *t)                                                        \
     {                                                                                                                  \
         tile_plain(layout, rows, t);                                                                                   \
     }

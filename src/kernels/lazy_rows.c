@@ -248,7 +248,7 @@ static void draw_range(void *arg, int64_t begin, int64_t end, int64_t block)
     draw_elements(job->values, job->var->value.dtype, begin, end - begin, element(job->var, begin));
 }
 
-void est_rows_begin(est_var *var, est_pool *pool, const est_first_values *values)
+void est_lazy_begin(est_var *var, est_pool *pool, const est_first_values *values)
 {
     draw_job job = { .var = var, .values = values };
 
@@ -257,21 +257,21 @@ void est_rows_begin(est_var *var, est_pool *pool, const est_first_values *values
         est_pages_small(var->value.data, bytes_of(var));
         est_marks_start(&var->lazy->drawn, var->lazy->n_blocks);
     } else {
-        est_rows_overwritten(var);
+        est_lazy_overwritten(var);
         est_parallel_for(pool, var->value.count, 64, draw_ns(values), draw_range, &job);
     }
     var->blank       = false; /* at most once in a variable's life do its rows wait */
     var->initialized = true;
 }
 
-bool est_rows_wait(const est_var *var)
+bool est_lazy_wait(const est_var *var)
 {
     return var->lazy != NULL && est_marks_left(&var->lazy->drawn) > 0;
 }
 
-void est_rows_overwritten(est_var *var)
+void est_lazy_overwritten(est_var *var)
 {
-    if (!est_rows_wait(var)) return;
+    if (!est_lazy_wait(var)) return;
     est_pages_large(var->value.data, bytes_of(var));
     est_marks_fill(&var->lazy->drawn);
 }
@@ -310,12 +310,12 @@ static void draw_named(void *arg, int64_t begin, int64_t end, int64_t block)
 
 #define PAGE_NS 1000 /* of a page that is touched for the first time */
 
-void est_rows_draw(est_var *var, est_pool *pool, const est_view *indices)
+void est_lazy_draw(est_var *var, est_pool *pool, const est_view *indices)
 {
     draw_job job = { .var = var, .indices = indices };
     double   ns;
 
-    if (!est_rows_wait(var)) return;
+    if (!est_lazy_wait(var)) return;
     job.first = first_waiting(var->lazy, indices, 0, indices->count);
     ns        = PAGE_NS + draw_ns(&var->lazy->values) * (double)block_start(var, 1);
     est_parallel_for(pool, indices->count - job.first, 1, ns, draw_named, &job);
@@ -334,12 +334,12 @@ static void draw_words(void *arg, int64_t begin, int64_t end, int64_t block)
     }
 }
 
-void est_rows_draw_all(est_var *var, est_pool *pool)
+void est_lazy_draw_all(est_var *var, est_pool *pool)
 {
     draw_job job = { .var = var };
     double   ns;
 
-    if (!est_rows_wait(var)) return;
+    if (!est_lazy_wait(var)) return;
     est_pages_large(var->value.data, bytes_of(var));
     ns = draw_ns(&var->lazy->values) * (double)block_start(var, EST_MARKS_OF_WORD);
     if (are_zeros(&var->lazy->values)) {
@@ -386,11 +386,11 @@ static void copy_range(void *arg, int64_t begin, int64_t end, int64_t block)
     }
 }
 
-void est_rows_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out)
+void est_lazy_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out)
 {
     draw_job job = { .var = (est_var *)(uintptr_t)var, .first = first, .out = out };
 
-    if (est_rows_wait(var)) {
+    if (est_lazy_wait(var)) {
         est_parallel_for(pool, n, 64, draw_ns(&var->lazy->values), copy_range, &job);
     } else if (n > 0) {
         memcpy(out, element(var, first), (size_t)n * est_dtype_size(var->value.dtype));
@@ -414,7 +414,7 @@ static void clone_blocks(const est_var *var, est_var *copy)
     }
 }
 
-est_status est_rows_clone(const est_var *var, est_var *copy)
+est_status est_lazy_clone(const est_var *var, est_var *copy)
 {
     est_status status;
 
@@ -426,16 +426,16 @@ est_status est_rows_clone(const est_var *var, est_var *copy)
     }
     status = est_lazy_rows_create(copy);
     if (status != EST_OK) {
-        est_rows_drop_clone(copy);
+        est_lazy_drop_clone(copy);
         return status;
     }
     copy->blank = true;
-    est_rows_begin(copy, NULL, &var->lazy->values);
+    est_lazy_begin(copy, NULL, &var->lazy->values);
     clone_blocks(var, copy);
     return EST_OK;
 }
 
-void est_rows_drop_clone(est_var *copy)
+void est_lazy_drop_clone(est_var *copy)
 {
     if (copy->value.data != NULL) est_unreserve(copy->value.data, bytes_of(copy));
     est_lazy_rows_free(copy->lazy);

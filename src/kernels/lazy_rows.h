@@ -7,9 +7,9 @@
  * nothing but the knowledge of what draws it, and a mark for each block of rows that has been. Values are the same, bit for
  * bit, whoever draws them and when.
  *
- * Who touches rows asks for them with est_rows_draw; who touches all of a variable, for all with est_rows_draw_all, which
- * plans do for every op that is not by_rows (graph/op.h). Who overwrites all says so with est_rows_overwritten. Who only
- * copies takes est_rows_copy, after which the variable is what it was.
+ * Who touches rows asks for them with est_lazy_draw; who touches all of a variable, for all with est_lazy_draw_all, which
+ * plans do for every op that is not by_rows (graph/op.h). Who overwrites all says so with est_lazy_overwritten. Who only
+ * copies takes est_lazy_copy, after which the variable is what it was.
  *
  * Any number of threads may draw rows of a variable at once: a block is drawn under a lock, and marked when it is there. */
 #ifndef EST_KERNELS_LAZY_ROWS_H
@@ -31,7 +31,7 @@ typedef struct est_first_values {
 } est_first_values;
 
 /* Whether first values of a variable may wait. */
-static inline bool est_rows_may_wait(est_dtype dtype, const est_shape *shape)
+static inline bool est_lazy_may_wait(est_dtype dtype, const est_shape *shape)
 {
     int64_t count = est_shape_count(shape);
 
@@ -44,26 +44,26 @@ EST_MUST_CHECK est_status est_lazy_rows_create(est_var *var);
 void                      est_lazy_rows_free(est_lazy_rows *rows); /* NULL is fine */
 
 /* Gives the variable its first values: when they are needed, if they may wait and its memory is as it was made, or now. */
-void est_rows_begin(est_var *var, est_pool *pool, const est_first_values *values);
+void est_lazy_begin(est_var *var, est_pool *pool, const est_first_values *values);
 
 /* Draws the rows that are named and have not been drawn. Indices: int32 or int64, in the variable; below 0: none. */
-void est_rows_draw(est_var *var, est_pool *pool, const est_view *indices);
+void est_lazy_draw(est_var *var, est_pool *pool, const est_view *indices);
 
 /* Draws all that have not been drawn. */
-void est_rows_draw_all(est_var *var, est_pool *pool);
+void est_lazy_draw_all(est_var *var, est_pool *pool);
 
 /* All rows are about to get values from elsewhere: none is drawn any more. */
-void est_rows_overwritten(est_var *var);
+void est_lazy_overwritten(est_var *var);
 
 /* Whether rows are still to be drawn. */
-bool est_rows_wait(const est_var *var);
+bool est_lazy_wait(const est_var *var);
 
 /* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. */
-void est_rows_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
+void est_lazy_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
 
 /* Makes `copy`, a zeroed variable, a copy of one whose rows wait. It has only the memory of rows that were drawn, and a
- * dtype and shape, but no name. For est_rows_copy and est_rows_drop_clone. */
-EST_MUST_CHECK est_status est_rows_clone(const est_var *var, est_var *copy);
-void                      est_rows_drop_clone(est_var *copy);
+ * dtype and shape, but no name. For est_lazy_copy and est_lazy_drop_clone. */
+EST_MUST_CHECK est_status est_lazy_clone(const est_var *var, est_var *copy);
+void                      est_lazy_drop_clone(est_var *copy);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
-#define LEAVE_NS         EST_NS_PER_SEC
+#define LEAVE_NS         EST_NS_PER_SEC        /* for a peer to take some of what is left for it */
 #define UNFINISHED_MAX   1024
 #define HELLO_FRAME_MAX  1024
 #define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of answers that a peer does not fetch: then we do not read from it */
@@ -103,6 +103,7 @@ est_status est_link_send(est_link *link, est_frame_kind kind, uint64_t id, uint1
     status        = link->transport->send(link->wire, &out, &wake);
     link->sent_ns = est_machine_ns();
     if (status == EST_OK) link->counters.bytes_out += EST_FRAME_BYTES + out.frame.body_size;
+    if (!link->full && link->transport->queued_bytes(link->wire) > QUEUED_BYTES_MAX) link->full = wake = true;
     if (wake) est_net_flag(link->net, link);
     return status;
 }
@@ -307,21 +308,26 @@ static void on_bye(est_link *link, est_message *message)
 /* Stops reading while answers pile up. */
 static void check_queue(est_link *link)
 {
-    bool full;
+    bool was_full, full;
 
     if (link->state != EST_LINK_OPEN) return;
     pthread_mutex_lock(&link->lock);
-    full = link->transport->queued_bytes(link->wire) > (link->held ? QUEUED_BYTES_MAX / 2 : QUEUED_BYTES_MAX);
+    was_full = link->full;
+    full     = link->transport->queued_bytes(link->wire) > (was_full ? QUEUED_BYTES_MAX / 2 : QUEUED_BYTES_MAX);
     if (link->held && !full) link->heard_ns = est_machine_ns(); /* it may have spoken while we did not listen */
+    link->full = full;
     pthread_mutex_unlock(&link->lock);
-    if (full == link->held) return;
-    link->held = full;
-    link->transport->hold(link->wire, full);
+    if (full != link->held) {
+        link->held = full;
+        link->transport->hold(link->wire, full);
+    }
+    if (was_full && !full && link->net->options.drained != NULL)
+        link->net->options.drained(link->net->options.user, link);
 }
 
 void est_link_drained(est_link *link)
 {
-    if (link->held) check_queue(link);
+    check_queue(link);
 }
 
 bool est_link_frame(est_link *link, const est_frame *frame, est_message *message)
@@ -461,9 +467,21 @@ void est_link_look(est_link *link)
     pthread_mutex_unlock(&link->lock);
     if (close_wanted) est_link_leave(link, EST_UNAVAILABLE, why);
     if (link->wire != NULL) link->transport->flush(link->wire);
+    check_queue(link);
     if (link->state == EST_LINK_CLOSING && !link->half_closed) {
         link->half_closed = link->transport->finish(link->wire);
     }
+}
+
+/* Whether the peer has taken some of what it is sent since this was last asked. */
+static bool takes_bytes(est_link *link)
+{
+    uint64_t before = link->taken_bytes;
+
+    pthread_mutex_lock(&link->lock);
+    if (link->wire != NULL) link->taken_bytes = link->transport->taken_bytes(link->wire);
+    pthread_mutex_unlock(&link->lock);
+    return link->taken_bytes != before;
 }
 
 void est_link_tick(est_link *link, int64_t now_ns)
@@ -479,6 +497,7 @@ void est_link_tick(est_link *link, int64_t now_ns)
         return;
     }
     if (link->state == EST_LINK_CLOSING) {
+        if (takes_bytes(link)) link->close_by_ns = now_ns + LEAVE_NS;
         if (now_ns > link->close_by_ns) {
             est_link_lose(link, EST_UNAVAILABLE, "");
         } else {
@@ -531,6 +550,16 @@ bool est_link_is_lost(const est_link *link)
     lost = link->state >= EST_LINK_CLOSING || link->close_wanted;
     pthread_mutex_unlock(lock_of(link));
     return lost;
+}
+
+bool est_link_is_full(const est_link *link)
+{
+    bool full;
+
+    pthread_mutex_lock(lock_of(link));
+    full = link->state == EST_LINK_OPEN && link->full;
+    pthread_mutex_unlock(lock_of(link));
+    return full;
 }
 
 est_link_counters est_link_count(const est_link *link)

@@ -79,6 +79,7 @@ struct est_link {
     est_wire       *wire;
     est_task_id     peer; /* fixed once open */
     bool            flagged, cancelled;
+    bool            full; /* of answers that the peer does not fetch */
     bool            close_wanted;
     est_status      failure; /* once closing or lost: why */
     char            why[EST_WHY_MAX];
@@ -149,7 +150,7 @@ void est_link_add(est_link *link);
 /* Ends the wire, fails what waits, tells who wants to know. */
 void est_link_lose(est_link *link, est_status status, const char *why);
 
-/* Says farewell and closes once all is sent, or after a second. Asks fail with `status`. */
+/* Says farewell and closes once all is sent, or when the peer takes none of it for a second. Asks fail with `status`. */
 void est_link_leave(est_link *link, est_status status, const char *why);
 
 /* What other threads have left to do; what is due by now. */

@@ -17,7 +17,7 @@
 #define SILENCE_SECS   10.0
 #define TICK_NS_MIN    (EST_NS_PER_SEC / 200)
 #define TICK_NS_MAX    (EST_NS_PER_SEC / 10)
-#define STOP_NS        EST_NS_PER_SEC /* for answers to leave before the end */
+#define STOP_NS        (60 * EST_NS_PER_SEC) /* for answers to leave before the end, where peers take them slowly */
 #define RETRY_NS_MIN   (20 * EST_NS_PER_SEC / 1000)
 #define RETRY_NS_MAX   (500 * EST_NS_PER_SEC / 1000)
 #define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)

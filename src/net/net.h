@@ -52,6 +52,7 @@ typedef struct est_payload {
     size_t          head_size;
     const est_part *parts;
     int             n_parts;
+    bool behind; /* left to the network thread, because the caller's has other things to do: may be ignored */
 } est_payload;
 
 /* What has arrived: one block of memory, with parts at multiples of 64 bytes. */
@@ -79,14 +80,18 @@ typedef struct est_net_options {
     /* A link that was made by either side, or lost; the text says why. Each once a link. NULL: not told. */
     void (*met)(void *user, est_link *link);
     void (*lost)(void *user, est_link *link, const char *why);
+
+    /* A link that was full (est_link_is_full) no longer is. NULL: not told. */
+    void (*drained)(void *user, est_link *link);
     void *user;
 } est_net_options;
 
 /* Starts the network thread. */
 EST_MUST_CHECK est_status est_net_create(const est_net_options *options, est_net **out);
 
-/* Closes the listener and all links (what was answered before is still sent, for at most a second), fails what is waited
- * for with EST_CANCELLED, and ends the thread. Links, asks, requests and messages may be given back later. NULL is fine. */
+/* Closes the listener and all links (what was answered before is still sent to those who take some of it every second, for at
+ * most a minute), fails what is waited for with EST_CANCELLED, and ends the thread. Links, asks, requests and messages may be
+ * given back later. NULL is fine. */
 void est_net_free(est_net *net);
 
 /* Listens at "host:port", "[IPv6]:port" or ":port" (all interfaces); port 0 takes a free one. Once. EST_UNAVAILABLE when the
@@ -107,8 +112,13 @@ void est_net_cancel(est_net *net, const char *why);
 
 const est_task_id *est_link_peer(const est_link *link);
 bool               est_link_is_lost(const est_link *link);
-est_link          *est_link_ref(est_link *link);
-void               est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
+
+/* Whether so many answers wait for the peer to fetch them that no more of its requests are read. Whoever answers requests in a
+ * thread of its own should leave those of this link until it is drained: what was read before is as much as the peer asked. */
+bool est_link_is_full(const est_link *link);
+
+est_link *est_link_ref(est_link *link);
+void      est_link_free(est_link *link); /* gives a reference back; the connection stays until it is closed */
 
 /* Closes the connection; `lost` is called on both sides. Requests under way fail with EST_UNAVAILABLE. */
 void est_link_close(est_link *link, const char *why);

@@ -142,7 +142,8 @@ static ssize_t transmit_nothing(void *user, struct iovec *iov, int n)
 
 static est_status stream_send(est_wire *wire, est_outgoing *out, bool *wake)
 {
-    bool       was_waiting = has_unsent(wire), wait = wire->corked && out->frame.body_size < SMALL_BYTES, torn, sound;
+    bool       was_waiting = has_unsent(wire), torn, sound;
+    bool       wait        = out->payload.behind || (wire->corked && out->frame.body_size < SMALL_BYTES);
     est_status status;
 
     if (wire->broken != 0) return EST_OK;
@@ -301,6 +302,8 @@ static bool unstage_frames(est_wire *wire)
         if (wire->message == NULL) {
             size_t left = wire->n_staged - at;
 
+            if (wire->held) break; /* until on_more */
+
             /* What is no frame need not be one's length to be refused: an alert of TLS is shorter. */
             if (left < EST_FRAME_BYTES && est_frame_may_begin(wire->staged + at, left)) break;
             if (!begin_frame(wire, wire->staged + at)) return false;
@@ -383,7 +386,12 @@ static void receive(est_wire *wire)
 
 static void on_more(uv_idle_t *idle)
 {
-    receive(EST_CONTAINER_OF(idle, est_wire, more));
+    est_wire *wire = EST_CONTAINER_OF(idle, est_wire, more);
+
+    uv_idle_stop(idle);
+    if (wire->stage != WIRE_OPEN) return;
+    if (wire->n_staged > 0 && !unstage(wire)) return;
+    receive(wire);
 }
 
 static void open_wire(est_wire *wire)
@@ -449,7 +457,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 static void stream_hold(est_wire *wire, bool on)
 {
     wire->held = on;
-    if (!on && wire->tls != NULL) uv_idle_start(&wire->more, on_more); /* what OpenSSL has already read */
+    if (!on) uv_idle_start(&wire->more, on_more); /* what is staged, and what OpenSSL has already read */
     watch(wire);
 }
 

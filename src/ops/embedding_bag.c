@@ -165,7 +165,7 @@ static est_status bag_open(const est_call *c, int first, bool weighted, bool rea
                         est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
                         est_rows_of(table));
     }
-    if (is_var && reads) est_rows_draw(est_call_variable(c, first + TABLE), c->pool, ids);
+    if (is_var && reads) est_lazy_draw(est_call_variable(c, first + TABLE), c->pool, ids);
     *out = b;
     return EST_OK;
 }

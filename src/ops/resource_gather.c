@@ -89,7 +89,7 @@ static est_status gather_cpu(est_call *c)
 
     EST_TRY(est_variable_ready(c, 0, c->out[0].dtype));
     EST_TRY(est_rows_check(v, c->in[1]));
-    est_rows_draw(v, c->pool, c->in[1]);
+    est_lazy_draw(v, c->pool, c->in[1]);
     est_parallel_for(c->pool, c->in[1]->count, 16, 15.0 + 0.1 * (double)g.row_bytes, gather_rows, &g);
     return EST_OK;
 }

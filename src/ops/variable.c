@@ -64,7 +64,7 @@ static est_status assign_cpu(est_call *c)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
                         est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
     }
-    est_rows_overwritten(v);
+    est_lazy_overwritten(v);
     if (v->value.data != c->in[1]->data) { /* made where it belongs, or the variable's own: it stays as it is */
         est_parallel_for(c->pool, v->value.count, 64, 0.05 * (double)est_dtype_size(v->value.dtype), copy_range, views);
     }
@@ -83,7 +83,7 @@ static est_status assign_fill_cpu(est_call *c)
         return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is %s, the value %s", v->name,
                         est_dtype_name(v->value.dtype), est_dtype_name(c->in[1]->dtype));
     }
-    est_rows_overwritten(v);
+    est_lazy_overwritten(v);
     if (v->initialized || !v->blank || memcmp(c->in[1]->data, &zero, size) != 0) {
         est_fill_elements(c->pool, &v->value, c->in[1]->data);
     }
@@ -109,7 +109,7 @@ static est_status assign_draw_cpu(est_call *c)
                                 .factor       = c->param[3].f,
                                 .term         = c->param[4].f };
 
-    est_rows_begin(est_call_variable(c, 0), c->pool, &values);
+    est_lazy_begin(est_call_variable(c, 0), c->pool, &values);
     return EST_OK;
 }
 

@@ -210,7 +210,7 @@ static est_status rows_begin(est_call *c)
 
     r->ended = false;
     for (int i = 1; i < values->shape.rank; i++) each *= (size_t)values->shape.dim[i];
-    EST_TRY(reserve(&r->buffer, &r->capacity, (size_t)n * (sizeof *ids + each * size), 1));
+    EST_TRY(reserve(&r->buffer, &r->capacity, (size_t)n * (sizeof *ids + each * size) + 1, 1)); /* never NULL */
     ids = r->buffer;
     for (int64_t i = 0; i < n; i++) {
         ids[i] = indices->dtype == EST_I64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];

@@ -250,8 +250,8 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
     return EST_OK;
 }
 
-/* Reshapes and the like of a feed point where the feed points now. */
-static void follow_feeds(est_plan *plan)
+/* Reshapes and the like of a feed, or of what is lent, point where that is now. */
+static void follow_addresses(est_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_followers; i++) {
         int32_t v           = plan->followers[i];
@@ -270,7 +270,7 @@ static est_status check_variables(est_plan *plan)
                             plan->vars[i]->name);
         }
     }
-    for (int i = 0; i < plan->n_whole && !plan->vars_ready; i++) est_rows_draw_all(plan->whole[i], plan->pool);
+    for (int i = 0; i < plan->n_whole && !plan->vars_ready; i++) est_lazy_draw_all(plan->whole[i], plan->pool);
     plan->vars_ready = true;
     return EST_OK;
 }
@@ -315,7 +315,7 @@ static est_status follow_shapes(est_plan *plan, est_item *item)
     EST_TRY(est_item_infer(plan, item, true));
     if (item->late && item->kernel != NULL) {
         if (item->kernel->measure != NULL) EST_TRY(item->kernel->measure(&item->call));
-        EST_TRY(grow_heap(plan, item));
+        if (!item->call.node->op->lends) EST_TRY(grow_heap(plan, item));
         EST_TRY(grow_scratch(plan, item));
     }
 #ifdef EST_FAULT_POINTS /* in builds with tests: kernels keep their word on scratch (graph/op.h) */
@@ -344,6 +344,7 @@ static est_status run_item(est_plan *plan, est_item *item)
     if (item->dynamic) EST_TRY(follow_shapes(plan, item));
     if (item->kernel == NULL) return EST_OK;
     EST_TRY(item->kernel->run(&item->call));
+    if (item->call.node->op->lends) follow_addresses(plan);
     return plan->check_numerics ? check_numbers(item) : EST_OK;
 }
 
@@ -394,7 +395,7 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     EST_TRY(take_feeds(plan, feeds));
     if (!plan->resolved) EST_TRY(est_plan_resolve(plan));
     EST_TRY(check_variables(plan));
-    follow_feeds(plan);
+    follow_addresses(plan);
     est_trace_begin(plan->trace);
     for (int32_t g = 0; g < plan->n_stages; g++) {
         const est_plan_stage *stage = &plan->stages[g];

@@ -214,7 +214,7 @@ static bool fuse_assign_draw(fuser *f, const est_node_def *assign)
     drawn               d;
     est_node            fresh;
 
-    if (!est_shape_equal(&value->shape[0], &handle->shape[0]) || !est_rows_may_wait(dtype, &handle->shape[0]) ||
+    if (!est_shape_equal(&value->shape[0], &handle->shape[0]) || !est_lazy_may_wait(dtype, &handle->shape[0]) ||
         !match_drawn(f, value, &d) || !is_touched_once(f, handle)) {
         return true;
     }

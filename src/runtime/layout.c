@@ -158,7 +158,8 @@ static void assign_buffers(est_plan *plan, const int32_t *last)
         for (int32_t v = item->first_view; v < item->first_view + item->call.n_out; v++) {
             if (plan->slots[v].root != v) {
                 plan->slots[v].buffer = plan->slots[plan->slots[v].root].buffer;
-            } else if (item->call.node->op->source == EST_SOURCE_NONE && item->kernel != NULL) {
+            } else if (item->call.node->op->source == EST_SOURCE_NONE && item->kernel != NULL &&
+                       !item->call.node->op->lends) {
                 place_output(plan, k, v, last); /* outputs nobody needs still get memory: kernels write them */
             }
         }
@@ -300,7 +301,7 @@ static void set_pointers(est_plan *plan)
             plan->views[v].data = plan->slab + plan->buffers[slot->buffer].offset;
         } else if (slot->buffer >= 0) {
             plan->views[v].data = plan->buffers[slot->buffer].data;
-        } else if (slot->root != v) { /* of a constant, a feed or a variable */
+        } else if (slot->root != v) { /* of a constant, a feed, a variable or what is lent */
             const est_view *root = &plan->views[slot->root];
             plan->views[v].data  = maker->call.node->op->source == EST_SOURCE_VARIABLE
                                        ? ((est_var *)root->data)->value.data

@@ -12,21 +12,27 @@
  * each. For training that is: 1, ids out and values back; 3, gradients out; and where the step's count waits for several
  * tasks, 5.
  *
+ * Updates whose gradients are there before the last one need not wait for it: a few pieces (runtime/pieces.c) are cut off, segments
+ * of their own that are on their way while the backward pass still runs.
+ *
  *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on them
  *       (P2), for which the order of the whole step is made first.
- *   C2  The segments of one task are started in the order of their phases, each when the one before has finished.
- *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent. */
+ *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have finished.
+ *       Within a phase the pieces are started first and the rest last, all are run in the order of their starts (remote.h), and
+ *       the rest is waited for last.
+ *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent, unless a
+ *       segment in between has written the variable.
+ *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task. So edges within a
+ *       phase lead from pieces to the rest only, and need no answer to be waited for. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "graph/device_name.h"
 #include "ops/ops.h"
-#include "runtime/plan.h"
-#include "runtime/remote.h"
-
-#define HERE (-1)
+#include "runtime/cut.h"
 
 typedef struct edges {
     est_edge *data;
@@ -38,7 +44,7 @@ typedef struct border {
     edges    in, out;
     edges    after;   /* nodes that must have run before it, as control edges say */
     edges    targets; /* nodes of it that run for their effect */
-    est_node finish;
+    est_node start, finish;
 } border;
 
 typedef struct cut {
@@ -51,6 +57,7 @@ typedef struct cut {
     int32_t           n;     /* nodes before the cut */
     int32_t          *task;  /* per node */
     int32_t          *phase;
+    int32_t          *piece;   /* per node: of its phase, 0: none */
     int32_t          *segment; /* per node: which it is in, -1: none */
     int32_t          *first;   /* per node: its incoming edges in `from`; one more at the end */
     int32_t          *from;
@@ -67,15 +74,6 @@ static est_status no_memory(void)
 static const est_node_def *node_of(const cut *c, int32_t id)
 {
     return est_graph_node(c->graph, id);
-}
-
-/* Handles and constants are wherever they are needed (C3). A constant that waits for something is not: repeated elsewhere it would
- * take what it waits for along. */
-static bool is_free(const cut *c, int32_t id)
-{
-    const est_node_def *def = node_of(c, id);
-
-    return def->op->source == EST_SOURCE_VARIABLE || (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
 }
 
 static bool is_read(const cut *c, int32_t id)
@@ -158,7 +156,7 @@ static est_status task_of_device(const cut *c, const est_node_def *def, int32_t 
 {
     est_device_task device = est_device_name_task(def->device);
 
-    *out = HERE;
+    *out = EST_HERE;
     if (device.job[0] == '\0' || def->op->source != EST_SOURCE_NONE) return EST_OK;
     if (device.task < 0) device.task = 0;
     if (c->remote->ops->is_here(c->remote, device.job, device.task)) return EST_OK;
@@ -179,7 +177,7 @@ static est_status task_of_variables(const cut *c, const est_node_def *def, bool 
 
         if (handle->op->source != EST_SOURCE_VARIABLE) continue;
         var = est_store_find(c->store, est_node_string(handle, "shared_name"));
-        at  = var != NULL && var->elsewhere ? var->task : HERE;
+        at  = var != NULL && var->elsewhere ? var->task : EST_HERE;
         if (!*touches) *out = at;
         *touches = true;
         if (*out != at) {
@@ -207,16 +205,17 @@ static void mark_varying(const cut *c, bool *varies)
 static void move_constants(const cut *c, const bool *varies, int32_t *user)
 {
     for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
-    for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = HERE;
+    for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
     for (int32_t k = c->whole.n_items - 1; k >= 0; k--) {
         int32_t             id  = c->whole.order[k];
         const est_node_def *def = node_of(c, id);
 
-        if (!varies[id] && !is_free(c, id) && c->task[id] == HERE && user[id] >= 0) c->task[id] = user[id];
+        if (!varies[id] && !est_is_free(c->graph, id) && c->task[id] == EST_HERE && user[id] >= 0)
+            c->task[id] = user[id];
         for (int32_t i = 0; i < def->n_in; i++) {
             int32_t *of = &user[def->in[i].node];
 
-            *of = *of == -2 || *of == c->task[id] ? c->task[id] : HERE;
+            *of = *of == -2 || *of == c->task[id] ? c->task[id] : EST_HERE;
         }
     }
 }
@@ -240,7 +239,7 @@ static est_status assign_tasks(cut *c)
     int32_t *user   = est_arena_alloc(c->arena, sizeof *user * ((size_t)c->n + 1));
 
     if (varies == NULL || user == NULL) return no_memory();
-    for (int32_t id = 0; id < c->n; id++) c->task[id] = HERE;
+    for (int32_t id = 0; id < c->n; id++) c->task[id] = EST_HERE;
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         const est_node_def *def = node_of(c, c->whole.order[k]);
         bool                touches;
@@ -274,7 +273,7 @@ static est_status link_edges(cut *c)
 static int32_t phase_after(int32_t from, int32_t phase, int32_t task)
 {
     if (from == task) return phase;
-    return from == HERE || task == HERE ? phase + 1 : phase + 2;
+    return from == EST_HERE || task == EST_HERE ? phase + 1 : phase + 2;
 }
 
 static void assign_phases(cut *c)
@@ -282,12 +281,12 @@ static void assign_phases(cut *c)
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         int32_t id    = c->whole.order[k];
         int32_t task  = c->task[id];
-        int32_t phase = task == HERE ? 0 : 1;
+        int32_t phase = task == EST_HERE ? 0 : 1;
 
         for (int32_t e = c->first[id]; e < c->first[id + 1]; e++) {
             int32_t from = c->from[e], after;
 
-            if (is_free(c, from)) continue;
+            if (est_is_free(c->graph, from)) continue;
             after = phase_after(c->task[from], c->phase[from], task);
             if (after > phase) phase = after;
         }
@@ -305,57 +304,110 @@ static int32_t find_output(const border *b, est_edge edge)
     return i;
 }
 
-static int find_segment(const cut *c, int32_t task, int32_t phase)
+/* The segment that the node belongs to; n_segments: it is not listed yet. */
+static int find_segment(const cut *c, int32_t id)
 {
-    int i = 0;
+    const est_segment *s = c->segments;
+    int                i = 0;
 
-    while (i < c->n_segments && (c->segments[i].task != task || c->segments[i].phase != phase)) i++;
+    while (i < c->n_segments &&
+           (s[i].task != c->task[id] || s[i].phase != c->phase[id] || s[i].piece != c->piece[id])) {
+        i++;
+    }
     return i;
 }
 
-/* Segments in the order of their phases. */
+/* Whether two segments are of one task and phase. */
+static bool are_beside(const cut *c, int a, int b)
+{
+    return c->segments[a].task == c->segments[b].task && c->segments[a].phase == c->segments[b].phase;
+}
+
+static void list_piece(cut *c, int32_t phase, int32_t piece)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t id = c->whole.order[k];
+        int     at;
+
+        if (c->task[id] == EST_HERE || c->phase[id] != phase || c->piece[id] != piece || est_is_free(c->graph, id))
+            continue;
+        at = find_segment(c, id);
+        if (at == c->n_segments) {
+            c->segments[c->n_segments++] = (est_segment){ .task = c->task[id], .phase = phase, .piece = piece };
+        }
+        c->segment[id] = at;
+        c->segments[at].writes |= node_of(c, id)->op->writes != 0;
+    }
+}
+
+/* Segments in the order of their phases, pieces before the rest (C2). */
 static est_status list_segments(cut *c)
 {
     int32_t last = 0;
+    size_t  max;
 
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         if (c->phase[c->whole.order[k]] > last) last = c->phase[c->whole.order[k]];
     }
-    c->segments = est_arena_alloc(c->arena,
-                                  sizeof *c->segments * ((size_t)(last + 1) * (size_t)c->remote->n_tasks + 1));
-    c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * ((size_t)(last + 1) * (size_t)c->remote->n_tasks + 1));
+    max         = (size_t)(last + 1) * (size_t)c->remote->n_tasks * (EST_PIECES_MAX + 1) + 1;
+    c->segments = est_arena_alloc(c->arena, sizeof *c->segments * max);
+    c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * max);
     if (c->segments == NULL || c->borders == NULL) return no_memory();
     for (int32_t id = 0; id < c->n; id++) c->segment[id] = -1;
     for (int32_t phase = 1; phase <= last; phase += 2) {
-        for (int32_t k = 0; k < c->whole.n_items; k++) {
-            int32_t id = c->whole.order[k];
-            int     at;
-
-            if (c->task[id] == HERE || c->phase[id] != phase || is_free(c, id)) continue;
-            at = find_segment(c, c->task[id], phase);
-            if (at == c->n_segments)
-                c->segments[c->n_segments++] = (est_segment){ .task = c->task[id], .phase = phase };
-            c->segment[id] = at;
-            c->segments[at].writes |= node_of(c, id)->op->writes != 0;
-        }
+        for (int32_t piece = 1; piece <= EST_PIECES_MAX; piece++) list_piece(c, phase, piece);
+        list_piece(c, phase, 0);
     }
     return EST_OK;
 }
 
-/* Whether the step counts itself: it moves global_step on from the value that it has. */
-static bool is_training(const cut *c)
+static bool writes_variable(const cut *c, const est_node_def *def, const char *name)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        const est_node_def *handle = node_of(c, def->in[i].node);
+
+        if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+            strcmp(est_node_string(handle, "shared_name"), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
+static int32_t find_count(const cut *c)
 {
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         const est_node_def *def = node_of(c, c->whole.order[k]);
 
-        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->fills_var; i++) {
-            const est_node_def *handle = node_of(c, def->in[i].node);
+        if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
+    }
+    return -1;
+}
 
-            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
-                strcmp(est_node_string(handle, "shared_name"), "global_step") == 0) {
-                return true;
-            }
-        }
+static void mark_training(const cut *c)
+{
+    int32_t count = find_count(c);
+
+    for (int i = 0; i < c->n_segments; i++) {
+        est_segment *segment = &c->segments[i];
+
+        segment->trains  = count >= 0;
+        segment->counted = count >= 0 && c->segment[count] >= 0 && segment->piece > 0 && c->segment[count] != i &&
+                           are_beside(c, i, c->segment[count]);
+    }
+}
+
+/* Whether another segment has changed what a node reads by the time that segment `at` of the same task is run. */
+static bool is_changed_before(const cut *c, int32_t read, int32_t at)
+{
+    const char *name = est_node_string(node_of(c, node_of(c, read)->in[0].node), "shared_name");
+
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        int32_t writer = c->whole.order[k];
+
+        if (c->segment[writer] >= 0 && c->segment[writer] < at && writes_variable(c, node_of(c, writer), name))
+            return true;
     }
     return false;
 }
@@ -365,8 +417,9 @@ static bool crosses(const cut *c, est_edge edge, int32_t at)
 {
     int32_t from = c->segment[edge.node];
 
-    if (is_free(c, edge.node) || from == at) return false;
-    return at < 0 || from < 0 || !is_read(c, edge.node) || c->segments[from].task != c->segments[at].task;
+    if (est_is_free(c->graph, edge.node) || from == at) return false;
+    if (at < 0 || from < 0 || !is_read(c, edge.node)) return true;
+    return c->segments[from].task != c->segments[at].task || is_changed_before(c, edge.node, at);
 }
 
 static est_status find_data_borders(cut *c, const est_node_def *def)
@@ -383,7 +436,8 @@ static est_status find_data_borders(cut *c, const est_node_def *def)
     return EST_OK;
 }
 
-/* Control edges that leave or enter a segment are those of its two ends; within it they stay. */
+/* Control edges that leave or enter a segment are those of its two ends; within it they stay. Those from a piece to the rest are
+ * kept by the order in which the task runs them (C2). */
 static est_status find_control_borders(cut *c, est_node_def *def)
 {
     int32_t at = c->segment[def->id], kept = 0;
@@ -392,6 +446,7 @@ static est_status find_control_borders(cut *c, est_node_def *def)
         int32_t before = def->control[i], from = c->segment[before];
 
         if (from >= 0 && from != at) EST_TRY(add_edge(c, &c->borders[from].targets, (est_edge){ before, 0 }));
+        if (at >= 0 && from >= 0 && from != at && are_beside(c, from, at)) continue;
         if (at >= 0 && from != at) {
             EST_TRY(add_edge(c, &c->borders[at].after, (est_edge){ before, 0 }));
         } else {
@@ -455,14 +510,7 @@ static bool is_trained(const cut *c, const est_node_def *node)
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         const est_node_def *def = node_of(c, c->whole.order[k]);
 
-        for (int32_t i = 0; i < def->n_in && i < 32 && !def->op->if_trains; i++) {
-            const est_node_def *handle = node_of(c, def->in[i].node);
-
-            if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
-                strcmp(est_node_string(handle, "shared_name"), name) == 0) {
-                return true;
-            }
-        }
+        if (!def->op->if_trains && writes_variable(c, def, name)) return true;
     }
     return false;
 }
@@ -527,10 +575,12 @@ static int32_t here_control(const cut *c, int32_t before)
 
 static est_status name_end(const cut *c, est_node end, int at, const char *what)
 {
-    const est_segment *segment = &c->segments[at];
-    char              *name    = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d/%s",
-                                                  c->remote->ops->name(c->remote, segment->task), segment->phase, what);
+    const est_segment *segment   = &c->segments[at];
+    char               piece[24] = "", *name;
 
+    if (segment->piece > 0) snprintf(piece, sizeof piece, "/piece_%d", segment->piece);
+    name = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d%s/%s",
+                            c->remote->ops->name(c->remote, segment->task), segment->phase, piece, what);
     if (name == NULL) return no_memory();
     est_graph_node(c->graph, end.id)->name = name;
     return EST_OK;
@@ -557,25 +607,26 @@ static est_status find_sent(const cut *c, int at, sent *out)
     return EST_OK;
 }
 
-static est_status add_start(const cut *c, int at, const sent *s, est_node *out)
+static est_status add_start(cut *c, int at, const sent *s)
 {
-    const border *b     = &c->borders[at];
-    est_node      start = est_build(c->graph, &est_op_start, s->in,
-                                    EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
+    border  *b     = &c->borders[at];
+    est_node start = est_build(c->graph, &est_op_start, s->in,
+                               EST_ATTRS(est_attr_types("T", s->types), est_attr_int("segment", at)));
 
     for (int32_t i = 0; i < b->after.n; i++) {
         start = est_after(start, (est_node){ c->graph, here_control(c, b->after.data[i].node), 0 });
     }
     for (int i = 0; i < at; i++) { /* C2 */
-        if (c->segments[i].task == c->segments[at].task) start = est_after(start, c->borders[i].finish);
+        if (c->segments[i].task != c->segments[at].task) continue;
+        start = est_after(start, are_beside(c, i, at) ? c->borders[i].start : c->borders[i].finish);
     }
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, start.id)->order = 0; /* as soon as it can */
-    *out                                      = start;
+    b->start                                  = start;
     return name_end(c, start, at, "start");
 }
 
-static est_status add_finish(cut *c, int at, const sent *s, est_node start)
+static est_status add_finish(cut *c, int at, const sent *s)
 {
     border    *b      = &c->borders[at];
     int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
@@ -596,7 +647,10 @@ static est_status add_finish(cut *c, int at, const sent *s, est_node start)
         c->graph, &est_op_finish, s->in,
         EST_ATTRS(est_attr_types("Tsent", s->types), est_attr_types("T", (est_i64s){ types, b->out.n }),
                   est_attr_shapes("shapes", (est_shapes){ shapes, b->out.n }), est_attr_int("segment", at)));
-    b->finish = est_after(b->finish, start);
+    b->finish = est_after(b->finish, b->start);
+    for (int i = 0; i < at; i++) { /* C2 */
+        if (are_beside(c, i, at)) b->finish = est_after(b->finish, c->borders[i].finish);
+    }
     EST_TRY(est_graph_status(c->graph));
     est_graph_node(c->graph, b->finish.id)->order = last; /* until somebody needs it */
     return name_end(c, b->finish, at, "finish");
@@ -649,19 +703,20 @@ static est_status make_cut(cut *c)
     EST_TRY(assign_tasks(c));
     EST_TRY(link_edges(c));
     assign_phases(c);
+    EST_TRY(
+        est_cut_pieces(&(est_phases){ &c->whole, c->remote->n_tasks, c->task, c->phase, c->first, c->from }, c->piece));
     EST_TRY(list_segments(c));
     if (c->n_segments == 0) return EST_OK;
-    for (int i = 0; i < c->n_segments; i++) c->segments[i].trains = is_training(c);
+    mark_training(c);
     EST_TRY(tell_trained(c));
     EST_TRY(find_borders(c));
     for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
     for (int i = 0; i < c->n_segments; i++) {
-        est_node start;
-        sent     s;
+        sent s;
 
         EST_TRY(find_sent(c, i, &s));
-        EST_TRY(add_start(c, i, &s, &start));
-        EST_TRY(add_finish(c, i, &s, start));
+        EST_TRY(add_start(c, i, &s));
+        EST_TRY(add_finish(c, i, &s));
     }
     redirect(c);
     return EST_OK;
@@ -677,8 +732,9 @@ est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *sto
     c.whole   = (est_plan){ .graph = graph, .io = *io, .arena = arena };
     c.task    = est_arena_alloc(arena, sizeof *c.task * n);
     c.phase   = est_arena_alloc(arena, sizeof *c.phase * n);
+    c.piece   = est_arena_alloc(arena, sizeof *c.piece * n);
     c.segment = est_arena_alloc(arena, sizeof *c.segment * n);
-    status    = c.task != NULL && c.phase != NULL && c.segment != NULL ? make_cut(&c) : no_memory();
+    status    = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL ? make_cut(&c) : no_memory();
     est_free(c.whole.edge_from);
     est_free(c.whole.edge_to);
     for (int i = 0; i < c.n_segments && status != EST_OK; i++) est_graph_free(c.segments[i].graph);

@@ -67,6 +67,10 @@ typedef struct est_exchange est_exchange;
 EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena,
                                           est_exchange **out);
 
+/* What the graph brings together, values and weights, in order and none twice: at most `max` of them, and how many there are. A worker that
+ * has nothing to bring feeds these and need not compute them. */
+int est_reduce_inputs(const est_graph *graph, est_node *out, int max);
+
 /* What a kernel of the exchange finds as its call's state; NULL: the node is of none. */
 void *est_exchange_state(est_exchange *exchange, const est_node_def *node);
 

@@ -251,10 +251,16 @@ static void link_aliases(est_plan *plan)
     }
 }
 
+static bool is_lent(const est_plan *plan, int32_t view)
+{
+    return plan->items[plan->slots[plan->slots[view].root].maker].call.node->op->lends;
+}
+
 static void list_followers(est_plan *plan)
 {
     for (int32_t v = 0; v < plan->n_views; v++) {
-        if (plan->slots[v].root != v && is_fed(plan, v)) plan->followers[plan->n_followers++] = v;
+        if (plan->slots[v].root == v || !(is_fed(plan, v) || is_lent(plan, v))) continue;
+        plan->followers[plan->n_followers++] = v;
     }
 }
 

@@ -33,7 +33,8 @@
 #include "runtime/remote.h"
 #include "runtime/store.h"
 
-/* A block of memory that one or several views share. Views of constants, feeds and variables have none. */
+/* A block of memory that one or several views share. Views of constants, feeds, variables and of what is
+ * lent (est_op.lends) have none. */
 typedef struct est_buffer {
     enum {
         EST_BUFFER_SLAB,
@@ -110,7 +111,7 @@ typedef struct est_plan {
     int32_t           n_stages;
     int32_t          *stage_of;    /* item -> stage, -1: none */
     est_error        *lane_errors; /* as many as a stage has lanes at most */
-    int32_t          *followers;   /* views that alias a feed: their address changes with it */
+    int32_t          *followers;   /* views that alias a feed or what is lent: their address changes with it */
     int32_t           n_followers;
     int32_t           n_buffers;
     est_buffer       *buffers;

@@ -461,3 +461,26 @@ est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_a
     *out = b.x;
     return EST_OK;
 }
+
+static int add_input(const est_graph *graph, est_node *out, int max, int n, est_edge edge)
+{
+    for (int i = 0; i < n && i < max; i++) {
+        if (out[i].id == edge.node && out[i].output == edge.output) return n;
+    }
+    if (n < max) out[n] = (est_node){ (est_graph *)(uintptr_t)graph, edge.node, edge.output };
+    return n + 1;
+}
+
+int est_reduce_inputs(const est_graph *graph, est_node *out, int max)
+{
+    int       n = 0;
+    site_kind kind;
+
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        if (!find_kind(def->op, &kind)) continue;
+        for (int32_t i = 0; i < def->n_in; i++) n = add_input(graph, out, max, n, def->in[i]);
+    }
+    return n;
+}

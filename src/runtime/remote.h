@@ -22,9 +22,11 @@ typedef struct est_remote_call est_remote_call; /* a segment that was entered at
 /* A part of a step that another task runs. */
 typedef struct est_segment {
     int        task;
-    int        phase;  /* which exchange of messages with that task, from 1 up */
-    bool       writes; /* changes variables: must not run twice for one start */
-    bool       trains; /* is of a step that moves the variable "global_step" on */
+    int        phase;   /* which exchange of messages with that task, from 1 up */
+    int        piece;   /* 0: all of it that is in no piece; from 1 up: pieces, which are sent before */
+    bool       writes;  /* changes variables: must not run twice for one start */
+    bool       trains;  /* is of a step that moves the variable "global_step" on */
+    bool       counted; /* a piece; the rest of the exchange does that */
     est_graph *graph;
     est_io     io; /* of that graph */
 } est_segment;
@@ -65,10 +67,11 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
     void (*leave)(est_remote_call *call); /* NULL is fine */
 
-    /* Sends the inputs, which stay as they are until finish; does not wait. */
+    /* Sends the inputs, which stay as they are until finish; does not wait. Several may be under way at one task, which runs them
+     * in the order of their starts. */
     EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
 
-    /* Waits for the outputs, which are borrowed until the next start. */
+    /* Waits for the outputs, which are borrowed until the next start, and are read from where they lie. */
     EST_MUST_CHECK est_status (*finish)(est_remote_call *call, const est_view **out);
 
     /* Waits for, or gives up, whatever was started and not finished: its inputs are the caller's again. */

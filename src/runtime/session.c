@@ -141,8 +141,8 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 
 static est_plan_options plan_options(const est_session *s)
 {
-    return (est_plan_options){ &est_device_cpu, s->pool, !s->options.no_passes, s->options.check_numerics,
-                               s->options.remote, s->options.peers };
+    return (est_plan_options){ &est_device_cpu,           s->pool,           !s->options.no_passes,
+                               s->options.check_numerics, s->options.remote, s->options.peers };
 }
 
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,

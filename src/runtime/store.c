@@ -141,7 +141,7 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->task        = task != HERE ? task : 0;
     status = var->name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
     if (status == EST_OK && task == HERE) status = allocate(store, var, bytes);
-    if (status == EST_OK && task == HERE && rows == NULL && est_rows_may_wait(dtype, shape)) {
+    if (status == EST_OK && task == HERE && rows == NULL && est_lazy_may_wait(dtype, shape)) {
         status = est_lazy_rows_create(var);
     }
     if (status != EST_OK) {
@@ -272,13 +272,13 @@ est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out)
     est_view stored = est_var_stored(var);
 
     EST_TRY(est_tensor_create(stored.dtype, stored.shape, out));
-    est_rows_copy(var, pool, 0, est_tensor_count(*out), est_tensor_data(*out));
+    est_lazy_copy(var, pool, 0, est_tensor_count(*out), est_tensor_data(*out));
     return EST_OK;
 }
 
 void est_var_write(est_var *var, const void *value)
 {
-    est_rows_overwritten(var);
+    est_lazy_overwritten(var);
     est_device_cpu.copy_in(var->value.data, value, (size_t)var->value.count * est_dtype_size(var->value.dtype));
     var->initialized = true;
 }

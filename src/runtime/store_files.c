@@ -296,7 +296,7 @@ static est_status read_all(const est_store *store, const est_bundle *bundle, con
     est_status status = EST_OK;
 
     for (int i = 0; i < n && status == EST_OK; i++) {
-        est_rows_overwritten(list[i].var);
+        est_lazy_overwritten(list[i].var);
         status = read_variable(bundle, &list[i]);
     }
     status = restore_keys(store, list, n, status);
@@ -349,7 +349,7 @@ void est_snapshot_free(est_snapshot *snapshot)
     for (int i = 0; snapshot != NULL && i < snapshot->n; i++) {
         est_free(snapshot->items[i].key);
         est_tensor_free(snapshot->items[i].value);
-        est_rows_drop_clone(&snapshot->items[i].rows);
+        est_lazy_drop_clone(&snapshot->items[i].rows);
     }
     est_free(snapshot);
 }
@@ -367,7 +367,7 @@ static est_status copy_variable(const est_store *store, const est_store_entry *e
     out->slice = entry->rows >= 0 ? slice_of(entry) : (est_bundle_slice){ .rank = -1 };
     out->key   = est_strdup(entry->key);
     if (out->key == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy variable '%s'", entry->name);
-    if (est_rows_wait(var)) return est_rows_clone(var, &out->rows);
+    if (est_lazy_wait(var)) return est_lazy_clone(var, &out->rows);
     return est_tensor_create_from(value.dtype, value.shape, value.data, &out->value);
 }
 
@@ -415,7 +415,7 @@ static est_status add_pieces(est_bundle_writer *writer, const est_var *var, est_
     for (int64_t at = 0; at < var->value.count; at += most) {
         int64_t n = var->value.count - at < most ? var->value.count - at : most;
 
-        est_rows_copy(var, pool, at, n, piece);
+        est_lazy_copy(var, pool, at, n, piece);
         EST_TRY(est_bundle_append(writer, piece, (size_t)n * size));
     }
     return est_bundle_end(writer);
@@ -441,7 +441,7 @@ est_status est_store_write_variable(est_bundle_writer *writer, const est_var *va
     est_tensor *tensor;
     est_status  status;
 
-    if (est_rows_wait(var)) return add_waiting(writer, var->name, &value.shape, NULL, var, pool);
+    if (est_lazy_wait(var)) return add_waiting(writer, var->name, &value.shape, NULL, var, pool);
     EST_TRY(est_tensor_wrap(value.dtype, value.shape, value.data, NULL, NULL, &tensor));
     status = est_bundle_add(writer, var->name, tensor);
     est_tensor_free(tensor);

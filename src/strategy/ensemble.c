@@ -102,7 +102,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
         return status;
     }
     e->options.tasks = e->tasks;
-    est_group_peers_init(&e->peers, options->bytes_per_pack);
+    est_group_peers_init(&e->peers, server->task, options->bytes_per_pack);
     est_server_extend(server, &(est_extension){ est_ensemble_serve, est_ensemble_lost, e });
     *out = e;
     return EST_OK;
@@ -383,6 +383,15 @@ static est_status confer(est_ensemble *e, waiting *w, bool *decided)
     return EST_OK;
 }
 
+/* Tells one who knows that we have come, and is not of those who agreed, that we have gone. */
+static est_status say_go(est_ensemble *e, int number, est_status before)
+{
+    est_status status = est_ensemble_tell(e, number, EST_MEETING_GO);
+
+    e->seats[number].told = false;
+    return before == EST_OK && status == EST_RESOURCE_EXHAUSTED ? status : before; /* else its link is lost */
+}
+
 /* Takes what was heard over, and tells those who have come. */
 static est_status conclude(est_ensemble *e, bool decided)
 {
@@ -397,14 +406,18 @@ static est_status conclude(est_ensemble *e, bool decided)
         for (int i = 0; i < e->options.n; i++) {
             est_seat *seat = &e->seats[i];
 
+            bool member = est_agreement_rank(&heard, i, seat->incarnation) >= 0;
+
+            seat->useful = seat->useful || member;
+            if (!member && seat->told) status = say_go(e, i, status);
             if (seat->request == NULL) continue;
-            if (est_agreement_rank(&heard, i, seat->incarnation) >= 0) {
+            if (member) {
                 est_seat_answer(seat, &heard);
             } else {
                 est_ensemble_make_room(e, i);
             }
         }
-        return EST_OK;
+        return status;
     }
     for (int i = 0; i < e->options.n; i++) { /* what others refuse us is for us alone */
         if (decided || heard.kind == EST_AGREED_OVER) est_seat_answer(&e->seats[i], &heard);
@@ -462,13 +475,18 @@ static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
     EST_TRY(conclude(e, decided));
     if (e->state != EST_ENSEMBLE_FORMING) return EST_OK; /* it is over */
     pthread_mutex_unlock(&e->lock);
-    status = form(e);
+    est_wait_end(&w->wait);
+    w->wait = est_wait_begin(e->server->task, "all others", "to form a group", EST_WAIT_REPORT_SECS);
+    status  = form(e);
+    est_wait_end(&w->wait);
+    w->wait.place = -1;
     pthread_mutex_lock(&e->lock);
     if (status == EST_OK) {
         e->state = EST_ENSEMBLE_JOINED;
         return EST_OK;
     }
-    *again = may_try_again(e, w, status);
+    e->state = EST_ENSEMBLE_IDLE;
+    *again   = may_try_again(e, w, status);
     if (!*again) return est_fail_context(status, "generation %" PRIu64 " of %s", e->agreed.generation, e->server->task);
     est_log_info("%s: generation %" PRIu64 " did not come about: %s", e->server->task, e->agreed.generation,
                  est_error_message());

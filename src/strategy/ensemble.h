@@ -2,15 +2,20 @@
  *
  * The workers of synchronous training: who is in, who has the variables, and what happens when one is lost.
  *
- * They meet: every worker says which step its variables are at (or that it has none) to the host, the task with the lowest number
- * that there is, and the host, when all have come, tells all the same: a generation, who takes part, and whose variables count
- * (of those with the highest step the lowest rank; when nobody has any, rank 0 makes them). Then they form a group
- * (collective/group.h) and train. When one is lost the group is aborted on all, and they meet again.
+ * They meet: every worker tells all others that it has come, and which step its variables are at (or that it has none). The host, the
+ * task with the lowest number that there is, waits until all have come and answers all the same: a generation, who takes part, and
+ * whose variables count (of those with the highest step the lowest rank; when nobody has any, rank 0 makes them). Then they form
+ * a group (collective/group.h) and train. When one is lost the group is aborted on all, and they meet again; when one of those who
+ * agreed is gone before the group is complete, est_ensemble_meet does so by itself.
  *
- * A worker that is not there is waited for `return_secs`. Then the others go on without it (`go_on`), when they are at least half of
- * the last meeting, or est_ensemble_meet fails with EST_UNAVAILABLE on all of them, naming it. When it is the host that is not
- * there the one with the next number takes its place. One that comes later is let in by the next meeting, which it causes. Of two processes
- * under one name the one that was started later has the place; the other is refused and fails with EST_FAILED_PRECONDITION.
+ * The first meeting needs all, and fails with EST_DEADLINE_EXCEEDED when somebody has not come within `connect_secs`. Later on a
+ * worker that is not there is waited for `return_secs`, from when it was lost or, when it is there and does not come, from when
+ * the others met. Then they go on without it (`go_on`), if they are more than half of the last meeting, or exactly half with its
+ * lowest number, since the other half might go on, too. Else est_ensemble_meet fails with EST_UNAVAILABLE on all of them, naming
+ * who is missing. When it is the host that is not there the one with the next number takes its place. One that comes later is
+ * let in by the next meeting, which it causes: the host aborts the group. It may have moved: workers say where they listen. Of two
+ * processes under one name the one that was started later has the place; the other is refused and fails with
+ * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
  *
  * The end: the chief says est_ensemble_end_job; whoever meets then, or waits for a meeting, gets EST_OK and est_meeting.over.
  *
@@ -28,14 +33,15 @@ typedef struct est_ensemble est_ensemble;
 typedef struct est_ensemble_options {
     const est_rank   *tasks;   /* [n]: all that train, by rank: the chief first; addresses as in the cluster; copied */
     int               n, self; /* how many, and which of them this process is */
-    double            connect_secs;   /* 0: 7200; how long the first meeting waits for all */
+    double            connect_secs;   /* 0: 7200; EST_FOREVER; how long the first meeting waits for all */
     double            return_secs;    /* 0: 600; EST_FOREVER; how long one that was lost is waited for */
     bool              go_on;          /* true: without it then; false: est_ensemble_meet fails */
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    bool (*over)(
-        void *user); /* asked now and then while waiting: the job has ended without this task; NULL: nobody knows */
+
+    /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
+    bool (*over)(void *user);
     void *user;
 } est_ensemble_options;
 
@@ -43,26 +49,31 @@ typedef struct est_ensemble_options {
 typedef struct est_meeting {
     bool     over;       /* the job has ended: nothing else is set */
     uint64_t generation; /* of the group */
-    int n, rank; /* who takes part, and which of them this is: not the numbers of the tasks when some are missing */
+
+    /* How many take part, and which of them this is: not the number of the task when some are missing. */
+    int             n, rank;
     const int      *tasks;  /* [n]: rank -> number of the task; borrowed until the next meeting */
     int             source; /* rank whose variables count; -1: nobody has any */
-    int64_t         step;   /* that they are at */
+    int64_t         step;   /* that they are at; -1: nobody has any */
     est_rank_group *group;  /* borrowed until the next meeting */
     est_peers      *peers; /* over that group, for sessions; borrowed until the ensemble is freed, the same each time */
 } est_meeting;
 
-/* The server, which must not be a ps's, is borrowed until the ensemble is freed. */
+/* The server, which must not be a ps's and has one ensemble at a time, is borrowed until the ensemble is freed. */
 EST_MUST_CHECK est_status est_ensemble_create(est_server *server, const est_ensemble_options *options,
                                               est_ensemble **out);
 void                      est_ensemble_free(est_ensemble *ensemble); /* NULL is fine; leaves, which the others notice */
 
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
- * and how it trains), of which est_ensemble_word gives the source's or, when there is none, rank 0's. EST_CANCELLED: a signal. */
+ * and how it trains), of which est_ensemble_word gives the source's or, when there is none, rank 0's. EST_CANCELLED: a signal.
+ * Whoever has failed to get all variables of a share has none, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
-const char               *est_ensemble_word(const est_ensemble *ensemble);
+const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
 
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
- * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph. */
+ * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that
+ * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. When that
+ * happens on the way the variables of those who were getting them have no values any more. */
 EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session *session, int source);
 
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */

@@ -72,14 +72,21 @@ bool est_seat_take_link(est_seat *seat, est_link *link)
     return true;
 }
 
+/* One that can be reached, again and again, but says nothing is away all the while. */
+static void drop_link(est_seat *seat)
+{
+    est_link_free(seat->link);
+    seat->link = NULL;
+    seat->told = false;
+    if (seat->useful) seat->lost_ns = est_now_ns();
+    seat->useful = false;
+}
+
 void est_seat_close(est_seat *seat, const char *why)
 {
     if (seat->link == NULL) return;
     est_link_close(seat->link, why);
-    est_link_free(seat->link);
-    seat->link    = NULL;
-    seat->told    = false;
-    seat->lost_ns = est_now_ns();
+    drop_link(seat);
 }
 
 /* --- telling others --------------------------------------------------------------------------------------------------------- */
@@ -97,10 +104,12 @@ static void take_answer(est_ensemble *e, const telling *t, est_message *message)
 {
     est_agreement a = { 0 };
     size_t        size;
-    const void   *head = est_message_head(message, &size);
+    const void   *head   = est_message_head(message, &size);
+    est_status    status = est_agreement_read(head, size, e->options.n, &a);
 
-    if (est_agreement_read(head, size, e->options.n, &a) != EST_OK) {
-        est_log_warn("%s: what %s answered: %s", e->server->task, e->tasks[t->number].task, est_error_message());
+    if (status == EST_RESOURCE_EXHAUSTED) return; /* it is told again */
+    if (status != EST_OK &&
+        est_agreement_refuse(&a, status, "%s: %s", e->tasks[t->number].task, est_error_message()) != EST_OK) {
         return;
     }
     if (a.kind == EST_AGREED && (a.generation <= e->agreed.generation ||
@@ -151,7 +160,7 @@ est_status est_ensemble_tell(est_ensemble *e, int number, int method)
     status = est_wire_writer_status(&out);
     if (status == EST_OK) {
         status = est_link_ask(seat->link, (uint16_t)method,
-                              method == EST_MEETING_COME ? "a meeting" : "the end of the job",
+                              method == EST_MEETING_OVER ? "the end of the job" : "a meeting",
                               (est_payload){ .head = out.data, .head_size = out.size }, EST_FOREVER, on_told, t, NULL);
         if (status == EST_OK) {
             e->n_asks++;
@@ -172,8 +181,9 @@ void est_ensemble_make_room(est_ensemble *e, int number)
     bool            member = est_agreement_rank(&e->agreed, number, seat->incarnation) >= 0;
     char            why[320];
 
-    /* The host sees to it, unless it is another that is the host now. Of one of the group its own links tell, too. */
-    if (host != e->options.self && (number > host || member)) return;
+    /* The host sees to it, unless the one who came takes its place. That one of the group has left it its links tell, once all
+     * have joined. */
+    if (host != e->options.self && (member ? e->state == EST_ENSEMBLE_JOINED : number > host)) return;
     if (member && seat->arrival.why[0] != '\0') {
         snprintf(why, sizeof why, "%s", seat->arrival.why);
     } else {
@@ -220,6 +230,7 @@ static void seat_arrival(est_ensemble *e, est_request *request, est_arrival *arr
     }
     est_seat_drop_request(seat, "it has come again");
     (void)est_seat_take_link(seat, link); /* false: one of the same process that is as good */
+    seat->useful  = true;
     seat->request = request;
     seat->arrival = *arrival;
     *arrival      = (est_arrival){ 0 };
@@ -241,7 +252,9 @@ static void on_come(est_ensemble *e, est_request *request)
     est_status         status = est_arrival_read(head, size, e->options.n, &arrival);
 
     if (status == EST_OK) status = check_arrival(e, &arrival, who);
-    if (status != EST_OK) {
+    if (status == EST_RESOURCE_EXHAUSTED) { /* it tries again */
+        est_request_fail(request, status, est_error_message());
+    } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
     } else if (e->over) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
@@ -252,19 +265,48 @@ static void on_come(est_ensemble *e, est_request *request)
     pthread_cond_broadcast(&e->changed);
 }
 
-/* The chief says that it is over; any task that has its place may. */
-static void on_over(est_ensemble *e, est_request *request)
+/* The number of the task that a request is from, if it is from the process that has its place; -1. */
+static int find_sender(const est_ensemble *e, const est_request *request)
 {
     const est_task_id *who = est_link_peer(est_request_link(request));
 
     for (int i = 0; i < e->options.n; i++) {
-        if (strcmp(e->tasks[i].task, who->task) != 0 || !is_latest(&e->seats[i], who)) continue;
-        e->over = true;
-        est_request_answer(request, (est_payload){ 0 });
-        pthread_cond_broadcast(&e->changed);
+        if (strcmp(e->tasks[i].task, who->task) == 0 && is_latest(&e->seats[i], who)) return i;
+    }
+    return -1;
+}
+
+/* One who has come goes with others. What counted on it is not made. */
+static void on_go(est_ensemble *e, est_request *request)
+{
+    int                  number = find_sender(e, request);
+    const est_agreement *agreed = e->state == EST_ENSEMBLE_MEETING ? &e->heard : &e->agreed;
+    char                 why[EST_NET_NAME_MAX + 64];
+
+    if (number >= 0) {
+        est_seat *seat = &e->seats[number];
+
+        est_seat_drop_request(seat, "it has gone");
+        if ((e->state == EST_ENSEMBLE_MEETING || e->state == EST_ENSEMBLE_FORMING) &&
+            est_agreement_rank(agreed, number, seat->incarnation) >= 0) {
+            snprintf(why, sizeof why, "%s has gone with others", e->tasks[number].task);
+            est_mailbox_end(e->mailbox, agreed->generation, why);
+        }
+    }
+    est_request_answer(request, (est_payload){ 0 });
+    pthread_cond_broadcast(&e->changed);
+}
+
+/* The chief says that it is over; any task that has its place may. */
+static void on_over(est_ensemble *e, est_request *request)
+{
+    if (find_sender(e, request) < 0) {
+        est_request_fail(request, EST_FAILED_PRECONDITION, "it is not one of those who train");
         return;
     }
-    est_request_fail(request, EST_FAILED_PRECONDITION, "it is not one of those who train");
+    e->over = true;
+    est_request_answer(request, (est_payload){ 0 });
+    pthread_cond_broadcast(&e->changed);
 }
 
 bool est_ensemble_serve(void *user, est_request *request)
@@ -272,10 +314,12 @@ bool est_ensemble_serve(void *user, est_request *request)
     est_ensemble *e      = user;
     int           method = est_request_method(request);
 
-    if (method != EST_MEETING_COME && method != EST_MEETING_OVER) return est_mailbox_serve(e->mailbox, request);
+    if (method < EST_MEETING_COME || method > EST_MEETING_OVER) return est_mailbox_serve(e->mailbox, request);
     pthread_mutex_lock(&e->lock);
     if (method == EST_MEETING_COME) {
         on_come(e, request);
+    } else if (method == EST_MEETING_GO) {
+        on_go(e, request);
     } else {
         on_over(e, request);
     }
@@ -287,19 +331,18 @@ bool est_ensemble_serve(void *user, est_request *request)
 
 static void lose(est_ensemble *e, int number, const est_link *link, const char *why)
 {
-    est_seat *seat = &e->seats[number];
-    char      text[EST_NET_NAME_MAX + 320];
+    est_seat            *seat   = &e->seats[number];
+    const est_agreement *agreed = e->state == EST_ENSEMBLE_MEETING ? &e->heard : &e->agreed;
+    char                 text[EST_NET_NAME_MAX + 320];
 
     if (seat->request != NULL && est_request_link(seat->request) == link) est_seat_drop_request(seat, why);
     if (seat->link != link) return;
-    est_link_free(seat->link);
-    seat->link    = NULL;
-    seat->told    = false;
-    seat->lost_ns = est_now_ns();
-    /* A group that is complete has links of its own to tell. */
-    if (e->state != EST_ENSEMBLE_FORMING || est_agreement_rank(&e->agreed, number, seat->incarnation) < 0) return;
+    drop_link(seat);
+    /* A group that is complete has links of its own to tell. One that is just about to be made is not made then. */
+    if (e->state == EST_ENSEMBLE_IDLE || e->state == EST_ENSEMBLE_JOINED) return;
+    if (est_agreement_rank(agreed, number, seat->incarnation) < 0) return;
     snprintf(text, sizeof text, "%s was lost before all had joined: %.280s", e->tasks[number].task, why);
-    est_mailbox_end(e->mailbox, e->agreed.generation, text);
+    est_mailbox_end(e->mailbox, agreed->generation, text);
 }
 
 void est_ensemble_lost(void *user, est_link *link, const char *why)

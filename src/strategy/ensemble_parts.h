@@ -24,7 +24,8 @@
 typedef struct est_seat {
     uint64_t     incarnation; /* of the process that has the place; 0: none has come */
     est_link    *link;        /* a reference; NULL: none */
-    int64_t      lost_ns;     /* since when there is none */
+    int64_t      lost_ns;     /* when the last link was lost over which it was any use */
+    bool         useful;      /* it has come, or trained with us, since */
     bool         told;        /* that we have come, over this link; the answer is awaited */
     int64_t      try_ns;      /* not to be connected to, or told, before */
     est_request *request;     /* it has come; the answer is what is agreed on. NULL: it has not */
@@ -36,6 +37,7 @@ typedef struct est_slot est_slot; /* ensemble_peers.c */
 /* est_peers over the group of the moment. */
 typedef struct est_group_peers {
     est_peers       base;
+    const char     *who;   /* this task, for the status view; borrowed */
     est_rank_group *group; /* NULL: none */
     est_slot      **slots;
     int             n_slots;
@@ -73,7 +75,7 @@ struct est_ensemble {
 };
 
 /* ensemble_peers.c */
-void est_group_peers_init(est_group_peers *peers, size_t bytes_per_pack);
+void est_group_peers_init(est_group_peers *peers, const char *who, size_t bytes_per_pack);
 void est_group_peers_clear(est_group_peers *peers);
 
 /* Extension of the server: ensemble_hear.c. */
@@ -92,7 +94,7 @@ void est_seat_drop_request(est_seat *seat, const char *why);
 bool est_seat_take_link(est_seat *seat, est_link *link);
 void est_seat_close(est_seat *seat, const char *why);
 
-/* Tells a task that we have come, or that the job is over. */
+/* Tells a task that we have come, that we go with others, or that the job is over. */
 EST_MUST_CHECK est_status est_ensemble_tell(est_ensemble *e, int number, int method);
 
 /* Ends the group for one who came and is not of it, when that is for this task to do. */

@@ -3,6 +3,7 @@
  * What a session asks of the other workers (runtime/peers.h), done by the group of the moment. A group that has failed, or is late,
  * is no fault of the step: whoever runs it gets EST_ABORTED, with the rank and the reason, and meets again. */
 #include "base/alloc.h"
+#include "cluster/waits.h"
 #include "strategy/ensemble_parts.h"
 
 /* What the last operation of a slot gave. */
@@ -84,11 +85,20 @@ static est_status begin_sum(est_peers *peers, void *data, size_t count, est_dtyp
     return begun(est_all_reduce(p->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);
 }
 
+/* Waits where the status view can see it. */
+static est_status wait_for(const est_group_peers *p, est_work *work, const char *why)
+{
+    est_waiting wait   = est_wait_begin(p->who, "all others", why, EST_WAIT_REPORT_SECS);
+    est_status  status = est_work_wait(work);
+
+    est_wait_end(&wait);
+    return status;
+}
+
 static est_status wait_sum(est_peers *peers, est_peer_work *work)
 {
-    est_status status = est_work_wait(work->work);
+    est_status status = wait_for(peers_of(peers), work->work, "sum of gradients");
 
-    (void)peers;
     est_free(work);
     return as_aborted(status);
 }
@@ -110,9 +120,10 @@ static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *ro
 static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
 {
     est_indexed_rows *rows   = &work->slot->rows;
+    est_waiting       wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", EST_WAIT_REPORT_SECS);
     est_status        status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, rows);
 
-    (void)peers;
+    est_wait_end(&wait);
     est_free(work);
     if (status == EST_OK) *out = (est_peer_rows){ rows->indices, rows->values, rows->n };
     return as_aborted(status);
@@ -131,9 +142,8 @@ static est_status begin_gather(est_peers *peers, int slot, const void *mine, siz
 static est_status wait_gather(est_peers *peers, est_peer_work *work, const void **data, const size_t **begins)
 {
     const est_gathered *gathered = &work->slot->gathered;
-    est_status          status   = est_work_wait(work->work);
+    est_status          status   = wait_for(peers_of(peers), work->work, "what each has");
 
-    (void)peers;
     est_free(work);
     if (status == EST_OK) {
         *data   = gathered->data;
@@ -149,9 +159,9 @@ static const est_peers_ops group_ops = { .sum         = begin_sum,
                                          .gather      = begin_gather,
                                          .wait_gather = wait_gather };
 
-void est_group_peers_init(est_group_peers *peers, size_t bytes_per_pack)
+void est_group_peers_init(est_group_peers *peers, const char *who, size_t bytes_per_pack)
 {
-    *peers = (est_group_peers){ .base = { .ops = &group_ops, .bytes_per_pack = bytes_per_pack } };
+    *peers = (est_group_peers){ .base = { .ops = &group_ops, .bytes_per_pack = bytes_per_pack }, .who = who };
 }
 
 void est_group_peers_clear(est_group_peers *peers)
@@ -171,5 +181,5 @@ est_status est_ensemble_gather(est_ensemble *e, const void *mine, size_t bytes, 
 
     if (e->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
     EST_TRY(as_aborted(est_all_gather_uneven(e->group, mine, bytes, all, NULL, &work)));
-    return as_aborted(est_work_wait(work));
+    return as_aborted(wait_for(&e->peers, work, "what each has"));
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "cluster/waits.h"
+#include "kernels/lazy_rows.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
 #include "tensor/shape.h"
@@ -187,8 +189,9 @@ static est_status check_all(const est_ensemble *e, const est_gathered *all, int 
 typedef struct mover {
     est_rank_group  *group;
     int              source;
-    est_var *const  *vars; /* of this rank */
-    const inventory *from; /* of the source */
+    const char      *who, *source_name; /* this task and that of the source, for the status view */
+    est_var *const  *vars;              /* of this rank */
+    const inventory *from;              /* of the source */
     uint8_t         *pack;
 } mover;
 
@@ -205,10 +208,15 @@ static size_t bytes_of(const mover *m, int i)
 
 static est_status broadcast(const mover *m, void *data, size_t bytes)
 {
-    est_work *work;
+    est_work   *work;
+    est_waiting wait;
+    est_status  status;
 
     EST_TRY(est_broadcast(m->group, data, bytes, m->source, NULL, &work));
-    return est_work_wait(work);
+    wait   = est_wait_begin(m->who, m->source_name, "variables", EST_WAIT_REPORT_SECS);
+    status = est_work_wait(work);
+    est_wait_end(&wait);
+    return status;
 }
 
 /* Small ones from `first` on, as many as fit. *n: how many that are. */
@@ -294,6 +302,10 @@ static est_status take_over(est_ensemble *e, est_session *session, const mover *
 
     EST_TRY(check_keys(m));
     EST_TRY(est_session_store(session, &store));
+    for (int i = 0; i < m->from->n; i++) {
+        if (is_source) est_lazy_draw_all(m->vars[i], est_session_pool(session));
+        if (!is_source) est_lazy_overwritten(m->vars[i]);
+    }
     if (is_source) return move_all(m);
     e->torn = true;
     status  = settle(store, m, move_all(m));
@@ -320,7 +332,12 @@ static est_status share(est_ensemble *e, est_session *session, int source, est_v
     est_wire_writer mine   = { 0 };
     est_gathered    all    = { 0 };
     inventory       from   = { 0 };
-    mover           m      = { .group = e->group, .source = source, .vars = vars, .from = &from };
+    mover           m      = { .group       = e->group,
+                               .source      = source,
+                               .who         = e->server->task,
+                               .source_name = name_of(e, source),
+                               .vars        = vars,
+                               .from        = &from };
     est_status      status = give_up(e, describe(session, vars, n, &mine));
 
     if (status == EST_OK) status = est_ensemble_gather(e, mine.data, mine.size, &all);

@@ -3,8 +3,9 @@
  * Meetings of an ensemble without the network: what workers say to each other, and what a host makes of it.
  *
  * A worker that comes says so to all others (EST_MEETING_COME, an est_arrival). Each keeps the request, and answers it with what
- * was agreed on (an est_agreement) as soon as it knows: so all that were told the same answer for the one who was not. The chief
- * tells all when the job is over (EST_MEETING_OVER, which is empty).
+ * was agreed on (an est_agreement) as soon as it knows: so all that were told the same answer for the one who was not. Whoever was
+ * told and is not of those who agreed is told that they have gone (EST_MEETING_GO), so that it does not count on them when it
+ * comes. The chief tells all when the job is over (EST_MEETING_OVER). Both are empty.
  *
  * Messages are fields in the manner of protobuf, as those of cluster/protocol.h, and whatever is read is checked. */
 #ifndef EST_STRATEGY_MEETING_H
@@ -16,7 +17,7 @@
 #define EST_MEETING_VERSION 1
 
 /* Methods, beyond those of groups. */
-enum { EST_MEETING_COME = 80, EST_MEETING_OVER };
+enum { EST_MEETING_COME = 80, EST_MEETING_GO, EST_MEETING_OVER };
 
 /* Some of the tasks, by number, in order. */
 typedef struct est_numbers {

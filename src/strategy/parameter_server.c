@@ -44,18 +44,7 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
     return EST_OK;
 }
 
-void est_strategy_free(est_strategy *strategy)
-{
-    est_free(strategy);
-}
-
-const char *est_strategy_name(const est_strategy *strategy)
-{
-    (void)strategy;
-    return "parameter_server";
-}
-
-void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
+void est_parameter_server_text(const est_strategy *strategy, est_strbuf *out)
 {
     const est_parameter_server_options *o = &strategy->ps;
 
@@ -69,10 +58,4 @@ void est_strategy_text(const est_strategy *strategy, est_strbuf *out)
     } else {
         est_strbuf_printf(out, "{\"bytes\": %" PRId64 ", \"n\": %d}}", o->partitioner->bytes, o->partitioner->n);
     }
-}
-
-bool est_strategy_needs_no_chief(const est_strategy *strategy)
-{
-    (void)strategy; /* somebody has to give the ps tasks' variables their values */
-    return false;
 }

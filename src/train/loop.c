@@ -36,14 +36,14 @@ static est_status end_here(est_loop *loop)
 
 /* --- input ---------------------------------------------------------------------------------------------------------- */
 
-static int n_components(const est_loop *loop)
+static int n_fields(const est_loop *loop)
 {
-    return loop->spec.input != NULL ? est_dataset_components(loop->spec.input) : 0;
+    return est_loop_replicas(loop) * est_loop_components(loop);
 }
 
 static void drop_batch(est_loop *loop)
 {
-    if (loop->batch != NULL) est_element_clear(loop->batch, n_components(loop));
+    if (loop->batch != NULL) est_element_clear(loop->batch, n_fields(loop));
     for (int i = 0; i < loop->spec.n_feeds && loop->values != NULL; i++) loop->values[i] = NULL;
     loop->has_batch = false;
 }
@@ -57,34 +57,58 @@ est_status est_loop_reset_input(est_loop *loop)
     return loop->spec.input != NULL ? est_iterator_create(loop->spec.input, &loop->input) : EST_OK;
 }
 
-/* The next batch, unless the one at hand has still to be run. At the end of the input the last one stays, so that what
- * hooks see in their end is still there. */
+/* The batches of a step, as many as there are. */
+static est_status read_batches(est_loop *loop, est_field *out, int *n)
+{
+    est_status status = EST_OK;
+
+    for (*n = 0; *n < est_loop_replicas(loop); ++*n) {
+        status = est_iterator_next(loop->input, out + *n * est_loop_components(loop));
+        if (status != EST_OK) break;
+    }
+    if (status == EST_OK || status == EST_OUT_OF_RANGE) return EST_OK;
+    est_element_clear(out, n_fields(loop));
+    return est_fail_context(status, "reading the input");
+}
+
+/* A replica for which there is no batch gets the first, which counts for nothing then. */
+static void feed_batches(est_loop *loop, int n)
+{
+    for (int r = 0; r < est_loop_replicas(loop) && loop->rows != NULL; r++) {
+        const est_field *batch = &loop->batch[r * est_loop_components(loop)];
+
+        *(float *)est_tensor_data(loop->rows[r]) = r < n ? (float)est_field_rows(batch) : 0;
+    }
+    for (int i = 0; i < loop->spec.n_feeds; i++) {
+        const est_loop_feed *feed  = &loop->feeds[i];
+        const est_field     *batch = &loop->batch[(feed->replica < n ? feed->replica : 0) * est_loop_components(loop)];
+
+        loop->values[i] = feed->rows     ? loop->rows[feed->replica]
+                          : feed->splits ? batch[feed->component].splits
+                                         : batch[feed->component].values;
+    }
+}
+
+/* The next batch, or one for each replica, unless what is at hand has still to be run. At the end of the input the last
+ * one stays, so that what hooks see in their end is still there. */
 static est_status pull_batch(est_loop *loop, bool *has_one)
 {
     est_field *batch = loop->next;
-    est_status status;
+    int        n;
 
     *has_one = true;
     if (loop->has_batch || loop->input == NULL) return EST_OK;
-    status = est_iterator_next(loop->input, batch);
-    if (status == EST_OUT_OF_RANGE) {
+    EST_TRY(read_batches(loop, batch, &n));
+    if (n == 0) {
         loop->input_ended = true;
         *has_one          = false;
         return EST_OK;
-    }
-    if (status != EST_OK) {
-        est_element_clear(batch, n_components(loop));
-        return est_fail_context(status, "reading the input");
     }
     drop_batch(loop);
     loop->ran   = -1; /* results may lie in the batch that is gone */
     loop->next  = loop->batch;
     loop->batch = batch;
-    for (int i = 0; i < loop->spec.n_feeds; i++) {
-        const est_field *field = &batch[loop->feeds[i].component];
-
-        loop->values[i] = loop->feeds[i].splits ? field->splits : field->values;
-    }
+    feed_batches(loop, n);
     loop->has_batch = true;
     return EST_OK;
 }
@@ -104,6 +128,7 @@ static void forget_variants(est_loop *loop)
         est_free(loop->variants[i].place);
     }
     loop->n_variants = 0; /* the steps went with their session */
+    loop->idle       = NULL;
     loop->ran        = -1;
 }
 
@@ -168,11 +193,13 @@ static est_status blame_hook(const est_loop *loop, int i, const char *member, es
     return est_callback_status(status, "hook %d: %s", number, member);
 }
 
-static est_status call_hooks(est_loop *loop, size_t member, const char *name)
+/* idle: only those that want to know of steps without a batch. */
+static est_status call_hooks(est_loop *loop, size_t member, const char *name, bool idle)
 {
     for (int i = 0; i < loop->spec.hooks.n; i++) {
         est_status (*call)(est_hook *, est_loop *);
 
+        if (idle && !loop->hooks[i]->idle) continue;
         memcpy(&call, (const char *)loop->hooks[i] + member, sizeof call);
         if (call == NULL) continue;
         est_error_clear();
@@ -182,7 +209,8 @@ static est_status call_hooks(est_loop *loop, size_t member, const char *name)
     return EST_OK;
 }
 
-#define CALL_HOOKS(loop, member) call_hooks((loop), offsetof(est_hook, member), #member)
+#define CALL_HOOKS(loop, member) call_hooks((loop), offsetof(est_hook, member), #member, false)
+#define CALL_IDLE(loop, member)  call_hooks((loop), offsetof(est_hook, member), #member, true)
 
 /* Everything that is fed has a value. */
 static est_status check_values(const est_loop *loop)
@@ -220,8 +248,37 @@ static est_status run_once(est_loop *loop)
     if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
+    if (loop->spec.together != NULL) loop->has_batch = false; /* whatever comes: nobody goes back behind this step */
     EST_TRY(CALL_HOOKS(loop, after_run));
     loop->has_batch = false;
+    if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
+    return EST_OK;
+}
+
+/* A step of which others have the batches. */
+static est_status run_idle(est_loop *loop)
+{
+    const est_loop_together *together = loop->spec.together;
+    est_node                 fetches[2];
+    int                      n = 0;
+
+    EST_TRY(CALL_IDLE(loop, before_run));
+    if (loop->spec.loss.graph != NULL) fetches[n++] = loop->spec.loss;
+    if (loop->spec.global_step.graph != NULL) fetches[n++] = loop->spec.global_step;
+    if (loop->idle == NULL) {
+        EST_TRY(est_session_prepare(loop->session, (est_nodes){ together->idle_feeds, together->n_idle },
+                                    (est_nodes){ fetches, n }, (est_nodes){ loop->targets, loop->spec.targets.n },
+                                    &loop->idle));
+    }
+    est_session_set_run_count(loop->session, loop->run_count);
+    EST_TRY(est_step_run(loop->idle, together->idle_values));
+    loop->run_count = est_session_run_count(loop->session);
+    loop->ran       = -1;
+    n               = 0;
+    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, n++);
+    if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(loop->idle, n++);
+    loop->runs++;
+    EST_TRY(CALL_IDLE(loop, after_run));
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
     return EST_OK;
 }
@@ -290,6 +347,35 @@ static est_status recover(est_loop *loop, est_status status)
     return status;
 }
 
+/* Meets the other workers until that succeeds or fails for good. A step that others have made with this worker's batch is
+ * made; any other comes again. */
+static est_status rejoin(est_loop *loop, est_status status)
+{
+    bool over = false;
+
+    while (is_recoverable(status)) {
+        int64_t step = loop->global_step;
+
+        if (++loop->recoveries > RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after meeting the other workers %d times", RECOVERIES_MAX);
+        }
+        if (stop_signalled(loop)) return EST_OK;
+        est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
+        status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
+        if (status != EST_OK) continue;
+        if (step > loop->global_step) loop->has_batch = false;
+        loop->global_step = step;
+        loop->run_count   = est_session_run_count(loop->session);
+    }
+    if (status == EST_OK && over) est_loop_request_stop(loop, "the job is over");
+    return status;
+}
+
+static est_status recover_or_rejoin(est_loop *loop, est_status status)
+{
+    return loop->spec.together != NULL ? rejoin(loop, status) : recover(loop, status);
+}
+
 /* A step that was made again after going back to a checkpoint is no progress; without steps every run is. */
 static void note_progress(est_loop *loop)
 {
@@ -322,14 +408,19 @@ est_status est_loop_step(est_loop *loop)
         loop->at_end = false;
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
-        if (!has_one) return end_here(loop);
+        if (!has_one && loop->spec.together == NULL) return end_here(loop);
         status = await_turn(loop);
         if (status == EST_OK && loop->stop) return end_here(loop);
-        if (status == EST_OK) status = run_once(loop);
+        if (status == EST_OK) status = has_one ? run_once(loop) : run_idle(loop);
+        if (status == EST_OUT_OF_RANGE && !has_one && loop->spec.together->peers->ended) return end_here(loop);
         if (status == EST_OK) note_progress(loop);
         if (status == EST_CANCELLED && stop_signalled(loop))
             return end_here(loop); /* a task that is stopped waits for no other */
         if (!is_recoverable(status)) return status;
+        if (loop->spec.together != NULL) {
+            EST_TRY(rejoin(loop, status));
+            continue;
+        }
         if (++loop->fruitless > FRUITLESS_MAX) {
             return est_fail_context(status, "%d new sessions in a row brought no new step", FRUITLESS_MAX);
         }
@@ -344,16 +435,29 @@ static est_status no_memory(void)
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a loop");
 }
 
+/* Where the numbers of rows are told. */
+static est_status make_rows(est_loop *loop)
+{
+    if (loop->rows != NULL) return EST_OK;
+    loop->rows = est_arena_alloc(loop->arena, (size_t)est_loop_replicas(loop) * sizeof(est_tensor *));
+    if (loop->rows == NULL) return no_memory();
+    for (int r = 0; r < est_loop_replicas(loop); r++) {
+        EST_TRY(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &loop->rows[r]));
+    }
+    return EST_OK;
+}
+
 static est_status copy_feeds(est_loop *loop, const est_loop_spec *spec)
 {
     for (int i = 0; i < spec->n_feeds; i++) {
         const est_loop_feed *feed = &spec->feeds[i];
 
-        if (feed->component < 0 || feed->component >= n_components(loop)) {
+        if (feed->component < 0 || feed->component >= est_loop_components(loop)) {
             return est_fail(EST_INVALID_ARGUMENT, "feed %d is component %d of an input with %d", i, feed->component,
-                            n_components(loop));
+                            est_loop_components(loop));
         }
         loop->feeds[i] = *feed;
+        if (feed->rows) EST_TRY(make_rows(loop));
         (void)est_loop_add_node(loop, &loop->fed, feed->node, "feed");
     }
     return EST_OK;
@@ -366,8 +470,8 @@ static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
     loop->feeds     = est_arena_alloc(loop->arena, (size_t)(spec->n_feeds + 1) * sizeof *loop->feeds);
     loop->targets   = est_arena_alloc(loop->arena, (size_t)(spec->targets.n + 1) * sizeof *loop->targets);
     loop->hooks     = est_arena_alloc(loop->arena, (size_t)(spec->hooks.n + 1) * sizeof *loop->hooks);
-    loop->batch     = est_arena_alloc(loop->arena, (size_t)(n_components(loop) + 1) * sizeof *loop->batch);
-    loop->next      = est_arena_alloc(loop->arena, (size_t)(n_components(loop) + 1) * sizeof *loop->next);
+    loop->batch     = est_arena_alloc(loop->arena, (size_t)(n_fields(loop) + 1) * sizeof *loop->batch);
+    loop->next      = est_arena_alloc(loop->arena, (size_t)(n_fields(loop) + 1) * sizeof *loop->next);
     loop->model_dir = est_arena_strdup(loop->arena, spec->model_dir != NULL ? spec->model_dir : "");
     if (loop->feeds == NULL || loop->targets == NULL || loop->hooks == NULL || loop->batch == NULL ||
         loop->next == NULL || loop->model_dir == NULL) {
@@ -446,7 +550,7 @@ static est_status resume(est_loop *loop, est_status status)
     if (++loop->fruitless > FRUITLESS_MAX) {
         return est_fail_context(status, "%d new sessions in a row brought no end", FRUITLESS_MAX);
     }
-    EST_TRY(recover(loop, status));
+    EST_TRY(recover_or_rejoin(loop, status));
     loop->phase = LOOP_RUNS;
     if (loop->global_step < before) loop->stop = false;
     return EST_OK;
@@ -461,7 +565,8 @@ est_status est_loop_run(est_loop *loop)
         while (status == EST_OK);
         if (!est_loop_at_end(loop)) return status;
         status = est_loop_end(loop);
-        if (!is_recoverable(status) || loop->spec.session.remote == NULL) return status;
+        if (!is_recoverable(status) || (loop->spec.session.remote == NULL && loop->spec.together == NULL))
+            return status;
         EST_TRY(resume(loop, status));
     }
 }
@@ -474,6 +579,7 @@ void est_loop_free(est_loop *loop)
     est_session_free(loop->session);
     drop_batch(loop);
     for (int i = loop->spec.n_feeds; i < loop->fed.n && loop->values != NULL; i++) est_loop_give_back(&loop->values[i]);
+    for (int r = 0; r < est_loop_replicas(loop) && loop->rows != NULL; r++) est_tensor_free(loop->rows[r]);
     est_free(loop->fed.data);
     est_free(loop->fetches.data);
     est_iterator_free(loop->input);

@@ -6,7 +6,8 @@
  * by the spec's `initialize`, hooks are told. After that it is run to its end or step by step. EST_ABORTED and
  * EST_UNAVAILABLE, of the step or of a hook, mean that something outside failed which may come back: the session is made
  * and initialised anew and the same batch is run again: at once, then after 1, 2, 4, ... up to 30 seconds. The loop gives
- * up after a hundred sessions that could not be made, or eight that were and brought not one step more.
+ * up after a hundred sessions that could not be made, or eight that were and brought not one step more. Workers that train
+ * together keep their sessions and meet again instead (est_loop_together).
  *
  * Threading: one thread at a time. A stop may be requested by a signal handler (est_stop_signal in base/signals.h). */
 #ifndef EST_TRAIN_LOOP_H
@@ -15,13 +16,29 @@
 #include "estoc/dataset.h"
 #include "estoc/hooks.h"
 #include "estoc/saver.h"
+#include "runtime/peers.h"
 
 /* Where a fed node gets its value from: a component of the input. */
 typedef struct est_loop_feed {
     est_node node;
     int      component;
-    bool     splits; /* those of a ragged component, not its values */
+    bool     splits;  /* those of a ragged component, not its values */
+    bool     rows;    /* none of it: the number of rows of the batch, float32 [] */
+    int      replica; /* of which of the step's batches */
 } est_loop_feed;
+
+/* A training together with other workers, step by step (runtime/peers.h). A worker whose input has ended goes on to take part in
+ * the steps of the others, with nothing to bring, until all inputs have ended. */
+typedef struct est_loop_together {
+    est_peers               *peers;
+    const est_node          *idle_feeds;  /* [n_idle]: what is fed then, in place of the input, */
+    const est_tensor *const *idle_values; /* [n_idle]: and its values */
+    int                      n_idle;
+
+    /* A worker was lost, or has come back: meets the others, so that all have the same variables at the same step, and says
+     * which it is. *over: the job has ended meanwhile. */
+    est_status (*rejoin)(void *user, est_loop *loop, int64_t *global_step, bool *over);
+} est_loop_together;
 
 typedef enum est_summary_what {
     EST_MODEL_SCALAR = 0,
@@ -46,6 +63,8 @@ typedef struct est_loop_spec {
     const est_dataset   *input; /* NULL: no input, nothing is fed, and the loop only ends by a stop */
     const est_loop_feed *feeds; /* [n_feeds]; copied */
     int                  n_feeds;
+    int n_replicas; /* batches of a step; 0: 1. Where the input has fewer left, replicas get the first, and rows 0 */
+    const est_loop_together *together; /* NULL: it trains alone; borrowed until the loop goes */
 
     est_node  loss;        /* EST_NO_NODE: there is none */
     est_node  global_step; /* a value computed in every run: the step as it is after the run; EST_NO_NODE: stays put */

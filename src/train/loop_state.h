@@ -37,13 +37,15 @@ struct est_loop {
     int               n_variants, variants_capacity;
     int               ran; /* the variant of the last run; -1: none yet */
 
-    est_session       *session;
-    est_iterator      *input;
-    est_field         *batch, *next; /* [components]: of the last run, or to be run; room for the one after it */
-    bool               has_batch;    /* the batch has still to be run */
-    bool               input_ended;
-    bool               at_end; /* the last step was none: there is nothing more to run */
-    est_node_list      fed;    /* of the spec, then of hooks */
+    est_session  *session;
+    est_iterator *input;
+    est_field    *batch, *next; /* [replicas * components]: of the last run, or to be run; room for the one after it */
+    est_tensor  **rows;         /* [replicas]: how many rows each has, float32 []; NULL: nobody asks */
+    est_step     *idle;         /* the step without a batch; NULL: not prepared yet */
+    bool          has_batch;    /* the batch has still to be run */
+    bool          input_ended;
+    bool          at_end;      /* the last step was none: there is nothing more to run */
+    est_node_list fed;         /* of the spec, then of hooks */
     const est_tensor **values; /* [fed.n]: NULL while there is none */
 
     est_loop_phase phase;
@@ -57,6 +59,12 @@ struct est_loop {
     bool           stop;
     char           stop_reason[160];
 };
+
+/* How many batches a step has, and how many components each. */
+int est_loop_replicas(const est_loop *loop);
+int est_loop_components(const est_loop *loop);
+
+int64_t est_field_rows(const est_field *field); /* 0: of nothing, or of a scalar */
 
 /* Adds a node that a hook names; its number, or 0 when the loop has failed. `purpose` is what it is for: "see" or "feed". */
 int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const char *purpose);

@@ -44,17 +44,36 @@ bool est_loop_at_end(const est_loop *loop)
     return loop->at_end;
 }
 
-int64_t est_loop_batch_rows(const est_loop *loop)
+int est_loop_replicas(const est_loop *loop)
 {
-    const est_field *first;
+    return loop->spec.n_replicas > 0 ? loop->spec.n_replicas : 1;
+}
+
+int est_loop_components(const est_loop *loop)
+{
+    return loop->spec.input != NULL ? est_dataset_components(loop->spec.input) : 0;
+}
+
+int64_t est_field_rows(const est_field *field)
+{
     const est_shape *shape;
 
-    if (loop->spec.n_feeds == 0 || loop->values == NULL || loop->values[0] == NULL) return 0;
-    first = &loop->batch[loop->feeds[0].component];
-    if (first->splits != NULL)
-        return est_tensor_count(first->splits) - 1; /* where rows begin, and where the last ends */
-    shape = est_tensor_shape(first->values);
+    if (field->values == NULL) return 0;
+    if (field->splits != NULL)
+        return est_tensor_count(field->splits) - 1; /* where rows begin, and where the last ends */
+    shape = est_tensor_shape(field->values);
     return shape->rank > 0 ? shape->dim[0] : 0;
+}
+
+int64_t est_loop_batch_rows(const est_loop *loop)
+{
+    int64_t rows = 0;
+
+    if (loop->spec.n_feeds == 0 || loop->values == NULL || loop->values[0] == NULL) return 0;
+    for (int r = 0; r < est_loop_replicas(loop); r++) {
+        rows += est_field_rows(&loop->batch[r * est_loop_components(loop) + loop->feeds[0].component]);
+    }
+    return rows;
 }
 
 static double float_at(const est_tensor *values, int64_t i)
@@ -81,10 +100,13 @@ const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MA
 {
     text[0] = '\0';
     for (int k = 0; k < loop->spec.n_feeds && loop->values != NULL; k++) {
-        const est_field     *field = &loop->batch[loop->feeds[k].component];
-        const est_component *of    = est_dataset_component(loop->spec.input, loop->feeds[k].component);
+        const est_loop_feed *feed  = &loop->feeds[k];
+        const est_field     *field = &loop->batch[feed->replica * est_loop_components(loop) + feed->component];
+        const est_component *of    = est_dataset_component(loop->spec.input, feed->component);
 
-        if (loop->values[k] == NULL || (of->dtype != EST_F32 && of->dtype != EST_F64)) continue;
+        if (loop->values[k] == NULL || field->values == NULL || feed->rows ||
+            (of->dtype != EST_F32 && of->dtype != EST_F64))
+            continue;
         for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
             double value = float_at(field->values, i);
 

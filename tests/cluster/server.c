@@ -5,6 +5,7 @@
 #include "estoc/server.h"
 #include "base/clock.h"
 #include "cluster/remote.h"
+#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "runtime/session.h"
 #include "support/nn_test.h"
@@ -241,12 +242,109 @@ static void test_end_under_load(void **state)
     }
 }
 
+/* A client that waits in its network thread, which so fetches nothing, until it is let go. */
+typedef struct stuck {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    bool            free;
+    int             n_good;
+    est_link       *link;
+} stuck;
+
+enum { READS = 40, READ_MB = 8 };
+
+static void get_stuck(void *user, est_status status, const char *error, est_message *answer)
+{
+    stuck *c = user;
+
+    (void)error, (void)answer;
+    pthread_mutex_lock(&c->lock);
+    while (!c->free) pthread_cond_wait(&c->changed, &c->lock);
+    c->n_good += status == EST_OK;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* All reads at once, before the answer to one of them makes the network thread wait. */
+static void read_together(void *user, est_status status, const char *error, est_message *answer)
+{
+    est_packing name = { 0 };
+    est_payload payload;
+
+    (void)error, (void)answer;
+    assert_int_equal(status, EST_OK);
+    est_wire_put_string(&name.head, EST_FIELD_NAME, "large");
+    assert_ok(est_packing_payload(&name, &payload));
+    for (int i = 0; i < READS; i++) {
+        assert_ok(
+            est_link_ask(((stuck *)user)->link, EST_METHOD_READ, "a value", payload, 1000, get_stuck, user, NULL));
+    }
+    est_packing_clear(&name);
+}
+
+/* Requests of a client that does not fetch the answers wait in the executor, in their order, and nobody waits for them. */
+static void test_stuck_client(void **state)
+{
+    fixture      f       = set_up(0);
+    est_session *session = NULL;
+    est_graph   *graph   = NULL;
+    est_packing  nothing = { 0 };
+    est_payload  payload;
+    est_link    *link = NULL, *served;
+    est_server  *client;
+    est_peer    *peer;
+    stuck        c  = { 0 };
+    int          ps = 0;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    (void)est_weight(graph, "large", EST_SHAPE(READ_MB << 18), EST_WEIGHT(.initializer = est_init_ones()));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    while (est_store_find(est_host_store(f.ps[ps]->host), "large") == NULL) ps++;
+    peer = &est_tasks_of(f.remote)->peers[ps];
+    assert_ok(est_lock_init(&c.lock));
+    assert_ok(est_cond_init(&c.changed));
+    assert_ok(est_server_create(f.cluster, NULL, 0, EST_SERVER(.transport = "tcp"), &client));
+    assert_ok(est_net_connect(est_server_net(client), strstr(est_server_target(f.ps[ps]), "//") + 2, NULL, 20, &link));
+    c.link = link;
+    assert_ok(est_packing_payload(&nothing, &payload));
+    assert_ok(est_link_ask(link, EST_METHOD_VARIABLES, "names", payload, 20, read_together, &c, NULL));
+    /* the worker is served while the other's reads wait, of which only some have been answered */
+    served = NULL;
+    for (int64_t until = est_now_ns() + 20 * EST_NS_PER_SEC; served == NULL && est_now_ns() < until;) {
+        assert_ok(est_peer_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
+        pthread_mutex_lock(&f.ps[ps]->lock);
+        for (int i = 0; i < f.ps[ps]->n_clients; i++) {
+            est_link *one = f.ps[ps]->clients[i]->link;
+            if (one != NULL && est_link_is_full(one)) served = one;
+        }
+        pthread_mutex_unlock(&f.ps[ps]->lock);
+    }
+    assert_non_null(served);
+    assert_ok(est_peer_tell(peer, EST_METHOD_VARIABLES, &nothing, 20));
+    assert_true(est_link_count(served).bytes_out < (uint64_t)(READS / 2 * READ_MB) << 20);
+    pthread_mutex_lock(&c.lock);
+    c.free = true;
+    pthread_cond_broadcast(&c.changed);
+    while (c.n_good < READS) est_cond_wait_ns(&c.changed, &c.lock, EST_NS_PER_SEC);
+    pthread_mutex_unlock(&c.lock);
+    est_link_free(link);
+    est_server_free(client);
+    pthread_mutex_destroy(&c.lock);
+    pthread_cond_destroy(&c.changed);
+    est_session_free(session);
+    est_graph_free(graph);
+    tear_down(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_numbers),       cmocka_unit_test(test_turns),
         cmocka_unit_test(test_hold_ends),          cmocka_unit_test(test_one_remote),
         cmocka_unit_test(test_different_strategy), cmocka_unit_test(test_end_under_load),
+        cmocka_unit_test(test_stuck_client),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

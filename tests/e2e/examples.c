@@ -25,6 +25,18 @@ static void test_clicks(void **state)
     program_free(&p);
 }
 
+/* Two replicas learn, and their metric is one. */
+static void test_custom_loop(void **state)
+{
+    program p = PROGRAM(0, "custom_loop");
+
+    (void)state;
+    program_has(p.out, "replicas in sync: 2\n");
+    assert_true(program_number(p.out, "epoch 5  loss ") < 0.5 * program_number(p.out, "epoch 1  loss "));
+    assert_true(program_number(strstr(p.out, "epoch 5"), "accuracy ") > 0.9);
+    program_free(&p);
+}
+
 static void test_fashion_mnist(void **state)
 {
     const char *dir = program_path("model");
@@ -349,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_DIR(test_xor),
         IN_DIR(test_clicks),
+        IN_DIR(test_custom_loop),
         IN_DIR(test_fashion_mnist),
         IN_DIR(test_quiet),
         IN_DIR(test_no_data),

@@ -326,12 +326,17 @@ static void expect_no_ps(const est_run_config *given, const char *source)
 
 static void test_strategies(void **state)
 {
-    est_strategy *s       = some_strategy();
+    est_strategy *s = some_strategy(), *mirrored = NULL;
     est_cluster  *cluster = NULL;
     const est_job job     = { "worker", (const char *const[]){ "a:1" }, 1 };
     resolved      r;
 
     (void)state;
+    assert_int_equal(est_mirrored_strategy(NULL, &mirrored), EST_OK);
+    expect_status(EST_RUN_CONFIG(.train_distribute = mirrored), EST_UNIMPLEMENTED,
+                  "RunConfig: train_distribute is mirrored, and estimators of this build train with parameter_server "
+                  "only; est_strategy_run is for loops of your own");
+    est_strategy_free(mirrored);
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
     expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
     expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, NO_EVALUATION);

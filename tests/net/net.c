@@ -516,6 +516,133 @@ static void test_answers_before_end(void **state)
     }
 }
 
+/* A peer that is slow: what it is sent waits, in its network thread, until the gate opens or some time has passed. */
+typedef struct slow {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    int64_t         pause_ns;
+    bool            open;
+    int             n_good, n_bad;
+    pair           *pair;
+} slow;
+
+static void init_slow(slow *s, int64_t pause_ns)
+{
+    *s = (slow){ .pause_ns = pause_ns };
+    net_check(est_lock_init(&s->lock));
+    net_check(est_cond_init(&s->changed));
+}
+
+static void ask_for(pair *p, uint64_t size, slow *s);
+
+/* All at once, before the answer to any of them makes the network thread wait. */
+static void ask_together(void *user, est_status status, const char *error, est_message *answer)
+{
+    (void)error, (void)answer;
+    assert_int_equal(status, EST_OK);
+    for (int k = 0; k < 200; k++) ask_for(((slow *)user)->pair, (uint64_t)1 << 20, user);
+}
+
+static void take_slowly(void *user, est_status status, const char *error, est_message *answer)
+{
+    slow   *s     = user;
+    int64_t until = est_now_ns() + s->pause_ns;
+
+    (void)error, (void)answer;
+    pthread_mutex_lock(&s->lock);
+    while (!s->open && est_now_ns() < until) est_cond_wait_ns(&s->changed, &s->lock, until - est_now_ns());
+    if (status == EST_OK) s->n_good++;
+    if (status != EST_OK) s->n_bad++;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void open_slow(slow *s, int n)
+{
+    pthread_mutex_lock(&s->lock);
+    s->open = true;
+    pthread_cond_broadcast(&s->changed);
+    while (s->n_good + s->n_bad < n) est_cond_wait_ns(&s->changed, &s->lock, EST_NS_PER_SEC);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void ask_for(pair *p, uint64_t size, slow *s)
+{
+    net_check(est_link_ask(p->link, NET_FILL, "bytes", (est_payload){ .head = &size, .head_size = sizeof size }, 1000,
+                           take_slowly, s, NULL));
+}
+
+/* Answers that a peer takes slowly arrive before the end as well, though all of them take longer than a second. */
+static void test_slow_answers_before_end(void **state)
+{
+    slow s;
+    pair p;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* tcp and tls: ucx takes what comes whether or not somebody looks */
+        start_pair(&p, net_test_transports[i], 0);
+        init_slow(&s, EST_NS_PER_SEC / 4);
+        for (int k = 0; k < 7; k++) ask_for(&p, (uint64_t)9 << 20, &s);
+        net_check(est_link_ask(p.link, NET_KEEP, "the end", (est_payload){ 0 }, NET_TEST_SECS, note_ending,
+                               &(ending){ .t = &p.client }, NULL));
+        net_test_wait(&p.server, &p.server.n_kept, 1);
+        est_net_free(p.server.net);
+        p.server.net = NULL;
+        open_slow(&s, 7);
+        assert_int_equal(s.n_good, 7);
+        net_test_release(&p.server);
+        stop_pair(&p);
+        pthread_mutex_destroy(&s.lock);
+        pthread_cond_destroy(&s.changed);
+    }
+}
+
+static void wait_full(net_test *t, est_link *link)
+{
+    int64_t until = est_now_ns() + (int64_t)NET_TEST_SECS * EST_NS_PER_SEC;
+
+    pthread_mutex_lock(&t->lock);
+    while (!est_link_is_full(link) && est_now_ns() < until)
+        est_cond_wait_ns(&t->changed, &t->lock, EST_NS_PER_SEC / 100);
+    pthread_mutex_unlock(&t->lock);
+    assert_true(est_link_is_full(link));
+}
+
+/* Requests of a peer that does not fetch its answers wait, also those that came together; others are served meanwhile. */
+static void test_back_pressure(void **state)
+{
+    slow s;
+    pair p;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        net_test     other;
+        est_link    *link, *served;
+        est_message *answer;
+
+        start_pair(&p, net_test_transports[i], 0);
+        served = est_link_ref(p.server.link);
+        net_test_start(&other, net_test_transports[i], "worker:1", NULL);
+        init_slow(&s, 1000 * EST_NS_PER_SEC);
+        s.pair = &p;
+        net_check(est_link_ask(p.link, NET_ECHO, "a beginning", (est_payload){ 0 }, 1000, ask_together, &s, NULL));
+        wait_full(&p.server, served);
+        link = net_test_connect(&other, &p.server);
+        net_check(net_test_ask(link, NET_ECHO, (est_payload){ 0 }, NET_TEST_SECS, &answer));
+        est_message_free(answer);
+        assert_true(est_link_count(served).bytes_out < (uint64_t)100 << 20);
+        open_slow(&s, 200);
+        assert_int_equal(s.n_good, 200);
+        assert_false(est_link_is_full(served));
+        est_link_free(served);
+        est_link_free(link);
+        net_test_stop(&other);
+        stop_pair(&p);
+        pthread_mutex_destroy(&s.lock);
+        pthread_cond_destroy(&s.changed);
+    }
+}
+
 /* A step of training allocates nothing once it has run. */
 static void test_steady(void **state)
 {
@@ -655,6 +782,8 @@ int main(void)
         cmocka_unit_test(test_cancel_from_callback),
         cmocka_unit_test(test_free_while_open),
         cmocka_unit_test(test_answers_before_end),
+        cmocka_unit_test(test_slow_answers_before_end),
+        cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_cut),

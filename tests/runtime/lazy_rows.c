@@ -115,12 +115,12 @@ static void compare_initializer(est_initializer initializer, est_dtype dtype, es
     est_variable_initializer(variable, est_initial_value(initializer, graph, dtype, shape));
     waits = open_session(graph, false);
     whole = open_session(graph, true);
-    assert_true(est_rows_wait(find(waits, "v")));
-    assert_false(est_rows_wait(find(whole, "v")));
+    assert_true(est_lazy_wait(find(waits, "v")));
+    assert_false(est_lazy_wait(find(whole, "v")));
     assert_same_variable(waits, whole, "v");
-    assert_true(est_rows_wait(find(waits, "v"))); /* a copy was made of it */
-    est_rows_draw_all(find(waits, "v"), est_session_pool(waits));
-    assert_false(est_rows_wait(find(waits, "v")));
+    assert_true(est_lazy_wait(find(waits, "v"))); /* a copy was made of it */
+    est_lazy_draw_all(find(waits, "v"), est_session_pool(waits));
+    assert_false(est_lazy_wait(find(waits, "v")));
     assert_same_variable(waits, whole, "v");
     est_session_free(waits);
     est_session_free(whole);
@@ -167,9 +167,9 @@ static void test_what_does_not_wait(void **state)
     est_variable_initializer(sums, est_matmul(drawn, drawn));
     session = open_session(graph, false);
     other   = open_session(graph, true);
-    assert_false(est_rows_wait(find(session, "small")));
-    assert_false(est_rows_wait(find(session, "whole")));
-    assert_false(est_rows_wait(find(session, "sums")));
+    assert_false(est_lazy_wait(find(session, "small")));
+    assert_false(est_lazy_wait(find(session, "whole")));
+    assert_false(est_lazy_wait(find(session, "sums")));
     assert_same_variables(session, other);
     est_session_free(session);
     est_session_free(other);
@@ -206,7 +206,7 @@ static void compare_rows(est_dtype dtype)
     est_tensor  *want = fetch(whole, ids, numbers, rows);
 
     assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
-    assert_true(est_rows_wait(find(waits, "table")));
+    assert_true(est_lazy_wait(find(waits, "table")));
     assert_same_variables(waits, whole);
     est_tensor_free(numbers);
     est_tensor_free(got);
@@ -232,7 +232,7 @@ static void test_dense_read(void **state)
     est_tensor  *got = fetch(waits, EST_NO_NODE, NULL, all), *want = fetch(whole, EST_NO_NODE, NULL, all);
 
     assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
-    assert_false(est_rows_wait(find(waits, "table")));
+    assert_false(est_lazy_wait(find(waits, "table")));
     assert_same_variables(waits, whole);
     est_tensor_free(got);
     est_tensor_free(want);
@@ -291,14 +291,14 @@ static void compare_training(est_optimizer optimizer)
     est_session *waits = open_session(graph, false), *whole = open_session(graph, false);
 
     for (int i = 0; i < est_session_variables(whole); i++) {
-        est_rows_draw_all(find(whole, est_session_variable(whole, i)), est_session_pool(whole));
+        est_lazy_draw_all(find(whole, est_session_variable(whole, i)), est_session_pool(whole));
     }
     train(waits, ids, splits, target);
     train(whole, ids, splits, target);
     for (int i = 0; i < est_session_variables(waits); i++) {
         const est_var *var = find(waits, est_session_variable(waits, i));
 
-        assert_int_equal(est_rows_wait(var), var->value.count >= ROWS); /* tables and their slots */
+        assert_int_equal(est_lazy_wait(var), var->value.count >= ROWS); /* tables and their slots */
     }
     assert_same_variables(waits, whole);
     est_session_free(waits);
@@ -352,7 +352,7 @@ static void test_scatter(void **state)
     run_target(whole, add);
     run_target(waits, update);
     run_target(whole, update);
-    assert_true(est_rows_wait(find(waits, "table")));
+    assert_true(est_lazy_wait(find(waits, "table")));
     assert_same_variables(waits, whole);
     est_session_free(waits);
     est_session_free(whole);
@@ -389,7 +389,7 @@ static void test_overwritten(void **state)
             assert_ok(est_session_write(whole, "table", value));
             est_tensor_free(value);
         }
-        assert_false(est_rows_wait(find(waits, "table")));
+        assert_false(est_lazy_wait(find(waits, "table")));
         value = fetch(waits, ids, numbers, rows);
         est_tensor_free(value);
         assert_same_variables(waits, whole);
@@ -439,7 +439,7 @@ static void test_drawn_again(void **state)
     for (int i = 0; i < 3; i++) {
         run_target(fused, assign);
         run_target(plain, assign);
-        assert_int_equal(est_rows_wait(find(fused, "table")), i == 0);
+        assert_int_equal(est_lazy_wait(find(fused, "table")), i == 0);
         assert_same_variables(fused, plain);
     }
     est_session_free(fused);
@@ -462,9 +462,9 @@ static void test_save_and_restore(void **state)
     assert_ok(est_saver_create(test_root, NULL, &saver));
     train(waits, ids, splits, target);
     assert_ok(est_saver_save(saver, waits, 3, NULL, path));
-    assert_true(est_rows_wait(find(waits, "table")));
+    assert_true(est_lazy_wait(find(waits, "table")));
     assert_ok(est_saver_restore(saver, restored, NULL, NULL));
-    assert_false(est_rows_wait(find(restored, "table")));
+    assert_false(est_lazy_wait(find(restored, "table")));
     assert_same_variables(waits, restored);
     train(waits, ids, splits, target);
     train(restored, ids, splits, target);
@@ -496,7 +496,7 @@ static void test_snapshot(void **state)
     train(waits, ids, splits, target);
     snprintf(prefix, sizeof prefix, "%s/snapshot", test_root);
     assert_ok(est_snapshot_write(snapshot, prefix));
-    assert_true(est_rows_wait(find(waits, "table")));
+    assert_true(est_lazy_wait(find(waits, "table")));
     assert_ok(est_bundle_open(prefix, &bundle));
     est_session_free(waits);
     waits = open_session(graph, false);
@@ -532,7 +532,7 @@ static void test_shards(void **state)
     for (int task = 0; task < 2; task++) {
         const est_store *store = est_host_store(memory_remote_host(remote, task));
 
-        for (int i = 0; i < est_store_size(store); i++) waiting += est_rows_wait(est_store_at(store, i));
+        for (int i = 0; i < est_store_size(store); i++) waiting += est_lazy_wait(est_store_at(store, i));
     }
     assert_int_equal(waiting, 2 * 3); /* of "shrunk" and its slot: shards of the others are small */
     assert_same_variables(whole, cut);
@@ -564,7 +564,7 @@ static void *touch(void *arg)
     for (int at = 0; at < IDS; at += 100) {
         view.data  = ids + at;
         view.count = 100;
-        est_rows_draw(t->var, NULL, &view);
+        est_lazy_draw(t->var, NULL, &view);
         for (int i = at; i < at + 100; i++) {
             if (ids[i] / 15 % THREADS == t->thread) ((float *)t->var->value.data)[ids[i] * WIDTH] += 1;
         }
@@ -589,7 +589,7 @@ static void test_threads(void **state)
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     for (int64_t i = 0; i < IDS; i++) ((float *)find(whole, "table")->value.data)[i * 15 * WIDTH] += 1;
-    assert_true(est_rows_wait(find(waits, "table")));
+    assert_true(est_lazy_wait(find(waits, "table")));
     assert_same_variables(waits, whole);
     est_session_free(waits);
     est_session_free(whole);

@@ -2,6 +2,7 @@
  *
  * Steps that are cut into tasks: the same numbers as in one piece, bit for bit; where variables go; how many messages a step
  * costs and how many bytes; what is refused. All in one process, without a network. */
+#include "base/fault.h"
 #include "base/random.h"
 #include "estoc/estoc.h"
 #include "ops/array.h"
@@ -191,6 +192,260 @@ static void test_messages_a_step(void **state)
         memory_remote_free(remote);
         est_graph_free(m.graph);
     }
+}
+
+/* --- pieces --------------------------------------------------------------------------------------------------------------- */
+
+#define LAYERS 6
+#define UNITS  256 /* a kernel of UNITS x UNITS is 256 KB */
+
+/* Layers whose gradients are ready one after the other, the last layer's first. */
+static model make_deep(est_optimizer optimizer, int units)
+{
+    model    m = { 0 };
+    est_node h;
+
+    assert_ok(est_graph_create(7, &m.graph));
+    m.ids    = est_placeholder(m.graph, "ids", EST_I64, EST_SHAPE(-1));
+    m.splits = est_placeholder(m.graph, "splits", EST_I64, EST_SHAPE(-1));
+    m.x      = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 4));
+    m.y      = est_placeholder(m.graph, "y", EST_F32, EST_SHAPE(-1, 1));
+    h        = m.x;
+    for (int i = 0; i < LAYERS; i++) h = est_dense(h, units, EST_DENSE(.activation = est_relu));
+    h       = est_dense(h, 1, EST_DENSE(.name = "logits"));
+    m.loss  = est_reduce_mean(est_square(est_sub(h, m.y)), EST_I64S(0, 1), false);
+    m.train = est_minimize(optimizer, m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    assert_ok(est_graph_status(m.graph));
+    return m;
+}
+
+static void compare_deep(est_optimizer optimizer, int n_tasks)
+{
+    model        m      = make_deep(optimizer, UNITS);
+    est_remote  *remote = memory_remote_create(n_tasks);
+    est_session *whole = NULL, *cut = NULL;
+    double       want[STEPS], got[STEPS];
+
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &whole));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &cut));
+    assert_ok(est_session_init(whole));
+    assert_ok(est_session_init(cut));
+    train(whole, &m, STEPS, want);
+    train(cut, &m, STEPS, got);
+    assert_memory_equal(want, got, sizeof want);
+    for (int i = 0; i < est_session_variables(whole); i++) {
+        assert_same_variable(whole, cut, est_session_variable(whole, i));
+    }
+    est_session_free(whole);
+    est_session_free(cut);
+    memory_remote_free(remote);
+    est_graph_free(m.graph);
+}
+
+/* Adam's powers are read by all pieces and written by the rest. */
+static void test_pieces_same_numbers(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 2; n++) {
+        compare_deep(est_adagrad(0.01, NULL), n);
+        compare_deep(est_adam(0.001, NULL), n);
+    }
+}
+
+/* Bytes that the updates of a step are sent before the last gradient has been computed, and after; *n_sent: in how many messages. */
+static void measure_overlap(est_step *step, size_t *before, size_t *after, int *n_sent)
+{
+    const est_plan *plan     = est_step_plan(step);
+    int32_t         computed = 0;
+
+    *before = *after = 0;
+    *n_sent          = 0;
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const est_op *op = plan->items[plan->steps[i]].call.node->op;
+        if (op != &est_op_start && op != &est_op_finish) computed = i;
+    }
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const est_call *call = &plan->items[plan->steps[i]].call;
+        if (call->node->op != &est_op_start || strstr(call->node->name, "/phase_3/") == NULL) continue;
+        for (int k = 0; k < call->n_in; k++) {
+            *(i < computed ? before : after) += (size_t)call->in[k]->count * est_dtype_size(call->in[k]->dtype);
+        }
+        ++*n_sent;
+    }
+}
+
+/* Most gradients leave during the backward pass, in a handful of messages; small ones wait for each other. */
+static void test_pieces_overlap(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        model        m       = make_deep(est_adagrad(0.1, NULL), large ? UNITS : 16);
+        est_remote  *remote  = memory_remote_create(1);
+        est_session *session = NULL;
+        est_step    *step    = NULL;
+        batch        b       = make_batch(1);
+        size_t       before, after;
+        int          n_sent;
+
+        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        assert_ok(est_session_init(session));
+        assert_ok(est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step));
+        memory_remote_reset(remote);
+        assert_ok(est_step_run(step, (const est_tensor *[]){ b.values[2], b.values[3] }));
+        measure_overlap(step, &before, &after, &n_sent);
+        assert_int_equal(memory_remote_starts(remote, 0), 1 + n_sent);
+        if (large) {
+            assert_true(n_sent > 2 && n_sent <= 5);
+            assert_true(before > 2 * after);
+        } else {
+            assert_int_equal(n_sent, 1);
+            assert_int_equal(before, 0);
+        }
+        free_batch(&b);
+        est_session_free(session);
+        memory_remote_free(remote);
+        est_graph_free(m.graph);
+    }
+}
+
+/* The rest gets the old value of what a piece has written: b becomes a as it was. */
+static void test_pieces_and_reads(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, b, x, early, late;
+    est_tensor  *feed = NULL, *out = NULL;
+    int64_t      n = 100000;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    a     = est_weight(graph, "a", EST_SHAPE(n), EST_WEIGHT(.initializer = est_init_ones()));
+    b     = est_weight(graph, "b", EST_SHAPE(n), EST_WEIGHT(.initializer = est_init_zeros()));
+    x     = est_placeholder(graph, "x", EST_F32, EST_SHAPE(n));
+    early = est_assign(a, est_mul(x, est_read_variable(b)));
+    late  = est_tanh(est_tanh(est_mul(x, est_read_variable(b))));
+    est_graph_device(graph, "/job:ps/task:0");
+    late = est_add(est_read_variable(a), late);
+    est_graph_device(graph, NULL);
+    late = est_assign(b, est_after(late, early));
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n), &feed));
+    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NO_NODES, EST_NODES(early, late), NULL));
+    assert_ok(est_session_read(session, "b", &out));
+    assert_true(((const float *)est_tensor_data(out))[n - 1] == 1);
+    est_tensor_free(out);
+    est_tensor_free(feed);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
+/* What a variable had before a step is what a later phase gets, too, though the variable was written since. */
+static void test_old_value_in_later_phase(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, x, early, seen, late;
+    est_tensor  *feed = NULL, *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    a     = est_weight(graph, "a", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_ones()));
+    x     = est_placeholder(graph, "x", EST_F32, EST_SHAPE(2));
+    early = est_assign(a, x);
+    seen  = est_tanh(est_after(est_read_variable(a), early)); /* here, of what the task answers */
+    est_graph_device(graph, "/job:ps/task:0");
+    late = est_add(est_read_variable(a), seen);
+    est_graph_device(graph, NULL);
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(2), &feed));
+    memset(est_tensor_data(feed), 0, est_tensor_bytes(feed));
+    assert_ok(est_session_run(session, EST_FEEDS({ x, feed }), EST_NODES(late), EST_NODES(early), &out));
+    assert_true(((const float *)est_tensor_data(out))[0] == 1); /* 1 + tanh(0) */
+    est_tensor_free(out);
+    est_tensor_free(feed);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
+/* Every allocation of preparing such a step fails once; it is said, nothing is lost, and the step can be prepared afterwards. */
+static void test_pieces_without_memory(void **state)
+{
+    model        m       = make_deep(est_adagrad(0.1, NULL), UNITS);
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_step    *step    = NULL;
+    batch        b       = make_batch(1);
+    size_t       before, after;
+    int          n_sent;
+    bool         fired = true;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    for (int64_t n = 1; fired; n++) {
+        est_status status;
+
+        est_fault_arm_alloc(n);
+        status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &step);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_int_equal(status, fired ? EST_RESOURCE_EXHAUSTED : EST_OK);
+    }
+    assert_ok(est_step_run(step, (const est_tensor *[]){ b.values[2], b.values[3] }));
+    measure_overlap(step, &before, &after, &n_sent);
+    assert_true(before > 2 * after);
+    free_batch(&b);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(m.graph);
+}
+
+/* --- values that are used where they came ----------------------------------------------------------------------------------- */
+
+/* A pulled value takes no memory of the step, also under another shape, and lies elsewhere in every run. */
+static void test_pulled_in_place(void **state)
+{
+    est_remote  *remote  = memory_remote_create(1);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, row, sum;
+    est_step    *step = NULL;
+    int64_t      n    = 300;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    a   = est_weight(graph, "a", EST_SHAPE(n, n), EST_WEIGHT(.initializer = est_init_ones()));
+    row = est_reshape(est_read_variable(a), EST_I64S(n * n));
+    sum = est_reduce_sum(est_square(row), EST_I64S(0), false);
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NODES(sum, row), EST_NO_NODES, &step));
+    for (int i = 1; i <= 3; i++) {
+        const est_view *kept;
+        est_tensor     *value = NULL;
+
+        assert_ok(est_tensor_create(EST_F32, EST_SHAPE(n, n), &value));
+        for (int64_t k = 0; k < n * n; k++) ((float *)est_tensor_data(value))[k] = (float)i;
+        assert_ok(est_session_write(session, "a", value));
+        assert_ok(est_step_run(step, NULL));
+        assert_true(est_step_scalar(step, 0) == (double)(n * n * i * i));
+        kept = est_plan_fetch(est_step_plan(step), 1);
+        assert_memory_equal(kept->data, est_tensor_data(value), est_tensor_bytes(value));
+        est_tensor_free(value);
+    }
+    assert_true(est_step_slab_bytes(step) < 2 * (size_t)(n * n) * sizeof(float)); /* the squares, and some scratch */
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
 }
 
 /* --- rows for keys ------------------------------------------------------------------------------------------------------ */
@@ -394,10 +649,20 @@ static void test_constant_after(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_constant_after),
+        cmocka_unit_test(test_same_numbers),
+        cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size),
+        cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_pieces_same_numbers),
+        cmocka_unit_test(test_pieces_overlap),
+        cmocka_unit_test(test_pieces_and_reads),
+        cmocka_unit_test(test_old_value_in_later_phase),
+        cmocka_unit_test(test_pulled_in_place),
+        cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_constant_after),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,13 +396,95 @@ static void test_values(void **state)
     memory_peers_free(jobs[0].peers);
 }
 
+/* --- images ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct image_job {
+    memory_peers *peers;
+    est_status    status[2];
+    char          changed[2][64]; /* a variable that a step that failed has changed; "": none */
+} image_job;
+
+/* Convolution, pooling and a product, whose updates the planner would rather make at once. */
+static void run_images(void *user, int rank)
+{
+    image_job   *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     x, y, h, loss, train, weight;
+    est_nodes    list;
+    est_node     variables[16];
+    est_gradient gradients[16];
+    est_tensor  *before[64], *images, *labels;
+    float        pixels[4 * 28 * 28];
+    int64_t      classes[4] = { 0, 1, 2, 1 };
+    int          n;
+
+    for (size_t i = 0; i < sizeof pixels / sizeof pixels[0]; i++)
+        pixels[i] = (float)((i * 31 + (size_t)rank) % 17) / 17;
+    assert_ok(est_graph_create(5, &graph));
+    x      = est_placeholder(graph, "x", EST_F32, EST_SHAPE(-1, 28, 28, 1));
+    y      = est_placeholder(graph, "y", EST_I64, EST_SHAPE(-1));
+    weight = weight_of(x);
+    h      = est_max_pool2d(est_conv2d_layer(x, 32, 3, EST_CONV2D(.activation = est_relu)), 2, NULL);
+    h      = est_dense(est_flatten(h), 16, EST_DENSE(.activation = est_relu));
+    h      = est_dense(h, 3, NULL);
+    loss   = est_mean(est_sparse_softmax_xent(h, y));
+    list   = est_trainable_variables(graph);
+    for (n = 0; n < list.n; n++) variables[n] = list.data[n];
+    est_compute_gradients(loss, (est_nodes){ variables, n }, gradients, NULL);
+    for (int i = 0; i < n; i++) gradients[i].values = est_reduce_across(gradients[i].values, weight, true);
+    train = est_apply_gradients(est_adam(0.01, NULL), (est_nodes){ variables, n }, gradients, NULL);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_init(session));
+    for (int i = 0; i < est_session_variables(session); i++) {
+        assert_ok(est_session_read(session, est_session_variable(session, i), &before[i]));
+    }
+    assert_ok(est_tensor_f32(EST_SHAPE(4, 28, 28, 1), pixels, &images));
+    assert_ok(est_tensor_i64(EST_SHAPE(4), classes, &labels));
+    j->status[rank] = est_session_run(session, EST_FEEDS({ x, images }, { y, labels }), EST_NO_NODES, EST_NODES(train),
+                                      NULL);
+    for (int i = 0; i < est_session_variables(session); i++) {
+        est_tensor *after;
+
+        assert_ok(est_session_read(session, est_session_variable(session, i), &after));
+        if (!same_tensor(before[i], after)) {
+            snprintf(j->changed[rank], sizeof j->changed[rank], "%s", est_session_variable(session, i));
+        }
+        est_tensor_free(after);
+        est_tensor_free(before[i]);
+    }
+    est_tensor_free(images);
+    est_tensor_free(labels);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+static void test_lost_worker_of_images(void **state)
+{
+    (void)state;
+    for (int number = 0; number < 2; number++) {
+        image_job j = { .peers = memory_peers_create(2) };
+
+        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = 1000;
+        memory_peers_break(j.peers, number);
+        memory_peers_run(2, run_images, &j);
+        assert_true(memory_peers_begun(j.peers, 0) > number);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(j.status[i], EST_ABORTED);
+            assert_string_equal(j.changed[i], "");
+        }
+        memory_peers_free(j.peers);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_of_a_batch), cmocka_unit_test(test_worker_without_examples),
-        cmocka_unit_test(test_fetches_of_one),   cmocka_unit_test(test_packs_leave_early),
-        cmocka_unit_test(test_lost_worker),      cmocka_unit_test(test_nobody_has_examples),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_parts_of_a_batch),      cmocka_unit_test(test_worker_without_examples),
+        cmocka_unit_test(test_fetches_of_one),        cmocka_unit_test(test_packs_leave_early),
+        cmocka_unit_test(test_lost_worker),           cmocka_unit_test(test_nobody_has_examples),
+        cmocka_unit_test(test_lost_worker_of_images), cmocka_unit_test(test_values),
 
     };
 

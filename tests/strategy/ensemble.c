@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
-#include "cluster/waits.h"
 #include "estoc/log.h"
+#include "net/inject.h"
 #include "strategy/meeting.h"
 #include "support/ensemble_test.h"
 #include "support/nn_test.h"
@@ -197,6 +198,25 @@ static void test_go_on(void **state)
     }
 }
 
+/* One that is there and does not come is missing, too, and comes later. */
+static void test_absent(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 3; victim++) {
+        crew      c;
+        int64_t   steps[3] = { 7, 7, 7 };
+        return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
+
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+        crew_start_all(&c);
+        expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+        expect_meeting(&c, 7U & ~(1U << victim), &(expected){ steps, 2, 0, 7, 2 });
+        snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
+        crew_run(&c, CREW_ALL, come_or_train, &r);
+        crew_free(&c);
+    }
+}
+
 /* Without leave to go on, or as the lesser half, the rest fails, all of them, and names who is missing. */
 static void meet_and_fail(crew_member *m)
 {
@@ -227,6 +247,46 @@ static void test_give_up(void **state)
     crew_stop(&c, 0);
     crew_stop(&c, 3);
     crew_run(&c, 6U, meet_and_fail, "not enough to go on");
+    crew_free(&c);
+}
+
+/* Cuts four into 0 and 1, and 2 and 3. A net can be deaf and dumb to one task, which does for both ends of a pair; there are four
+ * pairs to be cut. */
+static void part(crew *c)
+{
+    static const int cut[] = { 2, 3, 1, 0 };
+
+    for (int i = 0; i < 4; i++)
+        assert_ok(est_net_inject(est_server_net(c->members[i].server), c->tasks[cut[i]], EST_INJECT_SILENCE, 0));
+}
+
+/* The half with the lowest number goes on. */
+static void be_parted(crew_member *m)
+{
+    static const int64_t steps[] = { 7, 7, 7, 7 };
+    expected             want    = { steps, 2, 0, 7, 2 };
+
+    count_until_aborted(m);
+    if (m->number < 2) {
+        m->arg = &want;
+        meet_and_check(m);
+    } else {
+        m->arg = "not enough to go on";
+        meet_and_fail(m);
+    }
+}
+
+static void test_partition(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = 0.5, .go_on = true });
+    c.silence_secs = 0.6;
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
+    part(&c);
+    crew_run(&c, CREW_ALL, be_parted, "was lost");
     crew_free(&c);
 }
 
@@ -292,6 +352,73 @@ static void test_gone_before_group(void **state)
     est_ensemble_free(c.members[2].ensemble); /* it speaks for itself */
     c.members[2].ensemble = NULL;
     crew_run(&c, CREW_ALL, agree_or_meet, &want);
+    assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* A host that answers, and is gone as soon as it has. */
+typedef struct false_host {
+    crew      *c;
+    atomic_int answered;
+} false_host;
+
+static bool answer_and_go(void *user, est_request *request)
+{
+    false_host     *h         = user;
+    int             both[]    = { 0, 1 };
+    uint64_t        starts[]  = { h->c->members[0].server->self.incarnation, 0 };
+    char           *listens[] = { h->c->addresses[0], h->c->addresses[1] };
+    est_agreement   agreed    = { .kind         = EST_AGREED,
+                                  .generation   = 1,
+                                  .members      = { both, 2 },
+                                  .incarnations = starts,
+                                  .addresses    = listens,
+                                  .source       = -1,
+                                  .step         = -1,
+                                  .word         = h->c->tasks[0] };
+    est_link       *link      = est_link_ref(est_request_link(request));
+    est_wire_writer out       = { 0 };
+
+    starts[1] = est_link_peer(link)->incarnation;
+    est_agreement_write(&agreed, &out);
+    est_request_answer(request, (est_payload){ out.data, out.size, NULL, 0 });
+    est_link_close(link, "it goes");
+    est_wire_writer_clear(&out);
+    est_link_free(link);
+    atomic_store(&h->answered, 1);
+    return true;
+}
+
+static void lose_nothing(void *user, est_link *link, const char *why)
+{
+    (void)user, (void)link, (void)why;
+}
+
+static void go_or_meet(crew_member *m)
+{
+    if (m->number == 0) {
+        false_host h = { .c = m->crew };
+
+        est_server_extend(m->server, &(est_extension){ answer_and_go, lose_nothing, &h });
+        while (atomic_load(&h.answered) == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        crew_stop(m->crew, 0);
+        crew_start(m->crew, 0);
+    }
+    meet_and_check(m);
+}
+
+static void test_host_gone_before_group(void **state)
+{
+    crew     c;
+    expected want  = { .n = 2, .source = -1, .step = -1 };
+    int64_t  start = est_now_ns();
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    est_ensemble_free(c.members[0].ensemble);
+    c.members[0].ensemble = NULL;
+    crew_run(&c, CREW_ALL, go_or_meet, &want);
     assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
     crew_free(&c);
 }
@@ -485,6 +612,40 @@ static void test_options(void **state)
     crew_free(&c);
 }
 
+/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+
+/* One who fails says why, and meets the next time. */
+static void meet_at_last(crew_member *m)
+{
+    est_status status = EST_RESOURCE_EXHAUSTED;
+
+    for (int tries = 0; tries < 3 && status == EST_RESOURCE_EXHAUSTED; tries++)
+        status = est_ensemble_meet(m->ensemble, 7, "", &m->met);
+    crew_check(m, status);
+}
+
+/* Every allocation fails once while two meet: they do, at the latest the next time. */
+static void test_no_memory(void **state)
+{
+    crew    c;
+    int64_t n     = 1;
+    bool    fired = true;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    crew_run(&c, CREW_ALL, meet_at_last, NULL);
+    for (; fired; n++) {
+        est_fault_arm_alloc(n);
+        crew_run(&c, CREW_ALL, meet_at_last, NULL);
+        fired = est_fault_fired();
+        est_fault_arm_alloc(0);
+        assert_true(c.members[0].met.n == 2 && c.members[0].met.generation == c.members[1].met.generation);
+    }
+    assert_true(n > 20);
+    crew_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,14 +654,18 @@ int main(void)
         cmocka_unit_test(test_source),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_go_on),
+        cmocka_unit_test(test_absent),
         cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_partition),
         cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,9 @@ static void take_word(const char *word, cluster_job *job)
                    { "passes", &job->passes, NULL },         { "seed", &job->seed, NULL },
                    { "pause_us", &job->pause_us, NULL },     { "sync", &job->sync, NULL },
                    { "consistent", &job->consistent, NULL }, { "silence", NULL, &job->silence },
-                   { "timeout", NULL, &job->timeout } };
+                   { "mirrored", &job->mirrored, NULL },     { "go_on", &job->go_on, NULL },
+                   { "together", &job->together, NULL },     { "log", &job->log, NULL },
+                   { "return", NULL, &job->return_in },      { "timeout", NULL, &job->timeout } };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
         if (strlen(fields[i].name) != size || strncmp(fields[i].name, word, size) != 0) continue;
@@ -74,9 +76,21 @@ static void cut_links(int number)
     errno = error;
 }
 
+static est_status make_strategy(const cluster_job *job, est_strategy **out)
+{
+    if (job->mirrored == 0) {
+        return est_parameter_server_strategy(
+            EST_PARAMETER_SERVER(.sync_replicas = (int)job->sync, .consistent_checkpoints = job->consistent != 0), out);
+    }
+    return est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas    = (int)job->mirrored,
+                                                                        .return_secs = job->return_in,
+                                                                        .go_on       = job->go_on != 0),
+                                              out);
+}
+
 int cluster_job_task(int argc, char **argv)
 {
-    cluster_job    job       = { .save = 50, .seed = 11 };
+    cluster_job    job       = { .save = 50, .seed = 11, .log = 100 };
     slow_hook      slow      = { .hook = { .after_run = take_time } };
     est_hook      *hooks[]   = { &slow.hook };
     est_estimator *estimator = NULL;
@@ -86,15 +100,15 @@ int cluster_job_task(int argc, char **argv)
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
     (void)signal(SIGUSR1, cut_links);
-    status = est_parameter_server_strategy(
-        EST_PARAMETER_SERVER(.sync_replicas = (int)job.sync, .consistent_checkpoints = job.consistent != 0), &strategy);
+    status = make_strategy(&job, &strategy);
     if (status == EST_OK) {
         status = est_estimator_create(
             est_test_model,
             EST_ESTIMATOR(.model_dir = argv[0],
                           .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
-                                                      .log_step_count_steps = 100, .max_worker_delay_secs = EST_OFF,
+                                                      .log_step_count_steps = job.log, .max_worker_delay_secs = EST_OFF,
                                                       .train_distribute = strategy, .peer_silence_secs = job.silence,
+                                                      .eval_distribute               = job.together != 0 ? strategy : NULL,
                                                       .session_creation_timeout_secs = job.timeout)),
             &estimator);
     }

@@ -17,7 +17,12 @@ typedef struct cluster_job {
     int64_t pause_us;   /* each step takes at least so long */
     int64_t sync;       /* sync_replicas */
     int64_t consistent; /* not 0: consistent_checkpoints */
+    int64_t mirrored;   /* not 0: multi_worker_mirrored, with so many replicas in each worker */
+    int64_t go_on;      /* not 0: without workers that do not return */
+    int64_t together;   /* not 0: workers evaluate together */
+    int64_t log;        /* log_step_count_steps; 0: 100 */
     double  silence;    /* peer_silence_secs */
+    double  return_in;  /* return_secs of multi_worker_mirrored */
     double  timeout;    /* session_creation_timeout_secs */
 } cluster_job;
 

@@ -70,8 +70,9 @@ static void start(crew_member *m, const est_cluster *cluster)
     list[m->number].address = est_cluster_address(cluster, "worker", m->number);
     options.tasks           = list;
     options.self            = m->number;
-    assert_ok(
-        est_server_create(cluster, "worker", m->number, EST_SERVER(.transport = "tcp", .threads = 1), &m->server));
+    assert_ok(est_server_create(cluster, "worker", m->number,
+                                EST_SERVER(.transport = "tcp", .threads = 1, .silence_secs = m->crew->silence_secs),
+                                &m->server));
     assert_ok(est_ensemble_create(m->server, &options, &m->ensemble));
 }
 

@@ -30,6 +30,7 @@ struct crew {
     char                 tasks[CREW_MAX][16], addresses[CREW_MAX][32];
     est_rank             list[CREW_MAX];
     est_ensemble_options options;
+    double               silence_secs; /* of servers; 0: their default; set before the first start */
     crew_member          members[CREW_MAX];
     int                  n_members; /* n, or one more with a twin */
 

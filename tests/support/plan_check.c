@@ -9,8 +9,8 @@
 
 static int lane_of(const est_plan *plan, int32_t item)
 {
-    const est_stage *g    = &plan->stages[plan->stage_of[item]];
-    int              lane = 0;
+    const est_plan_stage *g    = &plan->stages[plan->stage_of[item]];
+    int                   lane = 0;
 
     while (g->n_lanes > 1 && plan->step_of[item] >= g->lane_end[lane]) lane++;
     return lane;

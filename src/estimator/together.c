@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together. */
+#include "estimator/together.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "strategy/strategy.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for workers that train together");
+}
+
+/* --- who ----------------------------------------------------------------------------------------------------------------- */
+
+/* The jobs whose tasks train, in order of rank. */
+static const char *const jobs[] = { "chief", "master", "worker" };
+
+static int count_tasks(const est_cluster *cluster)
+{
+    int n = 0;
+
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
+            n += est_cluster_address(cluster, jobs[k], i) != NULL;
+        }
+    }
+    return n;
+}
+
+bool est_trains_together(const est_estimator *estimator, const est_strategy *strategy)
+{
+    return strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED &&
+           strcmp(estimator->task->type, "evaluator") != 0 && count_tasks(estimator->task->cluster) > 1;
+}
+
+/* All tasks that train, by rank; names are in `names`. */
+static int list_ranks(const est_task *task, est_rank *ranks, char (*names)[32], int *self)
+{
+    const est_cluster *cluster = task->cluster;
+    int                n       = 0;
+
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
+            const char *address = est_cluster_address(cluster, jobs[k], i);
+
+            if (address == NULL) continue;
+            if (strcmp(jobs[k], task->type) == 0 && i == task->index) *self = n;
+            snprintf(names[n], sizeof names[n], "%s:%d", jobs[k], i);
+            ranks[n] = (est_rank){ .task = names[n], .address = address };
+            n++;
+        }
+    }
+    return n;
+}
+
+static bool is_over(void *user)
+{
+    return est_cluster_task_is_over(user);
+}
+
+static est_status make_ensemble(est_together *together, const est_strategy *strategy, est_rank *ranks,
+                                char (*names)[32])
+{
+    const est_estimator *estimator = together->job.estimator;
+
+    together->n = list_ranks(estimator->task, ranks, names, &together->self);
+    return est_ensemble_create(together->job.server,
+                               &(est_ensemble_options){ .tasks        = ranks,
+                                                        .n            = together->n,
+                                                        .self         = together->self,
+                                                        .connect_secs = estimator->config.session_creation_timeout_secs,
+                                                        .return_secs  = strategy->workers.return_secs,
+                                                        .go_on        = strategy->workers.go_on,
+                                                        .deadline_secs  = strategy->workers.timeout_secs,
+                                                        .bytes_per_pack = (size_t)strategy->workers.bytes_per_pack,
+                                                        .communication  = strategy->workers.communication,
+                                                        .over           = is_over,
+                                                        .user           = &together->job },
+                               &together->ensemble);
+}
+
+est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,
+                             est_together *out)
+{
+    size_t    n      = (size_t)count_tasks(estimator->task->cluster) + 1;
+    est_rank *ranks  = est_zalloc(n * sizeof *ranks);
+    char(*names)[32] = est_zalloc(n * sizeof *names);
+    est_status status;
+
+    *out     = (est_together){ .replicas = strategy->replicas > 0 ? strategy->replicas : 1 };
+    out->job = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
+    status   = ranks != NULL && names != NULL ? est_cluster_task_serve(&out->job) : no_memory();
+    if (status == EST_OK) status = make_ensemble(out, strategy, ranks, names);
+    est_free(ranks);
+    est_free(names);
+    if (status != EST_OK) est_together_close(out);
+    return status;
+}
+
+void est_together_close(est_together *together)
+{
+    est_ensemble_free(together->ensemble);
+    est_gathered_clear(&together->positions);
+    est_cluster_task_close(&together->job);
+    *together = (est_together){ 0 };
+}
+
+est_status est_together_meet(est_together *together, int64_t step, const char *word)
+{
+    if (together->met) return EST_OK;
+    EST_TRY(est_ensemble_meet(together->ensemble, step, word, &together->meeting));
+    together->met = true;
+    return EST_OK;
+}
+
+/* --- nothing to bring -------------------------------------------------------------------------------------------------------- */
+
+/* Zeros, or no rows of what has any number of them. */
+static est_status make_nothing(est_node node, est_tensor **out)
+{
+    est_shape shape = *est_node_shape(node);
+
+    for (int i = 0; i < shape.rank; i++) {
+        if (shape.dim[i] < 0) shape.dim[i] = 0;
+    }
+    EST_TRY(est_tensor_create(est_node_dtype(node), shape, out));
+    memset(est_tensor_data(*out), 0, est_tensor_bytes(*out));
+    return EST_OK;
+}
+
+est_status est_together_idle(est_graph *graph, est_arena *arena, est_loop_together *out)
+{
+    int          n      = est_reduce_inputs(graph, NULL, 0);
+    est_node    *feeds  = est_arena_alloc(arena, (size_t)(n + 1) * sizeof *feeds);
+    est_tensor **values = est_arena_alloc(arena, (size_t)(n + 1) * sizeof *values);
+    est_status   status = feeds != NULL && values != NULL ? EST_OK : no_memory();
+
+    if (status == EST_OK) n = est_reduce_inputs(graph, feeds, n);
+    for (int i = 0; i < n && status == EST_OK; i++) status = make_nothing(feeds[i], &values[i]);
+    out->idle_feeds  = feeds;
+    out->idle_values = (const est_tensor *const *)values;
+    out->n_idle      = values != NULL ? n : 0;
+    return status;
+}
+
+void est_together_free_idle(const est_loop_together *idle)
+{
+    for (int i = 0; i < idle->n_idle; i++) {
+        est_tensor *value;
+
+        memcpy(&value, &idle->idle_values[i], sizeof value);
+        est_tensor_free(value);
+    }
+}
+
+/* --- positions ------------------------------------------------------------------------------------------------------------- */
+
+/* As bytes: the step, the number of tasks, the begin of each position and of what is behind them, the positions. */
+static size_t packed_size(const est_together *together)
+{
+    size_t n = (size_t)together->n;
+
+    return together->positions.data == NULL ? sizeof(int64_t)
+                                            : (n + 3) * sizeof(int64_t) + together->positions.begins[n];
+}
+
+static void pack_positions(const est_together *together, char *out)
+{
+    size_t  n       = (size_t)together->n;
+    int64_t numbers = together->at_step;
+
+    memcpy(out, &numbers, sizeof numbers);
+    if (together->positions.data == NULL) return;
+    numbers = (int64_t)n;
+    memcpy(out + sizeof numbers, &numbers, sizeof numbers);
+    for (size_t i = 0; i <= n; i++) {
+        numbers = (int64_t)together->positions.begins[i];
+        memcpy(out + (i + 2) * sizeof numbers, &numbers, sizeof numbers);
+    }
+    memcpy(out + (n + 3) * sizeof numbers, together->positions.data, together->positions.begins[n]);
+}
+
+static est_status bad_positions(void)
+{
+    return est_fail(EST_DATA_LOSS, "the positions of the workers' inputs are damaged");
+}
+
+static int64_t number_at(const char *bytes, size_t i)
+{
+    int64_t value;
+
+    memcpy(&value, bytes + i * sizeof value, sizeof value);
+    return value;
+}
+
+static est_status check_begins(const char *bytes, size_t size, size_t n)
+{
+    size_t head = (n + 3) * sizeof(int64_t);
+
+    for (size_t i = 0; i <= n; i++) {
+        int64_t begin = number_at(bytes, i + 2), before = i > 0 ? number_at(bytes, i + 1) : 0;
+
+        if (begin < before || (uint64_t)begin > size - head) return bad_positions();
+    }
+    return number_at(bytes, n + 2) == (int64_t)(size - head) ? EST_OK : bad_positions();
+}
+
+/* Positions of another number of tasks are of no use: each had other rows then. */
+static est_status unpack_positions(est_together *together, const char *bytes, size_t size)
+{
+    size_t       n = (size_t)together->n, head = (n + 3) * sizeof(int64_t);
+    est_gathered made = { 0 };
+
+    if (size < sizeof(int64_t)) return bad_positions();
+    est_gathered_clear(&together->positions);
+    together->at_step = number_at(bytes, 0);
+    if (size < 2 * sizeof(int64_t) || number_at(bytes, 1) != (int64_t)n) return EST_OK;
+    if (size < head) return bad_positions();
+    EST_TRY(check_begins(bytes, size, n));
+    made.data   = est_alloc(size - head + 1);
+    made.begins = est_alloc((n + 1) * sizeof *made.begins);
+    if (made.data == NULL || made.begins == NULL) {
+        est_free(made.data);
+        est_free(made.begins);
+        return no_memory();
+    }
+    memcpy(made.data, bytes + head, size - head);
+    for (size_t i = 0; i <= n; i++) made.begins[i] = (size_t)number_at(bytes, i + 2);
+    together->positions = made;
+    return EST_OK;
+}
+
+est_status est_together_positions(const est_together *together, est_tensor **out)
+{
+    size_t size = packed_size(together);
+
+    EST_TRY(est_tensor_create(EST_U8, EST_SHAPE((int64_t)size), out));
+    pack_positions(together, est_tensor_data(*out));
+    return EST_OK;
+}
+
+est_status est_together_set_positions(est_together *together, const est_tensor *positions)
+{
+    if (est_tensor_dtype(positions) != EST_U8) return bad_positions();
+    return unpack_positions(together, est_tensor_data(positions), est_tensor_bytes(positions));
+}
+
+est_status est_together_note(est_together *together, est_iterator *input, int64_t step)
+{
+    est_tensor  *mine = NULL;
+    est_gathered all  = { 0 };
+    bool         complete;
+    est_status   status;
+
+    EST_TRY(est_iterator_save(input, &mine));
+    status = est_ensemble_gather(together->ensemble, est_tensor_data(mine), est_tensor_bytes(mine), &all);
+    est_tensor_free(mine);
+    EST_TRY(status);
+    complete = together->meeting.n == together->n; /* else ranks are not the numbers of tasks, and one is missing */
+    if (complete) {
+        est_gathered_clear(&together->positions);
+        together->positions = all;
+        together->at_step   = step;
+    } else {
+        est_gathered_clear(&all);
+    }
+    return EST_OK;
+}
+
+/* Reads on from the last position that is known, or from the beginning, over the batches of the steps since then. */
+est_status est_together_seek(const est_together *together, est_iterator *input, const est_dataset *dataset,
+                             int64_t step)
+{
+    const est_gathered *p       = &together->positions;
+    int                 n       = est_dataset_components(dataset);
+    int64_t             batches = (step - together->at_step) * together->replicas;
+    est_field          *batch;
+    est_status          status = EST_OK;
+
+    if (p->data != NULL) {
+        size_t      begin    = p->begins[together->self];
+        est_tensor *position = NULL;
+
+        EST_TRY(est_tensor_create_from(EST_U8, EST_SHAPE((int64_t)(p->begins[together->self + 1] - begin)),
+                                       (const char *)p->data + begin, &position));
+        status = est_iterator_restore(input, position);
+        est_tensor_free(position);
+        EST_TRY(status);
+    }
+    batch = est_zalloc((size_t)(n + 1) * sizeof *batch);
+    if (batch == NULL) return no_memory();
+    if (batches > 0) est_log_info("Reading over %" PRId64 " batches that were trained with.", batches);
+    for (int64_t i = 0; i < batches && status == EST_OK; i++) {
+        status = est_iterator_next(input, batch);
+        est_element_clear(batch, n);
+    }
+    est_free(batch);
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+/* --- sharing --------------------------------------------------------------------------------------------------------------- */
+
+static est_status broadcast(est_together *together, void *data, size_t bytes)
+{
+    est_work *work;
+
+    EST_TRY(est_broadcast(together->meeting.group, data, bytes, together->meeting.source, NULL, &work));
+    return est_work_wait(work);
+}
+
+static est_status share_positions(est_together *together)
+{
+    uint64_t   size   = packed_size(together);
+    bool       source = together->meeting.rank == together->meeting.source;
+    char      *bytes;
+    est_status status;
+
+    EST_TRY(broadcast(together, &size, sizeof size));
+    bytes = est_alloc((size_t)size + 1);
+    if (bytes == NULL) return no_memory();
+    if (source) pack_positions(together, bytes);
+    status = broadcast(together, bytes, (size_t)size);
+    if (status == EST_OK && !source) status = unpack_positions(together, bytes, (size_t)size);
+    est_free(bytes);
+    return status;
+}
+
+est_status est_together_share(est_together *together, est_session *session)
+{
+    together->met = false; /* whatever comes of it: one that fails is tried again in a meeting */
+    EST_TRY(est_ensemble_share(together->ensemble, session, together->meeting.source));
+    return share_positions(together);
+}
+
+/* --- sums -------------------------------------------------------------------------------------------------------------------- */
+
+/* What is to be summed: copies. */
+typedef struct addends {
+    est_tensor **values; /* [n] */
+    int          n;
+    double      *counts; /* [n_counts] */
+    int          n_counts;
+} addends;
+
+static est_status sum_one(est_together *together, void *data, int64_t count, est_dtype dtype)
+{
+    est_work *work;
+
+    EST_TRY(est_all_reduce(together->meeting.group, data, (size_t)count, dtype, EST_REDUCE_OP_SUM, NULL, &work));
+    return est_work_wait(work);
+}
+
+static est_status sum_copies(est_together *together, const addends *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        EST_TRY(sum_one(together, est_tensor_data(a->values[i]), est_tensor_count(a->values[i]),
+                        est_tensor_dtype(a->values[i])));
+    }
+    return sum_one(together, a->counts, a->n_counts, EST_F64);
+}
+
+static est_status copy_addends(est_session *session, est_nodes variables, const double *counts, addends *a)
+{
+    for (int i = 0; i < variables.n; i++) {
+        EST_TRY(est_session_read(session, est_node_name(variables.data[i]), &a->values[i]));
+        a->n = i + 1;
+    }
+    memcpy(a->counts, counts, (size_t)a->n_counts * sizeof *counts);
+    return EST_OK;
+}
+
+static void drop_addends(addends *a)
+{
+    for (int i = 0; i < a->n; i++) est_tensor_free(a->values[i]);
+    a->n = 0;
+}
+
+static est_status keep_sums(est_session *session, est_nodes variables, const addends *a, double *counts)
+{
+    for (int i = 0; i < variables.n; i++) {
+        EST_TRY(est_session_write(session, est_node_name(variables.data[i]), a->values[i]));
+    }
+    memcpy(counts, a->counts, (size_t)a->n_counts * sizeof *counts);
+    return EST_OK;
+}
+
+static est_status try_sum(est_together *together, est_session *session, est_nodes variables, double *counts, addends *a)
+{
+    EST_TRY(copy_addends(session, variables, counts, a));
+    EST_TRY(sum_copies(together, a));
+    return keep_sums(session, variables, a, counts);
+}
+
+/* Whoever has come back has no variables yet. */
+static est_status meet_again(est_together *together, est_session *session, est_status status)
+{
+    est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
+    EST_TRY(est_together_meet(together, 1, ""));
+    return est_together_share(together, session);
+}
+
+est_status est_together_sum(est_together *together, est_session *session, est_nodes variables, double *counts,
+                            int n_counts)
+{
+    addends    a      = { .n_counts = n_counts };
+    est_status status = EST_ABORTED;
+
+    a.values = est_zalloc((size_t)(variables.n + 1) * sizeof(est_tensor *));
+    a.counts = est_zalloc((size_t)(n_counts + 1) * sizeof *a.counts);
+    if (a.values == NULL || a.counts == NULL) {
+        status = no_memory();
+    } else {
+        status = try_sum(together, session, variables, counts, &a);
+        while (status == EST_ABORTED) {
+            drop_addends(&a);
+            status = meet_again(together, session, status);
+            if (status == EST_OK) status = try_sum(together, session, variables, counts, &a);
+        }
+    }
+    drop_addends(&a);
+    est_free(a.values);
+    est_free(a.counts);
+    return status;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An estimator as one of several workers that train together, step by step (multi_worker_mirrored).
+ *
+ * All workers have the same variables at the same step. They meet (strategy/ensemble.h) before the first step and whenever one was
+ * lost or has come: then whoever has the variables of the highest step gives them to all. A worker whose batch went
+ * into a step that others have completed goes on behind it; the others, if nobody has completed it, make it again.
+ *
+ * Input: every worker takes as many batches a step as it has replicas, so where its input is follows from the step. Now and then all
+ * tell each other their positions; whoever has to begin anew gets the last one of its own, and reads on from there. */
+#ifndef EST_ESTIMATOR_TOGETHER_H
+#define EST_ESTIMATOR_TOGETHER_H
+
+#include "estimator/cluster_task.h"
+#include "strategy/ensemble.h"
+
+#define EST_EXTRA_POSITIONS "estoc/input_positions" /* uint8 [n]: of all workers, see est_together_positions */
+
+typedef struct est_together {
+    est_cluster_task job;
+    est_ensemble    *ensemble; /* NULL: it trains alone */
+    est_meeting      meeting;
+    bool             met;      /* and the variables of that meeting have still to be shared */
+    int              n, self;  /* tasks that train, and which of them this is */
+    int              replicas; /* batches a step */
+
+    /* Where the inputs of all were at a step; zeroed: all began there. */
+    int64_t      at_step;
+    est_gathered positions;
+} est_together;
+
+/* Whether a training by this estimator is one of several workers. */
+bool est_trains_together(const est_estimator *estimator, const est_strategy *strategy);
+
+EST_MUST_CHECK est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,
+                                            est_together *out);
+void                      est_together_close(est_together *together);
+
+/* Meets the others, unless that was done and nothing has come of it yet. step -1: no variables. `word`: see est_ensemble_meet. */
+EST_MUST_CHECK est_status est_together_meet(est_together *together, int64_t step, const char *word);
+
+/* What a worker without a batch feeds in place of its input: nothing of everything that meets. In the arena, but for the tensors,
+ * which est_together_free_idle gives back. */
+EST_MUST_CHECK est_status est_together_idle(est_graph *graph, est_arena *arena, est_loop_together *out);
+void                      est_together_free_idle(const est_loop_together *idle);
+
+/* After a meeting: variables, run count and positions as the source of the meeting has them. */
+EST_MUST_CHECK est_status est_together_share(est_together *together, est_session *session);
+
+/* Puts an input that is at its beginning where this worker's is before the step after `step`. */
+EST_MUST_CHECK est_status est_together_seek(const est_together *together, est_iterator *input,
+                                            const est_dataset *dataset, int64_t step);
+
+/* After a step, on all workers: all know the positions of all then. */
+EST_MUST_CHECK est_status est_together_note(est_together *together, est_iterator *input, int64_t step);
+
+/* Gives variables, of which each worker has its own, and `counts` the sums of those of all. A worker that is lost meanwhile is waited
+ * for, and adds what it has when it is back: what this one has is as before until all is summed. */
+EST_MUST_CHECK est_status est_together_sum(est_together *together, est_session *session, est_nodes variables,
+                                           double *counts, int n_counts);
+
+/* What is known of them, for a checkpoint, and back from one. */
+EST_MUST_CHECK est_status est_together_positions(const est_together *together, est_tensor **out);
+EST_MUST_CHECK est_status est_together_set_positions(est_together *together, const est_tensor *positions);
+
+#endif

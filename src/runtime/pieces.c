@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradients that leave while the backward pass still runs.
+ *
+ * Of the updates of one phase at one task those whose gradients are ready early are gathered, in the order in which they are, until
+ * there is enough for a message; what is ready last, what is small and what depends on others stays together (C4 in partition.c).
+ * Sizes that are not known before a step, those of rows, count as nothing. */
+#include <stdlib.h>
+
+#include "runtime/cut.h"
+#include "tensor/shape.h"
+
+#define PIECE_BYTES (256 << 10) /* what is worth a message of its own */
+
+static const est_node_def *node_of(const est_phases *c, int32_t id)
+{
+    return est_graph_node(c->whole->graph, id);
+}
+
+/* An update that may leave its phase. */
+typedef struct update {
+    int32_t  node;
+    int32_t  ready; /* where in the order its inputs are there */
+    uint64_t bytes; /* of them, as far as is known */
+} update;
+
+static bool is_beside(const est_phases *c, int32_t id, int32_t other)
+{
+    return !est_is_free(c->whole->graph, id) && c->task[id] == c->task[other] && c->phase[id] == c->phase[other];
+}
+
+/* Keeps C4. */
+static bool may_leave(const est_phases *c, const est_node_def *def)
+{
+    if (def->op->writes == 0 || def->n_out > 0) return false;
+    for (int32_t e = c->first[def->id]; e < c->first[def->id + 1]; e++) {
+        if (is_beside(c, c->from[e], def->id)) return false;
+    }
+    return true;
+}
+
+/* Where in the order the node has all that is computed here for it, and how many bytes that is. */
+static update measure(const est_phases *c, const int32_t *at, const est_node_def *def)
+{
+    update u = { .node = def->id };
+
+    for (int32_t i = 0; i < def->n_in; i++) {
+        const est_node_def *in = node_of(c, def->in[i].node);
+        size_t              bytes;
+        int64_t             count;
+
+        if (c->task[in->id] != EST_HERE || in->op->source != EST_SOURCE_NONE) continue;
+        if (at[in->id] > u.ready) u.ready = at[in->id];
+        if (!est_shape_is_known(&in->shape[def->in[i].output])) continue;
+        if (est_shape_size(&in->shape[def->in[i].output], in->dtype[def->in[i].output], &count, &bytes) == EST_OK) {
+            u.bytes += bytes;
+        }
+    }
+    return u;
+}
+
+static int earlier_first(const void *a, const void *b)
+{
+    const update *x = a, *y = b;
+
+    if (x->ready != y->ready) return x->ready < y->ready ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Cuts what one phase of a task does into pieces, in the order in which they are ready; what is ready last is the rest. */
+static void cut_phase(const est_phases *c, const int32_t *at, int32_t task, int32_t phase, update *updates,
+                      int32_t *piece)
+{
+    int32_t  n = 0, last = 0, n_pieces = 0, begin = 0;
+    uint64_t early = 0, bytes = 0, enough;
+
+    for (int32_t k = 0; k < c->whole->n_items; k++) {
+        const est_node_def *def = node_of(c, c->whole->order[k]);
+        update              u;
+
+        if (est_is_free(c->whole->graph, def->id) || c->task[def->id] != task || c->phase[def->id] != phase) continue;
+        u = measure(c, at, def);
+        if (u.ready > last) last = u.ready;
+        if (u.ready > 0 && may_leave(c, def)) updates[n++] = u;
+    }
+    qsort(updates, (size_t)n, sizeof *updates, earlier_first);
+    while (n > 0 && updates[n - 1].ready == last) n--;
+    for (int32_t i = 0; i < n; i++) early += updates[i].bytes;
+    enough = early / EST_PIECES_MAX + 1 > PIECE_BYTES ? early / EST_PIECES_MAX + 1 : PIECE_BYTES;
+    for (int32_t i = 0; i < n; i++) {
+        bytes += updates[i].bytes;
+        if (bytes < enough) continue;
+        n_pieces++;
+        for (; begin <= i; begin++) piece[updates[begin].node] = n_pieces;
+        bytes = 0;
+    }
+}
+
+est_status est_cut_pieces(const est_phases *c, int32_t *piece)
+{
+    size_t   n       = (size_t)est_graph_size(c->whole->graph) + 1;
+    int32_t *at      = est_arena_alloc(c->whole->arena, sizeof *at * n);
+    update  *updates = est_arena_alloc(c->whole->arena, sizeof *updates * n);
+    int32_t  last    = 0;
+
+    if (at == NULL || updates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut a step into pieces");
+    for (int32_t k = 0; k < c->whole->n_items; k++) {
+        int32_t id = c->whole->order[k];
+
+        at[id] = k;
+        if (c->phase[id] > last) last = c->phase[id];
+    }
+    for (int32_t phase = 1; phase <= last; phase += 2) {
+        for (int32_t task = 0; task < c->n_tasks; task++) cut_phase(c, at, task, phase, updates, piece);
+    }
+    return EST_OK;
+}

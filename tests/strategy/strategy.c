@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Strategies as objects: what each is made with, what it refuses and says then, and how many replicas it has where. */
+#include "strategy/strategy.h"
+#include "base/fault.h"
+#include "cluster/cluster.h"
+#include "estoc/input.h"
+#include "estoc/log.h"
+#include "support/nn_test.h"
+
+#define CLUSTER           "{\"chief\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\"], \"evaluator\": [\"d:1\"]}"
+#define TASK(type, index) "{\"cluster\": " CLUSTER ", \"task\": {\"type\": \"" type "\", \"index\": " #index "}}"
+#define DEVICES(...)                                                                                                   \
+    .devices   = (const char *const[]){ __VA_ARGS__ },                                                                 \
+    .n_devices = (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+
+static void expect_replicas(est_status status, est_strategy *const *made, const char *name, int n)
+{
+    const est_strategy *s = *made;
+
+    assert_ok(status);
+    assert_string_equal(est_strategy_name(s), name);
+    assert_int_equal(est_strategy_replicas(s).n, n);
+    assert_int_equal(est_strategy_num_replicas_in_sync(s), n);
+    assert_false(est_strategy_needs_no_chief(s));
+    assert_false(est_strategy_replicas(s).peers);
+}
+
+static void expect_text(const est_strategy *s, const char *want)
+{
+    est_strbuf text = { 0 };
+
+    est_strategy_text(s, &text);
+    assert_string_equal(est_strbuf_text(&text), want);
+    est_strbuf_clear(&text);
+}
+
+static void test_local(void **state)
+{
+    est_strategy *s = NULL;
+
+    (void)state;
+    expect_replicas(EST_OK, &s, "default", 1);
+    expect_replicas(est_one_device_strategy("/device:CPU:0", &s), &s, "one_device", 1);
+    est_strategy_free(s);
+    expect_replicas(est_mirrored_strategy(NULL, &s), &s, "mirrored", 1);
+    est_strategy_free(s);
+    expect_replicas(est_mirrored_strategy(EST_MIRRORED(.replicas = 3), &s), &s, "mirrored", 3);
+    expect_text(s, "{\"name\": \"mirrored\", \"replicas\": 3}");
+    est_strategy_free(s);
+    expect_replicas(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/job:localhost/device:CPU:1")), &s), &s,
+                    "mirrored", 2);
+    est_strategy_free(s);
+    expect_replicas(est_central_storage_strategy(NULL, &s), &s, "central_storage", 1);
+    est_strategy_free(s);
+    expect_replicas(est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = 2, .parameter_device = "/cpu:0"), &s),
+                    &s, "central_storage", 2);
+    est_strategy_free(s);
+    expect_replicas(est_parameter_server_strategy(NULL, &s), &s, "parameter_server", 1);
+    est_strategy_free(s);
+}
+
+/* --- multi_worker_mirrored --------------------------------------------------------------------------------------------- */
+
+static void expect_worker(const char *json, int workers, int worker, bool evaluates)
+{
+    est_strategy     *s       = NULL;
+    est_input_context context = { .seed = 5 };
+
+    assert_ok(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 2, .cluster_json = json), &s));
+    assert_string_equal(est_strategy_name(s), "multi_worker_mirrored");
+    assert_true(est_strategy_needs_no_chief(s));
+    assert_int_equal(s->n_workers, workers);
+    assert_int_equal(s->worker, worker);
+    assert_int_equal(s->evaluates, evaluates);
+    assert_int_equal(est_strategy_num_replicas_in_sync(s), 2 * workers);
+    assert_int_equal(est_strategy_replicas(s).n, 2);
+    assert_int_equal(est_strategy_replicas(s).first_global, 2 * worker);
+    assert_int_equal(est_strategy_replicas(s).peers, workers > 1);
+    est_strategy_input_context(s, &context);
+    assert_int_equal(context.n_pipelines, workers);
+    assert_int_equal(context.pipeline, worker);
+    assert_int_equal(context.num_replicas_in_sync, 2 * workers);
+    assert_int_equal(context.seed, 5);
+    est_strategy_free(s);
+}
+
+static void test_workers(void **state)
+{
+    est_input_context context  = { .n_pipelines = 7, .pipeline = 3 };
+    est_strategy     *s        = NULL;
+    est_resolver     *resolver = NULL;
+
+    (void)state;
+    expect_worker(TASK("chief", 0), 3, 0, false);
+    expect_worker(TASK("worker", 1), 3, 2, false);
+    expect_worker(TASK("evaluator", 0), 1, 0, true);
+    expect_worker("{\"cluster\": {\"worker\": [\"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}", 2,
+                  1, false);
+    expect_worker("{}", 1, 0, false);
+    est_strategy_input_context(NULL, &context);
+    assert_true(context.n_pipelines == 1 && context.pipeline == 0 && context.num_replicas_in_sync == 1);
+
+    assert_ok(est_resolve_tf_config(TASK("worker", 0), EST_TASK_RULES(.no_chief_ok = true), &resolver));
+    assert_ok(est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.resolver = resolver, .communication = EST_COMMUNICATION_RING, .bytes_per_pack = 1000,
+                                  .timeout_secs = 3, .return_secs = EST_FOREVER, .go_on = true),
+        &s));
+    est_resolver_free(resolver); /* it was copied */
+    assert_int_equal(s->worker, 1);
+    assert_string_equal(est_resolver_task(s->resolver)->type, "worker");
+    assert_true(s->workers.communication == EST_COMMUNICATION_RING && s->workers.bytes_per_pack == 1000 &&
+                s->workers.timeout_secs == 3 && s->workers.return_secs == EST_FOREVER && s->workers.go_on);
+    assert_null(s->workers.resolver);
+    expect_text(s,
+                "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 3, \"communication\": \"ring\", "
+                "\"bytes_per_pack\": 1000, \"timeout_secs\": 3, \"return_secs\": -3, \"go_on\": true}");
+    est_strategy_free(s);
+}
+
+/* --- what is refused ----------------------------------------------------------------------------------------------------- */
+
+static void expect_refused(est_status got, est_status code, const char *text)
+{
+    assert_int_equal(got, code);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("%s", est_error_message());
+}
+
+static void test_refused(void **state)
+{
+    est_strategy *s   = NULL;
+    est_resolver *own = NULL;
+
+    (void)state;
+    expect_refused(est_one_device_strategy("/gpu:0", &s), EST_INVALID_ARGUMENT, "there is no device \"/gpu:0\"");
+    expect_refused(est_one_device_strategy("cpu", &s), EST_INVALID_ARGUMENT, "the device is \"cpu\"");
+    expect_refused(est_one_device_strategy(NULL, &s), EST_INVALID_ARGUMENT, "a device is missing");
+    expect_refused(est_one_device_strategy("/job:worker", &s), EST_INVALID_ARGUMENT, "there is no device");
+    expect_refused(est_one_device_strategy("/cpu:*", &s), EST_INVALID_ARGUMENT, "there is no device");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/device:CPU:0")), &s), EST_INVALID_ARGUMENT,
+                   "no duplicates are allowed among devices: \"/cpu:0\" and \"/device:CPU:0\"");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/gpu:0")), &s), EST_INVALID_ARGUMENT,
+                   "mirrored: there is no device \"/gpu:0\"");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0"), .replicas = 2), &s), EST_INVALID_ARGUMENT,
+                   "2 replicas on 1 devices");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = -1), &s), EST_INVALID_ARGUMENT, "-1 replicas");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = 1000), &s), EST_INVALID_ARGUMENT, "1000 replicas");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(.n_devices = 2), &s), EST_INVALID_ARGUMENT, "n_devices is 2");
+    expect_refused(est_mirrored_strategy(&(const est_mirrored_options){ 0 }, &s), EST_INVALID_ARGUMENT, "EST_MIRRORED");
+    expect_refused(est_central_storage_strategy(EST_CENTRAL_STORAGE(.parameter_device = "/gpu:1"), &s),
+                   EST_INVALID_ARGUMENT, "central_storage: there is no device \"/gpu:1\"");
+    expect_refused(
+        est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.communication = EST_COMMUNICATION_NCCL), &s),
+        EST_UNIMPLEMENTED, "NCCL is for GPUs");
+    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.communication = 99), &s),
+                   EST_INVALID_ARGUMENT, "communication is 99");
+    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.bytes_per_pack = -1), &s),
+                   EST_INVALID_ARGUMENT, "bytes_per_pack is -1");
+    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.timeout_secs = -1), &s),
+                   EST_INVALID_ARGUMENT, "timeout_secs is -1");
+    expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.return_secs = (double)NAN), &s),
+                   EST_INVALID_ARGUMENT, "return_secs is");
+    expect_refused(
+        est_multi_worker_mirrored_strategy(
+            EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"ps\": [\"a:1\"], \"chief\": [\"c:1\"], "
+                                                      "\"worker\": [\"b:1\"]}, \"task\": {\"type\": \"ps\", "
+                                                      "\"index\": 0}}"),
+            &s),
+        EST_INVALID_ARGUMENT, "this task is a ps");
+    assert_ok(est_resolve_tf_config("{}", NULL, &own));
+    expect_refused(
+        est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.resolver = own, .cluster_json = "{}"), &s),
+        EST_INVALID_ARGUMENT, "both set");
+    est_resolver_free(own);
+    assert_null(s);
+}
+
+static void test_memory_is_out(void **state)
+{
+    est_strategy *s = NULL;
+
+    (void)state;
+    est_log_set_level(EST_LOG_WARN); /* a line that there is no memory for is not missed */
+    for (int64_t n = 1;; n++) {
+        est_status status;
+        bool       fired;
+
+        est_fault_arm_alloc(n);
+        status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = TASK("worker", 1)), &s);
+        fired  = est_fault_fired();
+        est_fault_arm_alloc(0);
+        if (!fired) {
+            assert_ok(status);
+            break;
+        }
+        assert_int_equal(status, EST_RESOURCE_EXHAUSTED);
+        assert_null(s);
+    }
+    est_strategy_free(s);
+    s = NULL;
+    est_fault_arm_alloc(1);
+    assert_int_equal(est_mirrored_strategy(NULL, &s), EST_RESOURCE_EXHAUSTED);
+    est_fault_arm_alloc(1);
+    assert_int_equal(est_one_device_strategy("/cpu:0", &s), EST_RESOURCE_EXHAUSTED);
+    est_fault_arm_alloc(0);
+    assert_null(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory_is_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
