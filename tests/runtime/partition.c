@@ -616,7 +616,7 @@ static void test_constant_after(void **state)
     est_remote  *remote  = memory_remote_create(3);
     est_session *session = NULL;
     est_graph   *graph;
-    est_node     a, b, update, add, before;
+    est_node     a, b, update, add, seven;
     est_tensor  *out = NULL;
 
     (void)state;
@@ -628,12 +628,12 @@ static void test_constant_after(void **state)
     est_graph_device(graph, NULL);
     update = est_assign_add(a, est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
     add    = est_assign_add(b, est_after(est_const_f32(graph, EST_SHAPE(1), (const float[]){ 10 }), update));
-    before = est_after(est_scalar(graph, EST_I64, 7), add); /* nobody else asks for the updates */
+    seven  = est_after(est_scalar(graph, EST_I64, 7), add); /* nobody else asks for the updates */
     assert_ok(est_graph_status(graph));
     assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
     assert_ok(est_session_init(session));
-    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(before), EST_NO_NODES, &out));
-    assert_int_equal(*(const int64_t *)est_tensor_data(out), 7);
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_add(seven, seven)), EST_NO_NODES, &out));
+    assert_int_equal(*(const int64_t *)est_tensor_data(out), 14);
     est_tensor_free(out);
     assert_ok(est_session_read(session, "a", &out));
     assert_true(*(const float *)est_tensor_data(out) == 2);
