@@ -109,13 +109,23 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
  * been given up for less. */
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+static est_status await_answer(const est_peer *p, est_ask *ask, const char *why, bool stoppable, est_message **answer)
 {
     est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
-    est_status  status = est_wait_answer(&w, ask, answer);
+    est_status  status = est_wait_answer(&w, ask, stoppable, answer);
 
     est_wait_end(&w);
     return status;
+}
+
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+{
+    return await_answer(p, ask, why, false, answer);
+}
+
+est_status est_peer_await_run(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+{
+    return await_answer(p, ask, why, true, answer);
 }
 
 est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,

@@ -75,7 +75,7 @@ static void drop_ask(est_remote_call *call)
     est_status   status;
 
     if (call->ask == NULL) return;
-    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", &answer);
+    status = est_peer_await_run(&call->remote->peers[call->task], call->ask, "a step that was given up", &answer);
     if (status == EST_OK) est_message_free(answer);
     call->ask = NULL;
 }
@@ -188,7 +188,7 @@ static est_status await_answer(est_remote_call *call)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", call->phase);
-    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, &call->answer);
+    status    = est_peer_await_run(&call->remote->peers[call->task], call->ask, why, &call->answer);
     call->ask = NULL;
     pthread_mutex_lock(&server->lock);
     est_server_sample(server);

@@ -197,7 +197,32 @@ est_status est_remote_declare_ready(est_remote *remote)
     return status;
 }
 
-/* A turn that was given in advance would be waited for. */
+/* To all tasks but the clock; the first failure counts. */
+static est_status tell_others(const est_tasks *r, const est_peer *clock, const est_packing *packing)
+{
+    est_status status = EST_OK;
+    est_error  error;
+
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        est_status own = EST_OK;
+
+        if (&r->peers[i] != clock) own = est_peer_tell(&r->peers[i], EST_METHOD_HOLD, packing, EST_ASK_SECS);
+        if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
+    }
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+static void undo_hold(est_remote *remote, est_status status)
+{
+    est_error error;
+
+    est_error_take(status, &error);
+    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* a task that is lost holds nothing */
+    (void)est_error_raise(&error);
+}
+
+/* The clock comes first: it knows when no step is under way any more. The others then refuse what comes late. A turn that was given
+ * in advance would be waited for. */
 est_status est_remote_hold(est_remote *remote)
 {
     est_tasks   *r       = est_tasks_of(remote);
@@ -213,22 +238,31 @@ est_status est_remote_hold(est_remote *remote)
     status = est_peer_ask_patiently(r, p, EST_METHOD_HOLD, &packing,
                                     "steps are under way, and a checkpoint waits for them", r->options.connect_secs,
                                     &answer);
-    if (status == EST_OK) est_message_free(answer);
+    if (status == EST_OK) {
+        est_message_free(answer);
+        status = tell_others(r, p, &packing);
+        if (status != EST_OK) undo_hold(remote, status);
+    }
     est_packing_clear(&packing);
     return status;
 }
 
+/* The clock comes last: whoever gets a turn may push everywhere. */
 est_status est_remote_release(est_remote *remote)
 {
+    est_tasks  *r       = est_tasks_of(remote);
     est_packing packing = { 0 };
     est_peer   *p;
-    est_status  status;
+    est_status  status, last;
+    est_error   error;
 
-    EST_TRY(est_tasks_clock(est_tasks_of(remote), &p));
+    EST_TRY(est_tasks_clock(r, &p));
     est_wire_put_bool(&packing.head, EST_FIELD_HELD, false);
-    status = est_peer_tell(p, EST_METHOD_HOLD, &packing, EST_ASK_SECS);
+    status = tell_others(r, p, &packing);
+    est_error_take(status, &error);
+    last = est_peer_tell(p, EST_METHOD_HOLD, &packing, EST_ASK_SECS);
     est_packing_clear(&packing);
-    return status;
+    return status == EST_OK ? last : est_error_raise(&error);
 }
 
 est_status est_remote_await_others(est_remote *remote)

@@ -177,6 +177,37 @@ static bool is_spare(const est_server *s, const est_client *client, const est_li
            est_link_peer(link)->incarnation == client->who.incarnation;
 }
 
+/* Whether both are here, and not the same, however they are written. */
+static bool are_apart(const char *first, const char *second)
+{
+    char *a = realpath(first, NULL), *b = realpath(second, NULL);
+    bool  apart = a != NULL && b != NULL && strcmp(a, b) != 0;
+
+    free(a);
+    free(b);
+    return apart;
+}
+
+/* A task saves in one folder only. A chief of another folder could not go on here, but would put out the one that can. */
+static bool admit(void *user, const est_task_id *peer, char *why, size_t size)
+{
+    est_server *s = user;
+    bool        apart;
+
+    if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return true;
+    pthread_mutex_lock(&s->lock);
+    apart = s->root != NULL && are_apart(s->root, peer->folder);
+    if (apart) {
+        snprintf(why, size,
+                 "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
+                 "model_dir, and another job addresses and an ESTOC_JOB of its own",
+                 peer->task, peer->folder, s->task, s->root);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (apart) est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
+    return !apart;
+}
+
 static void met(void *user, est_link *link)
 {
     est_server *s = user;
@@ -381,11 +412,21 @@ static bool is_alone(const est_server *s, const char *task)
     return true;
 }
 
+static bool is_at_rest(const est_server *s)
+{
+    return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+}
+
+bool est_server_is_held(const est_server *s)
+{
+    return est_gate_is_held(s->gate) && is_at_rest(s);
+}
+
 static bool may_go(const est_server *s, const est_parked *parked)
 {
     switch (parked->method) {
     case EST_METHOD_FINISH_STEP: return false; /* est_sync_wake answers those */
-    case EST_METHOD_HOLD: return est_gate_is_idle(s->gate) && s->committer[0] == '\0';
+    case EST_METHOD_HOLD: return is_at_rest(s);
     case EST_METHOD_AWAIT_ALONE: return is_alone(s, est_link_peer(est_request_link(parked->request))->task);
     default: return s->ready || s->done;
     }
@@ -538,6 +579,7 @@ static est_status start_net(est_server *s, const est_server_options *o, const ch
                                   .self         = s->self,
                                   .silence_secs = s->silence_secs,
                                   .serve        = est_service_serve,
+                                  .admit        = admit,
                                   .met          = met,
                                   .lost         = lost,
                                   .drained      = drained,
@@ -568,7 +610,17 @@ static uint64_t draw_incarnation(void)
     return (uint64_t)(est_wall_ns() / 1000000) << 20 | (few & 0xfffff);
 }
 
-/* Texts of hellos are printable. */
+/* Texts of hellos are printable. A folder whose name cannot be said is not. */
+static void say_folder(const char *folder, char out[EST_NET_FOLDER_MAX])
+{
+    size_t size = strlen(folder);
+
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)folder[i] < 0x20 || folder[i] == 0x7f) return;
+    }
+    if (size < EST_NET_FOLDER_MAX) memcpy(out, folder, size + 1);
+}
+
 static void describe_place(const char *address, const char *folder, char out[EST_NET_PLACE_MAX])
 {
     char host[HOST_NAME_MAX + 1] = "";
@@ -596,6 +648,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
     memcpy(s->self.task, s->task, sizeof s->self.task);
     describe_place(address, folder, s->self.place);
+    if (folder != NULL) say_folder(folder, s->self.folder);
     s->silence_secs     = o->silence_secs > 0 ? o->silence_secs : SILENCE_SECS_DEFAULT;
     s->lonely_secs      = o->lonely_secs > 0 ? o->lonely_secs : LONELY_SECS_DEFAULT;
     s->start_ns         = est_now_ns();
@@ -737,9 +790,14 @@ static int n_present(const est_server *s)
 
 est_status est_server_set_root(est_server *server, const char *folder)
 {
+    char *root = est_strdup(folder);
+
+    if (root == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    pthread_mutex_lock(&server->lock); /* a chief may be there already */
     est_free(server->root);
-    server->root = est_strdup(folder);
-    return server->root != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    server->root = root;
+    pthread_mutex_unlock(&server->lock);
+    return EST_OK;
 }
 
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user)

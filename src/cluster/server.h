@@ -190,6 +190,9 @@ void est_server_leave(est_server *server, est_link *link);
 /* What the client held for a checkpoint goes on. Under `lock`. */
 void est_server_end_holds(est_server *server, est_client *client);
 
+/* Whether steps are held and none is under way: variables may be being copied, and nothing changes them. Under `lock`. */
+bool est_server_is_held(const est_server *server);
+
 /* Forgets answers to runs before `first`. */
 void est_client_forget(est_client *client, uint64_t first);
 
@@ -214,7 +217,8 @@ void est_server_extend(est_server *server, const est_extension *extension);
 EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const char *type, int index,
                                            const est_server_options *options, const char *folder, est_server **out);
 
-/* From now on checkpoints are written and read in that folder only, whatever a peer asks for. It need not be there yet. */
+/* From now on checkpoints are written and read in that folder only, whatever a peer asks for, and a chief with another model_dir is
+ * refused. It need not be there yet. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */

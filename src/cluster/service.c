@@ -16,7 +16,7 @@
  * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
- * HOLD       HELD                                    -> -; waits until no step is under way
+ * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
  * STATUS     -                                       -> BYTES (JSON)
  * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
  * and those of cluster/service_files.h. */
@@ -202,6 +202,19 @@ static void look_at_step(est_server *s, const char *who)
     est_server_wake(s);
 }
 
+/* A task that confirmed a hold lets nobody change variables until the release: whoever has a turn has been waited for, so this is
+ * one whose step was given to others. Whoever holds and makes a step has copied, or failed to. */
+static est_status check_hold(est_server *s, est_client *client, const est_request *request)
+{
+    if (client->holds > 0) {
+        est_server_end_holds(s, client);
+        est_server_wake(s);
+    }
+    if (!est_server_is_held(s) || est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) > 0) return EST_OK;
+    return est_fail(EST_ABORTED, "a checkpoint is made, and %s is late: the step that it had begun was given to others",
+                    client->who.task);
+}
+
 /* Whether the client may run it now; takes the client along. */
 static est_status admit(est_server *s, est_request *request, int part, est_client **out)
 {
@@ -222,6 +235,7 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
         status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
                           who->task);
     }
+    if (status == EST_OK && est_host_writes(s->host, part)) status = check_hold(s, client, request);
     *out = client;
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -433,7 +447,12 @@ static est_status write_variable(est_server *s, est_request *request)
 static est_status commit(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
+    bool               held;
 
+    pthread_mutex_lock(&s->lock);
+    held = est_server_is_held(s);
+    pthread_mutex_unlock(&s->lock);
+    if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
     EST_TRY(est_sync_commit(
         s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
     pthread_mutex_lock(&s->lock);

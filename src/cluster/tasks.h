@@ -82,6 +82,10 @@ EST_MUST_CHECK est_status est_peer_tell(const est_peer *p, est_method method, co
 /* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long. */
 EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer);
 
+/* The same for a part of a step, which a task that is stopped need not finish: a signal ends it with EST_CANCELLED. Runs have
+ * numbers, so one that is made nevertheless is made once. */
+EST_MUST_CHECK est_status est_peer_await_run(const est_peer *p, est_ask *ask, const char *why, est_message **answer);
+
 /* The same where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
  * a signal, the end of the job or the limit. */
 EST_MUST_CHECK est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method,

@@ -3,13 +3,16 @@
  * The table of waits: the first free place is taken, and there is nearly always one at its start. */
 #include "cluster/waits.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 
-#define SLICE_SECS 0.5 /* between two looks at the clock */
+#define SLICE_SECS  0.5 /* between two looks at the clock */
+#define SIGNAL_SECS 1.0 /* for the answer, from the look that found a signal */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `table` */
 static est_wait        table[EST_WAITS_MAX];             /* since_ns 0: free */
@@ -63,9 +66,17 @@ void est_wait_report(est_waiting *w, const char *detail)
     w->reported = true;
 }
 
-est_status est_wait_answer(est_waiting *w, est_ask *ask, est_message **answer)
+est_status est_wait_answer(est_waiting *w, est_ask *ask, bool stoppable, est_message **answer)
 {
-    while (!est_ask_await(ask, SLICE_SECS)) est_wait_report(w, "");
+    double stop_secs = INFINITY;
+
+    while (!est_ask_await(ask, SLICE_SECS)) {
+        double secs = est_wait_secs(w);
+
+        est_wait_report(w, "");
+        if (stoppable && est_stop_signal() != 0) stop_secs = fmin(stop_secs, secs + SIGNAL_SECS);
+        if (secs >= stop_secs) est_ask_give_up(ask, est_stop_signal_name());
+    }
     return est_ask_wait(ask, answer);
 }
 

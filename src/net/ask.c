@@ -214,6 +214,13 @@ bool est_ask_await(est_ask *ask, double secs)
     return finished;
 }
 
+void est_ask_give_up(est_ask *ask, const char *why)
+{
+    pthread_mutex_lock(&ask->link->lock);
+    if (!ask->finished) finish_failed(ask->link, ask, EST_CANCELLED, why);
+    pthread_mutex_unlock(&ask->link->lock);
+}
+
 est_status est_ask_wait(est_ask *ask, est_message **answer)
 {
     est_link  *link = ask->link;

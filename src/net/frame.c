@@ -215,6 +215,7 @@ void est_hello_encode(const est_hello *hello, uint8_t out[EST_HELLO_BYTES])
     put_name(out + 2 * EST_NET_NAME_MAX, hello->wanted);
     put_u64(out + 3 * EST_NET_NAME_MAX, hello->self.incarnation);
     put_text(out + 3 * EST_NET_NAME_MAX + 8, hello->self.place, EST_NET_PLACE_MAX);
+    put_text(out + 3 * EST_NET_NAME_MAX + 8 + EST_NET_PLACE_MAX, hello->self.folder, EST_NET_FOLDER_MAX);
 }
 
 est_status est_hello_decode(const void *head, size_t size, est_hello *out)
@@ -227,7 +228,8 @@ est_status est_hello_decode(const void *head, size_t size, est_hello *out)
     }
     if (!get_name(in, hello.self.job) || !get_name(in + EST_NET_NAME_MAX, hello.self.task) ||
         !get_name(in + 2 * EST_NET_NAME_MAX, hello.wanted) ||
-        !get_text(in + 3 * EST_NET_NAME_MAX + 8, hello.self.place, EST_NET_PLACE_MAX)) {
+        !get_text(in + 3 * EST_NET_NAME_MAX + 8, hello.self.place, EST_NET_PLACE_MAX) ||
+        !get_text(in + 3 * EST_NET_NAME_MAX + 8 + EST_NET_PLACE_MAX, hello.self.folder, EST_NET_FOLDER_MAX)) {
         return est_fail(EST_DATA_LOSS, "a hello has a name that is none");
     }
     hello.self.incarnation = get_u64(in + 3 * EST_NET_NAME_MAX);

@@ -69,7 +69,7 @@ typedef struct est_hello {
     char        wanted[EST_NET_NAME_MAX]; /* the task that the peer must be; "": any */
 } est_hello;
 
-#define EST_HELLO_BYTES (3 * EST_NET_NAME_MAX + 8 + EST_NET_PLACE_MAX)
+#define EST_HELLO_BYTES (3 * EST_NET_NAME_MAX + 8 + EST_NET_PLACE_MAX + EST_NET_FOLDER_MAX)
 
 void                      est_hello_encode(const est_hello *hello, uint8_t out[EST_HELLO_BYTES]);
 EST_MUST_CHECK est_status est_hello_decode(const void *head, size_t size, est_hello *out);

@@ -216,6 +216,11 @@ static void welcome(est_link *link, const est_hello *hello)
         refuse(link, EST_FAILED_PRECONDITION, why);
         return;
     }
+    if (link->accepted && net->options.admit != NULL &&
+        !net->options.admit(net->options.user, &hello->self, why, sizeof why)) {
+        refuse(link, EST_FAILED_PRECONDITION, why);
+        return;
+    }
     pthread_mutex_lock(&link->lock);
     link->peer = hello->self;
     pthread_mutex_unlock(&link->lock);

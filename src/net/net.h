@@ -28,15 +28,17 @@ typedef struct est_link    est_link;    /* reference-counted */
 typedef struct est_request est_request; /* one that a peer made: to be answered once */
 typedef struct est_ask     est_ask;     /* one that we made: to be waited for once */
 
-#define EST_NET_NAME_MAX  64
-#define EST_NET_PLACE_MAX 256
+#define EST_NET_NAME_MAX   64
+#define EST_NET_PLACE_MAX  256
+#define EST_NET_FOLDER_MAX 256
 
 /* Who a process is. The incarnation is drawn at every start, so that a process that was started again is another. */
 typedef struct est_task_id {
     char     job[EST_NET_NAME_MAX];  /* peers of another job are refused; "" is a name like any */
     char     task[EST_NET_NAME_MAX]; /* "ps:0", "worker:3", "chief:0", "client" */
     uint64_t incarnation;
-    char place[EST_NET_PLACE_MAX]; /* for people, where two processes say that they are one task: "pid 7 on a ..." */
+    char place[EST_NET_PLACE_MAX];   /* for people, where two processes say that they are one task: "pid 7 on a ..." */
+    char folder[EST_NET_FOLDER_MAX]; /* where it has its checkpoints; "": not said, or too long to be */
 } est_task_id;
 
 typedef struct est_part {
@@ -71,6 +73,9 @@ typedef struct est_net_options {
     /* A peer asks. `request` is answered now or later, from any thread. The message is borrowed until then (est_message_ref
      * keeps it longer). Called in the order in which requests of one link were made. */
     void (*serve)(void *user, est_request *request);
+
+    /* Whether a peer of our job that has come is let in; when not it is told `why`, which has room for `size` bytes. NULL: it is. */
+    bool (*admit)(void *user, const est_task_id *peer, char *why, size_t size);
 
     /* A link that was made by either side, or lost; the text says why. Each once a link. NULL: not told. */
     void (*met)(void *user, est_link *link);
@@ -143,6 +148,10 @@ EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
 
 /* Whether est_ask_wait would return at once; waits for that, `secs` at most. For those who have something to say meanwhile. */
 bool est_ask_await(est_ask *ask, double secs);
+
+/* Gives up on an answer that has not come: est_ask_wait, still to be called, returns EST_CANCELLED at once. The peer may do what it
+ * was asked for all the same. */
+void est_ask_give_up(est_ask *ask, const char *why);
 
 /* --- requests that are made of us ------------------------------------------------------------------------------------ */
 

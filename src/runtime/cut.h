@@ -20,12 +20,13 @@ typedef struct est_phases {
 /* Which piece of its phase a node is in, from 1 to EST_PIECES_MAX; piece[] is 0 for all that are in none, and was before (C4). */
 EST_MUST_CHECK est_status est_cut_pieces(const est_phases *phases, int32_t *piece);
 
-/* Handles and constants are wherever they are needed (C3). */
+/* Handles and constants are wherever they are needed (C3). A constant that waits for something is not: repeated elsewhere it would
+ * take what it waits for along. */
 static inline bool est_is_free(est_graph *graph, int32_t id)
 {
-    const est_op *op = est_graph_node(graph, id)->op;
+    const est_node_def *def = est_graph_node(graph, id);
 
-    return op->source == EST_SOURCE_VARIABLE || op->source == EST_SOURCE_CONST;
+    return def->op->source == EST_SOURCE_VARIABLE || (def->op->source == EST_SOURCE_CONST && def->n_control == 0);
 }
 
 #endif

@@ -22,12 +22,12 @@ static bool small_and_known(const est_node_def *n)
     return n->n_out > 0;
 }
 
-/* Which nodes are functions of constants. */
+/* Which nodes are functions of constants. One that waits for something is none: the wait would be lost. */
 static void mark_constant(const est_graph *g, bool *constant)
 {
     for (int32_t id = 0; id < est_graph_size(g); id++) {
         const est_node_def *n = est_graph_node(g, id);
-        constant[id]          = n->op->source == EST_SOURCE_CONST;
+        constant[id]          = n->op->source == EST_SOURCE_CONST && n->n_control == 0;
         if (constant[id] || n->op->source != EST_SOURCE_NONE || n->op->stateful || n->op->writes != 0 || n->n_in == 0 ||
             n->n_control > 0 || !small_and_known(n)) {
             continue;

@@ -414,6 +414,8 @@ est_status est_loop_step(est_loop *loop)
         if (status == EST_OK) status = has_one ? run_once(loop) : run_idle(loop);
         if (status == EST_OUT_OF_RANGE && !has_one && loop->spec.together->peers->ended) return end_here(loop);
         if (status == EST_OK) note_progress(loop);
+        if (status == EST_CANCELLED && stop_signalled(loop))
+            return end_here(loop); /* a task that is stopped waits for no other */
         if (!is_recoverable(status)) return status;
         if (loop->spec.together != NULL) {
             EST_TRY(rejoin(loop, status));

@@ -5,55 +5,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
-#include "estoc/estoc.h"
-#include "support/cluster_test.h"
+#include "support/cluster_job.h"
 #include "support/estimator_test.h"
-
-#define STEPS "2000"
-
-/* Gives each step a length, as if it had much to compute. */
-static est_status take_time(est_hook *hook, est_loop *loop)
-{
-    (void)hook;
-    (void)loop;
-    est_sleep_ns(1000000);
-    return EST_OK;
-}
-
-/* A task: argv is the model directory and max_steps. */
-static int run_task(int argc, char **argv)
-{
-    est_hook       slow      = { .after_run = take_time };
-    est_hook      *hooks[]   = { &slow };
-    est_estimator *estimator = NULL;
-    est_status     status;
-
-    (void)argc;
-    status = est_estimator_create(
-        est_test_model,
-        EST_ESTIMATOR(.model_dir = argv[0],
-                      .config = EST_RUN_CONFIG(.save_checkpoints_steps = 100, .seed = 11, .log_step_count_steps = 500,
-                                               .max_worker_delay_secs = EST_OFF)),
-        &estimator);
-    if (status == EST_OK) {
-        status = est_train_and_evaluate(
-            estimator,
-            EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = strtol(argv[1], NULL, 10), .hooks = { hooks, 1 }),
-            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = 1), NULL);
-    }
-    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
-    est_estimator_free(estimator);
-    return status == EST_OK ? 0 : 1;
-}
 
 static cluster begin(int workers, int ps, int evaluator)
 {
     cluster c = cluster_make(1, workers, ps, evaluator);
 
-    c.args[0] = STEPS;
+    c.args[0] = "steps=2000";
+    c.args[1] = "save=100";
+    c.args[2] = "pause_us=1000";
     cluster_start_all(&c);
     return c;
 }
@@ -61,7 +23,8 @@ static cluster begin(int workers, int ps, int evaluator)
 static void end(cluster *c)
 {
     cluster_wait_all(c, 90);
-    assert_int_equal(cluster_saved_step(c), strtol(STEPS, NULL, 10));
+    assert_int_equal(cluster_saved_step(c), 2000);
+    (void)cluster_check_ledgers(c);
     cluster_free(c);
 }
 
@@ -157,6 +120,6 @@ int main(int argc, char **argv)
                                         cmocka_unit_test(test_ps),        cmocka_unit_test(test_chief),
                                         cmocka_unit_test(test_evaluator), cmocka_unit_test(test_two_at_once) };
 
-    cluster_task_main(argc, argv, run_task);
+    cluster_task_main(argc, argv, cluster_job_task);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -539,6 +539,7 @@ static void test_late_spare(void **state)
     hold_steps(s.ps[CLOCK], true);
     start_pushes(p, thread);
     await_parked(s.ps[CLOCK], 2);
+    est_tasks_of(p[2].remote)->options.is_chief = true;
     assert_ok(est_remote_declare_ready(p[2].remote));
     assert_ok(push(&p[2], 100));
     hold_steps(s.ps[CLOCK], false);

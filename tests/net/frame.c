@@ -117,7 +117,7 @@ static void test_too_large(void **state)
 
 static void test_hello(void **state)
 {
-    est_hello  hello = { .self = { "job", "worker:3", 99, "pid 7 on a" }, .wanted = "ps:0" }, read;
+    est_hello  hello = { .self = { "job", "worker:3", 99, "pid 7 on a", "/runs/a" }, .wanted = "ps:0" }, read;
     uint8_t    bytes[EST_HELLO_BYTES];
     est_status code;
     char       text[EST_FAREWELL_MAX];
@@ -132,8 +132,12 @@ static void test_hello(void **state)
     assert_string_equal(read.wanted, "ps:0");
     assert_int_equal(read.self.incarnation, 99);
     assert_string_equal(read.self.place, "pid 7 on a");
+    assert_string_equal(read.self.folder, "/runs/a");
     assert_int_equal(est_hello_decode(bytes, sizeof bytes - 1, &read), EST_DATA_LOSS);
-    memset(bytes + sizeof bytes - EST_NET_PLACE_MAX, 'x', EST_NET_PLACE_MAX); /* no end */
+    memset(bytes + sizeof bytes - EST_NET_FOLDER_MAX, 'x', EST_NET_FOLDER_MAX); /* no end */
+    assert_int_equal(est_hello_decode(bytes, sizeof bytes, &read), EST_DATA_LOSS);
+    est_hello_encode(&hello, bytes);
+    memset(bytes + sizeof bytes - EST_NET_FOLDER_MAX - EST_NET_PLACE_MAX, 'x', EST_NET_PLACE_MAX);
     assert_int_equal(est_hello_decode(bytes, sizeof bytes, &read), EST_DATA_LOSS);
     est_hello_encode(&hello, bytes);
     bytes[0] = '\n';

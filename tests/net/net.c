@@ -263,6 +263,29 @@ static void test_await(void **state)
     stop_pair(&p);
 }
 
+/* An answer that is given up may still come, to nobody; one that has come is not given up. */
+static void test_give_up(void **state)
+{
+    pair         p;
+    est_message *answer = NULL;
+    est_ask     *ask;
+
+    (void)state;
+    start_pair(&p, "tcp", 0);
+    net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
+    net_test_wait(&p.server, &p.server.n_kept, 1);
+    est_ask_give_up(ask, "enough");
+    assert_true(est_ask_await(ask, 0));
+    net_expect(est_ask_wait(ask, &answer), EST_CANCELLED, "ps:0 was asked for a pull: enough");
+    net_test_release(&p.server);
+    net_check(est_link_ask(p.link, NET_ECHO, "an echo", (est_payload){ 0 }, NET_TEST_SECS, NULL, NULL, &ask));
+    assert_true(est_ask_await(ask, NET_TEST_SECS));
+    est_ask_give_up(ask, "too late");
+    net_check(est_ask_wait(ask, &answer));
+    est_message_free(answer);
+    stop_pair(&p);
+}
+
 typedef struct ending {
     net_test  *t;
     int        n;
@@ -754,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_await),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_close),
+        cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancel_from_callback),
         cmocka_unit_test(test_free_while_open),

@@ -609,6 +609,43 @@ static void test_errors_come_back(void **state)
     memory_remote_free(remote);
 }
 
+/* A constant that waits for something of the step is here, after it: what it waits for runs where its variable is, once, and not
+ * where the constant is used. */
+static void test_constant_after(void **state)
+{
+    est_remote  *remote  = memory_remote_create(3);
+    est_session *session = NULL;
+    est_graph   *graph;
+    est_node     a, b, update, add, seven;
+    est_tensor  *out = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    est_graph_device(graph, "/job:ps/task:1");
+    a = est_weight(graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_device(graph, "/job:ps/task:2");
+    b = est_weight(graph, "b", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
+    est_graph_device(graph, NULL);
+    update = est_assign_add(a, est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
+    add    = est_assign_add(b, est_after(est_const_f32(graph, EST_SHAPE(1), (const float[]){ 10 }), update));
+    seven  = est_after(est_scalar(graph, EST_I64, 7), add); /* nobody else asks for the updates */
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_add(seven, seven)), EST_NO_NODES, &out));
+    assert_int_equal(*(const int64_t *)est_tensor_data(out), 14);
+    est_tensor_free(out);
+    assert_ok(est_session_read(session, "a", &out));
+    assert_true(*(const float *)est_tensor_data(out) == 2);
+    est_tensor_free(out);
+    assert_ok(est_session_read(session, "b", &out));
+    assert_true(*(const float *)est_tensor_data(out) == 11);
+    est_tensor_free(out);
+    est_session_free(session);
+    memory_remote_free(remote);
+    est_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_old_value_in_later_phase),
         cmocka_unit_test(test_pulled_in_place),
         cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_constant_after),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

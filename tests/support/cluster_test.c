@@ -139,6 +139,31 @@ static void make_certificates(const cluster *c, char *folder, size_t size)
     if (est_certificates_make(folder, "test", 1) != EST_OK) fail_msg("no certificates: %s", est_error_message());
 }
 
+/* Processes that were not waited for yet, for the end of a program whose test failed: what they write would stay. */
+static pid_t running[CLUSTER_STARTS_MAX];
+static pid_t starter; /* 0: none */
+
+static void kill_running(void)
+{
+    for (int i = 0; i < CLUSTER_STARTS_MAX && starter == getpid(); i++) {
+        if (running[i] == 0) continue;
+        (void)kill(running[i], SIGKILL);
+        (void)waitpid(running[i], NULL, 0);
+    }
+}
+
+/* Puts `now` where `before` is; 0: none. */
+static void replace_running(pid_t before, pid_t now)
+{
+    int i = 0;
+
+    if (starter == 0) assert_int_equal(atexit(kill_running), 0); /* after that of est_test_dir, so called before it */
+    starter = getpid();
+    while (i < CLUSTER_STARTS_MAX && running[i] != before) i++;
+    assert_true(i < CLUSTER_STARTS_MAX);
+    running[i] = now;
+}
+
 void cluster_start(cluster *c, cluster_task *task)
 {
     static char config[8192];
@@ -184,6 +209,7 @@ void cluster_start(cluster *c, cluster_task *task)
     if (task->pid > 0) {
         assert_true(c->n_started < CLUSTER_STARTS_MAX);
         c->started[c->n_started++] = task->pid;
+        replace_running(0, task->pid);
     }
     if (task->pid == 0) {
         int out = open(task->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -212,6 +238,7 @@ bool cluster_look(cluster_task *task)
 {
     if (task->pid == 0) return true;
     if (waitpid(task->pid, &task->status, WNOHANG) != task->pid) return false;
+    replace_running(task->pid, 0);
     task->pid   = 0;
     task->ended = true;
     return true;
@@ -508,6 +535,7 @@ void cluster_free(cluster *c)
         if (c->tasks[i].pid == 0) continue;
         (void)kill(c->tasks[i].pid, SIGKILL);
         (void)waitpid(c->tasks[i].pid, NULL, 0);
+        replace_running(c->tasks[i].pid, 0);
     }
     for (int i = 0; i < c->n_ports; i++) close(c->ports[i]);
     est_test_dir_remove(c->dir);

@@ -14,7 +14,7 @@
 
 #include "estoc/estoc.h"
 
-/* A new directory, removed with all in it by est_test_dir_remove. */
+/* A new directory, removed with all in it by est_test_dir_remove, or when the program ends. */
 void est_test_dir(char out[64]);
 void est_test_dir_remove(const char *dir);
 

@@ -264,6 +264,37 @@ static void test_signal(void **state)
     trainer_free(&t);
 }
 
+/* As a step that waits for another task ends. */
+static est_status give_up_waiting(est_hook *hook, est_loop *loop)
+{
+    (void)hook;
+    if (est_loop_runs(loop) == 0) return EST_OK;
+    raise(SIGTERM);
+    return est_fail(EST_CANCELLED, "%s while waiting for ps:0", est_stop_signal_name());
+}
+
+/* A step that a signal ended is none, and the run ends as after any other: hooks save what there is. */
+static void test_signal_in_step(void **state)
+{
+    trainer   t;
+    est_loop *loop;
+    recorder  a     = make_recorder("a");
+    est_hook  waits = { .before_run = give_up_waiting };
+
+    (void)state;
+    make_trainer(&t, 4, EST_FOREVER);
+    t.spec.hooks = EST_HOOKS(&a.hook, &waits);
+    est_signals_catch();
+    assert_ok(est_loop_open(&t.spec, &loop));
+    assert_ok(est_loop_run(loop));
+    assert_string_equal(est_loop_stop_reason(loop), "SIGTERM");
+    assert_int_equal(est_loop_runs(loop), 1);
+    expect_happened("a.begin init a.session a.before a.after a.before a.end ");
+    est_loop_free(loop);
+    est_signals_release(EST_CANCELLED);
+    trainer_free(&t);
+}
+
 /* --- failures -------------------------------------------------------------------------------------------------------- */
 
 static void test_hook_failures(void **state)
@@ -667,6 +698,7 @@ int main(void)
         cmocka_unit_test_setup(test_stop, keep_log),
         cmocka_unit_test_setup(test_end_early, keep_log),
         cmocka_unit_test_setup(test_signal, keep_log),
+        cmocka_unit_test_setup(test_signal_in_step, keep_log),
         cmocka_unit_test_setup(test_hook_failures, keep_log),
         cmocka_unit_test_setup(test_fetch_errors, keep_log),
         cmocka_unit_test_setup(test_values, keep_log),
