@@ -57,7 +57,7 @@ static est_status share(const job_data *data, const est_input_context *context, 
     est_auto_shard_policy policy = shard_policy(data, context, files);
     int64_t               n      = policy == EST_AUTO_SHARD_FILE ? count_files(files) : context->n_pipelines;
 
-    if (n < context->n_pipelines) {
+    if (n > 0 && n < context->n_pipelines) { /* that there is none is said when they are opened */
         est_dataset_free(*rows);
         return est_fail(EST_INVALID_ARGUMENT,
                         "data.autoshard is file, and there are %" PRId64

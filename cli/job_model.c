@@ -208,29 +208,28 @@ static est_partitioner make_partitioner(const job_partitioner *p)
     }
 }
 
-/* Whether TF_CONFIG has ps tasks. What there is to say about it the estimator says. */
-static est_status find_ps(bool *found)
+/* The task of TF_CONFIG. What there is to say about it the estimator says. */
+static est_status find_task(bool no_chief_ok, est_resolver **out)
 {
-    est_resolver *resolver = NULL;
-    est_log_level level    = est_log_get_level();
+    est_log_level level = est_log_get_level();
     est_status    status;
 
     est_log_set_level(EST_LOG_OFF);
-    status = est_resolve_tf_config(NULL, NULL, &resolver);
+    status = est_resolve_tf_config(NULL, EST_TASK_RULES(.no_chief_ok = no_chief_ok), out);
     est_log_set_level(level);
-    EST_TRY(status);
-    *found = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
-    est_resolver_free(resolver);
-    return EST_OK;
+    return status;
 }
 
 /* One file is for a cluster and for trying things out alone, so a strategy does not ask for ps tasks here. */
 static est_status make_for_servers(const job_strategy *s, est_strategy **out)
 {
     est_partitioner partitioner = { 0 };
+    est_resolver   *resolver    = NULL;
     bool            has_ps;
 
-    EST_TRY(find_ps(&has_ps));
+    EST_TRY(find_task(false, &resolver));
+    has_ps = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
+    est_resolver_free(resolver);
     if (!has_ps) return EST_OK;
     if (s->partitioner.node != NULL) partitioner = make_partitioner(&s->partitioner);
     return est_parameter_server_strategy(
@@ -240,12 +239,26 @@ static est_status make_for_servers(const job_strategy *s, est_strategy **out)
         out);
 }
 
-static est_status make_strategy(const job_strategy *s, est_strategy **out)
+static est_status make_for_workers(const job_strategy *s, est_strategy **out)
 {
     static const est_communication communications[] = { EST_COMMUNICATION_AUTO,         EST_COMMUNICATION_RING,
                                                         EST_COMMUNICATION_HALVING,      EST_COMMUNICATION_DIRECT,
                                                         EST_COMMUNICATION_HIERARCHICAL, EST_COMMUNICATION_SHARED };
+    est_resolver                  *resolver         = NULL;
+    est_status                     status;
 
+    EST_TRY(find_task(true, &resolver));
+    status = est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.replicas = (int)s->replicas, .communication = communications[s->communication],
+                                  .bytes_per_pack = s->bytes_per_pack, .timeout_secs = s->timeout_secs,
+                                  .return_secs = s->return_secs, .go_on = s->go_on, .resolver = resolver),
+        out);
+    est_resolver_free(resolver);
+    return status;
+}
+
+static est_status make_strategy(const job_strategy *s, est_strategy **out)
+{
     if (s->node == NULL) return EST_OK;
     switch (s->name) {
     case JOB_PARAMETER_SERVER: return make_for_servers(s, out);
@@ -253,12 +266,7 @@ static est_status make_strategy(const job_strategy *s, est_strategy **out)
     case JOB_CENTRAL_STORAGE:
         return est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = (int)s->replicas), out);
     case JOB_ONE_DEVICE: return est_one_device_strategy("/cpu:0", out);
-    default:
-        return est_multi_worker_mirrored_strategy(
-            EST_MULTI_WORKER_MIRRORED(.replicas = (int)s->replicas, .communication = communications[s->communication],
-                                      .bytes_per_pack = s->bytes_per_pack, .timeout_secs = s->timeout_secs,
-                                      .return_secs = s->return_secs, .go_on = s->go_on),
-            out);
+    default: return make_for_workers(s, out);
     }
 }
 
