@@ -69,14 +69,15 @@ typedef struct est_run_config {
         *train_distribute; /* how tasks train together (estoc/strategy.h); NULL: ps tasks if there are any,
                                             * each worker by itself; else one device */
     const est_strategy
-               *eval_distribute; /* NULL: one device; others are EST_UNIMPLEMENTED. Both borrowed until the run ends */
-    const char *cluster_json;    /* NULL: the TF_CONFIG variable, if set; "{}": none */
-    const char *protocol;      /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
+        *eval_distribute; /* NULL: the process alone; multi_worker_mirrored: all workers together, each its part, after
+                                  * training; parameter_server: EST_UNIMPLEMENTED. Both borrowed until the run ends */
+    const char   *cluster_json; /* NULL: the TF_CONFIG variable, if set; "{}": none */
+    const char   *protocol;     /* between tasks of a cluster: "tcp", "tls" or "ucx" (also called "grpc+verbs"); NULL or
                                 * "grpc": ESTOC_PROTOCOL, else "tls" */
-    est_device_fn device_fn;   /* asked about every operation that model_fn made, in training, evaluation and
+    est_device_fn device_fn;    /* asked about every operation that model_fn made, in training, evaluation and
                                 * prediction; not in exports, which run elsewhere. What it says is in graph.pbtxt and
                                 * .meta files; a ps task that it names has the variable. NULL: est_graph_device's */
-    void         *device_user; /* handed to device_fn */
+    void         *device_user;  /* handed to device_fn */
     const est_distribute_config *experimental_distribute; /* NULL: the two strategies above; resolved into them */
     const est_resolver          *resolver; /* the task, from Slurm or from the program (estoc/cluster.h), in place of
                                             * cluster_json and TF_CONFIG; copied. NULL: one of these */
