@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce install format size clean
+.PHONY: help bootstrap build run run-cluster run-sync test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -33,6 +33,13 @@ run-cluster: build/release/build.ninja
 	@cmake --build build/release --target estoc examples/fashion_mnist_cnn
 	build/release/estoc launch --ps 1 --workers 1 --evaluator -- \
 	    build/release/examples/fashion_mnist_cnn --model-dir "$$(mktemp -d -t estoc-cluster-XXXXXX)"
+
+run-sync: ## the same with two workers that make every step together (multi_worker_mirrored): an epoch, evaluated by both
+run-sync: build/release/build.ninja
+	@cmake --build build/release --target estoc examples/fashion_mnist_cnn
+	build/release/estoc launch --no-chief --workers 2 -- \
+	    build/release/examples/fashion_mnist_cnn --epochs 1 --strategy multi_worker_mirrored \
+	    --model-dir "$$(mktemp -d -t estoc-sync-XXXXXX)"
 
 test:     ## build, then run the suite
 test: build

@@ -231,6 +231,8 @@ typedef struct job_csv {
     job_texts       fields;
 } job_csv;
 
+typedef enum job_autoshard { JOB_SHARD_AUTO, JOB_SHARD_FILE, JOB_SHARD_DATA, JOB_SHARD_OFF } job_autoshard;
+
 typedef enum job_format { JOB_FORMAT_CSV, JOB_FORMAT_TFRECORD, JOB_FORMAT_LIBSVM } job_format;
 
 typedef struct job_data {
@@ -240,6 +242,7 @@ typedef struct job_data {
     job_label       label;
     const char     *weight;
     int64_t         batch, shuffle, epochs, bad_rows;
+    int             autoshard;
     job_csv         csv;
 } job_data;
 
@@ -253,12 +256,26 @@ typedef struct job_partitioner {
 
 typedef enum job_placement { JOB_BY_SIZE, JOB_ROUND_ROBIN } job_placement;
 
+typedef enum job_strategy_name {
+    JOB_PARAMETER_SERVER,
+    JOB_MIRRORED,
+    JOB_CENTRAL_STORAGE,
+    JOB_ONE_DEVICE,
+    JOB_MULTI_WORKER_MIRRORED
+} job_strategy_name;
+
 typedef struct job_strategy {
     const job_node *node; /* NULL: not given */
+    int             name;
     int64_t         sync_replicas, max_staleness;
     bool            consistent_checkpoints;
     int             placement;
     job_partitioner partitioner;
+    int64_t         replicas;
+    int             communication;
+    int64_t         bytes_per_pack;
+    double          timeout_secs, return_secs;
+    bool            go_on;
 } job_strategy;
 
 typedef struct job_run {
@@ -272,7 +289,7 @@ typedef struct job_run {
     double          session_creation_timeout_secs, peer_silence_secs;
     int64_t         max_worker_delay_secs;
     int             protocol; /* a transport; -1: not given */
-    job_strategy    strategy;
+    job_strategy    strategy, eval_strategy;
     bool            graph_def, input_position, check_numerics;
     int64_t         threads;
 } job_run;
@@ -473,8 +490,9 @@ typedef struct job_runner {
     est_canned_options  options;
     est_run_config      config;
     est_warm_start      warm_start;
-    est_strategy       *strategy; /* NULL: none is given, or the cluster has no ps tasks */
-    est_head           *head;     /* NULL: the model's own */
+    est_strategy       *strategy;      /* NULL: none is given, or one for ps tasks and the cluster has none */
+    est_strategy       *eval_strategy; /* NULL: evaluations are those of one process */
+    est_head           *head;          /* NULL: the model's own */
     est_estimator      *estimator;
 
     est_parse_spec *features; /* what a row is read for that is asked about */
@@ -491,8 +509,9 @@ typedef struct job_runner {
 } job_runner;
 
 /* Makes the columns and the estimator; the job is borrowed until job_runner_clear. quiet: no progress line; no_signals: SIGINT
- * and SIGTERM end the process as they do without us. */
-EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals);
+ * and SIGTERM end the process as they do without us; alone: no other task evaluates with it, whatever the job says. */
+EST_MUST_CHECK est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals,
+                                          bool alone);
 void                      job_runner_clear(job_runner *runner);
 
 /* All columns of a list of features; a feature that is asked for again has the same ones. */

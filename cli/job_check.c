@@ -622,6 +622,10 @@ static void check_run(checker *c)
         job_error(c->errors, at_key(r->strategy.node, "max_staleness"),
                   "steps that are made together (sync_replicas) are never stale");
     }
+    if (r->eval_strategy.node != NULL && r->eval_strategy.name == JOB_PARAMETER_SERVER) {
+        job_error(c->errors, at_key(r->eval_strategy.node, "name"),
+                  "evaluations need no ps tasks; name another strategy, or leave out \"eval_strategy\"");
+    }
     if (c->job->eval.name != NULL && !is_file_name(c->job->eval.name)) {
         job_error(c->errors, at_key(c->job->eval.node, "name"), "\"%s\" cannot be part of a directory's name",
                   c->job->eval.name);

@@ -125,7 +125,8 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
         return print_text(call, &text);
     }
     if (call->quiet) est_log_set_level(EST_LOG_WARN);
-    status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0);
+    status = job_runner_init(&call->runner, &call->job, call->quiet, (needs & JOB_CATCHES_SIGNALS) == 0,
+                             (needs & JOB_NEEDS_TRAIN) == 0);
     if (status == EST_OK && find_checkpoint(call, path)) status = job_check_tables(&call->runner, path);
     return status == EST_OK ? TOOL_OK : tool_failed(call->command, status);
 }

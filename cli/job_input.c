@@ -4,11 +4,12 @@
  * missing is a ragged feature of one value or none. So a model that was trained on CSV answers the same when it is asked
  * by `estoc predict` or served, crosses and missing values included. */
 #include <glob.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "estoc/dataset.h"
+#include "estoc/input.h"
 #include "estoc/tfrecord.h"
 #include "job.h"
 
@@ -21,6 +22,51 @@ static est_dataset *open_files(job_texts patterns)
 
     for (int i = 1; i < patterns.n; i++) d = est_dataset_concatenate(d, est_dataset_files(patterns.data[i]));
     return d;
+}
+
+static int64_t count_files(job_texts patterns)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < patterns.n; i++) {
+        glob_t matches = { 0 };
+
+        if (glob(patterns.data[i], GLOB_BRACE, NULL, &matches) == 0) n += (int64_t)matches.gl_pathc;
+        globfree(&matches);
+    }
+    return n;
+}
+
+/* How rows are dealt to tasks. Trainers that go each their own way get rows: with files of different lengths the job would end when
+ * the chief has read its own. Those that train in step wait for each other, and reading only what is one's own is faster. */
+static est_auto_shard_policy shard_policy(const job_data *data, const est_input_context *context, job_texts files)
+{
+    switch (data->autoshard) {
+    case JOB_SHARD_FILE: return EST_AUTO_SHARD_FILE;
+    case JOB_SHARD_DATA: return EST_AUTO_SHARD_DATA;
+    case JOB_SHARD_OFF: return EST_AUTO_SHARD_OFF;
+    default:
+        return context->num_replicas_in_sync > 1 && count_files(files) >= context->n_pipelines ? EST_AUTO_SHARD_FILE
+                                                                                               : EST_AUTO_SHARD_DATA;
+    }
+}
+
+/* This worker's part. */
+static est_status share(const job_data *data, const est_input_context *context, job_texts files, est_dataset **rows)
+{
+    est_auto_shard_policy policy = shard_policy(data, context, files);
+    int64_t               n      = policy == EST_AUTO_SHARD_FILE ? count_files(files) : context->n_pipelines;
+
+    if (n > 0 && n < context->n_pipelines) { /* that there is none is said when they are opened */
+        est_dataset_free(*rows);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "data.autoshard is file, and there are %" PRId64
+                        " files for %d workers, as %s; make more files, or "
+                        "deal out the rows (data)",
+                        n, context->n_pipelines, files.data[0]);
+    }
+    *rows = est_dataset_autoshard(*rows, context->n_pipelines, context->pipeline, policy);
+    return EST_OK;
 }
 
 /* Lines of a file of records would fail somewhere in the middle of its bytes; the first file tells. Only a plain file can be
@@ -372,7 +418,7 @@ est_status job_input(const est_input_context *context, void *user, est_dataset *
 
     if (data->format != JOB_FORMAT_TFRECORD) EST_TRY(refuse_records(files.data[0]));
     d = open_rows(r, files);
-    if (context->n_pipelines > 1) d = est_dataset_shard(d, context->n_pipelines, context->pipeline);
+    if (context->n_pipelines > 1) EST_TRY(share(data, context, files, &d));
     if (context->mode == EST_TRAIN) {
         if (data->shuffle > 1) d = est_dataset_shuffle(d, data->shuffle, context->seed);
         d = est_dataset_repeat(d, data->epochs);

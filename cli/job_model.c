@@ -208,38 +208,72 @@ static est_partitioner make_partitioner(const job_partitioner *p)
     }
 }
 
-/* Whether TF_CONFIG has ps tasks. What there is to say about it the estimator says. */
-static est_status find_ps(bool *found)
+/* The task of TF_CONFIG. What there is to say about it the estimator says. */
+static est_status find_task(bool no_chief_ok, est_resolver **out)
 {
-    est_resolver *resolver = NULL;
-    est_log_level level    = est_log_get_level();
+    est_log_level level = est_log_get_level();
     est_status    status;
 
     est_log_set_level(EST_LOG_OFF);
-    status = est_resolve_tf_config(NULL, NULL, &resolver);
+    status = est_resolve_tf_config(NULL, EST_TASK_RULES(.no_chief_ok = no_chief_ok), out);
     est_log_set_level(level);
-    EST_TRY(status);
-    *found = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
-    est_resolver_free(resolver);
-    return EST_OK;
+    return status;
 }
 
 /* One file is for a cluster and for trying things out alone, so a strategy does not ask for ps tasks here. */
-static est_status make_strategy(job_runner *r)
+static est_status make_for_servers(const job_strategy *s, est_strategy **out)
 {
-    const job_strategy *s           = &r->job->run.strategy;
-    est_partitioner     partitioner = { 0 };
-    bool                has_ps;
+    est_partitioner partitioner = { 0 };
+    est_resolver   *resolver    = NULL;
+    bool            has_ps;
 
-    if (s->node == NULL) return EST_OK;
-    EST_TRY(find_ps(&has_ps));
+    EST_TRY(find_task(false, &resolver));
+    has_ps = est_cluster_tasks(est_resolver_task(resolver)->cluster, "ps") > 0;
+    est_resolver_free(resolver);
     if (!has_ps) return EST_OK;
     if (s->partitioner.node != NULL) partitioner = make_partitioner(&s->partitioner);
     return est_parameter_server_strategy(
         EST_PARAMETER_SERVER(.partitioner = s->partitioner.node != NULL ? &partitioner : NULL,
                              .round_robin = s->placement == JOB_ROUND_ROBIN, .sync_replicas = (int)s->sync_replicas,
                              .max_staleness = s->max_staleness, .consistent_checkpoints = s->consistent_checkpoints),
-        &r->strategy);
+        out);
+}
+
+static est_status make_for_workers(const job_strategy *s, est_strategy **out)
+{
+    static const est_communication communications[] = { EST_COMMUNICATION_AUTO,         EST_COMMUNICATION_RING,
+                                                        EST_COMMUNICATION_HALVING,      EST_COMMUNICATION_DIRECT,
+                                                        EST_COMMUNICATION_HIERARCHICAL, EST_COMMUNICATION_SHARED };
+    est_resolver                  *resolver         = NULL;
+    est_status                     status;
+
+    EST_TRY(find_task(true, &resolver));
+    status = est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.replicas = (int)s->replicas, .communication = communications[s->communication],
+                                  .bytes_per_pack = s->bytes_per_pack, .timeout_secs = s->timeout_secs,
+                                  .return_secs = s->return_secs, .go_on = s->go_on, .resolver = resolver),
+        out);
+    est_resolver_free(resolver);
+    return status;
+}
+
+static est_status make_strategy(const job_strategy *s, est_strategy **out)
+{
+    if (s->node == NULL) return EST_OK;
+    switch (s->name) {
+    case JOB_PARAMETER_SERVER: return make_for_servers(s, out);
+    case JOB_MIRRORED: return est_mirrored_strategy(EST_MIRRORED(.replicas = (int)s->replicas), out);
+    case JOB_CENTRAL_STORAGE:
+        return est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = (int)s->replicas), out);
+    case JOB_ONE_DEVICE: return est_one_device_strategy("/cpu:0", out);
+    default: return make_for_workers(s, out);
+    }
+}
+
+static est_status make_strategies(job_runner *r, bool alone)
+{
+    EST_TRY(make_strategy(&r->job->run.strategy, &r->strategy));
+    return alone ? EST_OK : make_strategy(&r->job->run.eval_strategy, &r->eval_strategy);
 }
 
 static void make_config(job_runner *r, bool quiet, bool no_signals)
@@ -263,6 +297,7 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
                                                                        : EST_OFF,
                                   .protocol                      = run->protocol >= 0 ? protocols[run->protocol] : NULL,
                                   .train_distribute              = r->strategy,
+                                  .eval_distribute               = r->eval_strategy,
                                   .no_graph_def                  = !run->graph_def,
                                   .no_input_position             = !run->input_position,
                                   .check_numerics                = run->check_numerics,
@@ -648,7 +683,7 @@ est_status job_check_tables(const job_runner *runner, const char *checkpoint)
 
 /* --- all of it -------------------------------------------------------------------------------------------------------- */
 
-est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals)
+est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, bool no_signals, bool alone)
 {
     est_status status;
 
@@ -660,7 +695,7 @@ est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, 
     }
     status = runner->made != NULL && runner->columns != NULL ? EST_OK : no_memory();
     if (status == EST_OK) status = make_options(runner);
-    if (status == EST_OK) status = make_strategy(runner);
+    if (status == EST_OK) status = make_strategies(runner, alone);
     if (status == EST_OK) {
         make_config(runner, quiet, no_signals);
         status = make_estimator(runner);
@@ -676,6 +711,7 @@ void job_runner_clear(job_runner *runner)
     est_parse_spec_free(runner->features);
     est_estimator_free(runner->estimator);
     est_strategy_free(runner->strategy);
+    est_strategy_free(runner->eval_strategy);
     est_head_free(runner->head);
     est_columns_free(runner->columns);
     est_map_clear(&runner->labels);

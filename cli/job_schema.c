@@ -317,6 +317,7 @@ static const job_record csv = { "csv", sizeof(job_csv), csv_fields };
 static const job_word formats[] = { { "csv" }, { "tfrecord" }, { "libsvm" }, { NULL } };
 static const job_word for_ever[] = { { "forever", EST_FOREVER }, { NULL } };
 static const job_word any[] = { { "any", EST_FOREVER }, { NULL } };
+static const job_word autoshards[] = { { "auto" }, { "file" }, { "data" }, { "off" }, { NULL } };
 
 #undef AT
 #define AT(member) offsetof(job_data, member)
@@ -327,11 +328,13 @@ static const job_field data_fields[] = {
     { "eval", JOB_TEXTS, AT(eval), "files to evaluate on; absent: training does not evaluate" },
     { "label", JOB_RECORD, AT(label), "what is learnt; its name alone will do. Required unless model.head is multi", .record = &label },
     { "weight", JOB_TEXT, AT(weight), "the field with the weight of a row; absent: all count the same" },
-    { "batch", JOB_INT, AT(batch), "rows of a step", "128", .min = 1, .max = 1e9 },
+    { "batch", JOB_INT, AT(batch), "rows of a step, of each replica", "128", .min = 1, .max = 1e9 },
     { "shuffle", JOB_INT, AT(shuffle), "rows of training that are held to draw from; 0: in order", "10000", .max = 1e9 },
     { "epochs", JOB_INT, AT(epochs), "passes of training over the files", "forever", .min = 1, .words = for_ever },
     { "bad_rows", JOB_INT, AT(bad_rows), "how many rows that cannot be read, or whose label, weight or id cannot be, are left out before that "
       "is an error", "0", .words = any },
+    { "autoshard", JOB_CHOICE, AT(autoshard), "what workers of a cluster share: file: each reads every n-th file; data: each keeps every "
+      "n-th row; off: nothing; auto: files if they train in step and there is one for each, else rows", "auto", .words = autoshards },
     { "csv", JOB_RECORD, AT(csv), "how CSV files are written", "{}", .record = &csv },
     { NULL }
 };
@@ -368,22 +371,45 @@ static const job_record partitioner = { "a partitioner", sizeof(job_partitioner)
 #undef AT
 #define AT(member) offsetof(job_strategy, member)
 
+static const job_word strategy_names[] = {
+    { "parameter_server" }, { "mirrored" }, { "central_storage" }, { "one_device" }, { "multi_worker_mirrored" }, { NULL }
+};
 static const job_word placements[] = { { "by_size" }, { "round_robin" }, { NULL } };
+static const job_word communications[] = {
+    { "auto" }, { "ring" }, { "halving" }, { "direct" }, { "hierarchical" }, { "shared" }, { NULL }
+};
+
+#define SERVERS BIT(JOB_PARAMETER_SERVER)
+#define WORKERS BIT(JOB_MULTI_WORKER_MIRRORED)
 
 static const job_field strategy_fields[] = {
+    { "name", JOB_CHOICE, AT(name), "which one: variables at ps tasks; mirrored, central_storage: several replicas in one process; one_device; "
+      "multi_worker_mirrored: workers that make every step together", "parameter_server", .words = strategy_names },
     { "sync_replicas", JOB_INT, AT(sync_replicas), "a step is the mean of what so many trainers push; 0: each trains by itself", "0",
-      .max = 1e6 },
-    { "max_staleness", JOB_INT, AT(max_staleness), "how many steps may be counted while another is under way; 0: any number", "0" },
+      .only = SERVERS, .max = 1e6 },
+    { "max_staleness", JOB_INT, AT(max_staleness), "how many steps may be counted while another is under way; 0: any number", "0",
+      .only = SERVERS },
     { "consistent_checkpoints", JOB_BOOL, AT(consistent_checkpoints), "no step is under way while variables are copied to be saved",
-      "false" },
+      "false", .only = SERVERS },
     { "placement", JOB_CHOICE, AT(placement), "by_size: a variable goes to the ps task with the fewest bytes; round_robin: to one after "
-      "the other", "by_size", .words = placements },
+      "the other", "by_size", .only = SERVERS, .words = placements },
     { "partitioner", JOB_RECORD, AT(partitioner), "spreads the rows of large variables over ps tasks; absent: each is in one piece",
-      .record = &partitioner },
+      .only = SERVERS, .record = &partitioner },
+    { "replicas", JOB_INT, AT(replicas), "copies of the model in a process, each with a batch of its own in a step", "1",
+      .only = BIT(JOB_MIRRORED) | BIT(JOB_CENTRAL_STORAGE) | WORKERS, .min = 1, .max = 256 },
+    { "communication", JOB_CHOICE, AT(communication), "how workers sum; auto: by size, number of workers and hosts", "auto", .only = WORKERS,
+      .words = communications },
+    { "bytes_per_pack", JOB_INT, AT(bytes_per_pack), "gradients travel in packs, closed once they have more", "4194304", .only = WORKERS,
+      .min = 1 },
+    { "timeout_secs", JOB_NUMBER, AT(timeout_secs), "of one exchange between workers", "600", .only = WORKERS, .above = true,
+      .words = for_ever },
+    { "return_secs", JOB_NUMBER, AT(return_secs), "how long a worker that was lost is waited for", "600", .only = WORKERS, .above = true,
+      .words = for_ever },
+    { "go_on", JOB_BOOL, AT(go_on), "without it then; false: training fails", "false", .only = WORKERS },
     { NULL }
 };
 
-static const job_record strategy = { "a strategy", sizeof(job_strategy), strategy_fields };
+static const job_record strategy = { "a strategy", sizeof(job_strategy), strategy_fields, "name" };
 
 #undef AT
 #define AT(member) offsetof(job_run, member)
@@ -408,7 +434,10 @@ static const job_field run_fields[] = {
       "workers of a cluster start 5 seconds after each other, at most so late; 0: all at once", "60", .max = 1e6 },
     { "protocol", JOB_CHOICE, AT(protocol), "what tasks of a cluster talk over; absent: ESTOC_PROTOCOL, else tls",
       .words = protocols },
-    { "strategy", JOB_RECORD, AT(strategy), "how ps tasks are used; without ps tasks it is not", .record = &strategy },
+    { "strategy", JOB_RECORD, AT(strategy), "how training is spread; its name alone will do. One for ps tasks is not used without them",
+      .record = &strategy },
+    { "eval_strategy", JOB_RECORD, AT(eval_strategy), "the same for evaluations of a training; absent: one process evaluates",
+      .record = &strategy },
     { "graph_def", JOB_BOOL, AT(graph_def), "write the graph beside checkpoints (.meta)", "true" },
     { "input_position", JOB_BOOL, AT(input_position), "a resumed run goes on with the next row of its input", "true" },
     { "check_numerics", JOB_BOOL, AT(check_numerics), "name what first makes a NaN or infinity", "false" },
@@ -587,7 +616,12 @@ const job_alias job_aliases[] = {
 
     { "batch_size", "batch" }, { "num_epochs", "epochs" }, { "shuffle_buffer_size", "shuffle" }, { "field_delim", "delimiter" },
     { "na_value", "na" }, { "column_names", "fields" }, { "tf_random_seed", "seed" }, { "exports_to_keep", "keep" },
-    { "train_distribute", "strategy" }, { "experimental_distribute", "strategy" }, { "replicas_to_aggregate", "sync_replicas" },
+    { "train_distribute", "strategy" }, { "experimental_distribute", "strategy" }, { "eval_distribute", "eval_strategy" },
+    { "ParameterServerStrategy", "parameter_server" }, { "MirroredStrategy", "mirrored" }, { "CentralStorageStrategy", "central_storage" },
+    { "OneDeviceStrategy", "one_device" }, { "MultiWorkerMirroredStrategy", "multi_worker_mirrored" },
+    { "CollectiveAllReduceStrategy", "multi_worker_mirrored" }, { "implementation", "communication" }, { "AUTO", "auto" }, { "RING", "ring" },
+    { "timeout_seconds", "timeout_secs" }, { "auto_shard_policy", "autoshard" }, { "FILE", "file" }, { "DATA", "data" }, { "OFF", "off" },
+    { "replicas_to_aggregate", "sync_replicas" },
     { "variable_partitioner", "partitioner" }, { "FixedShardsPartitioner", "fixed_shards" }, { "fixed_size_partitioner", "fixed_shards" },
     { "MinSizePartitioner", "min_size" }, { "min_max_variable_partitioner", "min_size" }, { "MaxSizePartitioner", "max_size" },
     { "variable_axis_size_partitioner", "max_size" }, { "num_shards", "shards" },

@@ -559,10 +559,12 @@ const tool_command tool_launch = {
         "\n"
         "With --json the last line is a JSON object on standard output, and what tasks write goes to standard\n"
         "error.\n",
-    .options  = options,
-    .examples = "  estoc launch --ps 2 --workers 3 --evaluator -- ./train --model-dir runs/ads\n"
-                "  estoc launch --no-chief --workers 4 --restart 3 --log-dir logs -- ./train\n"
-                "  estoc launch --ps 1 --dry-run -- ./train              shows TF_CONFIG of every task\n",
-    .takes    = TOOL_TAKES_FILES,
-    .run      = run,
+    .options = options,
+    .examples =
+        "  estoc launch --ps 2 --workers 3 --evaluator -- ./train --model-dir runs/ads\n"
+        "  estoc launch --no-chief --workers 4 --restart 3 --log-dir logs -- ./train\n"
+        "  estoc launch --no-chief --workers 2 -- estoc train job.yaml --set run.strategy=multi_worker_mirrored\n"
+        "  estoc launch --ps 1 --dry-run -- ./train              shows TF_CONFIG of every task\n",
+    .takes = TOOL_TAKES_FILES,
+    .run   = run,
 };

@@ -130,14 +130,16 @@ static est_status evaluate_again(job_call *call, est_metrics **metrics)
                         metrics);
 }
 
-/* Without a limit of steps: when does it end? */
+/* Without a limit of steps: when does it end? Workers that train in step end together, when all have read their shares. */
 static void note_end(const job_call *call)
 {
-    const char *dir  = est_estimator_model_dir(call->runner.estimator);
-    est_strbuf  path = { 0 };
+    const char *dir = est_estimator_model_dir(call->runner.estimator);
+    bool in_step    = call->job.run.strategy.node != NULL && call->job.run.strategy.name == JOB_MULTI_WORKER_MIRRORED;
+    est_strbuf path = { 0 };
 
     est_strbuf_printf(&path, "%s/" EST_DONE_FILE, dir);
-    if (call->job.data.epochs != EST_FOREVER && est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
+    if (call->job.data.epochs != EST_FOREVER && !in_step &&
+        est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
         tool_note(&tool_train,
                   "train.max_steps is not given: every task goes over its share of the rows %" PRId64 " times, and "
                   "training ends when the chief has, however far the others are",
@@ -241,7 +243,9 @@ const tool_command tool_train = {
     .examples = "  estoc train census.yaml\n"
                 "  estoc train census.yaml --set run.model_dir=/tmp/x --set train.max_steps=100 --json\n"
                 "  estoc train census.yaml --print-config\n"
-                "  estoc launch --ps 2 --workers 3 --evaluator -- estoc train census.yaml\n",
+                "  estoc launch --ps 2 --workers 3 --evaluator -- estoc train census.yaml\n"
+                "  estoc launch --no-chief --workers 2 -- estoc train census.yaml \\\n"
+                "      --set run.strategy=multi_worker_mirrored --set run.eval_strategy=multi_worker_mirrored\n",
     .takes    = TOOL_TAKES_FILES,
     .run      = run,
 };

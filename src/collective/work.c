@@ -449,6 +449,10 @@ static void run_shared(est_rank_group *g, bool poll)
 
 void est_group_wake(est_rank_group *g)
 {
+    est_work *oldest = find_shared(g);
+
+    if (oldest != NULL)
+        oldest->again = true; /* who takes steps may have looked before the mark was set, and is about to sleep */
     for (est_work *w = g->works; w != NULL; w = w->next) {
         if (w->moves.shared.used && w->awaited) { /* who waits has the time to poll, which the network has not */
             pthread_cond_broadcast(&w->changed);

@@ -4,6 +4,7 @@
  * part's counts the global step, or that of the only part there is. */
 #include "estoc/layers.h"
 #include "estoc/ops.h"
+#include "graph/replicas.h"
 #include "models/canned.h"
 
 /* Which of the trainable variables belong to which part: the deep ones come first. */
@@ -52,6 +53,14 @@ static est_node train_op(est_node loss, void *user)
     return train;
 }
 
+/* Later replicas make no variables, and could not count them: they have the parts of the first. */
+static est_node take_first(est_graph *graph, void *const *brought, int n)
+{
+    (void)graph;
+    for (int i = 1; i < n; i++) *(parts *)brought[i] = *(const parts *)brought[0];
+    return EST_NO_NODE;
+}
+
 est_status est_combined_model_fn(est_model *model, est_mode mode, const void *params)
 {
     const est_canned *canned = params;
@@ -67,6 +76,7 @@ est_status est_combined_model_fn(est_model *model, est_mode mode, const void *pa
         est_canned_summarize(model, &canned->o, "linear", NULL, wide);
     }
     p.n_linear = est_trainable_variables(graph).n - p.n_dnn;
-    logits     = deep.graph == NULL ? wide : wide.graph == NULL ? deep : est_add(deep, wide);
+    if (est_in_replica(graph)) (void)est_replicas_merge(graph, take_first, &p);
+    logits = deep.graph == NULL ? wide : wide.graph == NULL ? deep : est_add(deep, wide);
     return est_head_finish(canned->o.head, model, mode, logits, EST_HEAD_FINISH(.train_op_fn = train_op, .user = &p));
 }

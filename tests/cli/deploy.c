@@ -55,12 +55,8 @@ static int make_step(void **state)
     return 0;
 }
 
-static void test_same_as_the_library(void **state)
+static void expect_as_the_library(const est_job *jobs, int n_jobs)
 {
-    static const est_job jobs[] = { { "chief", NULL, 1 }, { "worker", NULL, 4 }, { "ps", NULL, 2 } };
-
-    (void)state;
-    setenv("ESTOC_PS", "2", 1);
     setenv("ESTOC_PORT", "8888", 1);
     for (int rank = 0; rank < 7; rank++) {
         est_resolver *ours, *theirs;
@@ -69,14 +65,29 @@ static void test_same_as_the_library(void **state)
         snprintf(number, sizeof number, "%d", rank);
         setenv("SLURM_PROCID", number, 1);
         assert_int_equal(run_wrapper(config, sizeof config), 0);
-        tool_check(est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = 3), NULL, &ours));
-        tool_check(est_resolve_tf_config(config, NULL, &theirs));
+        tool_check(
+            est_resolve_slurm(EST_SLURM(.jobs = jobs, .n_jobs = n_jobs), EST_TASK_RULES(.no_chief_ok = true), &ours));
+        tool_check(est_resolve_tf_config(config, EST_TASK_RULES(.no_chief_ok = true), &theirs));
         expect_same(est_resolver_task(theirs), est_resolver_task(ours));
         est_resolver_free(ours);
         est_resolver_free(theirs);
     }
-    unsetenv("ESTOC_PS");
     unsetenv("ESTOC_PORT");
+}
+
+static void test_same_as_the_library(void **state)
+{
+    static const est_job servers[] = { { "chief", NULL, 1 }, { "worker", NULL, 4 }, { "ps", NULL, 2 } };
+    static const est_job workers[] = { { "worker", NULL, 7 } };
+
+    (void)state;
+    setenv("ESTOC_PS", "2", 1);
+    expect_as_the_library(servers, 3);
+    setenv("ESTOC_PS", "0", 1);
+    setenv("ESTOC_NO_CHIEF", "1", 1);
+    expect_as_the_library(workers, 1);
+    unsetenv("ESTOC_PS");
+    unsetenv("ESTOC_NO_CHIEF");
 }
 
 /* The last task evaluates and is not in the cluster; without a chief worker 0 is one; ports depend on the job. */

@@ -165,6 +165,22 @@ static const wrong wrongs[] = {
     { "seed: 3", "strategy: {partitioner: max_size}", ":24:31: a partitioner needs \"max_shard_bytes\": of a shard, at most; no row is cut\n" },
     { "seed: 3", "strategy: {partitioner: {type: fixed_shards, max_shards: 3}}",
       ":24:64: \"max_shards\" is not for a partitioner of the type \"fixed_shards\"\n" },
+    { "seed: 3", "strategy: MultiWorkerMirroredStrategy", "; did you mean \"multi_worker_mirrored\"?\n" },
+    { "seed: 3", "strategy: {name: mirrored, sync_replicas: 2}",
+      ":24:49: \"sync_replicas\" is not for a strategy of the type \"mirrored\"\n" },
+    { "seed: 3", "strategy: {replicas: 2}", ":24:28: \"replicas\" is not for a strategy of the type \"parameter_server\"\n" },
+    { "seed: 3", "strategy: {name: one_device, replicas: 2}", ":24:46: \"replicas\" is not for a strategy of the type \"one_device\"\n" },
+    { "seed: 3", "strategy: {name: mirrored, replicas: 257}", ":24:44: \"replicas\" takes a whole number from 1 to 256, not \"257\"\n" },
+    { "seed: 3", "strategy: {name: central_storage, go_on: true}",
+      ":24:48: \"go_on\" is not for a strategy of the type \"central_storage\"\n" },
+    { "seed: 3", "strategy: {name: multi_worker_mirrored, timeout_seconds: 3}",
+      ":24:47: a strategy has no key \"timeout_seconds\"; did you mean \"timeout_secs\"?\n" },
+    { "seed: 3", "strategy: {name: multi_worker_mirrored, return_secs: 0}",
+      ":24:60: \"return_secs\" takes a number above 0 or forever, not \"0\"\n" },
+    { "seed: 3", "strategy: {name: multi_worker_mirrored, communication: RING}", "; did you mean \"ring\"?\n" },
+    { "seed: 3", "eval_distribute: mirrored", ":24:7: run has no key \"eval_distribute\"; did you mean \"eval_strategy\"?\n" },
+    { "eval: eval.csv", "eval: eval.csv\n  auto_shard_policy: FILE", "; did you mean \"autoshard\"?\n" },
+    { "eval: eval.csv", "eval: eval.csv\n  autoshard: FILE", ":20:14: \"autoshard\" takes auto, file, data or off, not \"FILE\"; did you mean \"file\"?\n" },
     { "seed: 3", "peer_silence_sec: 3", ":24:7: run has no key \"peer_silence_sec\"; did you mean \"peer_silence_secs\"?\n" },
 
     /* what does not go together */
@@ -191,6 +207,8 @@ static const wrong wrongs[] = {
       ":24:67: checkpoints are saved by steps or by time, not both\n" },
     { "seed: 3", "strategy: {sync_replicas: 2, max_staleness: 3}",
       ":24:51: steps that are made together (sync_replicas) are never stale\n" },
+    { "seed: 3", "eval_strategy: parameter_server", ":24:22: evaluations need no ps tasks; name another strategy, or leave out" },
+    { "seed: 3", "eval_strategy: {}", ":24:22: evaluations need no ps tasks; name another strategy, or leave out" },
     { "throttle_secs: 0", "name: a/b", ":26:14: \"a/b\" cannot be part of a directory's name\n" },
     { "final]", "{type: final, name: best}]", ":27:53: there are two exports \"best\"\n" },
     { "  eval: eval.csv\n", "", ":26:10: exports are made after evaluations, and data.eval is not given" },
@@ -486,7 +504,10 @@ static void test_print_config(void **state)
                          "      - {type: regression, name: c, inverse_link: tanh, loss_reduction: mean}\n"
                          "      - {type: poisson, name: d, full_loss: false}\n"
                          "features: {x: {type: numeric}}\n"
-                         "data: {train: t.csv}\n"));
+                         "data: {train: t.csv, autoshard: file}\n"
+                         "run:\n"
+                         "  strategy: {name: multi_worker_mirrored, communication: shared, return_secs: forever}\n"
+                         "  eval_strategy: {name: mirrored, replicas: 2}\n"));
 }
 
 /* The manual page knows every key that --help-job does. */
@@ -545,7 +566,7 @@ static est_status make_all(const char *text, const char *set, est_strbuf *printe
         if (status == EST_OK) status = job_read(arena, root, &errors, &job);
         if (status == EST_OK) job_print(&job, printed);
         if (status == EST_OK) status = est_strbuf_status(printed);
-        if (status == EST_OK) status = job_runner_init(&runner, &job, true, true);
+        if (status == EST_OK) status = job_runner_init(&runner, &job, true, true, false);
         job_runner_clear(&runner);
         est_arena_free(arena);
     }
@@ -586,6 +607,12 @@ static void test_memory_runs_out(void **state)
            "\"task\": {\"type\": \"chief\", \"index\": 0}}",
            1);
     check_memory(several_heads, "run={model_dir: x, strategy: {partitioner: min_size}}");
+    setenv("TF_CONFIG",
+           "{\"cluster\": {\"worker\": [\"localhost:1\", \"localhost:2\"]}, "
+           "\"task\": {\"type\": \"worker\", \"index\": 0}}",
+           1);
+    check_memory(several_heads,
+                 "run={model_dir: x, strategy: multi_worker_mirrored, eval_strategy: multi_worker_mirrored}");
     unsetenv("TF_CONFIG");
 }
 

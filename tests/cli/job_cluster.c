@@ -2,7 +2,10 @@
  *
  * One job file for all tasks of a cluster: chief, worker, parameter server and evaluator are `estoc train` with the same
  * arguments, started by `estoc launch`. */
+#include <float.h>
+
 #include "cli/job_data.h"
+#include "estoc/checkpoint.h"
 
 #define TOGETHER "--set", "run.max_worker_delay_secs=0", "--set", "eval.start_delay_secs=0"
 
@@ -124,13 +127,133 @@ static void test_epochs(void **state)
     tool_run_free(&run);
 }
 
+/* --- workers in step ----------------------------------------------------------------------------------------------------- */
+
+#define N_IDS  60
+#define RATE   0x1p-12
+#define N_OF_A 36 /* rows of the first file: the second worker has fewer */
+
+/* Every row has an id of its own, and pulls its weight and the bias towards 1. */
+static const char counting[] = "model:\n"
+                               "  type: linear_regressor\n"
+                               "  columns: [id]\n"
+                               "  optimizer: {name: SGD, learning_rate: 0.000244140625}\n"
+                               "features: {id: {type: identity, buckets: 60}}\n"
+                               "data: {train: ids-*.csv, label: y, batch: 4, epochs: 1, shuffle: 0}\n"
+                               "run: {strategy: multi_worker_mirrored, max_worker_delay_secs: 0}\n";
+
+static void write_ids(const char *name, int from, int to)
+{
+    est_strbuf text = { 0 };
+
+    est_strbuf_append(&text, "id,y\n");
+    for (int i = from; i < to; i++) est_strbuf_printf(&text, "%d,1\n", i);
+    tool_write_text(name, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+/* How often each row was trained with. A step moves the weight of a row by 2 RATE (1 - bias - weight) / rows of the step, and the bias by
+ * less than 2 RATE in all. In the steps of some rows, from..to, one worker had less than a batch, or none: 4 rows, not 8. */
+static void expect_seen(const char *dir, int64_t steps, int times, int from, int to)
+{
+    double          taken = 2 * RATE * (double)steps;
+    est_checkpoint *checkpoint;
+    est_tensor     *weights;
+    char            path[EST_CHECKPOINT_PATH_MAX], want[EST_CHECKPOINT_PATH_MAX];
+
+    tool_check(est_checkpoint_latest(dir, path));
+    snprintf(want, sizeof want, "%s/model.ckpt-%d", dir, (int)steps);
+    assert_string_equal(path, want);
+    tool_check(est_checkpoint_open(path, &checkpoint));
+    tool_check(est_checkpoint_read(checkpoint, "linear/linear_model/id/weights", &weights));
+    assert_int_equal(est_tensor_count(weights), N_IDS);
+    for (int i = 0; i < N_IDS; i++) {
+        double seen = (double)((const float *)est_tensor_data(weights))[i] * (i >= from && i < to ? 4 : 8) / (2 * RATE);
+
+        if (!(seen <= times && seen >= times * (1 - taken))) fail_msg("row %d was seen %g times in %s", i, seen, dir);
+    }
+    est_tensor_free(weights);
+    est_checkpoint_close(checkpoint);
+}
+
+#define WORKERS "launch", "--no-chief", "--workers", "2", "--transport", "tcp", "--", EST_TOOL, "train"
+
+/* An epoch of two workers is every row once, by files or by rows, also where one has less than the other. */
+static void test_epoch(void **state)
+{
+    const char *path = put("ids.yaml", counting);
+    tool_run    run;
+
+    (void)state;
+    write_ids("ids-a.csv", 0, N_OF_A);
+    write_ids("ids-b.csv", N_OF_A, N_IDS);
+    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("by-files"));
+    assert_null(strstr(run.err, "train.max_steps is not given"));
+    tool_expect_part(lines_of(run.err, "worker:1"), "rank 1 of 2", "the log of worker:1");
+    tool_run_free(&run);
+    expect_seen("by-files", N_OF_A / 4, 1, N_IDS - N_OF_A, N_OF_A);
+
+    run = TOOL(0, WORKERS, path, DIR("by-rows"), "--set", "data.autoshard=data");
+    tool_run_free(&run);
+    expect_seen("by-rows", 8, 1, 7 * 8, N_IDS);
+
+    run = TOOL(0, WORKERS, path, DIR("all-rows"), "--set", "data.autoshard=off");
+    tool_run_free(&run);
+    expect_seen("all-rows", N_IDS / 4, 2, 0, 0);
+
+    /* One file is not enough for two: its rows are dealt out, unless files are asked for. */
+    assert_int_equal(remove(tool_path("ids-b.csv")), 0);
+    write_ids("ids-a.csv", 0, N_IDS);
+    run = TOOL(0, WORKERS, path, DIR("one-file"));
+    tool_run_free(&run);
+    expect_seen("one-file", 8, 1, 7 * 8, N_IDS);
+    run = TOOL(1, WORKERS, path, DIR("no-files"), "--set", "data.autoshard=file");
+    tool_expect_part(run.err,
+                     "data.autoshard is file, and there are 1 files for 2 workers, as ids-*.csv; make more files, or",
+                     "standard error");
+    tool_run_free(&run);
+}
+
+/* Workers that evaluate together count every row once: counts and what follows from them are as one process has them. */
+static void test_evaluate_together(void **state)
+{
+    static const char *const exact[] = { "accuracy",    "accuracy_baseline", "auc",       "auc_precision_recall",
+                                         "global_step", "label/mean",        "precision", "recall" };
+    const char *path  = changed("seed: 3", "seed: 3, strategy: &s {name: multi_worker_mirrored}, eval_strategy: *s");
+    tool_run    run   = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"),
+                             TOGETHER, "--json", "--set", "train.max_steps=60");
+    est_json   *first = tool_json(lines_of(run.out, "worker:0")), *second = tool_json(lines_of(run.out, "worker:1")),
+             *alone;
+    char   name[64];
+    double loss;
+
+    (void)state;
+    tool_run_free(&run);
+    assert_true(metric(first, "metrics.global_step") == 60);
+    run   = TOOL(0, "evaluate", path, DIR("in-step"), "--json", "--quiet");
+    alone = tool_json(run.out);
+    tool_run_free(&run);
+    for (size_t i = 0; i < sizeof exact / sizeof exact[0]; i++) {
+        snprintf(name, sizeof name, "metrics.%s", exact[i]);
+        if (metric(first, name) != metric(alone, exact[i]) || metric(second, name) != metric(alone, exact[i])) {
+            fail_msg("%s is %.9g, %.9g and %.9g", exact[i], metric(first, name), metric(second, name),
+                     metric(alone, exact[i]));
+        }
+    }
+    /* Sums of as many numbers in another order. */
+    loss = metric(alone, "average_loss");
+    assert_true(fabs(metric(first, "metrics.average_loss") - loss) <= N_ROWS * (double)FLT_EPSILON * loss);
+    est_json_free(first);
+    est_json_free(second);
+    est_json_free(alone);
+    assert_int_equal(access("in-step/export/final", R_OK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_roles),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_no_eval),
-        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_all_roles), cmocka_unit_test(test_together), cmocka_unit_test(test_no_eval),
+        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_epoch),    cmocka_unit_test(test_evaluate_together),
     };
 
     return cmocka_run_group_tests(tests, make_files, leave_dir);

@@ -386,7 +386,53 @@ static void test_strategy(void **state)
     }
     TOOL_OUT(1, "", "sync_replicas is 3, and the cluster has 2 tasks that train", "train", path, DIR("many"), "-q",
              "--set", "run.strategy={sync_replicas: 3}");
+    TOOL_OUT(1, "", "train_distribute is mirrored, and TF_CONFIG has ps tasks", "evaluate", path, DIR("alone"), "-q",
+             "--set", "run.strategy=mirrored");
     unsetenv("TF_CONFIG");
+}
+
+/* The other strategies, which make steps together: in one process without a cluster. */
+static void test_in_step(void **state)
+{
+    static const struct {
+        const char *strategy, *say;
+    } cases[] = {
+        { "one_device", "{\"name\": \"one_device\", \"replicas\": 1}" },
+        { "mirrored", "{\"name\": \"mirrored\", \"replicas\": 1}" },
+        { "{name: mirrored, replicas: 2}", "{\"name\": \"mirrored\", \"replicas\": 2}" },
+        { "{name: central_storage, replicas: 3}", "{\"name\": \"central_storage\", \"replicas\": 3}" },
+        { "multi_worker_mirrored", "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 1, "
+                                   "\"communication\": \"auto\", \"bytes_per_pack\": 4194304, \"timeout_secs\": 600, "
+                                   "\"return_secs\": 600, \"go_on\": false}" },
+        { "{name: multi_worker_mirrored, replicas: 2, communication: shared, bytes_per_pack: 9, timeout_secs: 7, "
+          "return_secs: 2.5, go_on: true}",
+          "\"replicas\": 2, \"workers\": 1, \"communication\": \"shared\", \"bytes_per_pack\": 9, \"timeout_secs\": 7, "
+          "\"return_secs\": 2.5, \"go_on\": true}" },
+        { "{name: multi_worker_mirrored, communication: ring}", "\"communication\": \"ring\"" },
+        { "{name: multi_worker_mirrored, communication: halving}", "\"communication\": \"halving\"" },
+        { "{name: multi_worker_mirrored, communication: direct}", "\"communication\": \"direct\"" },
+        { "{name: multi_worker_mirrored, communication: hierarchical}", "\"communication\": \"hierarchical\"" },
+    };
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char strategy[192];
+
+        snprintf(strategy, sizeof strategy, "run.strategy=%s", cases[i].strategy);
+        run = TOOL(0, "evaluate", path, DIR("alone"), "--set", strategy, "--set", "run.eval_strategy=mirrored");
+        tool_expect_part(run.err, cases[i].say, "standard error");
+        tool_expect_part(run.err, "\"eval_distribute\": false", "standard error"); /* it is not a task that trains */
+        tool_run_free(&run);
+    }
+    /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its optimizer. */
+    run = TOOL(0, "train", path, DIR("replicas"), "--set", "run.strategy={name: mirrored, replicas: 2}", "--set",
+               "run.eval_strategy=one_device", "--set", "train=null", "--set", "data.epochs=1", "--set",
+               "data.batch=100", "--json");
+    tool_expect_part(run.err, "\"eval_distribute\": true", "standard error");
+    tool_expect_part(run.out, "\"global_step\": 10,", "standard output"); /* of 2000 rows */
+    tool_run_free(&run);
 }
 
 int main(void)
@@ -395,7 +441,7 @@ int main(void)
         cmocka_unit_test(test_schedules),  cmocka_unit_test(test_warmup),      cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_tables),     cmocka_unit_test(test_dynamic),     cmocka_unit_test(test_heads),
         cmocka_unit_test(test_multi_head), cmocka_unit_test(test_best_export), cmocka_unit_test(test_early_stopping),
-        cmocka_unit_test(test_warm_start), cmocka_unit_test(test_strategy),
+        cmocka_unit_test(test_warm_start), cmocka_unit_test(test_strategy),    cmocka_unit_test(test_in_step),
     };
 
     return cmocka_run_group_tests(tests, make_files, leave_dir);

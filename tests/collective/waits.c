@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the status view of a task says while it waits for other ranks. */
+ * What the status view of a task says while it waits for other ranks, and what wakes one that waits. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/thread.h"
 #include "cluster/waits.h"
+#include "collective/work.h"
 #include "support/collective_test.h"
 
 /* Waits until `who` is shown to wait for `for_whom`, and for what. */
@@ -114,10 +115,57 @@ static void test_abort(void **state)
     }
 }
 
+static est_mark about_to_sleep;
+
+/* Rank 0 has looked whether rank 1 is ready, and has not gone to sleep yet, when that rings: it must look again. */
+static void bell_between(collective_rank *r)
+{
+    const est_collective_options shared = { .communication = EST_COMMUNICATION_SHARED };
+    int64_t                      until  = est_machine_ns() + (int64_t)(NET_TEST_SECS * 1e9);
+    float                        data[] = { 1, 2, 3 };
+    est_work                    *work   = NULL;
+    bool                         again  = false;
+
+    while (r->rank == 1 && est_mark_get(&about_to_sleep) == 0 && est_machine_ns() < until) (void)sched_yield();
+    collective_check(r, est_all_reduce(r->group, data, 3, EST_F32, EST_REDUCE_OP_SUM, &shared, &work));
+    if (work == NULL) return;
+    if (r->rank == 0) {
+        pthread_mutex_lock(&r->group->mailbox->lock);
+        work->awaited = work->running = true;
+        work->again                   = false;
+        pthread_mutex_unlock(&r->group->mailbox->lock);
+        est_mark_set(&about_to_sleep, 1);
+        while (!again && est_machine_ns() < until) {
+            pthread_mutex_lock(&r->group->mailbox->lock);
+            again = work->again;
+            pthread_mutex_unlock(&r->group->mailbox->lock);
+            (void)sched_yield();
+        }
+        if (!again) collective_fail(r, "a bell was not heard");
+        pthread_mutex_lock(&r->group->mailbox->lock);
+        work->running = false;
+        pthread_mutex_unlock(&r->group->mailbox->lock);
+    }
+    collective_check(r, est_work_wait(work));
+    if (data[2] != 6) collective_fail(r, "the sum is %g", (double)data[2]);
+}
+
+static void test_bell(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_apart = false;
+    collective_start(&t, "tcp", 2);
+    collective_join(&t, &(est_group_options){ .generation = 7 });
+    collective_run(&t, bell_between, NULL);
+    collective_stop(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_operation), cmocka_unit_test(test_join),
-                                        cmocka_unit_test(test_abort) };
+                                        cmocka_unit_test(test_abort), cmocka_unit_test(test_bell) };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
 }
