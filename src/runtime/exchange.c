@@ -198,65 +198,100 @@ static est_status packs_end(est_call *c)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-static est_status rows_begin(est_call *c)
+static est_status reserve_indices(const est_call *c, est_rows_pack *p)
 {
-    est_rows_exchange *r       = c->state;
-    const est_view    *indices = c->in[0], *values = c->in[1];
-    float              weight = *(const float *)c->in[2]->data;
-    int64_t            n      = weight != 0 ? indices->count : 0;
-    size_t             size   = est_dtype_size(values->dtype);
-    size_t             each   = 1;
-    int64_t           *ids;
+    size_t count = 0;
 
-    r->ended = false;
-    for (int i = 1; i < values->shape.rank; i++) each *= (size_t)values->shape.dim[i];
-    EST_TRY(reserve(&r->buffer, &r->capacity, (size_t)n * (sizeof *ids + each * size) + 1, 1)); /* never NULL */
-    ids = r->buffer;
-    for (int64_t i = 0; i < n; i++) {
-        ids[i] = indices->dtype == EST_I64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
+    for (int i = 0; i < p->n; i++) {
+        if (c->in[i]->dtype == EST_I32) count += (size_t)c->in[i]->count;
     }
-    scale(c->pool, values->data, ids + n, n * (int64_t)each, values->dtype, factor_of(r->mean, weight));
-    return r->in->peers->ops->rows(r->in->peers, r->slot, &(est_peer_rows){ ids, ids + n, n }, each, values->dtype,
-                                   &r->work);
+    return reserve((void **)&p->indices, &p->capacity, count, sizeof *p->indices);
 }
 
-static est_status rows_wait(est_rows_exchange *r)
+/* As int64: as they are, or widened to *to, which moves on. */
+static const int64_t *wide_indices(const est_view *indices, int64_t **to)
 {
-    est_peer_work *work = r->work;
+    int64_t *out = *to;
 
-    if (r->ended) return EST_OK;
-    r->work = NULL;
-    EST_TRY(r->in->peers->ops->wait_rows(r->in->peers, work, &r->all));
-    r->ended = true;
+    if (indices->dtype == EST_I64) return indices->data;
+    for (int64_t i = 0; i < indices->count; i++) out[i] = ((const int32_t *)indices->data)[i];
+    *to += indices->count;
+    return out;
+}
+
+/* Indices of all tables, then values, then weights. */
+static est_status rows_begin(est_call *c)
+{
+    est_rows_pack *p = c->state;
+    int64_t       *wide;
+
+    p->ended = false;
+    EST_TRY(reserve_indices(c, p));
+    wide = p->indices;
+    for (int i = 0; i < p->n; i++) {
+        const est_view *values = c->in[p->n + i];
+        float           weight = *(const float *)c->in[2 * p->n + i]->data;
+        est_peer_rows  *mine   = &p->mine[i];
+
+        mine->indices   = wide_indices(c->in[i], &wide);
+        mine->values    = values->data;
+        mine->n         = weight != 0 ? c->in[i]->count : 0;
+        mine->factor    = factor_of(p->in->rows[p->first + i].mean, weight);
+        mine->dtype     = values->dtype;
+        mine->row_count = 1;
+        for (int k = 1; k < values->shape.rank; k++) mine->row_count *= (size_t)values->shape.dim[k];
+    }
+    return p->in->peers->ops->rows(p->in->peers, p->slot, p->mine, p->n, &p->work);
+}
+
+static est_status rows_wait(est_rows_pack *p)
+{
+    est_peer_work *work = p->work;
+
+    if (p->ended) return EST_OK;
+    p->work = NULL;
+    EST_TRY(p->in->peers->ops->wait_rows(p->in->peers, work, p->all));
+    p->ended = true;
+    return EST_OK;
+}
+
+/* What all workers have of a table. */
+static est_status rows_of_all(const est_rows_exchange *r, const est_peer_rows **out)
+{
+    est_rows_pack *p = &r->in->row_packs[r->pack];
+
+    EST_TRY(rows_wait(p));
+    *out = &p->all[r->at];
     return EST_OK;
 }
 
 static est_status rows_measure(est_call *c)
 {
-    est_rows_exchange *r = c->state;
+    const est_peer_rows *all;
 
-    EST_TRY(rows_wait(r));
-    c->out[0].shape        = EST_SHAPE(r->all.n);
-    c->out[0].count        = r->all.n;
+    EST_TRY(rows_of_all(c->state, &all));
+    c->out[0].shape        = EST_SHAPE(all->n);
+    c->out[0].count        = all->n;
     c->out[1].shape        = c->in[1]->shape;
-    c->out[1].shape.dim[0] = r->all.n;
+    c->out[1].shape.dim[0] = all->n;
     c->out[1].count        = est_shape_count(&c->out[1].shape);
     return EST_OK;
 }
 
 static est_status rows_end(est_call *c)
 {
-    est_rows_exchange *r = c->state;
+    const est_rows_exchange *r = c->state;
+    const est_peer_rows     *all;
 
-    EST_TRY(rows_wait(r));
-    for (int64_t i = 0; i < r->all.n; i++) {
+    EST_TRY(rows_of_all(r, &all));
+    for (int64_t i = 0; i < all->n; i++) {
         if (c->out[0].dtype == EST_I64) {
-            ((int64_t *)c->out[0].data)[i] = r->all.indices[i];
+            ((int64_t *)c->out[0].data)[i] = all->indices[i];
         } else {
-            ((int32_t *)c->out[0].data)[i] = (int32_t)r->all.indices[i];
+            ((int32_t *)c->out[0].data)[i] = (int32_t)all->indices[i];
         }
     }
-    unscale(c->pool, r->all.values, c->out[1].data, c->out[1].count, c->out[1].dtype,
+    unscale(c->pool, all->values, c->out[1].data, c->out[1].count, c->out[1].dtype,
             r->mean ? r->in->packs[r->weight.pack].totals[r->weight.at] : 1);
     return EST_OK;
 }
@@ -356,7 +391,7 @@ const est_op est_op_packs_end = {
 
 const est_op est_op_rows_begin = {
     .name      = "EstRowsBegin",
-    .signature = "indices: Tindices, values: T, weight: float32 -> (); T: type; Tindices: type; at: int",
+    .signature = "indices: Tindices, values: T, weights: N*float32 -> (); N: int; T: types; Tindices: types; at: int",
     .infer     = est_infer_none,
     .cpu       = EST_KERNELS({ .run = rows_begin }),
     .planned   = true,
@@ -405,7 +440,8 @@ void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
     if (exchange == NULL) return NULL;
     if (op == &est_op_pack_begin) return &exchange->packs[est_node_int(node, "at")];
     if (op == &est_op_packs_end) return &exchange->levels[est_node_int(node, "at")];
-    if (op == &est_op_rows_begin || op == &est_op_rows_end) return &exchange->rows[est_node_int(node, "at")];
+    if (op == &est_op_rows_begin) return &exchange->row_packs[est_node_int(node, "at")];
+    if (op == &est_op_rows_end) return &exchange->rows[est_node_int(node, "at")];
     if (op == &est_op_gather_begin || op == &est_op_gather_end) return &exchange->gatherings[est_node_int(node, "at")];
     return NULL;
 }
@@ -416,8 +452,8 @@ void est_exchange_abandon(est_exchange *exchange)
     for (int i = 0; i < exchange->n_packs; i++) {
         if (exchange->packs[i].work != NULL) (void)pack_wait(&exchange->packs[i]);
     }
-    for (int i = 0; i < exchange->n_rows; i++) {
-        if (exchange->rows[i].work != NULL) (void)rows_wait(&exchange->rows[i]);
+    for (int i = 0; i < exchange->n_row_packs; i++) {
+        if (exchange->row_packs[i].work != NULL) (void)rows_wait(&exchange->row_packs[i]);
     }
     for (int i = 0; i < exchange->n_gatherings; i++) {
         if (exchange->gatherings[i].work != NULL) (void)gather_wait(&exchange->gatherings[i]);
@@ -428,6 +464,6 @@ void est_exchange_free(est_exchange *exchange)
 {
     if (exchange == NULL) return;
     for (int i = 0; i < exchange->n_packs; i++) est_free(exchange->packs[i].buffer);
-    for (int i = 0; i < exchange->n_rows; i++) est_free(exchange->rows[i].buffer);
+    for (int i = 0; i < exchange->n_row_packs; i++) est_free(exchange->row_packs[i].indices);
     est_free(exchange);
 }
