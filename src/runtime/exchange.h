@@ -18,9 +18,10 @@ typedef struct est_pack_exchange {
     int           *weight; /* [n_values]: which of the pack's weights it has */
     bool          *mean;   /* [n_values] */
     void          *buffer;
-    size_t         capacity, count; /* elements */
-    double        *totals;          /* [n_weights], of all workers; after the end */
-    est_peer_work *work;            /* NULL: nothing is under way */
+    size_t         capacity; /* bytes */
+    size_t         count;    /* elements, with what is between values */
+    double        *totals;   /* [n_weights], of all workers; after the end */
+    est_peer_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 
 /* Rows of a table, which travel with others. */
@@ -37,7 +38,7 @@ typedef struct est_rows_pack {
     int            first, n;   /* of the exchange's rows */
     est_peer_rows *mine, *all; /* [n] */
     int64_t       *indices;    /* those that are int32, widened */
-    size_t         capacity;
+    size_t         capacity;   /* bytes */
     est_peer_work *work;
     bool           ended; /* in this run; `all` is there */
 } est_rows_pack;

@@ -40,8 +40,8 @@ typedef struct est_peers_ops {
     EST_MUST_CHECK est_status (*wait)(est_peers *peers, est_peer_work *work); /* and frees it, whatever comes of it */
 
     /* Begins to bring the rows of all workers together, those of n tables at once; `tables` and what they point to are copied. The
-     * wait gives each index of a table once, values summed, the same on all workers; borrowed until the next `rows` of the same
-     * `slot` (a number from 0 up, a slot for each `rows` of a step). */
+     * wait gives each index of a table once, values summed, the same on all workers; borrowed, to be written to as well, until the
+     * next `rows` of the same `slot` (a number from 0 up, a slot for each `rows` of a step). */
     EST_MUST_CHECK est_status (*rows)(est_peers *peers, int slot, const est_peer_rows *tables, int n,
                                       est_peer_work **out);
     EST_MUST_CHECK est_status (*wait_rows)(est_peers *peers, est_peer_work *work,
