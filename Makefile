@@ -10,7 +10,7 @@ FIXED   = $$(setarch -R true 2>/dev/null && echo setarch -R)
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-sync test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce install format size clean
+.PHONY: help bootstrap build run run-cluster run-sync test check asan tsan interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-allreduce bench-sync install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -114,6 +114,12 @@ bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo,
 bench-allreduce: build/dist/build.ninja
 	@cmake --build build/dist --target bench/all_reduce bench/net
 	@bench/compare-allreduce
+
+bench-sync: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
+bench-sync: build/dist/build.ninja
+	@cmake --build build/dist --target bench/sync
+	@scripts/bench-env
+	@bench/compare-sync
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap

@@ -22,7 +22,6 @@
 #include "support/tasks.h"
 #include "support/turns.h"
 
-#define SETS       8  /* different batches, used in turn */
 #define WARM_STEPS 10 /* of every worker, before anything is measured */
 #define WAIT_NS    20000000
 #define WAITING    "waiting"
@@ -61,62 +60,29 @@ static est_status waiting_model(est_model *model)
 
 static est_status model_fn(est_model *model, est_mode mode, const void *params)
 {
-    const job  *j = *(const job *const *)params;
-    est_node    feeds[BENCH_FEEDS_MAX];
-    bench_model shape, built;
+    const job *j = *(const job *const *)params;
 
     (void)mode;
-    if (is_waiting(j)) return waiting_model(model);
-    shape = bench_model_build(j->model, 0, 1); /* for the names */
-    for (int i = 0; i < shape.n_feeds; i++) feeds[i] = est_model_feature(model, est_node_name(shape.feed[i]));
-    EST_TRY(est_model_status(model));
-    built = bench_model_join(j->model, feeds, shape.n_feeds);
-    est_graph_free(shape.graph);
-    est_model_loss(model, built.loss);
-    est_model_train_op(model, built.train);
-    return est_model_status(model);
+    return is_waiting(j) ? waiting_model(model) : bench_model_estimate(model, j->model);
 }
 
-typedef struct batches {
-    est_tensor *sets[SETS][BENCH_FEEDS_MAX];
-    int         n_feeds;
-    int64_t     next;
-} batches;
-
-static est_status next_batch(void *state, est_field *element)
+static est_status next_number(void *state, est_field *element)
 {
-    batches *b = state;
-
-    for (int i = 0; i < b->n_feeds; i++) element[i].values = est_tensor_ref(b->sets[b->next % SETS][i]);
-    b->next++;
+    element[0].values = est_tensor_ref(state);
     return EST_OK;
 }
 
-/* The same few batches for ever, which live as long as the process. */
 static est_status input_fn(const est_input_context *context, void *user, est_dataset **out)
 {
-    const job     *j                           = user;
-    static batches b                           = { 0 };
-    est_component  components[BENCH_FEEDS_MAX] = { { "x", EST_F32, EST_SHAPE(1), false } };
-    bench_model    shape                       = { .n_feeds = 1 };
-    est_dataset   *d;
+    const job   *j      = user;
+    est_tensor  *number = NULL; /* lives as long as the process */
+    est_dataset *d;
 
     (void)context;
-    if (!is_waiting(j)) shape = bench_model_build(j->model, 0, 1);
-    b.n_feeds = shape.n_feeds;
-    for (int s = 0; s < SETS; s++) {
-        if (is_waiting(j)) {
-            EST_TRY(est_tensor_create(EST_F32, EST_SHAPE(1), &b.sets[s][0]));
-        } else {
-            shape.fill(&shape, s, b.sets[s]);
-        }
-    }
-    for (int i = 0; i < b.n_feeds && !is_waiting(j); i++) {
-        components[i] = (est_component){ est_node_name(shape.feed[i]), est_tensor_dtype(b.sets[0][i]),
-                                         *est_tensor_shape(b.sets[0][i]), false };
-    }
-    d = est_dataset_generator(components, b.n_feeds, &(est_generator){ .next = next_batch, .user = &b });
-    est_graph_free(shape.graph);
+    if (!is_waiting(j)) return bench_model_input(j->model, out);
+    EST_TRY(est_tensor_create(EST_F32, EST_SHAPE(1), &number));
+    d = est_dataset_generator(&(est_component){ "x", EST_F32, EST_SHAPE(1), false }, 1,
+                              &(est_generator){ .next = next_number, .user = number });
     return est_dataset_finish(d, out);
 }
 

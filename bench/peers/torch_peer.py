@@ -59,7 +59,8 @@ def environment(threads, flags):
     return variables
 
 
-def train(run):
+def make(run):
+    """(model, optimizers, loss, batches, note) of a run."""
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -155,18 +156,28 @@ def train(run):
         model = torch.jit.trace(model, sets[0][0])
     elif "script" in run.flags:
         model = torch.jit.script(model)
+    return model, optimizers, loss_fn, sets, note
 
+
+def step(model, optimizers, loss_fn, x, labels):
+    loss = loss_fn(model(*x), labels)
+    for optimizer in optimizers:
+        optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss.detach()
+
+
+def train(run):
+    import torch
+
+    model, optimizers, loss_fn, sets, note = make(run)
     meter = peer.Meter(run)
     done = False
     while not done:
         for x, labels in sets:
-            loss = loss_fn(model(*x), labels)
-            for optimizer in optimizers:
-                optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            for optimizer in optimizers:
-                optimizer.step()
-            done = meter.step(loss.detach())
+            done = meter.step(step(model, optimizers, loss_fn, x, labels))
             if done:
                 break
     meter.report("torch", torch.__version__, note)

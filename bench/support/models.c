@@ -12,6 +12,7 @@
 #define N_NUM   13
 #define BUCKETS 100000
 #define DIM     16
+#define SETS    8 /* different batches of bench_model_input, used in turn */
 
 static est_tensor *new_tensor(est_dtype dtype, est_shape shape)
 {
@@ -196,4 +197,51 @@ bench_model bench_model_join(const char *name, const est_node *feeds, int n_feed
     memcpy(m.feed, feeds, sizeof *feeds * (size_t)n_feeds);
     build(name, &m, 1);
     return m;
+}
+
+est_status bench_model_estimate(est_model *model, const char *name)
+{
+    bench_model shape = bench_model_build(name, 0, 1), built; /* for the names */
+    est_node    feeds[BENCH_FEEDS_MAX];
+
+    for (int i = 0; i < shape.n_feeds; i++) feeds[i] = est_model_feature(model, est_node_name(shape.feed[i]));
+    EST_TRY(est_model_status(model));
+    built = bench_model_join(name, feeds, shape.n_feeds);
+    est_graph_free(shape.graph);
+    est_model_loss(model, built.loss);
+    est_model_train_op(model, built.train);
+    return est_model_status(model);
+}
+
+typedef struct batches {
+    est_tensor *sets[SETS][BENCH_FEEDS_MAX];
+    int         n_feeds;
+    int64_t     next;
+} batches;
+
+static est_status next_batch(void *state, est_field *element)
+{
+    batches *b = state;
+
+    for (int i = 0; i < b->n_feeds; i++) element[i].values = est_tensor_ref(b->sets[b->next % SETS][i]);
+    b->next++;
+    return EST_OK;
+}
+
+est_status bench_model_input(const char *name, est_dataset **out)
+{
+    static batches b     = { 0 };
+    bench_model    shape = bench_model_build(name, 0, 1);
+    est_component  components[BENCH_FEEDS_MAX];
+    est_dataset   *d;
+
+    b.n_feeds = shape.n_feeds;
+    for (int s = 0; s < SETS; s++) shape.fill(&shape, s, b.sets[s]);
+    for (int i = 0; i < b.n_feeds; i++) {
+        components[i] = (est_component){ est_node_name(shape.feed[i]), est_tensor_dtype(b.sets[0][i]),
+                                         *est_tensor_shape(b.sets[0][i]), false };
+    }
+    d = est_dataset_generator(components, b.n_feeds, &(est_generator){ .next = next_batch, .user = &b });
+    est_graph_free(shape.graph);
+    return est_dataset_finish(d, out);
 }

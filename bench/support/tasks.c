@@ -62,6 +62,8 @@ bench_tasks bench_tasks_make(int n_ps, int n_workers, const char *transport)
     bench_tasks t = { .n_ps = n_ps, .n_workers = n_workers };
     char        text[BENCH_TASKS_MAX][32];
     const char *address[BENCH_TASKS_MAX];
+    est_job     jobs[3];
+    int         n_jobs = 0;
     int         fds[BENCH_TASKS_MAX], n = n_ps + 1 + n_workers;
 
     if (n > BENCH_TASKS_MAX) {
@@ -74,10 +76,10 @@ bench_tasks bench_tasks_make(int n_ps, int n_workers, const char *transport)
         address[i] = text[i];
     }
     for (int i = 0; i < n; i++) close(fds[i]);
-    bench_check(est_cluster_create((const est_job[]){ { "ps", address, n_ps },
-                                                      { "chief", address + n_ps, 1 },
-                                                      { "worker", address + n_ps + 1, n_workers } },
-                                   n_workers > 0 ? 3 : 2, &t.cluster));
+    jobs[n_jobs++] = (est_job){ "chief", address + n_ps, 1 };
+    if (n_ps > 0) jobs[n_jobs++] = (est_job){ "ps", address, n_ps };
+    if (n_workers > 0) jobs[n_jobs++] = (est_job){ "worker", address + n_ps + 1, n_workers };
+    bench_check(est_cluster_create(jobs, n_jobs, &t.cluster));
     return t;
 }
 

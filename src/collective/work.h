@@ -226,8 +226,9 @@ EST_MUST_CHECK est_status est_work_create(est_rank_group *group, const char *nam
                                           const est_collective_options *options, est_work **out);
 void                      est_work_unref(est_work *work);
 
-/* dst += src; data /= n. `bytes` are of whole elements. */
+/* dst += src; dst = src * factor, which may be the same memory, integers as they are; data /= n. `bytes` are of whole elements. */
 void est_elements_add(void *dst, const void *src, size_t bytes, est_dtype dtype);
+void est_elements_scale(void *dst, const void *src, size_t bytes, est_dtype dtype, double factor);
 void est_elements_divide(void *data, size_t bytes, est_dtype dtype, int n);
 
 #endif

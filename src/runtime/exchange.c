@@ -2,7 +2,8 @@
  *
  * The exchange of a step while it runs: packs are filled and begun, and waited for at the end.
  *
- * A pack is a copy, values times weights, and behind the values the weights themselves, so that a mean is one sum. */
+ * A pack is a copy, values times weights, and behind the values the weights themselves, so that a mean is one sum. What comes of it
+ * stays there: who reads a reduced value reads it in the pack, where it begins at a multiple of ALIGNMENT. */
 #include "runtime/exchange.h"
 
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "base/alloc.h"
 #include "kernels/parallel.h"
 #include "tensor/shape.h"
+
+#define ALIGNMENT 64
 
 static est_status no_memory(void)
 {
@@ -50,21 +53,20 @@ static void scale_range(void *arg, int64_t begin, int64_t end, int64_t block)
     }
 }
 
+/* out /= factor. */
 static void divide_range(void *arg, int64_t begin, int64_t end, int64_t block)
 {
     const scaling *s = arg;
 
     (void)block;
     if (s->dtype == EST_F32) {
-        const float *in  = s->in;
-        float       *out = s->out, by = (float)s->factor;
+        float *out = s->out, by = (float)s->factor;
 
-        for (int64_t i = begin; i < end; i++) out[i] = in[i] / by;
+        for (int64_t i = begin; i < end; i++) out[i] /= by;
     } else {
-        const double *in  = s->in;
-        double       *out = s->out;
+        double *out = s->out;
 
-        for (int64_t i = begin; i < end; i++) out[i] = in[i] / s->factor;
+        for (int64_t i = begin; i < end; i++) out[i] /= s->factor;
     }
 }
 
@@ -75,17 +77,12 @@ static void scale(est_pool *pool, const void *in, void *out, int64_t count, est_
     if (count > 0) est_parallel_for(pool, count, 16, 0.5, scale_range, &s);
 }
 
-/* By a total weight, or as it is: a sum, or the mean of nothing. */
-static void unscale(est_pool *pool, const void *in, void *out, int64_t count, est_dtype dtype, double by)
+/* By a total weight, where they lie; or as they are: a sum, or the mean of nothing. */
+static void unscale(est_pool *pool, void *data, int64_t count, est_dtype dtype, double by)
 {
-    scaling s = { in, out, by, dtype };
+    scaling s = { .out = data, .factor = by, .dtype = dtype };
 
-    if (count == 0) return;
-    if (by == 0 || by == 1) {
-        memcpy(out, in, (size_t)count * est_dtype_size(dtype));
-    } else {
-        est_parallel_for(pool, count, 16, 1.0, divide_range, &s);
-    }
+    if (count > 0 && by != 0 && by != 1) est_parallel_for(pool, count, 16, 1.0, divide_range, &s);
 }
 
 /* What a value is multiplied by before it is summed up. */
@@ -94,33 +91,33 @@ static double factor_of(bool mean, float weight)
     return mean ? (double)weight : weight != 0;
 }
 
-static est_status reserve(void **buffer, size_t *capacity, size_t count, size_t size)
+/* Room for so many bytes; what was there is lost when it grows. */
+static est_status reserve(void **buffer, size_t *capacity, size_t bytes)
 {
-    void *more;
-
-    if (count <= *capacity) return EST_OK;
-    more = est_realloc(*buffer, count * size);
-    if (more == NULL) return no_memory();
-    *buffer   = more;
-    *capacity = count;
-    return EST_OK;
+    if (bytes <= *capacity) return EST_OK;
+    est_free_aligned(*buffer);
+    *buffer   = est_alloc_aligned(bytes);
+    *capacity = *buffer != NULL ? bytes : 0;
+    return *buffer != NULL ? EST_OK : no_memory();
 }
 
 /* --- packs ------------------------------------------------------------------------------------------------------------- */
 
-static size_t pack_elements(const est_call *c, const est_pack_exchange *p)
+/* Elements of a value in a pack, with those that the next begins after. */
+static size_t padded(int64_t count, est_dtype dtype)
 {
-    size_t count = (size_t)p->n_weights;
+    size_t each = ALIGNMENT / est_dtype_size(dtype);
 
-    for (int i = 0; i < p->n_values; i++) count += (size_t)c->in[i]->count;
-    return count;
+    return ((size_t)count + each - 1) / each * each;
 }
 
 static est_status pack_prepare(est_call *c)
 {
-    est_pack_exchange *p = c->state;
+    est_pack_exchange *p     = c->state;
+    size_t             count = (size_t)p->n_weights;
 
-    return reserve(&p->buffer, &p->capacity, pack_elements(c, p), est_dtype_size(p->dtype));
+    for (int i = 0; i < p->n_values; i++) count += padded(c->in[i]->count, p->dtype);
+    return reserve(&p->buffer, &p->capacity, count * est_dtype_size(p->dtype));
 }
 
 static float weight_in(const est_call *c, const est_pack_exchange *p, int i)
@@ -135,9 +132,12 @@ static est_status pack_begin(est_call *c)
 
     EST_TRY(pack_prepare(c)); /* shapes that are known only now */
     for (int i = 0; i < p->n_values; i++) {
+        size_t count = (size_t)c->in[i]->count, next = at + padded(c->in[i]->count, p->dtype);
+
         scale(c->pool, c->in[i]->data, (char *)p->buffer + at * size, c->in[i]->count, p->dtype,
               factor_of(p->mean[i], weight_in(c, p, p->weight[i])));
-        at += (size_t)c->in[i]->count;
+        memset((char *)p->buffer + (at + count) * size, 0, (next - at - count) * size);
+        at = next;
     }
     for (int i = 0; i < p->n_weights; i++, at++) {
         if (p->dtype == EST_F32) ((float *)p->buffer)[at] = weight_in(c, p, i);
@@ -183,14 +183,15 @@ static est_status packs_end(est_call *c)
     l->in->peers->ended = !has_weight(l->in, l->first, l->n);
     if (l->in->peers->ended) return est_fail(EST_OUT_OF_RANGE, "no worker has another example");
     for (int i = l->first; i < l->first + l->n; i++) {
-        const est_pack_exchange *p    = &l->in->packs[i];
-        const char              *from = p->buffer;
+        const est_pack_exchange *p  = &l->in->packs[i];
+        char                    *at = p->buffer;
 
         for (int v = 0; v < p->n_values; v++, out++) {
-            est_view *to = &c->out[out];
+            est_view *value = &c->out[out];
 
-            unscale(c->pool, from, to->data, to->count, p->dtype, p->mean[v] ? p->totals[p->weight[v]] : 1);
-            from += (size_t)to->count * est_dtype_size(p->dtype);
+            unscale(c->pool, at, value->count, p->dtype, p->mean[v] ? p->totals[p->weight[v]] : 1);
+            value->data = at;
+            at += padded(value->count, p->dtype) * est_dtype_size(p->dtype);
         }
     }
     return EST_OK;
@@ -198,65 +199,102 @@ static est_status packs_end(est_call *c)
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-static est_status rows_begin(est_call *c)
+static est_status reserve_indices(const est_call *c, est_rows_pack *p)
 {
-    est_rows_exchange *r       = c->state;
-    const est_view    *indices = c->in[0], *values = c->in[1];
-    float              weight = *(const float *)c->in[2]->data;
-    int64_t            n      = weight != 0 ? indices->count : 0;
-    size_t             size   = est_dtype_size(values->dtype);
-    size_t             each   = 1;
-    int64_t           *ids;
+    size_t count = 0;
 
-    r->ended = false;
-    for (int i = 1; i < values->shape.rank; i++) each *= (size_t)values->shape.dim[i];
-    EST_TRY(reserve(&r->buffer, &r->capacity, (size_t)n * (sizeof *ids + each * size) + 1, 1)); /* never NULL */
-    ids = r->buffer;
-    for (int64_t i = 0; i < n; i++) {
-        ids[i] = indices->dtype == EST_I64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
+    for (int i = 0; i < p->n; i++) {
+        if (c->in[i]->dtype == EST_I32) count += (size_t)c->in[i]->count;
     }
-    scale(c->pool, values->data, ids + n, n * (int64_t)each, values->dtype, factor_of(r->mean, weight));
-    return r->in->peers->ops->rows(r->in->peers, r->slot, &(est_peer_rows){ ids, ids + n, n }, each, values->dtype,
-                                   &r->work);
+    return reserve((void **)&p->indices, &p->capacity, count * sizeof *p->indices);
 }
 
-static est_status rows_wait(est_rows_exchange *r)
+/* As int64: as they are, or widened to *to, which moves on. */
+static const int64_t *wide_indices(const est_view *indices, int64_t **to)
 {
-    est_peer_work *work = r->work;
+    int64_t *out = *to;
 
-    if (r->ended) return EST_OK;
-    r->work = NULL;
-    EST_TRY(r->in->peers->ops->wait_rows(r->in->peers, work, &r->all));
-    r->ended = true;
+    if (indices->dtype == EST_I64) return indices->data;
+    for (int64_t i = 0; i < indices->count; i++) out[i] = ((const int32_t *)indices->data)[i];
+    *to += indices->count;
+    return out;
+}
+
+/* Indices of all tables, then values, then weights. */
+static est_status rows_begin(est_call *c)
+{
+    est_rows_pack *p = c->state;
+    int64_t       *wide;
+
+    p->ended = false;
+    EST_TRY(reserve_indices(c, p));
+    wide = p->indices;
+    for (int i = 0; i < p->n; i++) {
+        const est_view *values = c->in[p->n + i];
+        float           weight = *(const float *)c->in[2 * p->n + i]->data;
+        est_peer_rows  *mine   = &p->mine[i];
+
+        mine->indices   = wide_indices(c->in[i], &wide);
+        mine->values    = values->data;
+        mine->n         = weight != 0 ? c->in[i]->count : 0;
+        mine->factor    = factor_of(p->in->rows[p->first + i].mean, weight);
+        mine->dtype     = values->dtype;
+        mine->row_count = 1;
+        for (int k = 1; k < values->shape.rank; k++) mine->row_count *= (size_t)values->shape.dim[k];
+    }
+    return p->in->peers->ops->rows(p->in->peers, p->slot, p->mine, p->n, &p->work);
+}
+
+static est_status rows_wait(est_rows_pack *p)
+{
+    est_peer_work *work = p->work;
+
+    if (p->ended) return EST_OK;
+    p->work = NULL;
+    EST_TRY(p->in->peers->ops->wait_rows(p->in->peers, work, p->all));
+    p->ended = true;
+    return EST_OK;
+}
+
+/* What all workers have of a table. */
+static est_status rows_of_all(const est_rows_exchange *r, const est_peer_rows **out)
+{
+    est_rows_pack *p = &r->in->row_packs[r->pack];
+
+    EST_TRY(rows_wait(p));
+    *out = &p->all[r->at];
     return EST_OK;
 }
 
 static est_status rows_measure(est_call *c)
 {
-    est_rows_exchange *r = c->state;
+    const est_peer_rows *all;
 
-    EST_TRY(rows_wait(r));
-    c->out[0].shape        = EST_SHAPE(r->all.n);
-    c->out[0].count        = r->all.n;
+    EST_TRY(rows_of_all(c->state, &all));
+    c->out[0].shape        = EST_SHAPE(all->n);
+    c->out[0].count        = all->n;
     c->out[1].shape        = c->in[1]->shape;
-    c->out[1].shape.dim[0] = r->all.n;
+    c->out[1].shape.dim[0] = all->n;
     c->out[1].count        = est_shape_count(&c->out[1].shape);
     return EST_OK;
 }
 
 static est_status rows_end(est_call *c)
 {
-    est_rows_exchange *r = c->state;
+    const est_rows_exchange *r = c->state;
+    const est_peer_rows     *all;
 
-    EST_TRY(rows_wait(r));
-    for (int64_t i = 0; i < r->all.n; i++) {
-        if (c->out[0].dtype == EST_I64) {
-            ((int64_t *)c->out[0].data)[i] = r->all.indices[i];
-        } else {
-            ((int32_t *)c->out[0].data)[i] = (int32_t)r->all.indices[i];
+    EST_TRY(rows_of_all(r, &all));
+    c->out[0].data = (void *)(uintptr_t)all->indices; /* both may be written to */
+    c->out[1].data = (void *)(uintptr_t)all->values;
+    if (c->out[0].dtype == EST_I32) {
+        for (int64_t i = 0; i < all->n; i++) {
+            int32_t index = (int32_t)all->indices[i]; /* whose place is at or behind that of the result */
+
+            memcpy((char *)c->out[0].data + (size_t)i * sizeof index, &index, sizeof index);
         }
     }
-    unscale(c->pool, r->all.values, c->out[1].data, c->out[1].count, c->out[1].dtype,
+    unscale(c->pool, c->out[1].data, c->out[1].count, c->out[1].dtype,
             r->mean ? r->in->packs[r->weight.pack].totals[r->weight.at] : 1);
     return EST_OK;
 }
@@ -349,6 +387,7 @@ const est_op est_op_packs_end = {
     .signature = "values: T -> reduced: T; T: types; shapes: shapes; at: int",
     .infer     = ends_infer,
     .cpu       = EST_KERNELS({ .run = packs_end }),
+    .lends     = true,
     .planned   = true,
     .stateful  = true,
     .heavy     = true,
@@ -356,7 +395,7 @@ const est_op est_op_packs_end = {
 
 const est_op est_op_rows_begin = {
     .name      = "EstRowsBegin",
-    .signature = "indices: Tindices, values: T, weight: float32 -> (); T: type; Tindices: type; at: int",
+    .signature = "indices: Tindices, values: T, weights: N*float32 -> (); N: int; T: types; Tindices: types; at: int",
     .infer     = est_infer_none,
     .cpu       = EST_KERNELS({ .run = rows_begin }),
     .planned   = true,
@@ -370,6 +409,7 @@ const est_op est_op_rows_end = {
                  "at: int",
     .infer     = first_unknown_infer,
     .cpu       = EST_KERNELS({ .run = rows_end, .measure = rows_measure }),
+    .lends     = true,
     .planned   = true,
     .stateful  = true,
     .heavy     = true,
@@ -405,7 +445,8 @@ void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
     if (exchange == NULL) return NULL;
     if (op == &est_op_pack_begin) return &exchange->packs[est_node_int(node, "at")];
     if (op == &est_op_packs_end) return &exchange->levels[est_node_int(node, "at")];
-    if (op == &est_op_rows_begin || op == &est_op_rows_end) return &exchange->rows[est_node_int(node, "at")];
+    if (op == &est_op_rows_begin) return &exchange->row_packs[est_node_int(node, "at")];
+    if (op == &est_op_rows_end) return &exchange->rows[est_node_int(node, "at")];
     if (op == &est_op_gather_begin || op == &est_op_gather_end) return &exchange->gatherings[est_node_int(node, "at")];
     return NULL;
 }
@@ -416,8 +457,8 @@ void est_exchange_abandon(est_exchange *exchange)
     for (int i = 0; i < exchange->n_packs; i++) {
         if (exchange->packs[i].work != NULL) (void)pack_wait(&exchange->packs[i]);
     }
-    for (int i = 0; i < exchange->n_rows; i++) {
-        if (exchange->rows[i].work != NULL) (void)rows_wait(&exchange->rows[i]);
+    for (int i = 0; i < exchange->n_row_packs; i++) {
+        if (exchange->row_packs[i].work != NULL) (void)rows_wait(&exchange->row_packs[i]);
     }
     for (int i = 0; i < exchange->n_gatherings; i++) {
         if (exchange->gatherings[i].work != NULL) (void)gather_wait(&exchange->gatherings[i]);
@@ -427,7 +468,7 @@ void est_exchange_abandon(est_exchange *exchange)
 void est_exchange_free(est_exchange *exchange)
 {
     if (exchange == NULL) return;
-    for (int i = 0; i < exchange->n_packs; i++) est_free(exchange->packs[i].buffer);
-    for (int i = 0; i < exchange->n_rows; i++) est_free(exchange->rows[i].buffer);
+    for (int i = 0; i < exchange->n_packs; i++) est_free_aligned(exchange->packs[i].buffer);
+    for (int i = 0; i < exchange->n_row_packs; i++) est_free_aligned(exchange->row_packs[i].indices);
     est_free(exchange);
 }

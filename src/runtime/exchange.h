@@ -18,22 +18,30 @@ typedef struct est_pack_exchange {
     int           *weight; /* [n_values]: which of the pack's weights it has */
     bool          *mean;   /* [n_values] */
     void          *buffer;
-    size_t         capacity, count; /* elements */
-    double        *totals;          /* [n_weights], of all workers; after the end */
-    est_peer_work *work;            /* NULL: nothing is under way */
+    size_t         capacity; /* bytes */
+    size_t         count;    /* elements, with what is between values */
+    double        *totals;   /* [n_weights], of all workers; after the end */
+    est_peer_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 
+/* Rows of a table, which travel with others. */
 typedef struct est_rows_exchange {
+    est_exchange *in;
+    int           pack, at; /* which of which pack of rows */
+    est_weight_at weight;
+    bool          mean;
+} est_rows_exchange;
+
+typedef struct est_rows_pack {
     est_exchange  *in;
     int            slot;
-    est_weight_at  weight;
-    bool           mean;
-    void          *buffer; /* the rows times their weight, and indices as int64 */
-    size_t         capacity;
+    int            first, n;   /* of the exchange's rows */
+    est_peer_rows *mine, *all; /* [n] */
+    int64_t       *indices;    /* those that are int32, widened */
+    size_t         capacity;   /* bytes */
     est_peer_work *work;
     bool           ended; /* in this run; `all` is there */
-    est_peer_rows  all;
-} est_rows_exchange;
+} est_rows_pack;
 
 typedef struct est_gathering {
     est_exchange  *in;
@@ -54,9 +62,10 @@ struct est_exchange {
     est_peers         *peers;
     est_pack_exchange *packs; /* [n_packs], as all below */
     est_rows_exchange *rows;
+    est_rows_pack     *row_packs;
     est_gathering     *gatherings;
     est_level         *levels;
-    int                n_packs, n_rows, n_gatherings, n_levels;
+    int                n_packs, n_rows, n_row_packs, n_gatherings, n_levels;
 };
 
 extern const est_op est_op_pack_begin, est_op_packs_end, est_op_rows_begin, est_op_rows_end, est_op_gather_begin,

@@ -23,11 +23,15 @@
 typedef struct est_peers     est_peers;
 typedef struct est_peer_work est_peer_work; /* something under way */
 
-/* Rows by index, of one worker or of all. */
+/* Rows of a table by index, of one worker or of all. */
 typedef struct est_peer_rows {
     const int64_t *indices; /* [n] */
     const void    *values;  /* [n, row_count] */
     int64_t        n;
+    size_t         row_count;
+    est_dtype      dtype;
+    double         factor;   /* of one worker: what values are multiplied by, unless they are integers */
+    bool           distinct; /* no index comes twice */
 } est_peer_rows;
 
 typedef struct est_peers_ops {
@@ -35,12 +39,13 @@ typedef struct est_peers_ops {
     EST_MUST_CHECK est_status (*sum)(est_peers *peers, void *data, size_t count, est_dtype dtype, est_peer_work **out);
     EST_MUST_CHECK est_status (*wait)(est_peers *peers, est_peer_work *work); /* and frees it, whatever comes of it */
 
-    /* Begins to bring the rows of all workers together; `rows` is copied. The wait gives each index once, values summed, the
-     * same on all workers; borrowed until the next `rows` of the same `slot` (a number from 0 up, a slot for each
-     * EstReduceRows of a step). */
-    EST_MUST_CHECK est_status (*rows)(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count,
-                                      est_dtype dtype, est_peer_work **out);
-    EST_MUST_CHECK est_status (*wait_rows)(est_peers *peers, est_peer_work *work, est_peer_rows *out);
+    /* Begins to bring the rows of all workers together, those of n tables at once; `tables` and what they point to are copied. The
+     * wait gives each index of a table once, values summed, the same on all workers; borrowed, to be written to as well, until the
+     * next `rows` of the same `slot` (a number from 0 up, a slot for each `rows` of a step). */
+    EST_MUST_CHECK est_status (*rows)(est_peers *peers, int slot, const est_peer_rows *tables, int n,
+                                      est_peer_work **out);
+    EST_MUST_CHECK est_status (*wait_rows)(est_peers *peers, est_peer_work *work,
+                                           est_peer_rows *out); /* [n]: indices, values, n */
 
     /* Begins to bring together the bytes of all workers, whose numbers may differ; the wait gives those of worker i at
      * data + begins[i] .. data + begins[i + 1]; borrowed until the next gather of the same slot. */

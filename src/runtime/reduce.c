@@ -3,7 +3,7 @@
  * How the values of a step meet those of other workers.
  *
  *   EstReduce(value, weight) ...      ->  EstReduceBegin(values, weights), once a pack, and EstReduceEnd for all of them
- *   EstReduceRows(indices, values, w) ->  EstRowsBegin(indices, values, w), EstRowsEnd
+ *   EstReduceRows(indices, values, w) ->  EstRowsBegin of all in a pack of rows, and an EstRowsEnd for each
  *   EstGather(value)                  ->  EstGatherBegin(value), EstGatherEnd
  *
  * Packs are filled in the order in which the program makes the values, so the gradients of the last layer, which are there
@@ -50,6 +50,13 @@ typedef struct filling {
     est_dtype dtype;
 } filling;
 
+/* The same of rows; there is one at a time. */
+typedef struct row_filling {
+    int   *sites;
+    int    n;
+    size_t bytes;
+} row_filling;
+
 typedef struct builder {
     est_graph    *graph;
     est_io       *io;
@@ -62,8 +69,9 @@ typedef struct builder {
     site         *sites;
     int           n_sites;
     filling      *fillings; /* as x->packs */
-    est_node      begun;    /* the begin before; EST_NO_NODE: none */
-    est_node     *ends;     /* [n_ends]: all of them */
+    row_filling   row_filling;
+    est_node      begun; /* the begin before; EST_NO_NODE: none */
+    est_node     *ends;  /* [n_ends]: all of them */
     int           n_ends;
 } builder;
 
@@ -217,36 +225,80 @@ static est_status close_filling(builder *b, filling *f)
                                              est_attr_type("T", f->dtype), est_attr_int("at", number))));
 }
 
+static size_t pack_limit(const builder *b)
+{
+    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : BYTES_PER_PACK;
+}
+
+static bool is_distinct(const builder *b, est_edge indices)
+{
+    return (node_of(b, indices.node)->op->distinct >> indices.output & 1u) != 0;
+}
+
+/* Rows that are made one after the other leave together: a table's alone are few bytes, and a message costs as many. */
+static est_status close_rows(builder *b)
+{
+    row_filling   *r = &b->row_filling;
+    int            n = r->n, number = b->x->n_row_packs;
+    est_rows_pack *p     = &b->x->row_packs[number];
+    est_node      *in    = est_arena_alloc(b->arena, sizeof *in * 3 * (size_t)n + 1);
+    int64_t       *types = est_arena_alloc(b->arena, sizeof *types * 2 * (size_t)n + 1);
+
+    if (n == 0) return EST_OK;
+    *p      = (est_rows_pack){ .in = b->x, .slot = number, .first = b->x->n_rows - n, .n = n };
+    p->mine = est_arena_alloc(b->arena, sizeof *p->mine * (size_t)n);
+    p->all  = est_arena_alloc(b->arena, sizeof *p->all * (size_t)n);
+    if (in == NULL || types == NULL || p->mine == NULL || p->all == NULL) return no_memory();
+    b->x->n_row_packs++;
+    for (int i = 0; i < n; i++) {
+        const est_node_def *def = node_of(b, b->sites[r->sites[i]].id);
+
+        for (int k = 0; k < 3; k++) in[k * n + i] = as_node(b, def->in[k]);
+        types[i]     = def->dtype[0];
+        types[n + i] = def->dtype[1];
+        p->mine[i]   = (est_peer_rows){ .distinct = is_distinct(b, def->in[0]) };
+        p->all[i]    = (est_peer_rows){ .distinct = true };
+    }
+    r->n     = 0;
+    r->bytes = 0;
+    return begin_next(
+        b, est_build(b->graph, &est_op_rows_begin, (est_nodes){ in, 3 * n },
+                     EST_ATTRS(est_attr_int("N", n), est_attr_types("Tindices", (est_i64s){ types, n }),
+                               est_attr_types("T", (est_i64s){ types + n, n }), est_attr_int("at", number))));
+}
+
 static est_status add_value(builder *b, int first_pack, int number)
 {
-    const est_node_def *def   = node_of(b, b->sites[number].id);
-    filling            *f     = open_filling(b, first_pack, def->dtype[0]);
-    size_t              limit = b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : BYTES_PER_PACK;
+    const est_node_def *def = node_of(b, b->sites[number].id);
+    filling            *f   = open_filling(b, first_pack, def->dtype[0]);
 
     if (f == NULL) return no_memory();
     f->sites[f->n_sites++] = number;
     (void)add_weight(f, def->in[1]);
     f->bytes += bytes_of(b, def->in[0]);
-    return f->bytes > limit ? close_filling(b, f) : EST_OK;
+    return f->bytes > pack_limit(b) ? close_filling(b, f) : EST_OK;
 }
 
 /* The weight of rows is in a pack, too: one that has it, or that is still open. */
-static est_status add_rows(builder *b, int first_pack, const site *s)
+static est_status add_rows(builder *b, int first_pack, int number)
 {
-    const est_node_def *def    = node_of(b, s->id);
-    int                 number = b->x->n_rows++;
-    est_rows_exchange  *r      = &b->x->rows[number];
-    filling            *f      = NULL;
+    const est_node_def *def = node_of(b, b->sites[number].id);
+    filling            *f   = NULL;
+    row_filling        *r   = &b->row_filling;
 
-    *r = (est_rows_exchange){ .in = b->x, .slot = number, .mean = est_node_bool(def, "mean") };
     for (int i = first_pack; i < b->x->n_packs && f == NULL; i++) {
         if (find_weight(&b->fillings[i], def->in[2]) >= 0) f = &b->fillings[i];
     }
     if (f == NULL) f = open_filling(b, first_pack, EST_F32);
     if (f == NULL) return no_memory();
-    r->weight = (est_weight_at){ (int)(f - b->fillings), add_weight(f, def->in[2]) };
-    return begin_next(b, est_build3(&est_op_rows_begin, as_node(b, def->in[0]), as_node(b, def->in[1]),
-                                    as_node(b, def->in[2]), EST_ATTRS(est_attr_int("at", number))));
+    b->x->rows[b->x->n_rows++] = (est_rows_exchange){ .in     = b->x,
+                                                      .pack   = b->x->n_row_packs,
+                                                      .at     = r->n,
+                                                      .weight = { (int)(f - b->fillings), add_weight(f, def->in[2]) },
+                                                      .mean   = est_node_bool(def, "mean") };
+    r->sites[r->n++]           = number;
+    r->bytes += bytes_of(b, def->in[0]) + bytes_of(b, def->in[1]);
+    return r->bytes > pack_limit(b) ? close_rows(b) : EST_OK;
 }
 
 static est_status add_gathering(builder *b, const site *s)
@@ -332,9 +384,10 @@ static est_status replace_level(builder *b, int first, int end)
         const site *s = &b->sites[i];
 
         if (s->kind == SITE_VALUE) EST_TRY(add_value(b, first_pack, i));
-        if (s->kind == SITE_ROWS) EST_TRY(add_rows(b, first_pack, s));
+        if (s->kind == SITE_ROWS) EST_TRY(add_rows(b, first_pack, i));
         if (s->kind == SITE_GATHER) EST_TRY(add_gathering(b, s));
     }
+    EST_TRY(close_rows(b));
     for (int i = first_pack; i < b->x->n_packs; i++) {
         if (b->fillings[i].open) EST_TRY(close_filling(b, &b->fillings[i]));
     }
@@ -377,12 +430,15 @@ static est_status make_exchange(builder *b)
     if (b->x == NULL) return no_memory();
     b->x->packs      = est_arena_alloc(b->arena, sizeof *b->x->packs * (n + 1)); /* one of weights alone */
     b->x->rows       = est_arena_alloc(b->arena, sizeof *b->x->rows * n);
+    b->x->row_packs  = est_arena_alloc(b->arena, sizeof *b->x->row_packs * n);
     b->x->gatherings = est_arena_alloc(b->arena, sizeof *b->x->gatherings * n);
     b->x->levels     = est_arena_alloc(b->arena, sizeof *b->x->levels * n);
     b->fillings      = est_arena_alloc(b->arena, sizeof *b->fillings * (n + 1));
     b->ends          = est_arena_alloc(b->arena, sizeof *b->ends * 2 * n);
+
+    b->row_filling.sites = est_arena_alloc(b->arena, sizeof *b->row_filling.sites * n);
     if (b->x->packs == NULL || b->x->rows == NULL || b->x->gatherings == NULL || b->x->levels == NULL ||
-        b->fillings == NULL || b->ends == NULL) {
+        b->fillings == NULL || b->ends == NULL || b->x->row_packs == NULL || b->row_filling.sites == NULL) {
         return no_memory();
     }
     return EST_OK;

@@ -8,8 +8,9 @@
 
 /* What the last operation of a slot gave. */
 struct est_peer_slot {
-    est_indexed_rows rows;
-    est_gathered     gathered;
+    est_indexed_rows *rows; /* [n_rows], of each table */
+    int               n_rows;
+    est_gathered      gathered;
 };
 
 struct est_peer_work {
@@ -103,29 +104,70 @@ static est_status wait_sum(est_peers *peers, est_peer_work *work)
     return as_aborted(status);
 }
 
-static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count, est_dtype dtype,
-                             est_peer_work **out)
+static void clear_rows(est_peer_slot *slot)
 {
-    est_group_peers *p = peers_of(peers);
-    est_indexed_rows mine;
+    for (int i = 0; i < slot->n_rows; i++) est_indexed_rows_clear(&slot->rows[i]);
+    est_free(slot->rows);
+    slot->rows   = NULL;
+    slot->n_rows = 0;
+}
+
+/* Room for the results of n tables in the slot, and what is given to the group. */
+static est_status make_tables(est_peer_slot *slot, const est_peer_rows *tables, int n, est_rows_table **out)
+{
+    clear_rows(slot);
+    slot->rows = est_zalloc((size_t)n * sizeof *slot->rows + 1);
+    *out       = est_alloc((size_t)n * sizeof **out + 1);
+    if (slot->rows == NULL || *out == NULL) {
+        est_free(*out);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the rows of %d tables", n);
+    }
+    slot->n_rows = n;
+    for (int i = 0; i < n; i++) {
+        const est_peer_rows *t = &tables[i];
+
+        (*out)[i] = (est_rows_table){ .rows      = { (int64_t *)(uintptr_t)t->indices, (void *)(uintptr_t)t->values,
+                                                     t->n }, /* only read */
+                                      .row_count = t->row_count,
+                                      .dtype     = t->dtype,
+                                      .factor    = t->factor,
+                                      .distinct  = t->distinct };
+    }
+    return EST_OK;
+}
+
+static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *tables, int n, est_peer_work **out)
+{
+    est_group_peers *p    = peers_of(peers);
+    est_rows_table  *mine = NULL;
     est_peer_work   *work;
+    est_status       status;
 
     EST_TRY(make_work(p, slot, &work));
-    /* They are only read. */
-    mine = (est_indexed_rows){ (int64_t *)(uintptr_t)rows->indices, (void *)(uintptr_t)rows->values, rows->n };
-    est_indexed_rows_clear(&work->slot->rows);
-    return begun(est_rows_begin(p->group, &mine, row_count, dtype, NULL, &work->rows), work, out);
+    status = make_tables(work->slot, tables, n, &mine);
+    if (status != EST_OK) { /* the others have begun it, or will */
+        est_free(work);
+        est_group_abort(p->group, est_error_message());
+        return status;
+    }
+    status = est_rows_begin(p->group, mine, n, NULL, &work->rows);
+    est_free(mine);
+    return begun(status, work, out);
 }
 
 static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
 {
-    est_indexed_rows *rows   = &work->slot->rows;
-    est_waiting       wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", EST_WAIT_REPORT_SECS);
-    est_status        status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, rows);
+    est_peer_slot *slot   = work->slot;
+    est_waiting    wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", EST_WAIT_REPORT_SECS);
+    est_status     status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
 
     est_wait_end(&wait);
     est_free(work);
-    if (status == EST_OK) *out = (est_peer_rows){ rows->indices, rows->values, rows->n };
+    for (int i = 0; i < slot->n_rows && status == EST_OK; i++) {
+        out[i].indices = slot->rows[i].indices;
+        out[i].values  = slot->rows[i].values;
+        out[i].n       = slot->rows[i].n;
+    }
     return as_aborted(status);
 }
 
@@ -168,7 +210,7 @@ void est_group_peers_clear(est_group_peers *peers)
 {
     for (int i = 0; i < peers->n_slots; i++) {
         if (peers->slots[i] == NULL) continue;
-        est_indexed_rows_clear(&peers->slots[i]->rows);
+        clear_rows(peers->slots[i]);
         est_gathered_clear(&peers->slots[i]->gathered);
         est_free(peers->slots[i]);
     }

@@ -201,45 +201,68 @@ static void test_rows(void **state)
 
 #define N_TABLES 4
 
-/* Rows of several tables are under way at once, next to a dense sum; the memory that they came from is overwritten before they
- * end, and they end in another order than they were begun in. */
+/* Rows of several tables are under way at once, two in each operation, next to a dense sum; the memory that they came from is
+ * overwritten before they end, and they end in another order than they were begun in. Of a pair the first is of doubles, with an
+ * index twice; the second of three floats a row (no multiple of 8 bytes), each index once, and times 0.5. */
+static void begin_pair(collective_rank *r, int t, est_rows_work **out)
+{
+    int64_t index[] = { 100 + t, r->rank, 100 + t };
+    double  values[3][2];
+    float   others[2][3];
+
+    for (int i = 0; i < 6; i++) values[i / 2][i % 2] = 10 * t + i + r->rank;
+    for (int i = 0; i < 6; i++) others[i / 3][i % 3] = (float)(2 * i + 4 * r->rank);
+    collective_check(
+        r, est_rows_begin(r->group,
+                          (est_rows_table[]){ { { index, values, 3 }, 2, EST_F64, .factor = 1 },
+                                              { { index, others, 2 }, 3, EST_F32, .factor = 0.5, .distinct = true } },
+                          2, NULL, out));
+    memset(index, 0xff, sizeof index);
+    memset(values, 0xff, sizeof values);
+    memset(others, 0xff, sizeof others);
+}
+
+static void end_pair(collective_rank *r, int t, est_rows_work *work)
+{
+    int              n      = r->test->n;
+    est_indexed_rows out[2] = { { 0 } };
+    const double    *sums;
+    const float     *others;
+
+    collective_check(r, est_rows_end(work, EST_REDUCE_OP_SUM, out));
+    sums   = out[0].values;
+    others = out[1].values;
+    if (out[0].n != n + 1 || out[1].n != n + 1) {
+        collective_fail(r, "table %d has %lld and %lld rows", t, (long long)out[0].n, (long long)out[1].n);
+    } else if (out[0].indices[0] != 100 + t || sums[0] != n * (20 * t + 4) + n * (n - 1)) {
+        collective_fail(r, "table %d: the row of all is %lld, %g", t, (long long)out[0].indices[0], sums[0]);
+    } else if (out[0].indices[n] != n - 1 || sums[2 * n + 1] != 10 * t + 3 + n - 1) {
+        collective_fail(r, "table %d: the row of the last rank is %lld, %g", t, (long long)out[0].indices[n],
+                        sums[2 * n + 1]);
+    } else if (out[1].indices[0] != 100 + t || others[2] != (float)(2 * n + n * (n - 1))) {
+        collective_fail(r, "table %d: the other row of all is %lld, %g", t, (long long)out[1].indices[0],
+                        (double)others[2]);
+    } else if (out[1].indices[n] != n - 1 || others[3 * n] != (float)(3 + 2 * (n - 1))) {
+        collective_fail(r, "table %d: the other row of the last rank is %lld, %g", t, (long long)out[1].indices[n],
+                        (double)others[3 * n]);
+    }
+    est_indexed_rows_clear(&out[0]);
+    est_indexed_rows_clear(&out[1]);
+}
+
 static void many_tables(collective_rank *r)
 {
-    int            n       = r->test->n;
-    int64_t        index[] = { 7, r->rank, 7 };
-    double         values[3][2], dense[2] = { 1, (double)r->rank };
+    double         dense[2]        = { 1, (double)r->rank };
     est_rows_work *works[N_TABLES] = { NULL };
     est_work      *work            = NULL;
 
-    for (int t = 0; t < N_TABLES; t++) {
-        est_indexed_rows rows = { index, values, 3 };
-
-        index[0] = index[2] = 100 + t;
-        index[1]            = r->rank;
-        for (int i = 0; i < 6; i++) values[i / 2][i % 2] = 10 * t + i + r->rank;
-        collective_check(r, est_rows_begin(r->group, &rows, 2, EST_F64, NULL, &works[t]));
-        memset(index, 0xff, sizeof index);
-        memset(values, 0xff, sizeof values);
-    }
+    for (int t = 0; t < N_TABLES; t++) begin_pair(r, t, &works[t]);
     collective_check(
         r, collective_finish(est_all_reduce(r->group, dense, 2, EST_F64, EST_REDUCE_OP_SUM, NULL, &work), &work));
-    if (dense[0] != n) collective_fail(r, "the dense sum is %g", dense[0]);
+    if (dense[0] != r->test->n) collective_fail(r, "the dense sum is %g", dense[0]);
     for (int t = N_TABLES - 1; t >= 0; t--) {
-        est_indexed_rows out = { 0 };
-        const double    *sums;
-
         if (works[t] == NULL) return;
-        collective_check(r, est_rows_end(works[t], EST_REDUCE_OP_SUM, &out));
-        sums = out.values;
-        if (out.n != n + 1) {
-            collective_fail(r, "table %d has %lld rows", t, (long long)out.n);
-        } else if (out.indices[0] != 100 + t || sums[0] != n * (20 * t + 4) + n * (n - 1)) {
-            collective_fail(r, "table %d: the row of all is %lld, %g", t, (long long)out.indices[0], sums[0]);
-        } else if (out.indices[n] != n - 1 || sums[2 * n + 1] != 10 * t + 3 + n - 1) {
-            collective_fail(r, "table %d: the row of the last rank is %lld, %g", t, (long long)out.indices[n],
-                            sums[2 * n + 1]);
-        }
-        est_indexed_rows_clear(&out);
+        end_pair(r, t, works[t]);
     }
 }
 
@@ -261,14 +284,15 @@ static void rows_aborted(collective_rank *r)
 {
     int64_t          index = 1;
     double           value = 2;
-    est_indexed_rows rows = { &index, &value, 1 }, out = { 0 };
-    est_rows_work   *work = NULL;
+    est_rows_table   table = { { &index, &value, 1 }, 1, EST_F64, .factor = 1 };
+    est_indexed_rows out   = { 0 };
+    est_rows_work   *work  = NULL;
 
     if (r->rank == 0) {
         est_group_abort(r->group, "no more rows");
         return;
     }
-    if (est_rows_begin(r->group, &rows, 1, EST_F64, NULL, &work) == EST_OK)
+    if (est_rows_begin(r->group, &table, 1, NULL, &work) == EST_OK)
         collective_expect(r, est_rows_end(work, EST_REDUCE_OP_SUM, &out), EST_ABORTED, "no more rows");
     if (out.indices != NULL) collective_fail(r, "there are rows after a failure");
 }

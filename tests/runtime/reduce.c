@@ -396,6 +396,107 @@ static void test_values(void **state)
     memory_peers_free(jobs[0].peers);
 }
 
+/* --- rows of several tables --------------------------------------------------------------------------------------------- */
+
+#define TABLES 3
+
+typedef struct tables_job {
+    memory_peers *peers;
+    int           begins;               /* EstRowsBegin in the plan */
+    int           n[TABLES];            /* rows of all workers */
+    double        values[TABLES][4][3]; /* by index and column, after the second run */
+} tables_job;
+
+/* Table t has t + 1 columns. A worker brings the rows rank and 3 of each, by int32 and int64 in turn, times 10 to the t; of the last
+ * table row 3 twice. */
+static est_gradient rows_of_table(est_graph *graph, int t, int rank)
+{
+    int32_t      narrow[] = { rank, 3, 3 };
+    int64_t      wide[]   = { rank, 3 };
+    int          n        = t == TABLES - 1 ? 3 : 2;
+    est_gradient rows     = { .values = filled(graph, n, t + 1, 1) };
+
+    for (int i = 0; i < t; i++) rows.values = est_mul(rows.values, est_scalar(graph, EST_F32, 10));
+    rows.indices = t % 2 == 0 ? est_const_i32(graph, EST_SHAPE(n), narrow) : est_const_i64(graph, EST_SHAPE(n), wide);
+    return rows;
+}
+
+static int count_begins(est_step *step)
+{
+    const est_plan *plan = est_step_plan(step);
+    int             n    = 0;
+
+    for (int k = 0; k < plan->n_items; k++) n += strcmp(plan->items[k].call.node->op->name, "EstRowsBegin") == 0;
+    return n;
+}
+
+static void run_tables(void *user, int rank)
+{
+    tables_job  *jobs = user, *j = &jobs[rank];
+    est_graph   *graph;
+    est_session *session;
+    est_step    *step;
+    est_node     weight, fetches[2 * TABLES];
+
+    assert_ok(est_graph_create(3, &graph));
+    weight = est_scalar(graph, EST_F32, rank + 1);
+    for (int t = 0; t < TABLES; t++) {
+        est_gradient all = est_reduce_rows_across(rows_of_table(graph, t, rank), weight, true);
+
+        fetches[t]          = all.indices;
+        fetches[TABLES + t] = all.values;
+    }
+    assert_ok(
+        est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, (est_nodes){ fetches, 2 * TABLES }, EST_NO_NODES, &step));
+    j->begins = count_begins(step);
+    for (int run = 0; run < 2; run++) assert_ok(est_step_run(step, NULL));
+    for (int t = 0; t < TABLES; t++) {
+        const void  *indices = est_step_data(step, t);
+        const float *values  = est_step_data(step, TABLES + t);
+
+        j->n[t] = (int)est_step_shape(step, t)->dim[0];
+        for (int i = 0; i < j->n[t]; i++) {
+            int64_t index = t % 2 == 0 ? ((const int32_t *)indices)[i] : ((const int64_t *)indices)[i];
+
+            for (int c = 0; c <= t; c++) j->values[t][index][c] = (double)values[i * (t + 1) + c];
+        }
+    }
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* Weights are 1 and 2: the means of rows 0, 1 and 3 are 1/3, 2/3 and 1 times what is brought. */
+static void check_tables(size_t bytes_per_pack, int begins)
+{
+    tables_job jobs[2] = { { .peers = memory_peers_create(2) } };
+
+    for (int i = 0; i < 2; i++) memory_peers_of(jobs->peers, i)->bytes_per_pack = bytes_per_pack;
+    memory_peers_run(2, run_tables, jobs);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(jobs[i].begins, begins);
+        for (int t = 0; t < TABLES; t++) {
+            double brought = t == 0 ? 1 : t == 1 ? 10 : 100;
+
+            assert_int_equal(jobs[i].n[t], 3);
+            for (int c = 0; c <= t; c++) {
+                assert_near(jobs[i].values[t][0][c], brought / 3, 1e-5);
+                assert_near(jobs[i].values[t][1][c], brought * 2 / 3, 1e-5);
+                assert_near(jobs[i].values[t][3][c], t == TABLES - 1 ? 2 * brought : brought, 1e-5);
+            }
+        }
+    }
+    memory_peers_free(jobs[0].peers);
+}
+
+/* In one pack, or in one each where packs are small. */
+static void test_tables_travel_together(void **state)
+{
+    (void)state;
+    check_tables(0, 1);
+    check_tables(15, TABLES);
+}
+
 /* --- images ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct image_job {
@@ -481,11 +582,15 @@ static void test_lost_worker_of_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_of_a_batch),      cmocka_unit_test(test_worker_without_examples),
-        cmocka_unit_test(test_fetches_of_one),        cmocka_unit_test(test_packs_leave_early),
-        cmocka_unit_test(test_lost_worker),           cmocka_unit_test(test_nobody_has_examples),
-        cmocka_unit_test(test_lost_worker_of_images), cmocka_unit_test(test_values),
-
+        cmocka_unit_test(test_parts_of_a_batch),
+        cmocka_unit_test(test_worker_without_examples),
+        cmocka_unit_test(test_fetches_of_one),
+        cmocka_unit_test(test_packs_leave_early),
+        cmocka_unit_test(test_lost_worker),
+        cmocka_unit_test(test_nobody_has_examples),
+        cmocka_unit_test(test_lost_worker_of_images),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_tables_travel_together),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,21 +22,23 @@ static void sum_rows_and_gather(crew_member *m)
     int64_t        indices[] = { 7, 10 + rank, 7 };
     float          values[]  = { 1, 2, 3, 4, 5, 6 };
     char           bytes[]   = "abc";
-    est_peer_rows  rows = { indices, values, 3 }, none = { 0 }, got[2];
-    est_peer_work *works[4] = { NULL };
-    const void    *all      = NULL;
-    const size_t  *begins   = NULL;
+    est_peer_rows  tables[]  = { { indices, values, 3, 2, EST_F32, .factor = 1 },
+                                 { indices, values, 1, 1, EST_F32, .factor = 0.5, .distinct = true } };
+    est_peer_rows  alone     = { indices, data, rank != 1, 1, EST_F32, .factor = 1 }, got[3];
+    est_peer_work *works[4]  = { NULL };
+    const void    *all       = NULL;
+    const size_t  *begins    = NULL;
 
     crew_check(m, p->ops->sum(p, data, 2, EST_F32, &works[0]));
-    crew_check(m, p->ops->rows(p, 0, &rows, 2, EST_F32, &works[1]));
+    crew_check(m, p->ops->rows(p, 0, tables, 2, &works[1]));
     memset(values, 0xff, sizeof values); /* they were copied */
-    crew_check(m, p->ops->rows(p, 3, rank == 1 ? &none : &(est_peer_rows){ indices, data, 1 }, 1, EST_F32, &works[2]));
+    crew_check(m, p->ops->rows(p, 3, &alone, 1, &works[2]));
     crew_check(m, p->ops->gather(p, 1, bytes, (size_t)rank, &works[3]));
     if (m->error[0] != '\0') return;
     crew_check(m, p->ops->wait_gather(p, works[3], &all, &begins));
     crew_check(m, p->ops->wait(p, works[0]));
-    crew_check(m, p->ops->wait_rows(p, works[2], &got[1]));
-    crew_check(m, p->ops->wait_rows(p, works[1], &got[0]));
+    crew_check(m, p->ops->wait_rows(p, works[2], &got[2]));
+    crew_check(m, p->ops->wait_rows(p, works[1], got));
     if (m->error[0] != '\0') return;
     if (data[0] != RANKS || data[1] != 3) crew_fail(m, "sums of %g and %g", (double)data[0], (double)data[1]);
     if (begins[1] != 0 || begins[2] != 1 || begins[3] != 3 || memcmp(all, "aab", 3) != 0)
@@ -44,7 +46,9 @@ static void sum_rows_and_gather(crew_member *m)
     if (got[0].n != 1 + RANKS || got[0].indices[0] != 7 || ((const float *)got[0].values)[0] != RANKS * (1 + 5) ||
         ((const float *)got[0].values)[1] != RANKS * (2 + 6))
         crew_fail(m, "%d rows", (int)got[0].n);
-    if (got[1].n != 1) crew_fail(m, "%d rows of two", (int)got[1].n);
+    if (got[1].n != 1 || got[1].indices[0] != 7 || ((const float *)got[1].values)[0] != RANKS * 0.5F)
+        crew_fail(m, "%d rows of the second table", (int)got[1].n);
+    if (got[2].n != 1) crew_fail(m, "%d rows of two", (int)got[2].n);
 }
 
 static void sum_until_aborted(crew_member *m)
@@ -60,7 +64,7 @@ static void sum_until_aborted(crew_member *m)
     }
     crew_expect(m, status, EST_ABORTED, "(worker:1)");
     crew_expect(m, p->ops->gather(p, 0, "", 0, &work), EST_ABORTED, "(worker:1)");
-    crew_expect(m, p->ops->rows(p, 0, &(est_peer_rows){ 0 }, 1, EST_F32, &work), EST_ABORTED, "(worker:1)");
+    crew_expect(m, p->ops->rows(p, 0, &(est_peer_rows){ .dtype = EST_F32 }, 1, &work), EST_ABORTED, "(worker:1)");
 }
 
 static void test_peers(void **state)

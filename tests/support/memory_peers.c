@@ -12,10 +12,11 @@
 #include "base/thread.h"
 #include "support/nn_test.h"
 
-#define RANKS_MAX 16
-#define OPS_MAX   4096
-#define WAIT_SECS 60 /* only a test that fails waits so long */
-#define SLOTS_MAX 64
+#define RANKS_MAX  16
+#define OPS_MAX    4096
+#define WAIT_SECS  60 /* only a test that fails waits so long */
+#define TABLES_MAX 16 /* of rows that travel together */
+#define SLOTS_MAX  (16 * TABLES_MAX)
 
 typedef enum op_kind { OP_NONE, OP_SUM, OP_ROWS, OP_GATHER } op_kind;
 
@@ -31,8 +32,8 @@ typedef struct brought {
 
 struct est_peer_work {
     int     number, slot;
-    void   *data; /* SUM: where the result goes */
-    size_t  count;
+    void   *data;  /* SUM: where the result goes */
+    size_t  count; /* ROWS: of tables */
     op_kind kind;
 };
 
@@ -151,19 +152,43 @@ static est_status wait_sum(est_peers *peers, est_peer_work *work)
     return status;
 }
 
-static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *rows, size_t row_count, est_dtype dtype,
-                             est_peer_work **out)
+/* The rows times their factor. */
+static void *scaled(const est_peer_rows *rows)
 {
-    size_t n = (size_t)rows->n;
+    size_t count = (size_t)rows->n * rows->row_count;
+    void  *made  = copy(rows->values, count * est_dtype_size(rows->dtype));
 
-    return begin(peers,
-                 (brought){ .kind    = OP_ROWS,
-                            .dtype   = dtype,
-                            .count   = row_count,
-                            .data    = copy(rows->values, n * row_count * est_dtype_size(dtype)),
-                            .indices = copy(rows->indices, n * sizeof(int64_t)),
-                            .n       = rows->n },
-                 (est_peer_work){ .kind = OP_ROWS, .slot = slot }, out);
+    for (size_t i = 0; i < count; i++) {
+        if (rows->dtype == EST_F32) ((float *)made)[i] *= (float)rows->factor;
+        if (rows->dtype == EST_F64) ((double *)made)[i] *= rows->factor;
+    }
+    return made;
+}
+
+/* Every table is an operation of its own. */
+static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *tables, int n, est_peer_work **out)
+{
+    est_peer_work *work;
+
+    assert_in_range(n, 1, TABLES_MAX);
+    for (int i = 0; i < n; i++) {
+        const est_peer_rows *rows = &tables[i];
+
+        EST_TRY(begin(peers,
+                      (brought){ .kind    = OP_ROWS,
+                                 .dtype   = rows->dtype,
+                                 .count   = rows->row_count,
+                                 .data    = scaled(rows),
+                                 .indices = copy(rows->indices, (size_t)rows->n * sizeof(int64_t)),
+                                 .n       = rows->n },
+                      (est_peer_work){ .kind = OP_ROWS, .slot = slot, .count = (size_t)n }, &work));
+        if (i == 0) {
+            *out = work;
+        } else {
+            free(work);
+        }
+    }
+    return EST_OK;
 }
 
 /* Adds a row where its index is, or at the end. */
@@ -181,28 +206,33 @@ static void put_row(est_peer_rows *all, int64_t *indices, char *values, const br
     }
 }
 
+static est_status wait_table(memory_peer *p, int number, int slot, est_peer_rows *out)
+{
+    size_t         total = 0, bytes;
+    const brought *first = at(p->all, number, 0);
+
+    EST_TRY(await(p->all, number));
+    bytes = first->count * est_dtype_size(first->dtype);
+    for (int i = 0; i < p->all->n; i++) total += (size_t)at(p->all, number, i)->n;
+    free(p->values[slot]);
+    free(p->indices[slot]);
+    p->values[slot]  = malloc(total * bytes + 1);
+    p->indices[slot] = malloc(total * sizeof(int64_t) + 1);
+    *out             = (est_peer_rows){ .indices = p->indices[slot], .values = p->values[slot] };
+    for (int i = 0; i < p->all->n; i++) {
+        const brought *b = at(p->all, number, i);
+
+        for (int64_t row = 0; row < b->n; row++) put_row(out, p->indices[slot], p->values[slot], b, row);
+    }
+    return EST_OK;
+}
+
 static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
 {
-    memory_peer *p      = of(peers);
-    est_status   status = await(p->all, work->number);
-    int          slot   = work->slot;
-    size_t       total  = 0, bytes;
+    est_status status = EST_OK;
 
-    if (status == EST_OK) {
-        const brought *first = at(p->all, work->number, 0);
-
-        bytes = first->count * est_dtype_size(first->dtype);
-        for (int i = 0; i < p->all->n; i++) total += (size_t)at(p->all, work->number, i)->n;
-        free(p->values[slot]);
-        free(p->indices[slot]);
-        p->values[slot]  = malloc(total * bytes + 1);
-        p->indices[slot] = malloc(total * sizeof(int64_t) + 1);
-        *out             = (est_peer_rows){ p->indices[slot], p->values[slot], 0 };
-        for (int i = 0; i < p->all->n; i++) {
-            const brought *b = at(p->all, work->number, i);
-
-            for (int64_t row = 0; row < b->n; row++) put_row(out, p->indices[slot], p->values[slot], b, row);
-        }
+    for (int i = 0; i < (int)work->count && status == EST_OK; i++) {
+        status = wait_table(of(peers), work->number + i, TABLES_MAX * work->slot + i, &out[i]);
     }
     free(work);
     return status;
@@ -218,7 +248,7 @@ static est_status wait_gather(est_peers *peers, est_peer_work *work, const void 
 {
     memory_peer *p      = of(peers);
     est_status   status = await(p->all, work->number);
-    int          slot   = work->slot;
+    int          slot   = SLOTS_MAX - 1 - work->slot; /* those of rows begin at the other end */
 
     if (status == EST_OK) {
         p->begins[0] = 0;
