@@ -305,12 +305,21 @@ est_status est_together_seek(const est_together *together, est_iterator *input, 
 
 /* --- sharing --------------------------------------------------------------------------------------------------------------- */
 
+/* A group that has failed, or is late, is met again. */
+static est_status await(est_work *work)
+{
+    est_status status = est_work_wait(work);
+
+    if (status != EST_DEADLINE_EXCEEDED && status != EST_UNAVAILABLE) return status;
+    return est_fail(EST_ABORTED, "%s", est_error_message());
+}
+
 static est_status broadcast(est_together *together, void *data, size_t bytes)
 {
     est_work *work;
 
     EST_TRY(est_broadcast(together->meeting.group, data, bytes, together->meeting.source, NULL, &work));
-    return est_work_wait(work);
+    return await(work);
 }
 
 static est_status share_positions(est_together *together)
@@ -352,7 +361,7 @@ static est_status sum_one(est_together *together, void *data, int64_t count, est
     est_work *work;
 
     EST_TRY(est_all_reduce(together->meeting.group, data, (size_t)count, dtype, EST_REDUCE_OP_SUM, NULL, &work));
-    return est_work_wait(work);
+    return await(work);
 }
 
 static est_status sum_copies(est_together *together, const addends *a)

@@ -296,6 +296,7 @@ est_hook *est_loss_log_hook(int64_t every_n)
     own->hook              = (est_hook){ .begin      = loss_log_begin,
                                          .before_run = loss_log_before_run,
                                          .after_run  = loss_log_after_run,
-                                         .free       = loss_log_free };
+                                         .free       = loss_log_free,
+                                         .idle       = true };
     return &own->hook;
 }
