@@ -117,15 +117,24 @@ static void take_word(const char *word, cluster_job *job)
         const char *name;
         int64_t    *whole;
         double     *number;
-    } fields[] = { { "steps", &job->steps, NULL },           { "save", &job->save, NULL },
-                   { "passes", &job->passes, NULL },         { "seed", &job->seed, NULL },
-                   { "pause_us", &job->pause_us, NULL },     { "sync", &job->sync, NULL },
-                   { "consistent", &job->consistent, NULL }, { "silence", NULL, &job->silence },
-                   { "mirrored", &job->mirrored, NULL },     { "go_on", &job->go_on, NULL },
-                   { "together", &job->together, NULL },     { "log", &job->log, NULL },
-                   { "die", &job->die, NULL },               { "die_task", &job->die_task, NULL },
-                   { "die_step", &job->die_step, NULL },     { "shards", &job->shards, NULL },
-                   { "return", NULL, &job->return_in },      { "timeout", NULL, &job->timeout } };
+    } fields[] = { { "steps", &job->steps, NULL },
+                   { "save", &job->save, NULL },
+                   { "passes", &job->passes, NULL },
+                   { "seed", &job->seed, NULL },
+                   { "pause_us", &job->pause_us, NULL },
+                   { "sync", &job->sync, NULL },
+                   { "consistent", &job->consistent, NULL },
+                   { "silence", NULL, &job->silence },
+                   { "mirrored", &job->mirrored, NULL },
+                   { "go_on", &job->go_on, NULL },
+                   { "together", &job->together, NULL },
+                   { "log", &job->log, NULL },
+                   { "die", &job->die, NULL },
+                   { "die_task", &job->die_task, NULL },
+                   { "die_step", &job->die_step, NULL },
+                   { "shards", &job->shards, NULL },
+                   { "return", NULL, &job->return_in },
+                   { "timeout", NULL, &job->timeout } };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
         if (strlen(fields[i].name) != size || strncmp(fields[i].name, word, size) != 0) continue;
@@ -140,7 +149,7 @@ static void take_word(const char *word, cluster_job *job)
 /* Shards of very different sizes, each read once. */
 static est_status make_shard(const est_input_context *context, int64_t many, est_dataset **out)
 {
-    int64_t      n = context->pipeline == 0 ? 1 : context->pipeline == 1 ? 0 : context->pipeline == 2 ? many : 8;
+    int64_t      n  = context->pipeline == 0 ? 1 : context->pipeline == 1 ? 0 : context->pipeline == 2 ? many : 8;
     float       *xs = malloc((size_t)(n + 1) * 2 * sizeof *xs), *ys = malloc((size_t)(n + 1) * sizeof *ys);
     est_tensor  *x = NULL, *y = NULL;
     est_dataset *d;
@@ -201,7 +210,7 @@ int cluster_job_task(int argc, char **argv)
 {
     cluster_job    job       = { .save = 50, .seed = 11, .log = 100 };
     slow_hook      slow      = { .hook = { .after_run = take_time } };
-    deadly         deadly    = { .hook      = { .begin      = deadly_begin,
+    deadly         death     = { .hook      = { .begin      = deadly_begin,
                                                 .before_run = deadly_before_run,
                                                 .after_run  = deadly_after_run,
                                                 .end        = deadly_end },
@@ -210,8 +219,8 @@ int cluster_job_task(int argc, char **argv)
                                  .model_dir = argv[0],
                                  .job       = &job,
                                  .self      = number_of_task() };
-    est_hook      *hooks[]   = { &deadly.hook, &slow.hook };
-    est_hook      *evals[]   = { &deadly.eval };
+    est_hook      *hooks[]   = { &death.hook, &slow.hook };
+    est_hook      *evals[]   = { &death.eval };
     est_estimator *estimator = NULL;
     est_strategy  *strategy  = NULL;
     est_status     status;
@@ -235,8 +244,8 @@ int cluster_job_task(int argc, char **argv)
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
-                           .hooks = { hooks, job.pause_us > 0 ? 2 : 1 },
-                           .saving_listeners = EST_SAVING_LISTENERS(&deadly.listener)),
+                           .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
+                           .saving_listeners = EST_LISTENERS(&death.listener)),
             EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .hooks = { evals, 1 },
                           .start_delay_secs = EST_OFF, .throttle_secs = 1, .steps = EST_FOREVER),
             NULL);
