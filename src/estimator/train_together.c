@@ -71,6 +71,11 @@ static est_status choose_leader(est_training *t)
 
 /* --- saving in the chief's place ------------------------------------------------------------------------------------------ */
 
+static bool is_first(const est_training *t)
+{
+    return !t->together.meeting.over && t->together.meeting.rank == 0;
+}
+
 static est_status begin_saving(est_training *t, est_loop *loop)
 {
     EST_TRY(est_training_make_saver(t)); /* anew: others have saved since */
@@ -84,7 +89,7 @@ static est_status understudy_after_run(est_hook *hook, est_loop *loop)
 {
     est_training *t = EST_CONTAINER_OF(hook, est_training, understudy);
 
-    if (t->together.meeting.rank != 0) return EST_OK;
+    if (!is_first(t)) return EST_OK;
     if (!t->leads) {
         est_status status = lead(t, 0);
 
@@ -97,7 +102,7 @@ static est_status understudy_end(est_hook *hook, est_loop *loop)
 {
     est_training *t = EST_CONTAINER_OF(hook, est_training, understudy);
 
-    if (!t->leads && (t->together.meeting.rank != 0 || t->lost.status != EST_OK)) return EST_OK;
+    if (!t->leads && (!is_first(t) || t->lost.status != EST_OK)) return EST_OK;
     EST_TRY(lead(t, LOCK_SECS));
     if (t->saves == NULL) EST_TRY(begin_saving(t, loop));
     return t->saves != NULL ? t->saves->end(t->saves, loop) : EST_OK;
