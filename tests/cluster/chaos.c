@@ -73,9 +73,9 @@ static void draw_events(const cluster *c, uint64_t seed, event *events)
         event *e = &events[i];
 
         now_ms += 100 + draw(&seed, 900);
-        *e = (event){ .what = (act)draw(&seed, N_ACTS), .at_ms = now_ms };
-        do e->task = (int)draw(&seed, c->n);
-        while (free_ms[e->task] > now_ms);
+        *e = (event){ .what = (act)draw(&seed, N_ACTS), .task = (int)draw(&seed, c->n) };
+        for (; free_ms[e->task] > now_ms; now_ms += 10) e->task = (int)draw(&seed, c->n); /* all may be busy */
+        e->at_ms         = now_ms;
         e->until_ms      = now_ms + (e->what == CUT ? 0 : draw(&seed, e->what == STOP ? 3000 : 1500));
         free_ms[e->task] = e->until_ms + 200;
         printf("  %5lld ms: %s %s:%d for %lld ms\n", (long long)e->at_ms, act_names[e->what], c->tasks[e->task].type,
