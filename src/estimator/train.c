@@ -46,6 +46,7 @@ typedef struct training {
     est_dataset             *input;
     est_model               *model;
     est_node                 step_after;     /* the global step as it is after a run */
+    int64_t                  last_step;      /* of this call; 0: no limit, or not known before the first session */
     bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
     bool                     was_done;       /* the last training here had come to its end, and its mark is there */
     est_hook                 edges;          /* which takes it away, and sees to the end of a job */
@@ -146,10 +147,12 @@ static est_status read_step(est_loop *loop, int64_t *out)
 }
 
 /* A worker that has made its last step is there until the chief has saved it: should the chief be lost before, it gets the variables
- * from here. */
+ * from here. First it lets the others make theirs. */
 static est_status await_chief(training *t, est_loop *loop)
 {
     if (t->estimator->task->is_chief || est_stop_signal() != 0) return EST_OK;
+    if (t->together.meeting.over) return EST_OK;
+    est_ensemble_await_end(t->together.ensemble);
     EST_TRY(est_together_meet(&t->together, est_loop_global_step(loop), t->word));
     if (t->together.meeting.over) return EST_OK;
     return est_fail(EST_ABORTED, "a worker has come back after the last step");
@@ -367,7 +370,8 @@ static est_status initialize_together(training *t, est_loop *loop)
     return share(t, loop, true);
 }
 
-/* One that was left behind by more than the step under way has batches to read over. */
+/* One that was left behind by more than the step under way has batches to read over. The last step may have been made without hooks of
+ * this worker being told, so that none of them stops it. */
 static est_status rejoin(void *user, est_loop *loop, int64_t *global_step, bool *over)
 {
     training *t = user;
@@ -377,6 +381,7 @@ static est_status rejoin(void *user, est_loop *loop, int64_t *global_step, bool 
     if (*over) return EST_OK;
     EST_TRY(share(t, loop, t->together.meeting.step > *global_step + 1));
     *global_step = t->together.meeting.step;
+    *over        = t->last_step > 0 && *global_step >= t->last_step;
     return EST_OK;
 }
 
@@ -390,7 +395,8 @@ static est_status note_positions(est_hook *hook, est_loop *loop)
 
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
-    training *t = user;
+    training                *t       = user;
+    const est_train_options *options = t->options;
 
     if (t->together.ensemble != NULL) {
         EST_TRY(initialize_together(t, loop));
@@ -401,7 +407,9 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
             EST_TRY(est_remote_declare_ready(t->cluster.remote));
         }
     }
-    return read_step(loop, global_step);
+    EST_TRY(read_step(loop, global_step));
+    if (t->last_step == 0) t->last_step = options->steps > 0 ? *global_step + options->steps : options->max_steps;
+    return EST_OK;
 }
 
 /* What is saved beside the variables. */

@@ -545,6 +545,20 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
 
 /* --- the end of the job ------------------------------------------------------------------------------------------------------- */
 
+void est_ensemble_await_end(est_ensemble *e)
+{
+    int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
+    est_waiting wait  = est_wait_begin(e->server->task, e->tasks[0].task, "to end the job", END_SECS);
+
+    pthread_mutex_lock(&e->lock);
+    while (!e->over && e->group != NULL && est_group_status(e->group) == EST_OK && est_stop_signal() == 0 &&
+           est_now_ns() < until) {
+        est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
+    }
+    pthread_mutex_unlock(&e->lock);
+    est_wait_end(&wait);
+}
+
 void est_ensemble_end_job(est_ensemble *e)
 {
     int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);

@@ -80,6 +80,10 @@ EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session
 EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
                                               est_gathered *all);
 
+/* Another worker that has made its last step: waits in the group, bounded, until it is over. It leaves the others what they need to
+ * make theirs; a meeting would not. Returns early when there is a reason to meet: the group has failed, or a signal came. */
+void est_ensemble_await_end(est_ensemble *ensemble);
+
 /* The chief: it is over. Waits, bounded, until the others have heard it. */
 void est_ensemble_end_job(est_ensemble *ensemble);
 

@@ -74,6 +74,7 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
     own->hook      = (est_hook){ .begin                = stop_at_step_begin,
                                  .after_create_session = stop_at_step_session,
                                  .after_run            = stop_at_step_after_run,
+                                 .idle                 = true,
                                  .free                 = stop_at_step_free };
     return &own->hook;
 }

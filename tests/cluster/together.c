@@ -112,9 +112,39 @@ static void test_killed_chief(void **state)
     check_killed(2, 0, NULL);
 }
 
+/* --- the end ---------------------------------------------------------------------------------------------------------- */
+
+/* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
+static void test_short_jobs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        cluster c = make(2, "steps=20", NULL);
+
+        c.args[6] = "pause_us=0";
+        cluster_start_all(&c);
+        cluster_wait_all(&c, 30);
+        for (int k = 0; k < c.n; k++) assert_int_equal(cluster_count_log(&c.tasks[k], "Meeting the other workers"), 0);
+        end(&c, 20);
+    }
+}
+
+/* A chief whose input has ended stops with the others. */
+static void test_idle_chief(void **state)
+{
+    cluster c;
+
+    (void)state;
+    c = quiet_run(2, "steps=24", "passes=2"); /* 16 batches of the chief, 32 of the other worker */
+    assert_int_equal(cluster_count_log(worker(&c, 0), "Meeting the other workers"), 0);
+    end(&c, 24);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_idle_chief),
         cmocka_unit_test(test_killed_worker),
         cmocka_unit_test(test_killed_chief),
     };

@@ -439,6 +439,33 @@ static void test_end(void **state)
     crew_free(&c);
 }
 
+/* Those who await the end leave the chief its group; afterwards they know. */
+static void end_or_await(crew_member *m)
+{
+    if (m->number != 0) {
+        est_ensemble_await_end(m->ensemble);
+        crew_check(m, est_ensemble_meet(m->ensemble, 7, "", &m->met));
+        if (!m->met.over) crew_fail(m, "it is not over");
+        return;
+    }
+    crew_await_wait(&m->crew->members[1], "worker:0");
+    crew_await_wait(&m->crew->members[2], "worker:0");
+    crew_check(m, est_group_status(m->met.group));
+    est_ensemble_end_job(m->ensemble);
+}
+
+static void test_await_end(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, CREW_ALL, end_or_await, NULL);
+    crew_free(&c);
+}
+
 static bool is_over(void *user)
 {
     atomic_int *asked = user;
@@ -600,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_await_end),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),
