@@ -41,6 +41,11 @@ struct est_replicas {
      * or averaged by examples, as estimators need it whose loss is a mean over their batch. */
     est_meet gradients;
 
+    /* true: an optimizer finds `gradients` out when it is applied, as tf.estimator has it: a loss that is a sum over its batch has
+     * gradients that are summed, and the last loss that was reduced (est_reduction) says which it is. */
+    bool     by_loss;
+    est_meet last_loss;
+
     const void *owner; /* whose they are: the strategy; NULL: nobody's */
     int         depth; /* of its open scopes, of which these are */
 
@@ -56,7 +61,7 @@ est_replicas *est_graph_replicas(const est_graph *graph);
 void          est_graph_set_replicas(est_graph *graph, est_replicas *replicas);
 
 /* Begins and ends to build the replicas of a graph, in its present scope; what was the graph's before is so again after the
- * end. The first four members, `weight` and `gradients` must be set. A begin that fails has poisoned the graph and needs no end. */
+ * end. The first four members, `weight`, `gradients` and `by_loss` must be set. A begin that fails has poisoned the graph and needs no end. */
 EST_MUST_CHECK est_status est_replicas_begin(est_graph *graph, est_replicas *replicas);
 void                      est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *before);
 
