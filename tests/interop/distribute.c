@@ -160,7 +160,7 @@ static void train_workers(const char *kind, const char *run, const char *max_ste
     cluster_free(&c);
 }
 
-/* Once for all tests: TensorFlow's training, and in "our_workers_<run>" and "our_replicas_<run>" the checkpoints that it began with. */
+/* Once for all tests: TensorFlow's training, and in "our_workers_<run>", "our_replicas_<run>" the checkpoints that it began with. */
 static void test_theirs(void **state)
 {
     (void)state;

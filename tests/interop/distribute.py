@@ -30,9 +30,11 @@ REPLICA_RUNS = ("adam", "norm", "sum")
 
 
 def tolerance(run):
-    """How far two losses may be from each other, relative to the loss; numbers of variables five times as far. A step differs
-    by a few units in the last place of float32 (6e-8 each), as sums are added up in another order, and training carries that on without
-    making much of it; normalising by the deviation of four rows multiplies it. One wrong row would make 1e-3 and more."""
+    """How far two losses may be from each other, relative to the loss; numbers of variables five times as far.
+
+    A step differs by a few units in the last place of float32 (6e-8 each), as sums are added up in another order, and training
+    carries that on without making much of it; normalising by the deviation of four rows multiplies it. One wrong row would make
+    1e-3 and more."""
     return 1e-5 if run == "norm" else 2e-6
 
 
