@@ -90,7 +90,8 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
     t.models[0] = model;
     for (int i = 0; i < t.n; i++) weight[i] = add_weight(model, i);
     replicas.weight    = weight;
-    replicas.gradients = EST_MEET_MEAN;
+    replicas.gradients = replicas.last_loss = EST_MEET_MEAN;
+    replicas.by_loss                        = true;
     for (int i = 1; i < t.n && status == EST_OK; i++) status = est_model_create_replica(model, i, &t.models[i]);
     if (status == EST_OK) status = build_towers(&t, replicas);
     for (int i = 1; i < t.n; i++) est_model_free(t.models[i]);

@@ -38,9 +38,9 @@ bool est_in_replica(const est_graph *graph)
     return graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
-void est_replicas_sum_losses(est_graph *graph)
+void est_replicas_note_loss(est_graph *graph, est_meet how)
 {
-    if (est_in_replica(graph)) graph->replicas->gradients = EST_MEET_SUM;
+    if (est_in_replica(graph)) graph->replicas->last_loss = how;
 }
 
 bool est_in_later_replica(const est_graph *graph)

@@ -41,6 +41,11 @@ struct est_replicas {
      * or averaged by examples, as estimators need it whose loss is a mean over their batch. */
     est_meet gradients;
 
+    /* true: an optimizer finds `gradients` out when it is applied, as tf.estimator has it: a loss that is a sum over its batch has
+     * gradients that are summed, and the last loss that was reduced (est_reduction) says which it is. */
+    bool     by_loss;
+    est_meet last_loss;
+
     const void *owner; /* whose they are: the strategy; NULL: nobody's */
     int         depth; /* of its open scopes, of which these are */
 
@@ -56,7 +61,7 @@ est_replicas *est_graph_replicas(const est_graph *graph);
 void          est_graph_set_replicas(est_graph *graph, est_replicas *replicas);
 
 /* Begins and ends to build the replicas of a graph, in its present scope; what was the graph's before is so again after the
- * end. The first four members, `weight` and `gradients` must be set. A begin that fails has poisoned the graph and needs no end. */
+ * end. The first four members, `weight`, `gradients` and `by_loss` must be set. A begin that fails has poisoned the graph and needs no end. */
 EST_MUST_CHECK est_status est_replicas_begin(est_graph *graph, est_replicas *replicas);
 void                      est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *before);
 
@@ -67,9 +72,8 @@ void est_replicas_turn(est_graph *graph, int replica);
 bool est_in_replica(const est_graph *graph);
 bool est_in_later_replica(const est_graph *graph);
 
-/* In a replica: its loss is a sum over examples and not their mean, so gradients and losses of all are added up. Each has to say
- * so, as they are built alike. Nothing outside. */
-void est_replicas_sum_losses(est_graph *graph);
+/* In a replica: a loss was reduced over its batch so (last_loss). Nothing outside. */
+void est_replicas_note_loss(est_graph *graph, est_meet how);
 
 /* The number of the replica that is built among those of all workers; 0 outside. */
 int est_global_replica(const est_graph *graph);

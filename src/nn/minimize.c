@@ -287,11 +287,11 @@ static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 /* One update of each variable for all replicas. */
 static est_node apply_together(est_graph *graph, void *const *brought, int n)
 {
-    application         a        = *(const application *)brought[0];
-    const est_replicas *replicas = est_graph_replicas(graph);
-    est_gradient       *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
-    est_gradient       *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
-    est_joint           joint;
+    application   a        = *(const application *)brought[0];
+    est_replicas *replicas = est_graph_replicas(graph);
+    est_gradient *met      = est_arena_alloc(est_graph_arena(graph), sizeof *met * (size_t)(a.variables.n + 1));
+    est_gradient *each     = est_arena_alloc(est_graph_arena(graph), sizeof *each * (size_t)n);
+    est_joint     joint;
 
     if (met == NULL || each == NULL) {
         return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients of replicas"));
@@ -303,6 +303,7 @@ static est_node apply_together(est_graph *graph, void *const *brought, int n)
             return est_nn_fail(graph, "replica %d trains other variables than replica 0, or with another optimizer", i);
         }
     }
+    if (replicas->by_loss) replicas->gradients = replicas->last_loss;
     joint = est_joint_begin(graph, replicas->gradients, replicas->weight);
     for (int v = a.variables.n - 1; v >= 0; v--) { /* the gradients of the last layers are there first */
         for (int i = 0; i < n; i++) each[i] = ((const application *)brought[i])->gradients[v];

@@ -254,6 +254,20 @@ static void test_twin(void **state)
     together_end(&c, 200);
 }
 
+/* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
+static void test_short_jobs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        cluster c = together_make(2, "steps=20", NULL);
+
+        c.args[TOGETHER_PAUSE] = "pause_us=0";
+        cluster_start_all(&c);
+        cluster_wait_all(&c, 30);
+        together_end(&c, 20);
+    }
+}
+
 #define N_DEATHS (sizeof deaths / sizeof deaths[0])
 
 int main(int argc, char **argv)
@@ -267,6 +281,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_paused),
         cmocka_unit_test(test_restarted),
         cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_short_jobs),
     };
     struct CMUnitTest tests[N_DEATHS];
 

@@ -40,6 +40,7 @@ static void fill_data(void)
 typedef struct model {
     est_optimizer        optimizer;
     bool                 sums;   /* gradients are summed: the loss is divided by all examples */
+    bool                 by_sum; /* the loss is a sum, which the optimizer finds out */
     double               l2;     /* of the kernels */
     int                  cut[5]; /* where the parts begin; [n]: ROWS */
     int                  n;      /* of parts */
@@ -69,6 +70,7 @@ static est_status build_part(int replica, void *user)
     error            = est_squared_difference(x, y);
     each             = est_reshape(error, EST_I64S(-1));
     m->loss[replica] = m->sums ? est_compute_average_loss(each, EST_NO_NODE, ROWS) : est_mean(each);
+    if (m->by_sum) m->loss[replica] = est_loss_reduce(each, EST_LOSS(.reduction = EST_LOSS_SUM));
     if (m->l2 > 0) {
         est_node cost    = est_cast(est_regularization_loss(m->graph), EST_F64);
         cost             = m->sums ? est_scale_regularization_loss(cost) : cost;
@@ -87,18 +89,20 @@ typedef struct outcome {
 static void run_model(model *m, outcome *out)
 {
     nn_test      t = nn_begin(3);
-    est_replicas r = { .n = m->n, .total = m->n, .gradients = m->sums ? EST_MEET_SUM : EST_MEET_MEAN };
-    est_node     weight[4];
-    est_node     loss;
+    est_replicas r = {
+        .n = m->n, .total = m->n, .gradients = m->sums ? EST_MEET_SUM : EST_MEET_MEAN, .by_loss = m->by_sum
+    };
+    est_node weight[4];
+    est_node loss;
 
     m->graph                = t.graph;
     m->minimize.struct_size = sizeof m->minimize;
     for (int i = 0; i < m->n; i++) weight[i] = est_scalar(t.graph, EST_F32, m->cut[i + 1] - m->cut[i]);
     if (!m->sums) r.weight = weight;
     assert_ok(est_towers_build(t.graph, r, build_part, m));
-    loss = est_scale(m->loss[0], m->sums ? 1 : (m->cut[1] - m->cut[0]) / (double)ROWS);
+    loss = est_scale(m->loss[0], m->sums || m->by_sum ? 1 : (m->cut[1] - m->cut[0]) / (double)ROWS);
     for (int i = 1; i < m->n; i++) {
-        double share = m->sums ? 1 : (m->cut[i + 1] - m->cut[i]) / (double)ROWS;
+        double share = m->sums || m->by_sum ? 1 : (m->cut[i + 1] - m->cut[i]) / (double)ROWS;
         loss         = est_add(loss, est_scale(m->loss[i], share));
         assert_int_equal(m->train[i].id, m->train[0].id);
     }
@@ -265,6 +269,7 @@ static void run_workers(const model *like, int workers, int replicas, const outc
         }
         if (!like->sums) r.weight = weight;
         r.gradients = like->sums ? EST_MEET_SUM : EST_MEET_MEAN;
+        r.by_loss   = like->by_sum;
         assert_ok(est_towers_build(w->t.graph, r, build_part, &w->m));
         assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, k)),
                                      &w->t.session));
@@ -366,11 +371,31 @@ static void test_clipping(void **state)
     compare(&got, &want, 0, "one replica and none");
 }
 
+/* --- losses that are sums -------------------------------------------------------------------------------------------- */
+
+static void test_sums(void **state)
+{
+    static const int cuts[][6] = { { 2, 0, 12, 24 }, { 2, 0, 5, 24 }, { 4, 0, 11, 11, 20, 24 } };
+    outcome          want, got;
+    model            m = { .optimizer = est_sgd(0.005), .by_sum = true };
+
+    (void)state;
+    cut_evenly(&m, 1);
+    run_model(&m, &want);
+    for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++) {
+        m.n = cuts[k][0];
+        memcpy(m.cut, cuts[k] + 1, sizeof m.cut);
+        run_model(&m, &got);
+        compare(&got, &want, TOLERANCE, "a sum");
+        if (m.n == 4) run_workers(&m, 2, 2, &want, "a sum of workers");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizers),   cmocka_unit_test(test_unequal_parts), cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_regularizers), cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_optimizers), cmocka_unit_test(test_unequal_parts), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_workers),    cmocka_unit_test(test_regularizers),  cmocka_unit_test(test_clipping),
     };
 
     fill_data();

@@ -4,6 +4,7 @@
 #include "support/interop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,7 +53,10 @@ int interop_start(void **state)
 
     (void)state;
     snprintf(root, sizeof root, "/tmp/est-interop-XXXXXX");
-    if (mkdtemp(root) == NULL || pipe(in) != 0 || pipe(out) != 0) return 1;
+    if (mkdtemp(root) == NULL || pipe2(in, O_CLOEXEC) != 0 ||
+        pipe2(out, O_CLOEXEC) != 0) { /* tasks of a cluster that a test starts must not keep Python waiting */
+        return 1;
+    }
     signal(SIGPIPE, SIG_IGN); /* when Python has gone, the missing answer says it */
     other = fork();
     if (other == 0) {
