@@ -280,9 +280,7 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
             EST_TRY(est_remote_declare_ready(t->cluster.remote));
         }
     }
-    EST_TRY(read_step(loop, global_step));
-    if (t->last_step == 0) t->last_step = options->steps > 0 ? *global_step + options->steps : options->max_steps;
-    return EST_OK;
+    return read_step(loop, global_step);
 }
 
 /* What is saved beside the variables. */
