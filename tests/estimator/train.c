@@ -300,7 +300,7 @@ static void test_clusters(void **state)
     for (size_t i = 0; i < sizeof several / sizeof several[0]; i++) {
         est_test_dir(dir);
         e = make_task(dir, 50, several[i]);
-        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_UNIMPLEMENTED);
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 3)), EST_INVALID_ARGUMENT);
         est_test_error_has("of a cluster of several");
         est_estimator_free(e);
         est_test_dir_remove(dir);
