@@ -71,6 +71,9 @@ static est_status restore(evaluation *e, est_session *session)
 static est_status restore_together(evaluation *e, est_session *session)
 {
     EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, ""));
+    if (e->together.meeting.over) {
+        return est_fail(EST_FAILED_PRECONDITION, "the other workers have evaluated without this one");
+    }
     if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
     return est_together_share(&e->together, session);
 }
@@ -221,6 +224,12 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
     return status;
 }
 
+/* Of several workers the first. */
+static bool publishes(const evaluation *e)
+{
+    return e->together.ensemble == NULL || (!e->together.meeting.over && e->together.meeting.rank == 0);
+}
+
 /* In local time, as TensorFlow has it. */
 static void log_time(const char *format)
 {
@@ -304,10 +313,11 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     }
     if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
     if (status == EST_OK && from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
-        status = est_together_open(estimator, estimator->config.eval_distribute, 0, &e.together);
+        status = est_together_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.together);
     }
     if (status == EST_OK) status = run(&e, &metrics);
-    if (status == EST_OK && (e.together.ensemble == NULL || estimator->task->is_chief)) status = publish(&e, metrics);
+    if (status == EST_OK && publishes(&e)) status = publish(&e, metrics);
+    if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
     est_together_close(&e.together);
     est_hook_free(e.progress);
     est_model_free(e.model);

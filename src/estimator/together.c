@@ -60,7 +60,9 @@ static int list_ranks(const est_task *task, est_rank *ranks, char (*names)[32], 
 
 static bool is_over(void *user)
 {
-    return est_cluster_task_is_over(user);
+    const est_cluster_task *job = user;
+
+    return job->max_steps != (int64_t)EST_OFF && est_cluster_task_is_over(job);
 }
 
 static est_status make_ensemble(est_together *together, const est_strategy *strategy, est_rank *ranks,
@@ -305,12 +307,21 @@ est_status est_together_seek(const est_together *together, est_iterator *input, 
 
 /* --- sharing --------------------------------------------------------------------------------------------------------------- */
 
+/* A group that has failed, or is late, is met again. */
+static est_status await(est_work *work)
+{
+    est_status status = est_work_wait(work);
+
+    if (status != EST_DEADLINE_EXCEEDED && status != EST_UNAVAILABLE) return status;
+    return est_fail(EST_ABORTED, "%s", est_error_message());
+}
+
 static est_status broadcast(est_together *together, void *data, size_t bytes)
 {
     est_work *work;
 
     EST_TRY(est_broadcast(together->meeting.group, data, bytes, together->meeting.source, NULL, &work));
-    return est_work_wait(work);
+    return await(work);
 }
 
 static est_status share_positions(est_together *together)
@@ -352,7 +363,7 @@ static est_status sum_one(est_together *together, void *data, int64_t count, est
     est_work *work;
 
     EST_TRY(est_all_reduce(together->meeting.group, data, (size_t)count, dtype, EST_REDUCE_OP_SUM, NULL, &work));
-    return est_work_wait(work);
+    return await(work);
 }
 
 static est_status sum_copies(est_together *together, const addends *a)
@@ -391,8 +402,13 @@ static est_status keep_sums(est_session *session, est_nodes variables, const add
 
 static est_status try_sum(est_together *together, est_session *session, est_nodes variables, double *counts, addends *a)
 {
+    drop_addends(a);
     EST_TRY(copy_addends(session, variables, counts, a));
     EST_TRY(sum_copies(together, a));
+    if (together->meeting.rank > 0) {
+        EST_TRY(est_together_meet(together, 1, ""));
+        if (!together->meeting.over) return est_fail(EST_ABORTED, "a worker has come back after the last batch");
+    }
     return keep_sums(session, variables, a, counts);
 }
 
@@ -417,7 +433,6 @@ est_status est_together_sum(est_together *together, est_session *session, est_no
     } else {
         status = try_sum(together, session, variables, counts, &a);
         while (status == EST_ABORTED) {
-            drop_addends(&a);
             status = meet_again(together, session, status);
             if (status == EST_OK) status = try_sum(together, session, variables, counts, &a);
         }

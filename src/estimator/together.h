@@ -32,6 +32,8 @@ typedef struct est_together {
 /* Whether a training by this estimator is one of several workers. */
 bool est_trains_together(const est_estimator *estimator, const est_strategy *strategy);
 
+/* max_steps: of the training, 0: none; whoever waits for a meeting looks whether it has come to its end without this worker.
+ * EST_OFF: it is no training. */
 EST_MUST_CHECK est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,
                                             est_together *out);
 void                      est_together_close(est_together *together);
@@ -55,7 +57,8 @@ EST_MUST_CHECK est_status est_together_seek(const est_together *together, est_it
 EST_MUST_CHECK est_status est_together_note(est_together *together, est_iterator *input, int64_t step);
 
 /* Gives variables, of which each worker has its own, and `counts` the sums of those of all. A worker that is lost meanwhile is waited
- * for, and adds what it has when it is back: what this one has is as before until all is summed. */
+ * for, and adds what it has when it is back: what this one has is as before until all is summed. All but the first of the
+ * meeting return when that one has called est_ensemble_end_job, since without them it could not begin anew. */
 EST_MUST_CHECK est_status est_together_sum(est_together *together, est_session *session, est_nodes variables,
                                            double *counts, int n_counts);
 

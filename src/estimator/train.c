@@ -21,7 +21,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/together.h"
+#include "estimator/training.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
@@ -29,42 +29,12 @@
 #include "graph/op.h"
 #include "strategy/strategy.h"
 #include "train/hooks.h"
-#include "train/lock.h"
 #include "train/saver.h"
-#include "train/summary_writer.h"
-
-typedef struct training {
-    est_estimator           *estimator;
-    const est_train_options *options;
-    const char              *spec; /* what the caller knows them as; "": nothing */
-    uint64_t                 seed;
-    char                     word[32]; /* the seed of the job, which workers that train together have of one of them */
-    const est_dir_lock      *held;     /* the caller's lock of the directory; NULL: it has none */
-    est_dir_lock            *lock;     /* the one taken here then */
-    est_saver               *saver;
-    est_summary_writer      *summaries;
-    est_dataset             *input;
-    est_model               *model;
-    est_node                 step_after;     /* the global step as it is after a run */
-    bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
-    bool                     was_done;       /* the last training here had come to its end, and its mark is there */
-    est_hook                 edges;          /* which takes it away, and sees to the end of a job */
-    est_hook               **hooks;          /* [n_hooks] */
-    int                      n_hooks, given; /* how many, and the first that the caller gave */
-    est_hook                *own[8];         /* [n_own]: hooks made here */
-    int                      n_own;
-    est_hook                *checkpoint_saver; /* that saving listeners were lent to; NULL: none */
-    est_cluster_task         cluster;          /* remote NULL: without ps tasks */
-    est_together             together;         /* ensemble NULL: without other workers */
-    est_loop_together        meets;            /* what the loop knows of them */
-} training;
-
-#define NOTE_EVERY_STEPS 1000 /* between two times that workers tell each other where their inputs are */
 
 /* --- seed -------------------------------------------------------------------------------------------------------------- */
 
 /* Tasks that train together draw different numbers: the same dropout and the same shuffled input would be a waste. */
-static void mix_task(training *t)
+static void mix_task(est_training *t)
 {
     const est_task *task = t->estimator->task;
 
@@ -73,8 +43,7 @@ static void mix_task(training *t)
     if (t->seed == 0) t->seed = 1;
 }
 
-/* The seed of the run: the configured one, else that of the checkpoint it goes on from, else a new one. */
-static est_status choose_seed(training *t)
+est_status est_training_choose_seed(est_training *t)
 {
     est_checkpoint *checkpoint = NULL;
     est_tensor     *saved      = NULL;
@@ -103,13 +72,13 @@ static est_status choose_seed(training *t)
 /* --- the end mark --------------------------------------------------------------------------------------------------------- */
 
 /* Where the mark is; of the chief. */
-static est_status done_path(const training *t, est_strbuf *path)
+static est_status done_path(const est_training *t, est_strbuf *path)
 {
     est_strbuf_printf(path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
     return est_strbuf_status(path);
 }
 
-static est_status find_done(training *t)
+static est_status find_done(est_training *t)
 {
     est_strbuf path   = { 0 };
     est_status status = done_path(t, &path);
@@ -122,12 +91,12 @@ static est_status find_done(training *t)
 /* Before the first run, when it is sure that there is something to train. */
 static est_status clear_done(est_hook *hook, est_loop *loop)
 {
-    training  *t    = EST_CONTAINER_OF(hook, training, edges);
-    est_strbuf path = { 0 };
-    est_status status;
+    est_training *t    = EST_CONTAINER_OF(hook, est_training, edges);
+    est_strbuf    path = { 0 };
+    est_status    status;
 
     (void)loop;
-    if (!t->was_done || !t->estimator->task->is_chief) return EST_OK;
+    if (!t->was_done || !t->leads) return EST_OK;
     status = done_path(t, &path);
     if (status == EST_OK) status = est_file_remove(est_strbuf_text(&path));
     est_strbuf_clear(&path);
@@ -145,24 +114,14 @@ static est_status read_step(est_loop *loop, int64_t *out)
     return EST_OK;
 }
 
-/* A worker that has made its last step is there until the chief has saved it: should the chief be lost before, it gets the variables
- * from here. */
-static est_status await_chief(training *t, est_loop *loop)
-{
-    if (t->estimator->task->is_chief || est_stop_signal() != 0) return EST_OK;
-    EST_TRY(est_together_meet(&t->together, est_loop_global_step(loop), t->word));
-    if (t->together.meeting.over) return EST_OK;
-    return est_fail(EST_ABORTED, "a worker has come back after the last step");
-}
-
 /* Before the last checkpoint, which the chief makes when all have done what they could; its own step need not be the last. A
  * chief that was stopped leaves the others to themselves. */
 static est_status settle(est_hook *hook, est_loop *loop)
 {
-    training *t         = EST_CONTAINER_OF(hook, training, edges);
-    int64_t   max_steps = t->options->max_steps, step;
+    est_training *t         = EST_CONTAINER_OF(hook, est_training, edges);
+    int64_t       max_steps = t->options->max_steps, step;
 
-    if (t->together.ensemble != NULL) return await_chief(t, loop);
+    if (t->together.ensemble != NULL) return est_training_await_end(t, loop);
     if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
     EST_TRY(read_step(loop, &step));
     if (est_stop_signal() == 0 && (max_steps <= 0 || step < max_steps)) {
@@ -177,13 +136,20 @@ static est_status settle(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
-static est_status mark_done(const training *t, int64_t step)
+static est_status note(est_hook *hook, est_loop *loop)
+{
+    est_training *t = EST_CONTAINER_OF(hook, est_training, edges);
+
+    return t->together.ensemble != NULL ? est_training_note_positions(t, loop) : EST_OK;
+}
+
+static est_status mark_done(const est_training *t, int64_t step)
 {
     est_strbuf path = { 0 };
     char       text[32];
     est_status status;
 
-    if (!t->estimator->task->is_chief) return EST_OK;
+    if (!t->leads) return EST_OK;
     snprintf(text, sizeof text, "%" PRId64 "\n", step);
     status = done_path(t, &path);
     if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
@@ -193,20 +159,12 @@ static est_status mark_done(const training *t, int64_t step)
 
 /* --- going on where it was ----------------------------------------------------------------------------------------------- */
 
-/* Positions of all workers, when they train together; what one has saved alone is of no use then. */
-static est_status set_positions(training *t, const est_tensor *positions, int64_t step)
-{
-    t->together.at_step = step;
-    if (positions == NULL || t->estimator->config.no_input_position) return EST_OK;
-    return est_together_set_positions(&t->together, positions);
-}
-
-static est_status set_position(training *t, est_loop *loop, const est_tensor *position, const est_tensor *runs)
+static est_status set_position(est_training *t, est_loop *loop, const est_tensor *position, const est_tensor *runs)
 {
     if (runs != NULL && est_tensor_dtype(runs) == EST_I64 && est_tensor_count(runs) == 1) {
         est_session_set_run_count(est_loop_session(loop), (uint64_t) * (const int64_t *)est_tensor_data(runs));
     }
-    if (t->together.ensemble != NULL) return set_positions(t, position, t->together.meeting.step);
+    if (t->together.ensemble != NULL) return est_training_set_positions(t, position);
     if (position == NULL || t->estimator->config.no_input_position || est_loop_input(loop) == NULL) return EST_OK;
     EST_TRY(est_loop_reset_input(loop));
     t->input_resumed = est_iterator_restore(est_loop_input(loop), position) == EST_OK;
@@ -272,7 +230,7 @@ static void log_restored(const char *tasks, const char *path)
 
 /* Variables of ps tasks outlive their trainers. Those that have values keep them, so that a chief that was started again, or
  * one ps task that was, takes nothing back from the others. */
-static est_status initialize_variables(training *t, est_loop *loop)
+est_status est_training_restore(est_training *t, est_loop *loop)
 {
     est_session *session  = est_loop_session(loop);
     est_tensor  *position = NULL, *runs = NULL;
@@ -309,93 +267,14 @@ static est_status initialize_variables(training *t, est_loop *loop)
     return status;
 }
 
-/* --- together with other workers ---------------------------------------------------------------------------------------------- */
-
-/* The step that this task can offer variables of, though it has none yet: those of a checkpoint or first ones. -1: none. */
-static est_status offered_step(const training *t, int64_t *out)
-{
-    *out = -1;
-    if (!t->estimator->task->is_chief) return EST_OK;
-    EST_TRY(est_estimator_saved_step(t->estimator, out));
-    if (*out < 0) *out = 0;
-    return EST_OK;
-}
-
-/* The job has the seed that was first drawn, whoever has been lost since. */
-static est_status take_word(training *t)
-{
-    const char *word = est_ensemble_word(t->together.ensemble);
-
-    if (t->model != NULL && strcmp(word, t->word) != 0) {
-        return est_fail(EST_FAILED_PRECONDITION,
-                        "the job was begun anew with seed %s, and this worker has %s; start it again", word, t->word);
-    }
-    snprintf(t->word, sizeof t->word, "%s", word);
-    t->seed = strtoull(word, NULL, 10);
-    return EST_OK;
-}
-
-static est_status meet(training *t, int64_t step)
-{
-    EST_TRY(est_together_meet(&t->together, step, t->word));
-    return t->together.meeting.over ? EST_OK : take_word(t);
-}
-
-/* After a meeting: all have the same variables, and the input is where it belongs. */
-static est_status share(training *t, est_loop *loop, bool seek)
-{
-    EST_TRY(est_together_share(&t->together, est_loop_session(loop)));
-    if (!seek || t->estimator->config.no_input_position) return EST_OK;
-    EST_TRY(est_loop_reset_input(loop));
-    return est_together_seek(&t->together, est_loop_input(loop), t->input, t->together.meeting.step);
-}
-
-static est_status initialize_together(training *t, est_loop *loop)
-{
-    int64_t offered;
-
-    EST_TRY(offered_step(t, &offered));
-    EST_TRY(meet(t, offered));
-    if (t->together.meeting.over) {
-        est_loop_request_stop(loop, "the job is over");
-        return est_session_init(est_loop_session(loop));
-    }
-    if (t->together.meeting.rank == t->together.meeting.source) {
-        t->together.at_step = t->together.meeting.step;
-        EST_TRY(initialize_variables(t, loop));
-    }
-    return share(t, loop, true);
-}
-
-/* One that was left behind by more than the step under way has batches to read over. */
-static est_status rejoin(void *user, est_loop *loop, int64_t *global_step, bool *over)
-{
-    training *t = user;
-
-    EST_TRY(meet(t, *global_step));
-    *over = t->together.meeting.over;
-    if (*over) return EST_OK;
-    EST_TRY(share(t, loop, t->together.meeting.step > *global_step + 1));
-    *global_step = t->together.meeting.step;
-    return EST_OK;
-}
-
-static est_status note_positions(est_hook *hook, est_loop *loop)
-{
-    training *t = EST_CONTAINER_OF(hook, training, edges);
-
-    if (t->together.ensemble == NULL || est_loop_global_step(loop) % NOTE_EVERY_STEPS != 0) return EST_OK;
-    return est_together_note(&t->together, est_loop_input(loop), est_loop_global_step(loop));
-}
-
 static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 {
-    training *t = user;
+    est_training *t = user;
 
     if (t->together.ensemble != NULL) {
-        EST_TRY(initialize_together(t, loop));
+        EST_TRY(est_training_join(t, loop));
     } else if (t->estimator->task->is_chief || t->cluster.remote == NULL) {
-        EST_TRY(initialize_variables(t, loop));
+        EST_TRY(est_training_restore(t, loop));
         if (t->cluster.remote != NULL) {
             EST_TRY(est_session_init(est_loop_session(loop))); /* what no checkpoint has */
             EST_TRY(est_remote_declare_ready(t->cluster.remote));
@@ -421,12 +300,14 @@ static est_status add_number(est_extra *extras, int *n, const char *name, int64_
 
 static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, int n_max, int *n)
 {
-    training   *t        = user;
-    est_tensor *position = NULL;
+    est_training *t        = user;
+    est_tensor   *position = NULL;
+    uint64_t      seed     = t->seed; /* of the job, where each worker has its own */
 
     (void)n_max; /* three are far below it */
     EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_loop_run_count(loop)));
-    EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
+    if (t->together.ensemble != NULL) seed = strtoull(t->word, NULL, 10);
+    EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)seed));
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
     if (t->together.ensemble != NULL) {
         EST_TRY(est_together_positions(&t->together, &position));
@@ -439,7 +320,7 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
 /* --- hooks -------------------------------------------------------------------------------------------------------------- */
 
 /* Adds a hook made here, which is freed after the loop; NULL means that making it failed. */
-static est_status add_own(training *t, est_hook *hook)
+static est_status add_own(est_training *t, est_hook *hook)
 {
     if (hook == NULL) return est_fail_context(EST_RESOURCE_EXHAUSTED, "a standard hook");
     t->own[t->n_own++]     = hook;
@@ -447,7 +328,7 @@ static est_status add_own(training *t, est_hook *hook)
     return EST_OK;
 }
 
-static void add_models(training *t, est_hook_kind kind)
+static void add_models(est_training *t, est_hook_kind kind)
 {
     const est_model_hook *own = t->model->hooks.data;
 
@@ -457,7 +338,7 @@ static void add_models(training *t, est_hook_kind kind)
 }
 
 /* The first hook of a kind among the user's and the model's; NULL: there is none. */
-static est_hook *find_given(const training *t, bool (*is)(const est_hook *hook))
+static est_hook *find_given(const est_training *t, bool (*is)(const est_hook *hook))
 {
     const est_model_hook *own = t->model->hooks.data;
 
@@ -470,18 +351,27 @@ static est_hook *find_given(const training *t, bool (*is)(const est_hook *hook))
     return NULL;
 }
 
-/* A checkpoint saver as configured, unless one was given; and the listeners to whichever it is. */
-static est_status add_saver(training *t)
+est_status est_training_make_saver_hook(est_training *t, est_hook **out)
 {
     const est_run_config *config = &t->estimator->config;
     int64_t               steps  = config->save_checkpoints_steps > 0 ? config->save_checkpoints_steps : 0;
-    double    secs = config->save_checkpoints_secs > 0 ? config->save_checkpoints_secs : 0; /* not EST_OFF */
+    double secs = config->save_checkpoints_secs > 0 ? config->save_checkpoints_secs : 0; /* not EST_OFF */
+
+    *out = NULL;
+    if (steps == 0 && secs == 0) return EST_OK;
+    *out = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = steps, .secs = secs, .saver = t->saver,
+                                                                .no_graph_def = config->no_graph_def));
+    return *out != NULL ? EST_OK : est_fail_context(EST_RESOURCE_EXHAUSTED, "a standard hook");
+}
+
+/* A checkpoint saver as configured, unless one was given; and the listeners to whichever it is. */
+static est_status add_saver(est_training *t)
+{
     est_hook *hook = find_given(t, est_is_checkpoint_saver);
 
-    if (hook == NULL && (steps > 0 || secs > 0)) {
-        hook = est_checkpoint_saver_hook(NULL, EST_CHECKPOINT_SAVER(.steps = steps, .secs = secs, .saver = t->saver,
-                                                                    .no_graph_def = config->no_graph_def));
-        EST_TRY(add_own(t, hook));
+    if (hook == NULL) {
+        EST_TRY(est_training_make_saver_hook(t, &hook));
+        if (hook != NULL) EST_TRY(add_own(t, hook));
     }
     if (t->options->saving_listeners.n == 0) return EST_OK;
     if (hook == NULL) {
@@ -503,18 +393,20 @@ static bool writes_summaries(const est_task *task)
 }
 
 /* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
-static est_status collect_hooks(training *t)
+static est_status collect_hooks(est_training *t)
 {
     const est_run_config *config = &t->estimator->config;
-    int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 1;
+    int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 2;
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
     if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
-    t->edges = (est_hook){ .before_run = clear_done, .after_run = note_positions, .end = settle, .idle = true };
+    t->edges               = (est_hook){ .before_run = clear_done, .after_run = note, .end = settle, .idle = true };
     t->hooks[t->n_hooks++] = &t->edges;
     if (t->estimator->task->is_chief) {
         EST_TRY(add_saver(t));
         add_models(t, EST_HOOK_CHIEF);
+    } else if (t->together.ensemble != NULL) {
+        t->hooks[t->n_hooks++] = est_training_understudy(t);
     }
     if (writes_summaries(t->estimator->task)) {
         if (config->log_step_count_steps > 0) {
@@ -538,7 +430,7 @@ static est_status collect_hooks(training *t)
 
 /* --- the whole ----------------------------------------------------------------------------------------------------------- */
 
-static est_status add_loss_summary(training *t)
+static est_status add_loss_summary(est_training *t)
 {
     const est_model_summary *summaries = t->model->summaries.data;
 
@@ -550,7 +442,7 @@ static est_status add_loss_summary(training *t)
 }
 
 /* What is wrong with the input is found before the model is built. */
-static est_status make_input(training *t)
+static est_status make_input(est_training *t)
 {
     est_status status = est_estimator_input(t->estimator, EST_TRAIN, t->options->input_fn, t->options->input_user,
                                             t->seed, &t->input);
@@ -560,16 +452,24 @@ static est_status make_input(training *t)
     return est_fail_context(status, "%s", t->spec);
 }
 
-static est_status prepare(training *t)
+est_status est_training_make_saver(est_training *t)
 {
-    est_estimator        *e      = t->estimator;
-    const est_run_config *config = &e->config;
+    const est_run_config *config = &t->estimator->config;
 
-    EST_TRY(est_saver_create(
-        e->model_dir,
+    est_saver_free(t->saver);
+    t->saver = NULL;
+    return est_saver_create(
+        t->estimator->model_dir,
         EST_SAVER(.keep_max = config->keep_checkpoint_max, .keep_every_n_hours = config->keep_checkpoint_every_n_hours),
-        &t->saver));
-    if (t->together.ensemble == NULL) EST_TRY(choose_seed(t));
+        &t->saver);
+}
+
+static est_status prepare(est_training *t)
+{
+    est_estimator *e = t->estimator;
+
+    EST_TRY(est_training_make_saver(t));
+    if (t->together.ensemble == NULL) EST_TRY(est_training_choose_seed(t));
     mix_task(t);
     EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
@@ -583,7 +483,7 @@ static est_status prepare(training *t)
 
 /* Runs to the end; an input that an earlier call has used up is begun anew. One without a batch is an error, and known
  * before hooks are told of an end: then the model would be evaluated and exported as if it were trained. */
-static est_status run_to_end(training *t, est_loop *loop)
+static est_status run_to_end(est_training *t, est_loop *loop)
 {
     est_status status = est_loop_step(loop);
 
@@ -601,21 +501,21 @@ static est_status run_to_end(training *t, est_loop *loop)
 }
 
 /* Batches of a step. */
-static int n_replicas(const training *t)
+static int n_replicas(const est_training *t)
 {
     const est_strategy *strategy = t->estimator->config.train_distribute;
 
     return strategy != NULL && strategy->kind != EST_STRATEGY_PARAMETER_SERVER ? est_strategy_replicas(strategy).n : 1;
 }
 
-static est_status run_loop(training *t, int64_t *out_step)
+static est_status run_loop(est_training *t, int64_t *out_step)
 {
     const est_run_config *config = &t->estimator->config;
     est_loop             *loop   = NULL;
     est_status            status;
 
     t->meets.peers  = t->together.meeting.peers;
-    t->meets.rejoin = rejoin;
+    t->meets.rejoin = est_training_rejoin;
     EST_TRY(est_loop_open(&(est_loop_spec){ .graph       = t->model->graph,
                                             .model_dir   = t->estimator->model_dir,
                                             .session     = { .struct_size    = sizeof(est_session_options),
@@ -654,7 +554,12 @@ static est_status run_loop(training *t, int64_t *out_step)
         }
         if (status == EST_OK && est_stop_signal() != 0) {
             status = est_fail(EST_CANCELLED, "%s: stopped%s at step %" PRId64 "; start again to go on",
-                              est_stop_signal_name(), t->estimator->task->is_chief ? " and saved" : "", *out_step);
+                              est_stop_signal_name(), t->leads ? " and saved" : "", *out_step);
+        }
+        if (status == EST_OK && t->lost.status != EST_OK) {
+            status = est_error_raise(&t->lost);
+            status = est_fail_context(status, "training ends%s at step %" PRId64 "; start all workers again to go on",
+                                      t->leads ? ", and is saved," : "", *out_step);
         }
     }
     est_loop_free(loop);
@@ -711,7 +616,7 @@ static est_status check_options(const est_estimator *estimator, const est_train_
 }
 
 /* A worker's input may be used up, and the job over, before it has begun. */
-static est_status train_in_cluster(training *t, int64_t *step)
+static est_status train_in_cluster(est_training *t, int64_t *step)
 {
     est_status status = est_cluster_task_delay(&t->cluster);
 
@@ -721,7 +626,7 @@ static est_status train_in_cluster(training *t, int64_t *step)
     return EST_OK;
 }
 
-static est_status train_steps(training *t)
+est_status est_training_run(est_training *t)
 {
     int64_t saved, step = 0;
 
@@ -736,49 +641,23 @@ static est_status train_steps(training *t)
     return mark_done(t, step);
 }
 
-/* Meets the other workers, before anything is made of what they know. */
-static est_status join_others(training *t)
-{
-    int64_t offered;
-
-    if (t->estimator->task->is_chief) EST_TRY(choose_seed(t));
-    snprintf(t->word, sizeof t->word, "%" PRIu64, t->seed);
-    EST_TRY(offered_step(t, &offered));
-    return meet(t, offered);
-}
-
-/* A chief that has nothing left to do does not wait for others to say so. */
-static est_status train_together(training *t)
-{
-    int64_t saved, max_steps = t->options->max_steps;
-
-    EST_TRY(est_together_open(t->estimator, t->estimator->config.train_distribute, max_steps, &t->together));
-    EST_TRY(est_estimator_saved_step(t->estimator, &saved));
-    if (max_steps <= 0 || saved < max_steps || !t->estimator->task->is_chief) {
-        EST_TRY(join_others(t));
-        if (t->together.meeting.over) return EST_OK;
-    }
-    EST_TRY(train_steps(t));
-    if (t->estimator->task->is_chief) est_ensemble_end_job(t->together.ensemble);
-    return EST_OK;
-}
-
-/* Of the tasks that train together one has the directory: the chief. It also ends the job for all. */
-static est_status train(training *t)
+/* Of the tasks that train one has the directory: the chief. It also ends the job for all. */
+static est_status train(est_training *t)
 {
     bool is_chief = t->estimator->task->is_chief;
 
     EST_TRY(est_estimator_make_dir(t->estimator));
+    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) {
+        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
+        return est_training_run_together(t);
+    }
     if (t->held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
+    t->leads = is_chief;
     if (est_has_ps(t->estimator)) {
         if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
         EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
     }
-    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) {
-        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
-        return train_together(t);
-    }
-    EST_TRY(train_steps(t));
+    EST_TRY(est_training_run(t));
     return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
 }
 
@@ -786,7 +665,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
                                const est_dir_lock *held)
 {
     est_train_options own;
-    training          t = { .estimator = estimator, .options = &own, .spec = spec, .held = held };
+    est_training      t = { .estimator = estimator, .options = &own, .spec = spec, .held = held };
     est_error         error;
     est_status        status;
 
@@ -800,6 +679,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_cluster_task_close(&t.cluster);
     est_together_close(&t.together);
     est_together_free_idle(&t.meets);
+    est_hook_free(t.saves);
     est_summary_writer_free(t.summaries);
     est_model_free(t.model);
     est_dataset_free(t.input);

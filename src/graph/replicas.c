@@ -38,6 +38,11 @@ bool est_in_replica(const est_graph *graph)
     return graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
+void est_replicas_sum_losses(est_graph *graph)
+{
+    if (est_in_replica(graph)) graph->replicas->gradients = EST_MEET_SUM;
+}
+
 bool est_in_later_replica(const est_graph *graph)
 {
     return graph->replicas != NULL && graph->replicas->current > 0;

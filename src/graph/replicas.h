@@ -67,6 +67,10 @@ void est_replicas_turn(est_graph *graph, int replica);
 bool est_in_replica(const est_graph *graph);
 bool est_in_later_replica(const est_graph *graph);
 
+/* In a replica: its loss is a sum over examples and not their mean, so gradients and losses of all are added up. Each has to say
+ * so, as they are built alike. Nothing outside. */
+void est_replicas_sum_losses(est_graph *graph);
+
 /* The number of the replica that is built among those of all workers; 0 outside. */
 int est_global_replica(const est_graph *graph);
 

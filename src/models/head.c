@@ -13,6 +13,7 @@
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "feature/column.h"
+#include "graph/replicas.h"
 
 /* --- making and freeing ---------------------------------------------------------------------------------------------- */
 
@@ -447,6 +448,7 @@ static est_node finish_part(est_head_use *u)
     u->weights = weights_of(u);
     if (est_graph_status(u->graph) != EST_OK) return EST_NO_NODE;
     loss = reduced(u, u->head->o.loss_reduction);
+    if (u->head->o.loss_reduction == EST_LOSS_SUM) est_replicas_sum_losses(u->graph);
     if (u->mode == EST_EVAL) {
         est_head_mean(u, "average_loss", u->loss);
         if (u->part) est_head_metric(u, est_metric_mean(loss, NULL), "loss");

@@ -28,13 +28,12 @@ est_joint est_joint_begin(est_graph *graph, est_meet how, const est_node *weight
     }
     total = est_add_n((est_nodes){ weight, r->n });
     if (j.peers) j.total = total;
-    if (how == EST_MEET_SUM) return j;
-    j.share = node_list(graph, r->n);
-    j.has   = node_list(graph, r->n);
-    if (j.share == NULL || j.has == NULL) return (est_joint){ .graph = graph, .n = r->n };
+    j.has = node_list(graph, r->n);
+    if (how == EST_MEET_MEAN) j.share = node_list(graph, r->n);
+    if (j.has == NULL || (how == EST_MEET_MEAN && j.share == NULL)) return (est_joint){ .graph = graph, .n = r->n };
     for (int i = 0; i < r->n; i++) {
-        j.share[i] = est_div_no_nan(est_cast(weight[i], EST_F64), est_cast(total, EST_F64));
-        j.has[i]   = est_greater(weight[i], est_scalar(graph, EST_F32, 0));
+        j.has[i] = est_greater(weight[i], est_scalar(graph, EST_F32, 0));
+        if (j.share != NULL) j.share[i] = est_div_no_nan(est_cast(weight[i], EST_F64), est_cast(total, EST_F64));
     }
     return j;
 }
@@ -44,8 +43,8 @@ static est_node part(const est_joint *j, int i, est_node value)
 {
     est_dtype dtype = est_node_dtype(value);
 
+    if (j->has != NULL) value = est_select(j->has[i], value, est_zeros_like(value));
     if (j->share == NULL) return value;
-    value = est_select(j->has[i], value, est_zeros_like(value));
     return est_mul(value, dtype == EST_F64 ? j->share[i] : est_cast(j->share[i], dtype));
 }
 

@@ -15,8 +15,8 @@ typedef struct est_joint {
     est_meet   how;
     int        n;
     bool       peers;
-    est_node  *share; /* [n]: the part of all examples that are a replica's, F64; NULL: all the same */
-    est_node  *has;   /* [n]: whether it has any; set when share is */
+    est_node  *share; /* [n]: of a mean: the part of all examples that are a replica's, F64; NULL: all the same */
+    est_node  *has;   /* [n]: whether it has any; NULL: all have */
     est_node   total; /* of the examples here, or of replicas; EST_NO_NODE: without peers nobody asks */
 } est_joint;
 

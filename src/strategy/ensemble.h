@@ -11,7 +11,7 @@
  * The first meeting needs all, and fails with EST_DEADLINE_EXCEEDED when somebody has not come within `connect_secs`. Later on a
  * worker that is not there is waited for `return_secs`, from when it was lost or, when it is there and does not come, from when
  * the others met. Then they go on without it (`go_on`), if they are more than half of the last meeting, or exactly half with its
- * lowest number, since the other half might go on, too. Else est_ensemble_meet fails with EST_UNAVAILABLE on all of them, naming
+ * lowest number, since the other half might go on, too. Else est_ensemble_meet fails with EST_DEADLINE_EXCEEDED on all of them, naming
  * who is missing. When it is the host that is not there the one with the next number takes its place. One that comes later is
  * let in by the next meeting, which it causes: the host aborts the group. It may have moved: workers say where they listen. Of two
  * processes under one name the one that was started later has the place; the other is refused and fails with

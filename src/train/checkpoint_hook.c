@@ -282,7 +282,8 @@ est_hook *est_checkpoint_saver_hook(const char *dir, const est_checkpoint_saver_
                             .after_create_session = hook_after_create_session,
                             .after_run            = hook_after_run,
                             .end                  = hook_end,
-                            .free                 = hook_free };
+                            .free                 = hook_free,
+                            .idle                 = true };
     est_log_info("Create CheckpointSaverHook.");
     return &own->hook;
 }

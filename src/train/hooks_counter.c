@@ -98,6 +98,7 @@ est_hook *est_step_counter_hook(const est_every_options *options)
     own->hook = (est_hook){ .after_create_session = counter_session,
                             .after_run            = counter_after_run,
                             .end                  = counter_end,
-                            .free                 = counter_free };
+                            .free                 = counter_free,
+                            .idle                 = true };
     return &own->hook;
 }

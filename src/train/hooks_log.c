@@ -252,6 +252,7 @@ typedef struct loss_log_hook {
     est_hook  hook;
     est_timer timer; /* counts iterations */
     int64_t   iterations;
+    int64_t   runs; /* of the loop, after the last of them: steps that only others have made are none */
     int64_t   step; /* before this run */
 } loss_log_hook;
 
@@ -262,6 +263,7 @@ static est_status loss_log_begin(est_hook *hook, est_loop *loop)
     (void)loop;
     own->timer.marked = false;
     own->iterations   = 0;
+    own->runs         = 0;
     return EST_OK;
 }
 
@@ -275,8 +277,11 @@ static est_status loss_log_after_run(est_hook *hook, est_loop *loop)
 {
     loss_log_hook *own       = EST_CONTAINER_OF(hook, loss_log_hook, hook);
     est_strbuf     line      = { 0 };
-    int64_t        iteration = own->iterations++;
+    int64_t        iteration = own->iterations;
 
+    if (est_loop_runs(loop) == own->runs) return EST_OK;
+    own->runs = est_loop_runs(loop);
+    own->iterations++;
     if (!est_timer_due(&own->timer, iteration)) return EST_OK;
     est_strbuf_printf(&line, "loss = %g, step = %" PRId64, est_loop_loss(loop), own->step);
     return log_line(&line, &own->timer, iteration);
@@ -296,6 +301,7 @@ est_hook *est_loss_log_hook(int64_t every_n)
     own->hook              = (est_hook){ .begin      = loss_log_begin,
                                          .before_run = loss_log_before_run,
                                          .after_run  = loss_log_after_run,
-                                         .free       = loss_log_free };
+                                         .free       = loss_log_free,
+                                         .idle       = true };
     return &own->hook;
 }

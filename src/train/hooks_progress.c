@@ -113,7 +113,7 @@ static est_status progress_after_run(est_hook *hook, est_loop *loop)
     double         secs, waited;
 
     if (!own->shown) return EST_OK;
-    own->rows += est_loop_batch_rows(loop);
+    if (!est_loop_input_ended(loop)) own->rows += est_loop_batch_rows(loop); /* else others have the batches */
     if (est_now_ns() - own->drawn_ns < DRAW_NS && est_loop_runs(loop) > 1) return EST_OK;
     secs   = (double)(est_now_ns() - own->drawn_ns) / (double)EST_NS_PER_SEC;
     waited = input_wait(loop) - own->drawn_wait;
@@ -159,7 +159,8 @@ static est_hook *make(bool evaluates, int64_t num_steps, int64_t max_steps)
     own->hook      = (est_hook){ .after_create_session = progress_session,
                                  .after_run            = progress_after_run,
                                  .end                  = progress_end,
-                                 .free                 = progress_free };
+                                 .free                 = progress_free,
+                                 .idle                 = true };
     return &own->hook;
 }
 

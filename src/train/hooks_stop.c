@@ -74,7 +74,8 @@ est_hook *est_stop_at_step_hook(int64_t num_steps, int64_t last_step)
     own->hook      = (est_hook){ .begin                = stop_at_step_begin,
                                  .after_create_session = stop_at_step_session,
                                  .after_run            = stop_at_step_after_run,
-                                 .free                 = stop_at_step_free };
+                                 .free                 = stop_at_step_free,
+                                 .idle                 = true };
     return &own->hook;
 }
 
@@ -124,7 +125,8 @@ est_hook *est_stop_at_secs_hook(double seconds)
     own->seconds = seconds;
     own->hook    = (est_hook){ .begin     = stop_at_secs_begin,
                                .after_run = stop_at_secs_after_run,
-                               .free      = stop_at_secs_free };
+                               .free      = stop_at_secs_free,
+                               .idle      = true };
     return &own->hook;
 }
 
@@ -163,6 +165,7 @@ static est_status nan_after_run(est_hook *hook, est_loop *loop)
 {
     nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
 
+    if (est_loop_runs(loop) == 0) return EST_OK; /* a step that only others have made */
     return isnan(est_loop_loss(loop)) ? diverge(loop, own->fail, "loss") : EST_OK;
 }
 
@@ -193,6 +196,6 @@ est_hook *est_nan_hook(bool fail_on_nan)
 
     if (own == NULL) return NULL;
     own->fail = fail_on_nan;
-    own->hook = (est_hook){ .after_run = nan_after_run, .free = nan_free };
+    own->hook = (est_hook){ .after_run = nan_after_run, .free = nan_free, .idle = true };
     return &own->hook;
 }

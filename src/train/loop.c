@@ -348,26 +348,32 @@ static est_status recover(est_loop *loop, est_status status)
 }
 
 /* Meets the other workers until that succeeds or fails for good. A step that others have made with this worker's batch is
- * made; any other comes again. */
+ * made, and hooks that need no batch are told of it; any other comes again. A stop that the others did not come to, like one
+ * after some seconds, counts no more: whether it is still due is for the hooks to say. */
 static est_status rejoin(est_loop *loop, est_status status)
 {
-    bool over = false;
-
     while (is_recoverable(status)) {
         int64_t step = loop->global_step;
+        bool    over = false;
 
         if (++loop->recoveries > RECOVERIES_MAX) {
             return est_fail_context(status, "still failing after meeting the other workers %d times", RECOVERIES_MAX);
         }
         if (stop_signalled(loop)) return EST_OK;
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
+        est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
         status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
         if (status != EST_OK) continue;
         if (step > loop->global_step) loop->has_batch = false;
         loop->global_step = step;
         loop->run_count   = est_session_run_count(loop->session);
+        loop->stop        = false;
+        if (over) {
+            est_loop_request_stop(loop, "the job is over");
+        } else {
+            status = CALL_IDLE(loop, after_run);
+        }
     }
-    if (status == EST_OK && over) est_loop_request_stop(loop, "the job is over");
     return status;
 }
 

@@ -1,124 +1,281 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Workers that train together step by step (multi_worker_mirrored), as processes: whoever is killed and comes back, the variables
- * in the end are, bit for bit, those of a run that nobody disturbed; inputs that end at different times; a worker that does
- * not come back; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
+ * in the end are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
-#include "support/cluster_job.h"
+#include "base/clock.h"
 #include "support/estimator_test.h"
+#include "support/together_test.h"
 
 #define STOPPED 2 /* exit code of a task that a signal stopped */
-
-static cluster make(int workers, const char *steps, const char *more)
-{
-    cluster c = cluster_make(0, workers, 0, 0);
-
-    c.args[0] = steps;
-    c.args[1] = "mirrored=1";
-    c.args[2] = "timeout=60";
-    c.args[3] = "return=60";
-    c.args[4] = "silence=2";
-    c.args[5] = "save=40";
-    c.args[6] = "pause_us=2000";
-    c.args[7] = more;
-    return c;
-}
-
-static cluster_task *worker(cluster *c, int i)
-{
-    return cluster_find(c, "worker", i);
-}
-
-/* --- what is compared ------------------------------------------------------------------------------------------------ */
-
-/* Two directories end with the same variables: all that there are, but for where inputs are, which workers tell each other at
- * different times. */
-static void assert_same_end(const char *a, const char *b)
-{
-    est_checkpoint *first = NULL, *second = NULL;
-
-    assert_int_equal(est_checkpoint_open(a, &first), EST_OK);
-    assert_int_equal(est_checkpoint_open(b, &second), EST_OK);
-    assert_int_equal(est_checkpoint_count(first), est_checkpoint_count(second));
-    for (int i = 0; i < est_checkpoint_count(first); i++) {
-        const char *name = est_checkpoint_at(first, i)->name;
-        est_tensor *x = NULL, *y = NULL;
-
-        if (strcmp(name, "estoc/input_positions") == 0) continue;
-        assert_int_equal(est_checkpoint_read(first, name, &x), EST_OK);
-        assert_int_equal(est_checkpoint_read(second, name, &y), EST_OK);
-        assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
-        if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("%s differs", name);
-        est_tensor_free(x);
-        est_tensor_free(y);
-    }
-    est_checkpoint_close(first);
-    est_checkpoint_close(second);
-}
-
-static void end(cluster *c, long steps)
-{
-    assert_int_equal(cluster_saved_step(c), steps);
-    cluster_check_clean(c);
-    cluster_free(c);
-}
-
-/* Runs one job undisturbed. */
-static cluster quiet_run(int workers, const char *steps, const char *more)
-{
-    cluster c = make(workers, steps, more);
-
-    cluster_start_all(&c);
-    cluster_wait_all(&c, 60);
-    return c;
-}
 
 /* --- kills ------------------------------------------------------------------------------------------------------------ */
 
 static void kill_and_restart(cluster *c, cluster_task *task)
 {
-    cluster_signal(task, SIGKILL);
-    cluster_wait(c, task, 20);
+    together_kill(c, task);
     cluster_start(c, task);
 }
 
-static void check_killed(int workers, int victim, const char *more)
+/* A task that kills itself comes back. */
+static void restart_dead(cluster *c, cluster_task *task)
 {
-    cluster calm = quiet_run(workers, "steps=300", more), c = make(workers, "steps=300", more);
+    cluster_wait(c, task, 30);
+    assert_true(WIFSIGNALED(task->status) && WTERMSIG(task->status) == SIGKILL);
+    cluster_start(c, task);
+}
 
+/* One task is killed at a moment of its own choice. */
+typedef struct death {
+    const char *name;
+    int         workers, victim;
+    const char *steps, *die, *task, *at; /* words of the job */
+    const char *more;
+    long        end;
+} death;
+
+static const death deaths[] = {
+    { "worker, before the first step", 2, 1, "steps=60", "die=1", "die_task=1", "die_step=0", NULL, 60 },
+    { "chief, before the first step", 2, 0, "steps=60", "die=1", "die_task=0", "die_step=0", NULL, 60 },
+    { "worker, in a step", 3, 2, "steps=60", "die=2", "die_task=2", "die_step=30", NULL, 60 },
+    { "chief, in a step", 3, 0, "steps=60", "die=2", "die_task=0", "die_step=30", NULL, 60 },
+    { "chief, about to save", 2, 0, "steps=60", "die=4", "die_task=0", "die_step=40", NULL, 60 },
+    { "chief, has saved", 2, 0, "steps=60", "die=5", "die_task=0", "die_step=40", NULL, 60 },
+    { "worker, in the last step", 2, 1, "steps=60", "die=2", "die_task=1", "die_step=59", NULL, 60 },
+    { "chief, in the last step", 2, 0, "steps=60", "die=2", "die_task=0", "die_step=59", NULL, 60 },
+    { "worker, after the last step", 2, 1, "steps=60", "die=3", "die_task=1", "die_step=60", NULL, 60 },
+    { "chief, after the last step", 2, 0, "steps=60", "die=3", "die_task=0", "die_step=60", NULL, 60 },
+    { "chief, about to save the last step", 3, 0, "steps=60", "die=4", "die_task=0", "die_step=60", NULL, 60 },
+    { "chief, has saved the last step", 2, 0, "steps=60", "die=5", "die_task=0", "die_step=60", NULL, 60 },
+    { "worker, about to end", 2, 1, "steps=60", "die=6", "die_task=1", "die_step=60", NULL, 60 },
+    { "chief, when positions were just told", 2, 0, "steps=1030", "die=3", "die_task=0", "die_step=1000", NULL, 1030 },
+    { "worker, after positions were told", 2, 1, "steps=1030", "die=2", "die_task=1", "die_step=1010", NULL, 1030 },
+    { "worker of two replicas, in a step", 2, 1, "steps=60", "die=2", "die_task=1", "die_step=30", "mirrored=2", 60 },
+    { "chief of two replicas, after a step", 2, 0, "steps=60", "die=3", "die_task=0", "die_step=31", "mirrored=2", 60 },
+    { "one of four", 4, 3, "steps=60", "die=3", "die_task=3", "die_step=30", NULL, 60 },
+    { "chief, others without input", 2, 0, "steps=0", "die=2", "die_task=0", "die_step=6", "passes=2", 32 },
+    { "worker whose input has ended", 2, 0, "steps=0", "die=6", "die_task=0", "die_step=0", "passes=2", 32 },
+};
+
+static void test_death(void **state)
+{
+    const death *d    = *state;
+    bool         fast = strcmp(d->steps, "steps=1030") == 0;
+    cluster      calm = together_make(d->workers, d->steps, d->more), c = together_make(d->workers, d->steps, d->more);
+
+    if (fast) c.args[TOGETHER_PAUSE] = calm.args[TOGETHER_PAUSE] = "pause_us=0";
+    cluster_start_all(&calm);
+    cluster_wait_all(&calm, 60);
+    c.args[TOGETHER_ARGS]     = d->die;
+    c.args[TOGETHER_ARGS + 1] = d->task;
+    c.args[TOGETHER_ARGS + 2] = d->at;
+    cluster_start_all(&c);
+    restart_dead(&c, together_worker(&c, d->victim));
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, d->end);
+    together_end(&c, d->end);
+}
+
+/* Kills from outside, at a moment that nobody chose. */
+static void test_killed_often(void **state)
+{
+    cluster calm = together_calm(3, "steps=300", NULL), c = together_make(3, "steps=300", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 6; i++) {
+        cluster_wait_step(&c, 40 * (i + 1), 30);
+        kill_and_restart(&c, together_worker(&c, i % 3));
+    }
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 300);
+    together_end(&c, 300);
+}
+
+/* Chief and a worker, and then two workers, at once: one is left that has the variables. */
+static void test_two_at_once(void **state)
+{
+    cluster calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        cluster_task *first = together_worker(&c, i), *second = together_worker(&c, i + 1);
+
+        cluster_wait_step(&c, 40 + 80 * i, 30);
+        cluster_signal(first, SIGKILL);
+        cluster_signal(second, SIGKILL);
+        cluster_wait(&c, first, 20);
+        cluster_wait(&c, second, 20);
+        cluster_start(&c, second);
+        cluster_start(&c, first);
+    }
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
+}
+
+/* Just agreed on a group, and lost while variables are shared or before. */
+static void test_killed_in_first_share(void **state)
+{
+    cluster calm = together_calm(3, "steps=60", NULL), c = together_make(3, "steps=60", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_log(&c, together_worker(&c, 2), "generation 1", 30);
+    kill_and_restart(&c, together_worker(&c, 2));
+    cluster_wait_log(&c, together_worker(&c, 0), "generation 2", 30);
+    kill_and_restart(&c, together_worker(&c, 0));
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 60);
+    together_end(&c, 60);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------------- */
+
+/* Whoever is asked to stop leaves in good order, a chief saves; and all go on when it is back. */
+static void test_stopped(void **state)
+{
+    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        cluster_wait_step(&c, 40 + 40 * i, 30);
+        cluster_signal(together_worker(&c, i), SIGTERM);
+        cluster_wait_code(&c, together_worker(&c, i), STOPPED, 20);
+        cluster_start(&c, together_worker(&c, i));
+    }
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
+}
+
+/* A chief that waits for a lost worker saves what it has when it is asked to stop. */
+static void test_stopped_while_waiting(void **state)
+{
+    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+    long    saved;
+
+    (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
-    kill_and_restart(&c, worker(&c, victim));
-    cluster_wait_step(&c, 160, 30);
-    kill_and_restart(&c, worker(&c, victim));
+    cluster_signal(together_worker(&c, 1), SIGKILL);
+    cluster_wait(&c, together_worker(&c, 1), 20);
+    cluster_wait_log(&c, together_worker(&c, 0), "Meeting the other workers", 30);
+    saved = cluster_saved_step(&c);
+    cluster_signal(together_worker(&c, 0), SIGTERM);
+    cluster_wait_code(&c, together_worker(&c, 0), STOPPED, 20);
+    assert_true(cluster_saved_step(&c) >= saved);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "stopped and saved at step"), 1);
+    cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    assert_same_end(calm.model, c.model);
-    end(&calm, 300);
-    end(&c, 300);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
 }
 
-static void test_killed_worker(void **state)
+/* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
+static void test_paused(void **state)
 {
+    cluster calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
+
     (void)state;
-    check_killed(2, 1, NULL);
+    c.args[TOGETHER_SILENCE] = "silence=1";
+    cluster_start_all(&c);
+    for (int i = 0; i < 2; i++) {
+        int before = cluster_count_log(together_worker(&c, 2), "Meeting the other workers");
+
+        cluster_wait_step(&c, 40 + 80 * i, 30);
+        cluster_signal(together_worker(&c, i), SIGSTOP);
+        while (cluster_count_log(together_worker(&c, 2), "Meeting the other workers") == before) est_sleep_ns(10000000);
+        cluster_signal(together_worker(&c, i), SIGCONT);
+    }
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
 }
 
-static void test_killed_chief(void **state)
+/* All at once, and again from the checkpoint: every input goes on where it was. */
+static void check_restarted(const char *steps, long at, long last, const char *pause, const char *more)
+{
+    cluster calm = together_make(3, steps, more), c = together_make(3, steps, more);
+
+    c.args[TOGETHER_PAUSE] = calm.args[TOGETHER_PAUSE] = pause;
+    cluster_start_all(&calm);
+    cluster_wait_all(&calm, 60);
+    cluster_start_all(&c);
+    cluster_wait_step(&c, at, 30);
+    for (int i = 0; i < 3; i++) cluster_signal(together_worker(&c, i), SIGKILL);
+    for (int i = 0; i < 3; i++) cluster_wait(&c, together_worker(&c, i), 20);
+    for (int i = 2; i >= 0; i--) cluster_start(&c, together_worker(&c, i));
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, last);
+    together_end(&c, last);
+}
+
+static void test_restarted(void **state)
 {
     (void)state;
-    check_killed(2, 0, NULL);
+    check_restarted("steps=200", 80, 200, "pause_us=2000", NULL);
+    check_restarted("steps=1100", 1040, 1100, "pause_us=300", NULL); /* from positions that were told */
+    check_restarted("steps=200", 80, 200, "pause_us=2000", "mirrored=2");
 }
+
+/* Two processes for one task: the one that was started later has the place. */
+static void test_twin(void **state)
+{
+    cluster       calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+    cluster_task *twin;
+
+    (void)state;
+    twin = cluster_add_twin(&c, "worker", 1);
+    cluster_start(&c, together_worker(&c, 0));
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_step(&c, 40, 30);
+    cluster_start(&c, twin);
+    cluster_wait_code(&c, together_worker(&c, 1), 1, 30);
+    assert_true(cluster_count_log(together_worker(&c, 1), "another process has taken") > 0);
+    cluster_wait_code(&c, together_worker(&c, 0), 0, 60);
+    cluster_wait_code(&c, twin, 0, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
+}
+
+#define N_DEATHS (sizeof deaths / sizeof deaths[0])
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_worker),
-        cmocka_unit_test(test_killed_chief),
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_killed_often),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_killed_in_first_share),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_paused),
+        cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_twin),
     };
+    struct CMUnitTest tests[N_DEATHS];
 
     cluster_task_main(argc, argv, cluster_job_task);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < N_DEATHS; i++) {
+        tests[i] = (struct CMUnitTest){ .name          = deaths[i].name,
+                                        .test_func     = test_death,
+                                        .initial_state = (void *)(uintptr_t)&deaths[i] };
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("deaths", tests, N_DEATHS, NULL, NULL) + cmocka_run_group_tests(others, NULL, NULL);
 }

@@ -222,7 +222,7 @@ static void meet_and_fail(crew_member *m)
 {
     est_status status = est_ensemble_meet(m->ensemble, 7, "", &m->met);
 
-    crew_expect(m, status, EST_UNAVAILABLE, m->arg);
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, m->arg);
 }
 
 static void test_give_up(void **state)

@@ -4,11 +4,13 @@
 #include "support/cluster_job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "support/estimator_test.h"
@@ -26,6 +28,87 @@ static est_status take_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+/* Kills the process at the moment that the job names. */
+typedef struct deadly {
+    est_hook            hook, eval;
+    est_saving_listener listener;
+    const char         *model_dir;
+    const cluster_job  *job;
+    int                 self; /* number of the task among those that train */
+    int64_t             batches;
+} deadly;
+
+/* Once in a job: the next start of the task finds the file. */
+static void die(const deadly *d, int64_t when, int64_t step)
+{
+    char path[160];
+    int  fd;
+
+    if (d->job->die != when || d->job->die_task != d->self || step < d->job->die_step) return;
+    snprintf(path, sizeof path, "%s.died", d->model_dir);
+    fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (fd < 0) return;
+    close(fd);
+    (void)raise(SIGKILL);
+}
+
+static est_status deadly_begin(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    die(EST_CONTAINER_OF(hook, deadly, hook), CLUSTER_DIE_BEGIN, INT64_MAX);
+    return EST_OK;
+}
+
+static est_status deadly_before_run(est_hook *hook, est_loop *loop)
+{
+    die(EST_CONTAINER_OF(hook, deadly, hook), CLUSTER_DIE_BEFORE_RUN, est_loop_global_step(loop));
+    return EST_OK;
+}
+
+static est_status deadly_after_run(est_hook *hook, est_loop *loop)
+{
+    die(EST_CONTAINER_OF(hook, deadly, hook), CLUSTER_DIE_AFTER_RUN, est_loop_global_step(loop));
+    return EST_OK;
+}
+
+static est_status deadly_end(est_hook *hook, est_loop *loop)
+{
+    die(EST_CONTAINER_OF(hook, deadly, hook), CLUSTER_DIE_END, est_loop_global_step(loop));
+    return EST_OK;
+}
+
+static est_status deadly_batch(est_hook *hook, est_loop *loop)
+{
+    deadly *d = EST_CONTAINER_OF(hook, deadly, eval);
+
+    (void)loop;
+    die(d, CLUSTER_DIE_EVALUATION, ++d->batches);
+    return EST_OK;
+}
+
+static est_status deadly_before_save(est_saving_listener *listener, est_session *session, int64_t step)
+{
+    (void)session;
+    die(EST_CONTAINER_OF(listener, deadly, listener), CLUSTER_DIE_BEFORE_SAVE, step);
+    return EST_OK;
+}
+
+static est_status deadly_after_save(est_saving_listener *listener, est_session *session, int64_t step, bool *stop)
+{
+    (void)session;
+    (void)stop;
+    die(EST_CONTAINER_OF(listener, deadly, listener), CLUSTER_DIE_AFTER_SAVE, step);
+    return EST_OK;
+}
+
+/* The number of the task, as est_input_context has it. */
+static int number_of_task(void)
+{
+    const char *config = getenv("TF_CONFIG"), *index = config != NULL ? strstr(config, "\"index\"") : NULL;
+
+    return index != NULL ? (int)strtol(strchr(index, ':') + 1, NULL, 10) : 0;
+}
+
 static void take_word(const char *word, cluster_job *job)
 {
     const char *value = strchr(word, '=');
@@ -34,13 +117,24 @@ static void take_word(const char *word, cluster_job *job)
         const char *name;
         int64_t    *whole;
         double     *number;
-    } fields[] = { { "steps", &job->steps, NULL },           { "save", &job->save, NULL },
-                   { "passes", &job->passes, NULL },         { "seed", &job->seed, NULL },
-                   { "pause_us", &job->pause_us, NULL },     { "sync", &job->sync, NULL },
-                   { "consistent", &job->consistent, NULL }, { "silence", NULL, &job->silence },
-                   { "mirrored", &job->mirrored, NULL },     { "go_on", &job->go_on, NULL },
-                   { "together", &job->together, NULL },     { "log", &job->log, NULL },
-                   { "return", NULL, &job->return_in },      { "timeout", NULL, &job->timeout } };
+    } fields[] = { { "steps", &job->steps, NULL },
+                   { "save", &job->save, NULL },
+                   { "passes", &job->passes, NULL },
+                   { "seed", &job->seed, NULL },
+                   { "pause_us", &job->pause_us, NULL },
+                   { "sync", &job->sync, NULL },
+                   { "consistent", &job->consistent, NULL },
+                   { "silence", NULL, &job->silence },
+                   { "mirrored", &job->mirrored, NULL },
+                   { "go_on", &job->go_on, NULL },
+                   { "together", &job->together, NULL },
+                   { "log", &job->log, NULL },
+                   { "die", &job->die, NULL },
+                   { "die_task", &job->die_task, NULL },
+                   { "die_step", &job->die_step, NULL },
+                   { "shards", &job->shards, NULL },
+                   { "return", NULL, &job->return_in },
+                   { "timeout", NULL, &job->timeout } };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
         if (strlen(fields[i].name) != size || strncmp(fields[i].name, word, size) != 0) continue;
@@ -52,12 +146,36 @@ static void take_word(const char *word, cluster_job *job)
     exit(126);
 }
 
+/* Shards of very different sizes, each read once. */
+static est_status make_shard(const est_input_context *context, int64_t many, est_dataset **out)
+{
+    int64_t      n  = context->pipeline == 0 ? 1 : context->pipeline == 1 ? 0 : context->pipeline == 2 ? many : 8;
+    float       *xs = malloc((size_t)(n + 1) * 2 * sizeof *xs), *ys = malloc((size_t)(n + 1) * sizeof *ys);
+    est_tensor  *x = NULL, *y = NULL;
+    est_dataset *d;
+
+    for (int64_t i = 0; i < n; i++) {
+        xs[2 * i]     = (float)(i % 64) / 32.0f - 1.0f;
+        xs[2 * i + 1] = (float)((i * 11) % 64) / 32.0f - 1.0f;
+        ys[i]         = 2 * xs[2 * i] - xs[2 * i + 1];
+    }
+    assert_int_equal(est_tensor_f32(EST_SHAPE(n, 2), xs, &x), EST_OK);
+    assert_int_equal(est_tensor_f32(EST_SHAPE(n, 1), ys, &y), EST_OK);
+    d = est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y })), 128, NULL);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    free(xs);
+    free(ys);
+    return est_dataset_finish(d, out);
+}
+
 /* Inputs of different tasks end at different times. */
 static est_status make_input(const est_input_context *context, void *user, est_dataset **out)
 {
     const cluster_job *job    = user;
     int64_t            passes = job->passes * (context->pipeline + 1);
 
+    if (job->shards > 0) return make_shard(context, job->shards, out);
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
 
@@ -92,7 +210,17 @@ int cluster_job_task(int argc, char **argv)
 {
     cluster_job    job       = { .save = 50, .seed = 11, .log = 100 };
     slow_hook      slow      = { .hook = { .after_run = take_time } };
-    est_hook      *hooks[]   = { &slow.hook };
+    deadly         death     = { .hook      = { .begin      = deadly_begin,
+                                                .before_run = deadly_before_run,
+                                                .after_run  = deadly_after_run,
+                                                .end        = deadly_end },
+                                 .eval      = { .after_run = deadly_batch },
+                                 .listener  = { .before_save = deadly_before_save, .after_save = deadly_after_save },
+                                 .model_dir = argv[0],
+                                 .job       = &job,
+                                 .self      = number_of_task() };
+    est_hook      *hooks[]   = { &death.hook, &slow.hook };
+    est_hook      *evals[]   = { &death.eval };
     est_estimator *estimator = NULL;
     est_strategy  *strategy  = NULL;
     est_status     status;
@@ -116,8 +244,10 @@ int cluster_job_task(int argc, char **argv)
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
-                           .hooks = { hooks, job.pause_us > 0 }),
-            EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .start_delay_secs = EST_OFF, .throttle_secs = 1),
+                           .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
+                           .saving_listeners = EST_LISTENERS(&death.listener)),
+            EST_EVAL_SPEC(.input_fn = make_input, .input_user = &job, .hooks = { evals, 1 },
+                          .start_delay_secs = EST_OFF, .throttle_secs = 1, .steps = EST_FOREVER),
             NULL);
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());

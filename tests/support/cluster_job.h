@@ -21,10 +21,25 @@ typedef struct cluster_job {
     int64_t go_on;      /* not 0: without workers that do not return */
     int64_t together;   /* not 0: workers evaluate together */
     int64_t log;        /* log_step_count_steps; 0: 100 */
+    int64_t die;        /* when a task kills itself, once in the job; 0: never */
+    int64_t die_task;   /* which of those that train */
+    int64_t die_step;   /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
+    int64_t shards;     /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
     double  silence;    /* peer_silence_secs */
     double  return_in;  /* return_secs of multi_worker_mirrored */
     double  timeout;    /* session_creation_timeout_secs */
 } cluster_job;
+
+/* Moments to die. */
+enum {
+    CLUSTER_DIE_BEGIN = 1, /* before there are variables */
+    CLUSTER_DIE_BEFORE_RUN,
+    CLUSTER_DIE_AFTER_RUN,
+    CLUSTER_DIE_BEFORE_SAVE, /* of the chief, as the next */
+    CLUSTER_DIE_AFTER_SAVE,
+    CLUSTER_DIE_END, /* after the last step, before that is saved */
+    CLUSTER_DIE_EVALUATION
+};
 
 /* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:
  * it failed. SIGUSR1 breaks all its connections. */

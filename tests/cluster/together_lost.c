@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together, of which one does not come back: the others save and end with a message, or go on without
+ * it, whichever they were told; also when it is the chief. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/estimator_test.h"
+#include "support/together_test.h"
+
+#define FAILED 1 /* exit code */
+
+static cluster make(int workers, const char *steps, const char *go_on)
+{
+    cluster c = together_make(workers, steps, go_on);
+
+    c.args[TOGETHER_RETURN] = "return=1.5";
+    return c;
+}
+
+/* All that are left end with a message, one of them has saved, and all are started again with the lost one. */
+static void check_ended(int workers, int victim, const char *go_on)
+{
+    cluster calm = together_calm(workers, "steps=100", NULL), c = make(workers, "steps=100", go_on);
+    int     saved = 0;
+    char    task[32];
+
+    snprintf(task, sizeof task, "die_task=%d", victim);
+    c.args[TOGETHER_ARGS]     = "die=2";
+    c.args[TOGETHER_ARGS + 1] = task;
+    c.args[TOGETHER_ARGS + 2] = "die_step=50";
+    cluster_start_all(&c);
+    cluster_wait(&c, together_worker(&c, victim), 30);
+    for (int i = 0; i < workers; i++) {
+        cluster_task *other = together_worker(&c, i);
+
+        if (i == victim) continue;
+        cluster_wait_code(&c, other, FAILED, 30);
+        assert_true(cluster_count_log(other, "did not come back within 1.5 s") > 0);
+        saved += cluster_count_log(other, "training ends, and is saved, at step 50");
+    }
+    assert_int_equal(saved, 1);
+    assert_int_equal(cluster_saved_step(&c), 50);
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 100);
+    together_end(&c, 100);
+}
+
+static void test_worker_lost(void **state)
+{
+    (void)state;
+    check_ended(2, 1, NULL);
+    check_ended(3, 1, NULL);
+}
+
+static void test_chief_lost(void **state)
+{
+    (void)state;
+    check_ended(2, 0, NULL);
+    check_ended(3, 0, NULL);
+}
+
+/* One of two that is not the lower one might not be the only one to go on. */
+static void test_not_enough(void **state)
+{
+    (void)state;
+    check_ended(2, 0, "go_on=1");
+}
+
+/* The rest goes on to the last step; the lowest of them saves it. */
+static void check_gone_on(int workers, int victim)
+{
+    cluster c = make(workers, "steps=300", "go_on=1");
+
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    together_kill(&c, together_worker(&c, victim));
+    for (int i = 0; i < workers; i++) {
+        if (i != victim) cluster_wait_code(&c, together_worker(&c, i), 0, 60);
+    }
+    assert_true(cluster_count_log(together_worker(&c, victim == 0 ? 1 : 0), "Saving checkpoints for 300") == 1);
+    together_end(&c, 300);
+}
+
+static void test_worker_gone_on(void **state)
+{
+    (void)state;
+    check_gone_on(3, 2);
+    check_gone_on(2, 1);
+}
+
+static void test_chief_gone_on(void **state)
+{
+    (void)state;
+    check_gone_on(3, 0);
+}
+
+/* A chief that comes back gets the directory back, and a worker that comes back late has its place again. */
+static void test_back_late(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        cluster       c     = make(3, "steps=900", "go_on=1");
+        cluster_task *other = together_worker(&c, victim == 0 ? 1 : 0);
+
+        cluster_start_all(&c);
+        cluster_wait_step(&c, 40, 30);
+        together_kill(&c, together_worker(&c, victim));
+        cluster_wait_log(&c, other, "of 2, step", 30);
+        cluster_wait_step(&c, cluster_saved_step(&c) + 80, 30); /* whoever saves now */
+        cluster_start(&c, together_worker(&c, victim));
+        cluster_wait_all(&c, 60);
+        assert_int_equal(cluster_count_log(together_worker(&c, 0), "Saving checkpoints for 900"), 1);
+        together_end(&c, 900);
+    }
+}
+
+/* A chief that stands still has the directory all the time: nobody saves until it goes on. */
+static void test_chief_paused(void **state)
+{
+    cluster c = make(3, "steps=900", "go_on=1");
+    long    saved;
+
+    (void)state;
+    c.args[TOGETHER_SILENCE] = "silence=1";
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    cluster_signal(together_worker(&c, 0), SIGSTOP);
+    cluster_wait_log(&c, together_worker(&c, 1), "rank 0 of 2", 30);
+    saved = cluster_saved_step(&c);
+    cluster_wait_log(&c, together_worker(&c, 1), "cannot save", 30);
+    assert_int_equal(cluster_saved_step(&c), saved);
+    cluster_signal(together_worker(&c, 0), SIGCONT);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "Saving checkpoints for 900"), 1);
+    together_end(&c, 900);
+}
+
+/* Lost after the last step: what the others have is saved. */
+static void test_chief_lost_at_end(void **state)
+{
+    (void)state;
+    for (int go_on = 0; go_on < 2; go_on++) {
+        cluster calm = together_calm(3, "steps=60", NULL), c = make(3, "steps=60", go_on ? "go_on=1" : NULL);
+
+        c.args[TOGETHER_ARGS]     = "die=4";
+        c.args[TOGETHER_ARGS + 1] = "die_task=0";
+        c.args[TOGETHER_ARGS + 2] = "die_step=60";
+        cluster_start_all(&c);
+        cluster_wait(&c, together_worker(&c, 0), 30);
+        for (int i = 1; i < 3; i++) cluster_wait_code(&c, together_worker(&c, i), go_on ? 0 : FAILED, 30);
+        together_assert_same(&calm, &c);
+        together_end(&calm, 60);
+        together_end(&c, 60);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_worker_lost),   cmocka_unit_test(test_chief_lost),
+        cmocka_unit_test(test_not_enough),    cmocka_unit_test(test_worker_gone_on),
+        cmocka_unit_test(test_chief_gone_on), cmocka_unit_test(test_back_late),
+        cmocka_unit_test(test_chief_paused),  cmocka_unit_test(test_chief_lost_at_end),
+    };
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests of workers that train together. */
+#include "support/together_test.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "support/estimator_test.h"
+
+cluster together_make(int workers, const char *steps, const char *more)
+{
+    cluster c        = cluster_make(0, workers, 0, 0);
+    bool    replicas = more != NULL && strncmp(more, "mirrored=", 9) == 0;
+
+    c.args[0]                = steps;
+    c.args[1]                = replicas ? more : "mirrored=1";
+    c.args[2]                = "timeout=60";
+    c.args[TOGETHER_RETURN]  = "return=60";
+    c.args[TOGETHER_SILENCE] = "silence=2";
+    c.args[5]                = "save=40";
+    c.args[TOGETHER_PAUSE]   = "pause_us=2000";
+    c.args[7]                = more != NULL && !replicas ? more : "log=100";
+    return c;
+}
+
+cluster_task *together_worker(cluster *c, int i)
+{
+    return cluster_find(c, "worker", i);
+}
+
+cluster together_calm(int workers, const char *steps, const char *more)
+{
+    cluster c = together_make(workers, steps, more);
+
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    return c;
+}
+
+void together_kill(cluster *c, cluster_task *task)
+{
+    cluster_signal(task, SIGKILL);
+    cluster_wait(c, task, 20);
+}
+
+void together_assert_same(const cluster *a, const cluster *b)
+{
+    est_checkpoint *first = NULL, *second = NULL;
+
+    assert_int_equal(est_checkpoint_open(a->model, &first), EST_OK);
+    assert_int_equal(est_checkpoint_open(b->model, &second), EST_OK);
+    assert_int_equal(est_checkpoint_count(first), est_checkpoint_count(second));
+    for (int i = 0; i < est_checkpoint_count(first); i++) {
+        const char *name = est_checkpoint_at(first, i)->name;
+        est_tensor *x = NULL, *y = NULL;
+
+        if (strcmp(name, "estoc/input_positions") == 0) continue;
+        assert_int_equal(est_checkpoint_read(first, name, &x), EST_OK);
+        assert_int_equal(est_checkpoint_read(second, name, &y), EST_OK);
+        assert_int_equal(est_tensor_bytes(x), est_tensor_bytes(y));
+        if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) fail_msg("%s differs", name);
+        est_tensor_free(x);
+        est_tensor_free(y);
+    }
+    est_checkpoint_close(first);
+    est_checkpoint_close(second);
+}
+
+void together_end(cluster *c, long steps)
+{
+    assert_int_equal(cluster_saved_step(c), steps);
+    cluster_check_clean(c);
+    cluster_free(c);
+}

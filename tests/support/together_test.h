@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tests of workers that train together (tests/cluster/together*.c) share. */
+#ifndef EST_TESTS_TOGETHER_TEST_H
+#define EST_TESTS_TOGETHER_TEST_H
+
+#include "support/cluster_job.h"
+
+/* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`. */
+cluster together_make(int workers, const char *steps, const char *more);
+#define TOGETHER_RETURN  3 /* args that a test may replace */
+#define TOGETHER_SILENCE 4
+#define TOGETHER_PAUSE   6
+#define TOGETHER_ARGS    8
+
+cluster_task *together_worker(cluster *c, int i);
+
+/* Runs one job undisturbed. */
+cluster together_calm(int workers, const char *steps, const char *more);
+
+void together_kill(cluster *c, cluster_task *task);
+
+/* Two directories end with the same variables: all that there are, but for where inputs are, which workers tell each other at
+ * different times. */
+void together_assert_same(const cluster *a, const cluster *b);
+
+/* The job ended at that step and left nothing. */
+void together_end(cluster *c, long steps);
+
+#endif
