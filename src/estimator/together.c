@@ -400,15 +400,30 @@ static est_status keep_sums(est_session *session, est_nodes variables, const add
     return EST_OK;
 }
 
+/* Whoever gets past this knows that all have the sums. */
+static est_status await_all(est_together *together)
+{
+    double nothing = 0;
+
+    return sum_one(together, &nothing, 1, EST_F64);
+}
+
+/* One who is lost meanwhile is found missing by the first, or was not needed any more. */
+static est_status await_first(est_together *together)
+{
+    est_status status = await_all(together);
+
+    if (status != EST_ABORTED) EST_TRY(status);
+    EST_TRY(est_together_meet(together, 1, ""));
+    return together->meeting.over ? EST_OK : est_fail(EST_ABORTED, "a worker has come back after the last batch");
+}
+
 static est_status try_sum(est_together *together, est_session *session, est_nodes variables, double *counts, addends *a)
 {
     drop_addends(a);
     EST_TRY(copy_addends(session, variables, counts, a));
     EST_TRY(sum_copies(together, a));
-    if (together->meeting.rank > 0) {
-        EST_TRY(est_together_meet(together, 1, ""));
-        if (!together->meeting.over) return est_fail(EST_ABORTED, "a worker has come back after the last batch");
-    }
+    EST_TRY(together->meeting.rank == 0 ? await_all(together) : await_first(together));
     return keep_sums(session, variables, a, counts);
 }
 
@@ -417,6 +432,7 @@ static est_status meet_again(est_together *together, est_session *session, est_s
 {
     est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
     EST_TRY(est_together_meet(together, 1, ""));
+    if (together->meeting.over) return est_fail(EST_FAILED_PRECONDITION, "the others have ended without this worker");
     return est_together_share(together, session);
 }
 

@@ -17,7 +17,8 @@
  * processes under one name the one that was started later has the place; the other is refused and fails with
  * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
  *
- * The end: the chief says est_ensemble_end_job; whoever meets then, or waits for a meeting, gets EST_OK and est_meeting.over.
+ * The end: the chief says est_ensemble_end_job; whoever of the last meeting meets then, or waits for a meeting, gets EST_OK and
+ * est_meeting.over. Any other has come for the next job, unless it finds out by `over`.
  *
  * Every wait is in the log and in the status view (cluster/waits.h). Threading: one thread at a time. */
 #ifndef EST_STRATEGY_ENSEMBLE_H

@@ -256,8 +256,10 @@ static void on_come(est_ensemble *e, est_request *request)
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
-    } else if (e->over) {
+    } else if (e->over && est_agreement_rank(&e->agreed, arrival.number, who->incarnation) >= 0) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
+    } else if (e->over) { /* it has come for the next job, which this task may be about to begin, too; it tries again */
+        est_request_fail(request, EST_ABORTED, "the job has ended");
     } else {
         seat_arrival(e, request, &arrival);
     }

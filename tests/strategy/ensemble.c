@@ -492,9 +492,27 @@ static void test_end(void **state)
     expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
     crew_run(&c, 3U, end_or_meet, NULL);
     crew_run(&c, 4U, end_or_meet, NULL); /* was told, and meets later */
+    crew_free(&c);
+}
+
+/* One that was not of the job has come for the next one, and is not told that this has ended. */
+static void come_early(crew_member *m)
+{
+    crew_expect(m, est_ensemble_meet(m->ensemble, -1, "", &m->met), EST_DEADLINE_EXCEEDED, "did not come within 0.5 s");
+}
+
+static void test_next_job(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 0.5 });
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, 3U, end_or_meet, NULL);
     crew_stop(&c, 2);
-    crew_start(&c, 2); /* was never told */
-    crew_run(&c, 4U, end_or_meet, NULL);
+    crew_start(&c, 2);
+    crew_run(&c, 4U, come_early, NULL);
     crew_free(&c);
 }
 
@@ -671,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_next_job),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),

@@ -304,7 +304,7 @@ static void test_killed_and_missed(void **state)
 
     (void)state;
     await_death(&c, cluster_find(&c, "worker", 1));
-    snprintf(text, sizeof text, "UNAVAILABLE: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
+    snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
     for (int i = 0; i < WORKERS; i += 2) {
         cluster_wait_code(&c, &c.tasks[i], 4, END_SECS);
         assert_int_equal(cluster_count_log(&c.tasks[i], text), 1);
