@@ -293,7 +293,7 @@ static void test_partition(void **state)
 /* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
-    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .why = "" };
+    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = "" };
     est_link       *link = NULL;
     est_ask        *ask;
     est_message    *message = NULL;
@@ -552,6 +552,25 @@ static void test_next_job(void **state)
     crew_free(&c);
 }
 
+/* A task that is at another job already, or still, is waited for. */
+static void test_purpose(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "training" });
+    crew_start(&c, 0);
+    c.options.purpose = "evaluation";
+    crew_start(&c, 1);
+    crew_run(&c, CREW_ALL, come_early, NULL);
+    crew_stop(&c, 0);
+    crew_start(&c, 0);
+    crew_stop(&c, 1);
+    crew_start(&c, 1);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 2, .source = -1, .step = -1 });
+    crew_free(&c);
+}
+
 static bool is_over(void *user)
 {
     atomic_int *asked = user;
@@ -727,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_end),
         cmocka_unit_test(test_last_step),
         cmocka_unit_test(test_next_job),
+        cmocka_unit_test(test_purpose),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),
