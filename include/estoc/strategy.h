@@ -135,7 +135,7 @@ typedef struct est_multi_worker_mirrored_options {
     int64_t             bytes_per_pack; /* 0: 4 MiB; gradients travel in packs, closed once they have more */
     double              timeout_secs;   /* 0: 600; EST_FOREVER; of one exchange between workers */
     double              return_secs;    /* 0: 600; EST_FOREVER; how long a worker that was lost is waited for */
-    bool                go_on;          /* true: without it then; false: training fails */
+    bool                go_on;          /* true: without it then; false: training is saved and fails */
     const est_resolver *resolver;       /* which task this is; copied. NULL: the next */
     const char         *cluster_json;   /* in the form of TF_CONFIG; NULL: the environment variable; "{}": none */
 } est_multi_worker_mirrored_options;

@@ -2,7 +2,7 @@
  *
  * Jobs whose tasks are killed, stopped and cut off at random moments. All end with exit code 0 at exactly max_steps, no update
  * is made twice, what was learned is what an undisturbed job learns, and nothing is left behind. In several modes: what the
- * tasks promise each other is another for each.
+ * tasks promise each other is another for each. Workers that train together end with exactly the variables of an undisturbed job.
  *
  * What happens is drawn from a seed and printed before it does. ESTOC_CHAOS_SEEDS=20 runs so many seeds (`make chaos`),
  * ESTOC_CHAOS_SEED=7 begins with that one, ESTOC_CHAOS_MODE=sync runs one mode only, ESTOC_CHAOS_CALM=1 disturbs nobody. */
@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "net/transport.h"
-#include "support/cluster_job.h"
 #include "support/estimator_test.h"
+#include "support/together_test.h"
 
 #define EVENTS 12
 #define TASKS  6
@@ -37,6 +37,7 @@ static mode modes[] = {
     { "consistent", "tcp", "consistent=1", 6000, 0.1, 0.036 },
     { "tls", "tls", NULL, 6000, 0.1, 0.036 },
     { "ucx", "ucx", NULL, 6000, 0.1, 0.036 },
+    { "together", "tcp", NULL, 3000, 0, 0 },
 };
 
 #define N_MODES (sizeof modes / sizeof modes[0])
@@ -72,9 +73,9 @@ static void draw_events(const cluster *c, uint64_t seed, event *events)
         event *e = &events[i];
 
         now_ms += 100 + draw(&seed, 900);
-        *e = (event){ .what = (act)draw(&seed, N_ACTS), .at_ms = now_ms };
-        do e->task = (int)draw(&seed, TASKS);
-        while (free_ms[e->task] > now_ms);
+        *e = (event){ .what = (act)draw(&seed, N_ACTS), .task = (int)draw(&seed, c->n) };
+        for (; free_ms[e->task] > now_ms; now_ms += 10) e->task = (int)draw(&seed, c->n); /* all may be busy */
+        e->at_ms         = now_ms;
         e->until_ms      = now_ms + (e->what == CUT ? 0 : draw(&seed, e->what == STOP ? 3000 : 1500));
         free_ms[e->task] = e->until_ms + 200;
         printf("  %5lld ms: %s %s:%d for %lld ms\n", (long long)e->at_ms, act_names[e->what], c->tasks[e->task].type,
@@ -156,6 +157,31 @@ static double run_seed(const mode *m, uint64_t seed, bool calm)
     return loss;
 }
 
+/* Workers that train together, chief and all. */
+static void run_together(const mode *m, uint64_t seed, bool calm)
+{
+    cluster c = together_make(3, "", NULL), quiet = together_make(3, "", NULL);
+    event   events[EVENTS];
+    char    steps[32], job_seed[32];
+
+    snprintf(steps, sizeof steps, "steps=%d", m->steps);
+    snprintf(job_seed, sizeof job_seed, "seed=%llu", (unsigned long long)seed);
+    c.args[0] = quiet.args[0] = steps;
+    c.args[TOGETHER_ARGS] = quiet.args[TOGETHER_ARGS] = job_seed;
+    c.args[TOGETHER_SILENCE]                          = "silence=1";
+    quiet.args[TOGETHER_PAUSE]                        = "pause_us=0";
+    cluster_start_all(&quiet);
+    cluster_wait_all(&quiet, 60);
+    if (!calm) draw_events(&c, seed, events);
+    cluster_start_all(&c);
+    if (!calm) disturb(&c, events);
+    cluster_wait_all(&c, 90);
+    together_assert_same(&quiet, &c);
+    printf("%s, seed %llu: the same variables\n", m->name, (unsigned long long)seed);
+    together_end(&quiet, m->steps);
+    together_end(&c, m->steps);
+}
+
 static uint64_t from_environment(const char *name, uint64_t usual)
 {
     const char *text = getenv(name);
@@ -173,6 +199,10 @@ static void test_chaos(void **state)
     if (strcmp(m->transport, "ucx") == 0 && est_transport_ucx.check() != EST_OK) {
         print_message("left out: %s\n", est_error_message());
         skip();
+    }
+    if (strcmp(m->name, "together") == 0) {
+        for (uint64_t i = 0; i < n; i++) run_together(m, first + i, calm);
+        return;
     }
     for (uint64_t i = 0; i < n; i++) sum += run_seed(m, first + i, calm);
     if (n >= MANY && sum / (double)n > m->loss_mean_max) {

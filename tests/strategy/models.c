@@ -48,16 +48,15 @@ static est_status build_nothing(int replica, void *user)
     return est_graph_status(p->graph);
 }
 
-static void test_nothing(void **state)
+static void check_nothing(est_meet gradients)
 {
     static const int cut[4] = { 0, 0, 2, 2 };
     nn_test          t      = nn_begin(1);
     plan             p      = { .graph = t.graph, .cut = cut };
     est_node         weight[3];
-    est_replicas     r = { .n = 3, .total = 3, .weight = weight, .gradients = EST_MEET_MEAN };
+    est_replicas     r = { .n = 3, .total = 3, .weight = weight, .gradients = gradients };
     double           w;
 
-    (void)state;
     build_weights(t.graph, cut, 3, weight);
     assert_ok(est_towers_build(t.graph, r, build_nothing, &p));
     nn_ready(&t);
@@ -65,6 +64,13 @@ static void test_nothing(void **state)
     assert_int_equal(nn_read(&t, "w", &w, 1), 1);
     assert_near(w, 0, 0); /* 1 - 0.5 * 2 */
     nn_end(&t);
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    check_nothing(EST_MEET_MEAN);
+    check_nothing(EST_MEET_SUM);
 }
 
 /* --- batch normalisation --------------------------------------------------------------------------------------------- */
