@@ -4,7 +4,7 @@
  *
  *     est_dataset *d = est_dataset_tfrecords(est_dataset_files("train-*.tfrecord"), NULL);
  *
- *     d = est_dataset_repeat(est_dataset_shuffle(d, 10000, context->seed), EST_FOREVER);
+ *     d = est_dataset_repeat(est_dataset_shuffle(d, 10000, context->job_seed), EST_FOREVER);
  *     d = est_dataset_parse_examples(d, specs, n_specs, 512, NULL);  (512: of all replicas together)
  *     d = est_dataset_distribute(d, context, EST_AUTO_SHARD_FILE);
  *     return est_dataset_finish(d, out);
@@ -14,7 +14,7 @@
  *
  * All workers must build the same chain over the same files, and what is dealt must be in the same order everywhere. A
  * shuffle behind the place where the parts are dealt may have any seed; one before it needs a seed that is the same on all
- * workers. So that of a context is not for it. A seed of 0 is refused there, as is .unordered; what a function makes
+ * workers: context->job_seed, and not context->seed. A seed of 0 is refused there, as is .unordered; what a function makes
  * (est_dataset_generator, est_dataset_interleave) is taken to be the same everywhere.
  *
  * Positions, statistics and threading are as in estoc/dataset.h. A position belongs to one worker of so many. */
@@ -39,6 +39,7 @@ typedef struct est_input_context {
     int                          pipeline;
     int                          num_replicas_in_sync;
     const struct est_run_config *config; /* of the estimator, as all here borrowed until the call returns */
+    uint64_t job_seed; /* as seed, but the same for all of several trainers: for a shuffle before parts are dealt */
 } est_input_context;
 
 /* Makes the dataset of batches for a mode; called once for every loop. */

@@ -20,7 +20,7 @@
 #include "estimator/together.h"
 #include "runtime/session.h"
 #include "runtime/store.h"
-#include "strategy/strategy.h"
+#include "strategy/workers.h"
 #include "train/saver.h"
 
 #define BLAME_MAX 800 /* bytes of a saver's words: an error has room for 1023, and callers put some in front */
@@ -204,25 +204,6 @@ int est_exit_code(est_status status)
 
 /* --- input and model --------------------------------------------------------------------------------------------------- */
 
-static int tasks_below(const est_cluster *cluster, const char *job, int index)
-{
-    int n = 0;
-
-    for (int i = 0; i < index; i++) n += est_cluster_address(cluster, job, i) != NULL;
-    return n;
-}
-
-/* The task's place among those that train: the chief, then workers. Indices may have gaps, places have none. */
-static int pipeline_of(const est_task *task)
-{
-    const est_cluster *cluster = task->cluster;
-    int                place   = tasks_below(cluster, task->type, task->index);
-
-    if (strcmp(task->type, "worker") != 0) return place;
-    return place + tasks_below(cluster, "chief", est_cluster_tasks(cluster, "chief")) +
-           tasks_below(cluster, "master", est_cluster_tasks(cluster, "master"));
-}
-
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode)
 {
     return mode == EST_TRAIN  ? estimator->config.train_distribute
@@ -238,7 +219,7 @@ static int replicas_in_sync(const est_strategy *strategy, int n_pipelines)
 }
 
 est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn, void *user,
-                               uint64_t seed, est_dataset **out)
+                               uint64_t seed, uint64_t job_seed, est_dataset **out)
 {
     est_dataset      *dataset = NULL;
     est_status        status;
@@ -249,13 +230,14 @@ est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_inpu
         .n_pipelines          = 1,
         .num_replicas_in_sync = 1,
         .config               = &estimator->config,
+        .job_seed             = job_seed != 0 ? job_seed : 1,
     };
 
     if (input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "input_fn is required");
     if (estimator->task->num_worker_replicas > 1 &&
         (mode == EST_TRAIN || est_trains_together(estimator, est_estimator_strategy(estimator, mode)))) {
         context.n_pipelines = estimator->task->num_worker_replicas;
-        context.pipeline    = pipeline_of(estimator->task);
+        context.pipeline    = est_rank_of(estimator->task);
     }
     context.num_replicas_in_sync = replicas_in_sync(est_estimator_strategy(estimator, mode), context.n_pipelines);
     status                       = EST_CALLBACK(input_fn(&context, user, &dataset), "it");

@@ -52,7 +52,8 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
 
 /* The dataset that input_fn makes for a mode. */
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
-                                              void *user, uint64_t seed, est_dataset **out);
+                                              void *user, uint64_t seed, uint64_t job_seed,
+                                              est_dataset **out);
 
 /* The model of a mode over an input, built, with the log lines around it. */
 EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,
@@ -94,7 +95,8 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
                                               const char *spec, const est_dir_lock *held);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. */
+ * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
+ * several that evaluate together the chief has no checkpoint. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                  est_session *from, char path[EST_CHECKPOINT_PATH_MAX],
                                                  est_metrics **out);

@@ -59,6 +59,7 @@ typedef struct evaluation {
     est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
     est_together                together; /* ensemble NULL: it evaluates alone */
+    bool                        none;     /* the chief of several has no checkpoint */
 } evaluation;
 
 static est_status restore(evaluation *e, est_session *session)
@@ -67,13 +68,49 @@ static est_status restore(evaluation *e, est_session *session)
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
-/* The chief has the checkpoint, and the others the variables from it. */
-static est_status restore_together(evaluation *e, est_session *session)
+#define NO_CHECKPOINT "no checkpoint" /* the chief's word: there is nothing to evaluate */
+
+/* Meets the others. The chief, which has the checkpoint, says whether it evaluates: "" or why it does not. */
+static est_status meet(evaluation *e, const char *word)
 {
-    EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, ""));
+    EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, word));
     if (e->together.meeting.over) {
         return est_fail(EST_FAILED_PRECONDITION, "the other workers have evaluated without this one");
     }
+    word    = est_ensemble_word(e->together.ensemble);
+    e->none = strcmp(word, NO_CHECKPOINT) == 0;
+    if (word[0] == '\0' || e->none) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", word);
+}
+
+/* After all is prepared, or was not to be: those who wait for the chief hear of it. A worker that fails is waited for. */
+static est_status agree(evaluation *e, est_status status)
+{
+    bool            chief   = e->estimator->task->is_chief;
+    const char     *path    = e->options->checkpoint_path;
+    est_checkpoint *there   = NULL;
+    bool            missing = false;
+    est_error       error;
+
+    if (!chief) {
+        EST_TRY(status);
+        return meet(e, "");
+    }
+    if (status == EST_OK && path != NULL) {
+        status  = est_checkpoint_open(path, &there);
+        missing = status == EST_NOT_FOUND;
+        est_checkpoint_close(there);
+    }
+    if (status == EST_OK) return meet(e, "");
+    est_error_take(status, &error);
+    status = meet(e, missing ? NO_CHECKPOINT : error.message);
+    return missing ? status : est_error_raise(&error);
+}
+
+/* The others have the variables from the chief. */
+static est_status restore_together(evaluation *e, est_session *session)
+{
+    EST_TRY(meet(e, ""));
     if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
     return est_together_share(&e->together, session);
 }
@@ -280,7 +317,27 @@ static est_status run(evaluation *e, est_metrics **out)
 
 est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
 {
-    return est_estimator_evaluate(estimator, options, NULL, NULL, out);
+    est_metrics *metrics = NULL;
+
+    EST_TRY(est_estimator_evaluate(estimator, options, NULL, NULL, &metrics));
+    if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint");
+    *out = metrics;
+    return EST_OK;
+}
+
+static est_status prepare(evaluation *e)
+{
+    est_estimator              *estimator = e->estimator;
+    const est_evaluate_options *options   = e->options;
+
+    EST_TRY(est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
+                                estimator->config.seed, &e->input));
+    if (options->steps == 0 && est_dataset_endless(e->input)) {
+        est_log_warn(
+            "the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will end "
+            "it: leave out the repeat in mode EST_EVAL, or set steps");
+    }
+    return est_estimator_model(estimator, EST_EVAL, e->input, estimator->config.seed, &e->model);
 }
 
 est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
@@ -304,19 +361,14 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     EST_TRY(est_hooks_check("evaluate: hook", options->hooks));
     if (!estimator->config.no_signals) est_signals_catch();
     if (from == NULL) est_estimator_say_untrained(estimator, options->checkpoint_path, "evaluate");
-    status = est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
-                                 &e.input);
-    if (status == EST_OK && options->steps == 0 && est_dataset_endless(e.input)) {
-        est_log_warn(
-            "the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will end "
-            "it: leave out the repeat in mode EST_EVAL, or set steps");
-    }
-    if (status == EST_OK) status = est_estimator_model(estimator, EST_EVAL, e.input, estimator->config.seed, &e.model);
-    if (status == EST_OK && from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
+    status = EST_OK;
+    if (from == NULL && est_trains_together(estimator, estimator->config.eval_distribute)) {
         status = est_together_open(estimator, estimator->config.eval_distribute, EST_OFF, &e.together);
     }
-    if (status == EST_OK) status = run(&e, &metrics);
-    if (status == EST_OK && publishes(&e)) status = publish(&e, metrics);
+    if (status == EST_OK) status = prepare(&e);
+    if (e.together.ensemble != NULL) status = agree(&e, status);
+    if (status == EST_OK && !e.none) status = run(&e, &metrics);
+    if (status == EST_OK && metrics != NULL && publishes(&e)) status = publish(&e, metrics);
     if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
     est_together_close(&e.together);
     est_hook_free(e.progress);

@@ -158,7 +158,7 @@ static est_status begin(est_predictions *p)
 {
     est_estimator_say_untrained(p->estimator, p->checkpoint_path, "predict");
     EST_TRY(est_estimator_input(p->estimator, EST_PREDICT, p->options.input_fn, p->options.input_user,
-                                p->estimator->config.seed, &p->input));
+                                p->estimator->config.seed, p->estimator->config.seed, &p->input));
     if (est_dataset_endless(p->input)) {
         est_log_warn(
             "the input of predict repeats for ever, so there is no last prediction; this is probably a mistake: "

@@ -15,7 +15,7 @@
 #include "base/options.h"
 #include "cluster/cluster.h"
 #include "format/number.h"
-#include "strategy/strategy.h"
+#include "strategy/workers.h"
 
 #define SAVE_SUMMARY_STEPS            100
 #define SAVE_CHECKPOINTS_SECS         600
@@ -186,6 +186,21 @@ static est_status check_ps_tasks(const est_run_config *c, const est_task *task)
                     has_ps ? "leave them out" : "add \"ps\": [\"host:port\", ...]");
 }
 
+/* A strategy has found its task by itself, and what it says to graphs and inputs follows from that. */
+static est_status check_workers(const est_run_config *c, const char *field, const est_strategy *strategy,
+                                const est_task *task)
+{
+    int n = est_count_ranks(task->cluster), worker = n > 1 ? est_rank_of(task) : 0;
+
+    if (strategy == NULL || strategy->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return EST_OK;
+    if (n == 0) n = 1;
+    if (strategy->n_workers == n && strategy->worker == worker) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "RunConfig: %s is worker %d of %d, and %s says worker %d of %d; give both the same cluster_json or "
+                    "resolver, or leave it to TF_CONFIG in both",
+                    field, strategy->worker, strategy->n_workers, source(c), worker, n);
+}
+
 /* What a strategy adds to the rules. */
 static est_status check_strategies(const est_run_config *c, bool remote, const est_task *task)
 {
@@ -199,7 +214,10 @@ static est_status check_strategies(const est_run_config *c, bool remote, const e
         return est_fail(EST_UNIMPLEMENTED,
                         "RunConfig: eval_distribute is parameter_server, and evaluations need none; leave it out");
     }
-    return c->train_distribute == NULL || strcmp(task->type, "evaluator") == 0 ? EST_OK : check_ps_tasks(c, task);
+    if (strcmp(task->type, "evaluator") == 0) return EST_OK;
+    if (c->train_distribute != NULL) EST_TRY(check_ps_tasks(c, task));
+    EST_TRY(check_workers(c, "train_distribute", c->train_distribute, task));
+    return check_workers(c, "eval_distribute", c->eval_distribute, task);
 }
 
 /* --- the model directory ---------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "strategy/strategy.h"
+#include "strategy/workers.h"
 
 static est_status no_memory(void)
 {
@@ -17,89 +17,44 @@ static est_status no_memory(void)
 
 /* --- who ----------------------------------------------------------------------------------------------------------------- */
 
-/* The jobs whose tasks train, in order of rank. */
-static const char *const jobs[] = { "chief", "master", "worker" };
-
-static int count_tasks(const est_cluster *cluster)
-{
-    int n = 0;
-
-    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
-        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
-            n += est_cluster_address(cluster, jobs[k], i) != NULL;
-        }
-    }
-    return n;
-}
-
 bool est_trains_together(const est_estimator *estimator, const est_strategy *strategy)
 {
     return strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED &&
-           strcmp(estimator->task->type, "evaluator") != 0 && count_tasks(estimator->task->cluster) > 1;
-}
-
-/* All tasks that train, by rank; names are in `names`. */
-static int list_ranks(const est_task *task, est_rank *ranks, char (*names)[32], int *self)
-{
-    const est_cluster *cluster = task->cluster;
-    int                n       = 0;
-
-    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
-        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
-            const char *address = est_cluster_address(cluster, jobs[k], i);
-
-            if (address == NULL) continue;
-            if (strcmp(jobs[k], task->type) == 0 && i == task->index) *self = n;
-            snprintf(names[n], sizeof names[n], "%s:%d", jobs[k], i);
-            ranks[n] = (est_rank){ .task = names[n], .address = address };
-            n++;
-        }
-    }
-    return n;
+           strcmp(estimator->task->type, "evaluator") != 0 && est_count_ranks(estimator->task->cluster) > 1;
 }
 
 static bool is_over(void *user)
 {
-    const est_cluster_task *job = user;
-
-    return job->max_steps != (int64_t)EST_OFF && est_cluster_task_is_over(job);
+    return est_cluster_task_is_over(user);
 }
 
-static est_status make_ensemble(est_together *together, const est_strategy *strategy, est_rank *ranks,
-                                char (*names)[32])
+/* One that is slow with its part of an evaluation is not lost: that its links tell. */
+static est_status make_ensemble(est_together *together, const est_strategy *strategy)
 {
-    const est_estimator *estimator = together->job.estimator;
+    const est_estimator *estimator    = together->job.estimator;
+    double               connect_secs = estimator->config.session_creation_timeout_secs;
+    bool                 trains       = together->job.max_steps != (int64_t)EST_OFF;
 
-    together->n = list_ranks(estimator->task, ranks, names, &together->self);
-    return est_ensemble_create(together->job.server,
-                               &(est_ensemble_options){ .tasks        = ranks,
-                                                        .n            = together->n,
-                                                        .self         = together->self,
-                                                        .connect_secs = estimator->config.session_creation_timeout_secs,
-                                                        .return_secs  = strategy->workers.return_secs,
-                                                        .go_on        = strategy->workers.go_on,
-                                                        .deadline_secs  = strategy->workers.timeout_secs,
-                                                        .bytes_per_pack = (size_t)strategy->workers.bytes_per_pack,
-                                                        .communication  = strategy->workers.communication,
-                                                        .over           = is_over,
-                                                        .user           = &together->job },
-                               &together->ensemble);
+    return est_ensemble_of_task(together->job.server, estimator->task, strategy,
+                                &(est_ensemble_options){ .connect_secs  = connect_secs,
+                                                         .deadline_secs = trains ? 0 : connect_secs,
+                                                         .purpose       = trains ? "training" : "evaluation",
+                                                         .over          = trains ? is_over : NULL,
+                                                         .user          = &together->job },
+                                &together->ensemble);
 }
 
 est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,
                              est_together *out)
 {
-    size_t    n      = (size_t)count_tasks(estimator->task->cluster) + 1;
-    est_rank *ranks  = est_zalloc(n * sizeof *ranks);
-    char(*names)[32] = est_zalloc(n * sizeof *names);
     est_status status;
 
-    *out     = (est_together){ .replicas = strategy->replicas > 0 ? strategy->replicas : 1 };
+    *out     = (est_together){ .n        = est_count_ranks(estimator->task->cluster),
+                               .self     = est_rank_of(estimator->task),
+                               .replicas = strategy->replicas > 0 ? strategy->replicas : 1 };
     out->job = (est_cluster_task){ .estimator = estimator, .max_steps = max_steps, .start_secs = est_wall_secs() };
-    status   = ranks != NULL && names != NULL ? est_cluster_task_serve(&out->job) : no_memory();
-    if (status == EST_OK) status = make_ensemble(out, strategy, ranks, names);
-    est_free(ranks);
-    est_free(names);
+    status   = est_cluster_task_serve(&out->job);
+    if (status == EST_OK) status = make_ensemble(out, strategy);
     if (status != EST_OK) est_together_close(out);
     return status;
 }

@@ -34,13 +34,21 @@
 /* --- seed -------------------------------------------------------------------------------------------------------------- */
 
 /* Tasks that train together draw different numbers: the same dropout and the same shuffled input would be a waste. */
-static void mix_task(est_training *t)
+static uint64_t own_seed(const est_training *t)
 {
     const est_task *task = t->estimator->task;
+    uint64_t        seed;
 
-    if (task->is_chief || (t->cluster.remote == NULL && t->together.ensemble == NULL)) return;
-    t->seed = (t->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(task->global_id + 1)) & INT64_MAX;
-    if (t->seed == 0) t->seed = 1;
+    if (task->is_chief || (t->cluster.remote == NULL && t->together.ensemble == NULL)) return t->seed;
+    seed = (t->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(task->global_id + 1)) & INT64_MAX;
+    return seed != 0 ? seed : 1;
+}
+
+/* Workers in step have variables of their own, whose first values must be the same, those of rows that are yet to come, too; what
+ * differs there are the numbers of their replicas. */
+static uint64_t graph_seed(const est_training *t)
+{
+    return t->together.ensemble != NULL ? t->seed : own_seed(t);
 }
 
 est_status est_training_choose_seed(est_training *t)
@@ -302,12 +310,10 @@ static est_status collect_extras(void *user, est_loop *loop, est_extra *extras, 
 {
     est_training *t        = user;
     est_tensor   *position = NULL;
-    uint64_t      seed     = t->seed; /* of the job, where each worker has its own */
 
     (void)n_max; /* three are far below it */
     EST_TRY(add_number(extras, n, EST_EXTRA_RUNS, (int64_t)est_loop_run_count(loop)));
-    if (t->together.ensemble != NULL) seed = strtoull(t->word, NULL, 10);
-    EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)seed));
+    EST_TRY(add_number(extras, n, EST_EXTRA_SEED, (int64_t)t->seed));
     if (est_loop_input(loop) == NULL || t->estimator->config.no_input_position) return EST_OK;
     if (t->together.ensemble != NULL) {
         EST_TRY(est_together_positions(&t->together, &position));
@@ -445,7 +451,7 @@ static est_status add_loss_summary(est_training *t)
 static est_status make_input(est_training *t)
 {
     est_status status = est_estimator_input(t->estimator, EST_TRAIN, t->options->input_fn, t->options->input_user,
-                                            t->seed, &t->input);
+                                            own_seed(t), t->seed, &t->input);
 
     if (status == EST_OK) status = est_dataset_check(t->input);
     if (status == EST_OK || t->spec[0] == '\0') return status;
@@ -470,9 +476,8 @@ static est_status prepare(est_training *t)
 
     EST_TRY(est_training_make_saver(t));
     if (t->together.ensemble == NULL) EST_TRY(est_training_choose_seed(t));
-    mix_task(t);
     EST_TRY(make_input(t));
-    EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, t->seed, &t->model));
+    EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, graph_seed(t), &t->model));
     if (t->together.ensemble != NULL) EST_TRY(est_together_idle(t->model->graph, t->model->arena, &t->meets));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
@@ -520,7 +525,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
                                             .model_dir   = t->estimator->model_dir,
                                             .session     = { .struct_size    = sizeof(est_session_options),
                                                              .threads        = config->threads,
-                                                             .seed           = t->seed,
+                                                             .seed           = graph_seed(t),
                                                              .check_numerics = config->check_numerics,
                                                              .remote         = t->cluster.remote,
                                                              .peers          = t->meets.peers },

@@ -189,7 +189,7 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         return EST_OK;
     }
     status = evaluate(e, used, &metrics);
-    if (status == EST_NOT_FOUND && is_gone(e->estimator)) {
+    if ((status == EST_OK && metrics == NULL) || (status == EST_NOT_FOUND && is_gone(e->estimator))) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
         e->gone = true;
         return EST_OK;
@@ -288,7 +288,7 @@ static est_status check_eval_input(evaluator *e)
     est_status   status;
 
     status = est_estimator_input(e->estimator, EST_EVAL, e->eval->input_fn, e->eval->input_user,
-                                 e->estimator->config.seed, &input);
+                                 e->estimator->config.seed, e->estimator->config.seed, &input);
     if (status == EST_OK) status = est_dataset_check(input);
     est_dataset_free(input);
     return status == EST_OK ? EST_OK : est_fail_context(status, "eval spec");
@@ -567,7 +567,12 @@ static est_status evaluate_last(evaluator *e)
     char used[EST_CHECKPOINT_PATH_MAX];
     bool evaluated;
 
-    return e->estimator->task->is_chief ? evaluate_and_export(e, true, &evaluated) : evaluate(e, used, &e->metrics);
+    if (e->estimator->task->is_chief && find_latest(e->estimator, used) != EST_NOT_FOUND) {
+        return evaluate_and_export(e, true, &evaluated);
+    }
+    EST_TRY(evaluate(e, used, &e->metrics)); /* the others have to hear of it, too */
+    if (e->metrics == NULL) tell_none(e);
+    return EST_OK;
 }
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,

@@ -91,6 +91,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
     if (e == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble");
     e->server  = server;
     e->options = *options;
+    if (e->options.purpose == NULL) e->options.purpose = "";
     if (e->options.connect_secs == 0) e->options.connect_secs = CONNECT_SECS;
     if (e->options.return_secs == 0) e->options.return_secs = RETURN_SECS;
     status = est_lock_init(&e->lock);
@@ -338,10 +339,11 @@ static est_status arrive(est_ensemble *e, int64_t step, const char *word, const 
                         .generation = e->agreed.generation,
                         .address    = est_strdup(e->tasks[e->options.self].address),
                         .word       = est_strdup(word),
+                        .purpose    = est_strdup(e->options.purpose),
                         .why        = est_strdup(why) };
 
     own.members.data = est_alloc(sizeof *own.members.data * (size_t)e->options.n);
-    if (own.address == NULL || own.word == NULL || own.why == NULL || own.members.data == NULL) {
+    if (own.address == NULL || own.word == NULL || own.purpose == NULL || own.why == NULL || own.members.data == NULL) {
         est_arrival_clear(&own);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to meet");
     }

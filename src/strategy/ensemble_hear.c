@@ -181,8 +181,10 @@ void est_ensemble_make_room(est_ensemble *e, int number)
     bool            member = est_agreement_rank(&e->agreed, number, seat->incarnation) >= 0;
     char            why[320];
 
-    /* The host sees to it, unless the one who came takes its place. That one of the group has left it its links tell, once all
-     * have joined. */
+    /* One of the group that has left it is for the group's links to tell, once all have joined: whoever does not need it any
+     * more, since that was the last step, has no reason to fail. Else the host sees to it, unless the one who came takes its
+     * place. */
+    if (member && e->state == EST_ENSEMBLE_JOINED && seat->arrival.why[0] == '\0') return;
     if (host != e->options.self && (member ? e->state == EST_ENSEMBLE_JOINED : number > host)) return;
     if (member && seat->arrival.why[0] != '\0') {
         snprintf(why, sizeof why, "%s", seat->arrival.why);
@@ -256,6 +258,8 @@ static void on_come(est_ensemble *e, est_request *request)
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
+    } else if (strcmp(arrival.purpose, e->options.purpose) != 0) { /* it is at another job, or this task is; it tries again */
+        est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
     } else if (e->over && est_agreement_rank(&e->agreed, arrival.number, who->incarnation) >= 0) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
     } else if (e->over) { /* it has come for the next job, which this task may be about to begin, too; it tries again */

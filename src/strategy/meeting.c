@@ -80,7 +80,8 @@ static est_status judge_missing(const est_attendance *a, int n_here, bool *may, 
         status = est_agreement_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come within %g s", names,
                                       a->connect_secs);
     } else if (!a->go_on) {
-        status = est_agreement_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come back within %g s", names, a->return_secs);
+        status = est_agreement_refuse(out, EST_DEADLINE_EXCEEDED, "%s did not come back within %g s", names,
+                                      a->return_secs);
     } else {
         status = est_agreement_refuse(out, EST_DEADLINE_EXCEEDED,
                                       "%s did not come back within %g s, and those left of the last meeting of %d are "

@@ -34,6 +34,7 @@ typedef struct est_arrival {
     est_numbers members;    /* of that meeting */
     char       *address;    /* where it listens, which another start of it need not have done. Never NULL */
     char       *word;       /* never NULL */
+    char       *purpose;    /* what it meets for; never NULL */
     char       *why;        /* its last group has ended; "": it has not, or there was none. Never NULL */
 } est_arrival;
 

@@ -22,7 +22,8 @@ enum {
     STATUS,
     TEXT,
     WHY,
-    ADDRESS
+    ADDRESS,
+    PURPOSE
 };
 
 #define STATUS_MAX 16
@@ -34,6 +35,7 @@ void est_arrival_clear(est_arrival *a)
     est_free(a->members.data);
     est_free(a->address);
     est_free(a->word);
+    est_free(a->purpose);
     est_free(a->why);
     *a = (est_arrival){ 0 };
 }
@@ -89,6 +91,7 @@ void est_arrival_write(const est_arrival *a, est_wire_writer *out)
     est_wire_put_string(out, ADDRESS, a->address);
     est_wire_put_string(out, WORD, a->word);
     est_wire_put_string(out, WHY, a->why);
+    est_wire_put_string(out, PURPOSE, a->purpose);
 }
 
 void est_agreement_write(const est_agreement *a, est_wire_writer *out)
@@ -120,7 +123,7 @@ typedef struct fields {
     int         n_incarnations;
     est_str    *addresses;
     int         n_addresses;
-    est_str     word, text, why;
+    est_str     word, text, why, purpose;
 } fields;
 
 static void clear_fields(fields *f)
@@ -164,6 +167,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
         f->addresses[f->n_addresses++] = est_wire_bytes(r, field);
         break;
     case WHY: f->why = est_wire_bytes(r, field); break;
+    case PURPOSE: f->purpose = est_wire_bytes(r, field); break;
     default: break;
     }
     return EST_OK;
@@ -216,6 +220,7 @@ static est_status take_arrival(fields *f, int n_tasks, est_arrival *out)
     status     = copy_text(f->addresses[0], &a.address);
     if (status == EST_OK) status = copy_text(f->word, &a.word);
     if (status == EST_OK) status = copy_text(f->why, &a.why);
+    if (status == EST_OK) status = copy_text(f->purpose, &a.purpose);
     if (status != EST_OK) {
         est_arrival_clear(&a);
         return status;

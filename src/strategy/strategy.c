@@ -15,6 +15,7 @@
 #include "collective/collective.h"
 #include "estoc/input.h"
 #include "graph/device_name.h"
+#include "strategy/workers.h"
 
 const char *est_strategy_name(const est_strategy *strategy)
 {
@@ -205,23 +206,19 @@ static est_status check_workers(const est_multi_worker_mirrored_options *o)
     return EST_OK;
 }
 
-/* Counts those that train: the chief, then the workers. */
 static est_status place_worker(est_strategy *s)
 {
-    const est_task *task    = est_resolver_task(s->resolver);
-    int             chiefs  = est_cluster_tasks(task->cluster, "chief");
-    int             workers = chiefs + est_cluster_tasks(task->cluster, "worker");
+    const est_task *task = est_resolver_task(s->resolver);
+    int             n    = est_count_ranks(task->cluster);
 
     s->evaluates = strcmp(task->type, "evaluator") == 0;
-    s->n_workers = s->evaluates || workers == 0 ? 1 : workers;
+    s->n_workers = s->evaluates || n == 0 ? 1 : n;
     if (s->n_workers == 1) return EST_OK;
-    if (strcmp(task->type, "chief") != 0 && strcmp(task->type, "worker") != 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "multi_worker_mirrored: this task is a %s; its tasks are chief, worker and evaluator",
-                        task->type);
-    }
-    s->worker = strcmp(task->type, "chief") == 0 ? task->index : chiefs + task->index;
-    return EST_OK;
+    s->worker = est_rank_of(task);
+    if (s->worker >= 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "multi_worker_mirrored: this task is a %s; its tasks are chief (or master), worker and evaluator",
+                    task->type);
 }
 
 static est_status fill_workers(est_strategy *s, const est_multi_worker_mirrored_options *o)

@@ -32,53 +32,67 @@ int est_count_ranks(const est_cluster *cluster)
     return n;
 }
 
-#define NAME_MAX_BYTES 32
-
-/* Fills ranks, whose names are in `names`; returns which of them the task is. */
-static int list_ranks(const est_task *task, est_rank *ranks, char (*names)[NAME_MAX_BYTES])
+int est_rank_of(const est_task *task)
 {
-    int n = 0, self = 0;
+    int n = 0;
 
     for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
         for (int i = 0; i < est_cluster_tasks(task->cluster, jobs[k]); i++) {
-            const char *address = est_cluster_address(task->cluster, jobs[k], i);
+            if (est_cluster_address(task->cluster, jobs[k], i) == NULL) continue;
+            if (strcmp(jobs[k], task->type) == 0 && i == task->index) return n;
+            n++;
+        }
+    }
+    return -1;
+}
+
+#define NAME_MAX_BYTES 32
+
+/* Fills ranks, whose names are in `names`. */
+static void list_ranks(const est_cluster *cluster, est_rank *ranks, char (*names)[NAME_MAX_BYTES])
+{
+    int n = 0;
+
+    for (size_t k = 0; k < sizeof jobs / sizeof jobs[0]; k++) {
+        for (int i = 0; i < est_cluster_tasks(cluster, jobs[k]); i++) {
+            const char *address = est_cluster_address(cluster, jobs[k], i);
 
             if (address == NULL) continue;
-            if (strcmp(jobs[k], task->type) == 0 && i == task->index) self = n;
             snprintf(names[n], sizeof names[n], "%s:%d", jobs[k], i);
             ranks[n] = (est_rank){ .task = names[n], .address = address };
             n++;
         }
     }
-    return self;
+}
+
+static est_ensemble_options fill_options(const est_ensemble_options *given, const est_strategy *strategy)
+{
+    const est_multi_worker_mirrored_options *how = &strategy->workers;
+    est_ensemble_options                     o   = *given;
+
+    if (o.return_secs == 0) o.return_secs = how->return_secs;
+    if (o.deadline_secs == 0) o.deadline_secs = how->timeout_secs;
+    o.go_on          = how->go_on;
+    o.bytes_per_pack = (size_t)how->bytes_per_pack;
+    o.communication  = how->communication;
+    return o;
 }
 
 est_status est_ensemble_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
-                                double connect_secs, bool (*over)(void *user), void *user, est_ensemble **out)
+                                const est_ensemble_options *options, est_ensemble **out)
 {
-    const est_multi_worker_mirrored_options *how = &strategy->workers;
-
-    int       n                  = est_count_ranks(task->cluster);
-    est_rank *ranks              = est_zalloc(((size_t)n + 1) * sizeof *ranks);
+    est_ensemble_options o       = fill_options(options, strategy);
+    int                  n       = est_count_ranks(task->cluster);
+    est_rank            *ranks   = est_zalloc(((size_t)n + 1) * sizeof *ranks);
     char(*names)[NAME_MAX_BYTES] = est_zalloc(((size_t)n + 1) * sizeof *names);
     est_status status            = ranks != NULL && names != NULL ? EST_OK : no_memory();
 
     if (status == EST_OK) {
-        int self = list_ranks(task, ranks, names);
-
-        status = est_ensemble_create(server,
-                                     &(est_ensemble_options){ .tasks          = ranks,
-                                                              .n              = n,
-                                                              .self           = self,
-                                                              .connect_secs   = connect_secs,
-                                                              .return_secs    = how->return_secs,
-                                                              .go_on          = how->go_on,
-                                                              .deadline_secs  = how->timeout_secs,
-                                                              .bytes_per_pack = (size_t)how->bytes_per_pack,
-                                                              .communication  = how->communication,
-                                                              .over           = over,
-                                                              .user           = user },
-                                     out);
+        list_ranks(task->cluster, ranks, names);
+        o.tasks = ranks;
+        o.n     = n;
+        o.self  = est_rank_of(task);
+        status  = est_ensemble_create(server, &o, out);
     }
     est_free(ranks);
     est_free(names);
@@ -100,7 +114,8 @@ static est_status connect(est_workers *w, const est_workers_options *o)
 
     EST_TRY(est_server_create(task->cluster, task->type, task->index,
                               EST_SERVER(.transport = o->transport, .silence_secs = o->silence_secs), &w->server));
-    EST_TRY(est_ensemble_of_task(w->server, task, w->strategy, o->connect_secs, NULL, NULL, &w->ensemble));
+    EST_TRY(est_ensemble_of_task(w->server, task, w->strategy,
+                                 &(est_ensemble_options){ .connect_secs = o->connect_secs }, &w->ensemble));
     w->peers = est_ensemble_peers(w->ensemble);
     return EST_OK;
 }

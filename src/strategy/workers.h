@@ -7,11 +7,13 @@
 #include "strategy/ensemble.h"
 #include "strategy/strategy.h"
 
+/* How many there are, and which of them a task is; -1: none. Indices may have gaps, ranks have none. */
 int est_count_ranks(const est_cluster *cluster);
+int est_rank_of(const est_task *task);
 
-/* Makes the ensemble of all of them. The server is the task's; connect_secs, over and user as in est_ensemble_options. */
+/* Makes the ensemble of all of them. The server is the task's. Of the options tasks, n and self are filled in here, and what the
+ * strategy says where it is zero. */
 EST_MUST_CHECK est_status est_ensemble_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
-                                               double connect_secs, bool (*over)(void *user), void *user,
-                                               est_ensemble **out);
+                                               const est_ensemble_options *options, est_ensemble **out);
 
 #endif

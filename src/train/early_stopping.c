@@ -170,7 +170,9 @@ static est_hook *finish(early_stopping *own, const est_early_stopping_options *o
         stopping_free(&own->hook);
         return NULL;
     }
-    own->hook = (est_hook){ .begin = stopping_begin, .after_run = stopping_after_run, .free = stopping_free, .idle = true };
+    own->hook = (est_hook){
+        .begin = stopping_begin, .after_run = stopping_after_run, .free = stopping_free, .idle = true
+    };
     return &own->hook;
 }
 

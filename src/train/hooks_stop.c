@@ -123,10 +123,9 @@ est_hook *est_stop_at_secs_hook(double seconds)
     own = est_hook_alloc(sizeof *own);
     if (own == NULL) return NULL;
     own->seconds = seconds;
-    own->hook    = (est_hook){ .begin     = stop_at_secs_begin,
-                               .after_run = stop_at_secs_after_run,
-                               .free      = stop_at_secs_free,
-                               .idle      = true };
+    own->hook    = (est_hook){
+           .begin = stop_at_secs_begin, .after_run = stop_at_secs_after_run, .free = stop_at_secs_free, .idle = true
+    };
     return &own->hook;
 }
 

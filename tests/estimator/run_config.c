@@ -343,6 +343,23 @@ static void test_strategies(void **state)
         "RunConfig: train_distribute is mirrored, and RunConfig.cluster_json has ps tasks; leave them out, or "
         "leave it out");
     est_strategy_free(mirrored);
+    mirrored = NULL;
+    assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = "{}"), &mirrored),
+                     EST_OK);
+    for (int i = 0; i < 2; i++) { /* else workers would meet, and each train a model of its own */
+        expect_status(
+            EST_RUN_CONFIG(.train_distribute = i == 0 ? mirrored : NULL, .eval_distribute = mirrored,
+                           .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": "
+                                           "{\"type\": \"worker\", \"index\": 0}}"),
+            EST_INVALID_ARGUMENT,
+            i == 0 ? "RunConfig: train_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
+                     "both the same cluster_json or resolver, or leave it to TF_CONFIG in both"
+                   : "RunConfig: eval_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
+                     "both the same cluster_json or resolver, or leave it to TF_CONFIG in both");
+    }
+    resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
+    resolved_clear(&r);
+    est_strategy_free(mirrored);
     assert_int_equal(est_cluster_create(&job, 1, &cluster), EST_OK);
     expect_no_ps(EST_RUN_CONFIG(.train_distribute = s), "TF_CONFIG");
     expect_status(EST_RUN_CONFIG(.eval_distribute = s), EST_UNIMPLEMENTED, NO_EVALUATION);

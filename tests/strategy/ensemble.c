@@ -16,7 +16,7 @@
 #include "base/signals.h"
 #include "estoc/log.h"
 #include "net/inject.h"
-#include "strategy/meeting.h"
+#include "strategy/ensemble_parts.h"
 #include "support/ensemble_test.h"
 #include "support/nn_test.h"
 
@@ -293,7 +293,7 @@ static void test_partition(void **state)
 /* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
-    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .why = "" };
+    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = "" };
     est_link       *link = NULL;
     est_ask        *ask;
     est_message    *message = NULL;
@@ -495,6 +495,42 @@ static void test_end(void **state)
     crew_free(&c);
 }
 
+static bool has_come(crew_member *m, int number)
+{
+    int64_t until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+    bool    come  = false;
+
+    while (!come && est_now_ns() < until) {
+        pthread_mutex_lock(&m->ensemble->lock);
+        come = m->ensemble->seats[number].request != NULL;
+        pthread_mutex_unlock(&m->ensemble->lock);
+        if (!come) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    return come;
+}
+
+/* The last has made its last step and meets; the others, who may still be in it, keep the group. */
+static void end_after_last(crew_member *m)
+{
+    if (m->number < 2) {
+        if (!has_come(m, 2)) crew_fail(m, "the last one has not come");
+        crew_check(m, est_group_status(m->met.group));
+    }
+    end_or_meet(m);
+}
+
+static void test_last_step(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_run(&c, CREW_ALL, end_after_last, NULL);
+    crew_free(&c);
+}
+
 /* One that was not of the job has come for the next one, and is not told that this has ended. */
 static void come_early(crew_member *m)
 {
@@ -513,6 +549,25 @@ static void test_next_job(void **state)
     crew_stop(&c, 2);
     crew_start(&c, 2);
     crew_run(&c, 4U, come_early, NULL);
+    crew_free(&c);
+}
+
+/* A task that is at another job already, or still, is waited for. */
+static void test_purpose(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "training" });
+    crew_start(&c, 0);
+    c.options.purpose = "evaluation";
+    crew_start(&c, 1);
+    crew_run(&c, CREW_ALL, come_early, NULL);
+    crew_stop(&c, 0);
+    crew_start(&c, 0);
+    crew_stop(&c, 1);
+    crew_start(&c, 1);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 2, .source = -1, .step = -1 });
     crew_free(&c);
 }
 
@@ -689,7 +744,9 @@ int main(void)
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_last_step),
         cmocka_unit_test(test_next_job),
+        cmocka_unit_test(test_purpose),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),

@@ -199,6 +199,7 @@ static est_arrival   arrival     = { .number     = 2,
                                      .members    = { members, 2 },
                                      .address    = (char[]){ "there:1" },
                                      .word       = (char[]){ "seed 7" },
+                                     .purpose    = (char[]){ "training" },
                                      .why        = (char[]){ "" } };
 static est_agreement agreement   = { .kind         = EST_AGREED,
                                      .generation   = 13,

@@ -97,6 +97,12 @@ static void test_workers(void **state)
     expect_worker(TASK("evaluator", 0), 1, 0, true);
     expect_worker("{\"cluster\": {\"worker\": [\"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}", 2,
                   1, false);
+    expect_worker("{\"cluster\": {\"master\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": {\"type\": \"worker\", "
+                  "\"index\": 0}}",
+                  2, 1, false);
+    expect_worker("{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": {\"1\": \"b:1\", \"4\": \"c:1\"}}, \"task\": "
+                  "{\"type\": \"worker\", \"index\": 4}}",
+                  3, 2, false);
     expect_worker("{}", 1, 0, false);
     est_strategy_input_context(NULL, &context);
     assert_true(context.n_pipelines == 1 && context.pipeline == 0 && context.num_replicas_in_sync == 1);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
+ * its own, so that all have the same variables only when they have trained with those of all. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "estoc/ops.h"
+#include "support/dynamic_test.h"
+#include "support/together_test.h"
+
+#define STEPS 12
+
+typedef enum way {
+    WAY_PLAIN,
+    WAY_DYNAMIC,     /* embeddings whose rows are drawn when a key is first seen */
+    WAY_SLOW,        /* the last worker is slower with its evaluation than an operation may take */
+    WAY_UNSAVED,     /* there is no checkpoint to evaluate */
+    WAY_NO_INPUT,    /* the chief's input_fn fails */
+    WAY_WORKER_STOPS /* a hook of the last worker asks to stop */
+} way;
+
+typedef struct job {
+    way  way;
+    bool chief;
+} job;
+
+/* --- a worker ---------------------------------------------------------------------------------------------------------- */
+
+static est_status model_fn(est_model *model, est_mode mode, const void *params)
+{
+    est_node x    = est_model_feature(model, "x");
+    est_node w    = est_weight(x.graph, "w", EST_SHAPE(1), NULL);
+    est_node loss = est_mean(est_square(est_sub(x, est_read_variable(w))));
+
+    (void)params;
+    est_model_predict(model, "x", x);
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_sgd(0.1), loss);
+    return est_model_status(model);
+}
+
+static est_status input(const est_input_context *context, void *user, est_dataset **out)
+{
+    const job   *j = user;
+    float        xs[16];
+    est_tensor  *x = NULL;
+    est_dataset *d;
+
+    if (j->way == WAY_DYNAMIC) return dynamic_input(context, NULL, out);
+    if (j->way == WAY_NO_INPUT && context->mode == EST_EVAL && j->chief) {
+        return est_fail(EST_NOT_FOUND, "no such examples");
+    }
+    if (context->mode == EST_TRAIN) {
+        fprintf(stderr, "seed of the job %llu, %s\n", (unsigned long long)context->job_seed,
+                context->seed == context->job_seed ? "as its own" : "not its own");
+    }
+    for (int i = 0; i < 16; i++) xs[i] = (float)(1 + 2 * context->pipeline);
+    EST_TRY(est_tensor_f32(EST_SHAPE(16, 1), xs, &x));
+    d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }));
+    est_tensor_free(x);
+    return est_dataset_finish(est_dataset_batch(est_dataset_repeat(d, EST_FOREVER), 4, NULL), out);
+}
+
+typedef struct ways_hook {
+    est_hook hook;
+    way      way;
+    bool     last; /* of the workers */
+} ways_hook;
+
+/* Says what the variables are. */
+static est_status show(est_hook *hook, est_loop *loop)
+{
+    est_nodes all = est_trainable_variables(est_loop_graph(loop));
+
+    (void)hook;
+    for (int i = 0; i < all.n; i++) {
+        est_tensor *value = NULL;
+        double      sum   = 0;
+
+        EST_TRY(est_session_read(est_loop_session(loop), est_node_name(all.data[i]), &value));
+        for (int64_t k = 0; k < est_tensor_count(value); k++) {
+            sum += (double)(k % 7 + 1) * (double)((const float *)est_tensor_data(value))[k];
+        }
+        fprintf(stderr, "variable %d at %lld: %.9g\n", i, (long long)est_loop_global_step(loop), sum);
+        est_tensor_free(value);
+    }
+    return EST_OK;
+}
+
+static est_status stop_early(est_hook *hook, est_loop *loop)
+{
+    const ways_hook *h = EST_CONTAINER_OF(hook, ways_hook, hook);
+
+    if (h->way == WAY_WORKER_STOPS && h->last && est_loop_global_step(loop) >= 5) est_loop_request_stop(loop, "enough");
+    return EST_OK;
+}
+
+static est_status take_time(est_hook *hook, est_loop *loop)
+{
+    const ways_hook *h = EST_CONTAINER_OF(hook, ways_hook, hook);
+
+    (void)loop;
+    if (h->way == WAY_SLOW && h->last) est_sleep_ns(EST_NS_PER_SEC * 3 / 2);
+    return EST_OK;
+}
+
+static est_status make_estimator(const char *dir, job *j, const dynamic_params *params, est_strategy **strategy,
+                                 est_estimator **out)
+{
+    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT;
+
+    EST_TRY(est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? 1 : 20), strategy));
+    return est_estimator_create(
+        j->way == WAY_DYNAMIC ? dynamic_model : model_fn,
+        EST_ESTIMATOR(.params = params, .params_size = sizeof *params, .model_dir = dir,
+                      .config = EST_RUN_CONFIG(.seed = 3, .train_distribute = *strategy,
+                                               .eval_distribute               = evaluates ? *strategy : NULL,
+                                               .save_checkpoints_secs         = j->way == WAY_UNSAVED ? EST_OFF : 0,
+                                               .session_creation_timeout_secs = 30, .max_worker_delay_secs = EST_OFF)),
+        out);
+}
+
+/* argv: the model directory, the way. */
+static int task(int argc, char **argv)
+{
+    const char    *config    = getenv("TF_CONFIG");
+    job            j         = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
+    ways_hook      trains    = { .hook = { .after_run = stop_early, .end = show }, .way = j.way, .last = !j.chief };
+    ways_hook      evaluates = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
+    est_columns   *columns   = est_columns_create();
+    dynamic_params params    = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL),
+                                 est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL) };
+    est_strategy  *strategy  = NULL;
+    est_estimator *estimator = NULL;
+    est_metrics   *metrics   = NULL;
+    est_status     status;
+
+    assert_int_equal(argc, 2);
+    status = make_estimator(argv[0], &j, &params, &strategy, &estimator);
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            estimator,
+            EST_TRAIN_SPEC(.input_fn = input, .input_user = &j, .max_steps = STEPS, .hooks = EST_HOOKS(&trains.hook)),
+            EST_EVAL_SPEC(.input_fn = input, .input_user = &j, .steps = 2, .start_delay_secs = EST_OFF,
+                          .hooks = EST_HOOKS(&evaluates.hook)),
+            &metrics);
+    }
+    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    if (metrics != NULL) fprintf(stderr, "has metrics\n");
+    est_metrics_free(metrics);
+    est_estimator_free(estimator);
+    est_columns_free(columns);
+    est_strategy_free(strategy);
+    return status != EST_OK;
+}
+
+/* --- tests ------------------------------------------------------------------------------------------------------------- */
+
+static cluster make(way how)
+{
+    static char text[8];
+    cluster     c = cluster_make(1, 1, 0, 0);
+
+    snprintf(text, sizeof text, "%d", (int)how);
+    c.args[0] = text;
+    return c;
+}
+
+/* What a worker says of a variable in the end. */
+static void read_line(const cluster_task *task, int variable, char *out, size_t size)
+{
+    char  start[32];
+    FILE *log = fopen(task->log, "r");
+    bool  found;
+
+    snprintf(start, sizeof start, "variable %d at %d: ", variable, STEPS);
+    assert_non_null(log);
+    do {
+        if (fgets(out, (int)size, log) == NULL) fail_msg("%s: no line \"%s\"", task->log, start);
+        found = strncmp(out, start, strlen(start)) == 0;
+    } while (!found);
+    fclose(log);
+}
+
+static void check_same(cluster *c, const char *first, int variables)
+{
+    for (int i = 0; i < variables; i++) {
+        char a[128], b[128];
+
+        read_line(cluster_find(c, first, 0), i, a, sizeof a);
+        read_line(together_worker(c, 0), i, b, sizeof b);
+        assert_string_equal(a, b);
+    }
+}
+
+/* A master has the place of a chief, for strategies, too. */
+static void test_master(void **state)
+{
+    cluster c = make(WAY_PLAIN);
+
+    (void)state;
+    snprintf(cluster_find(&c, "chief", 0)->type, sizeof c.tasks[0].type, "master");
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    check_same(&c, "master", 1);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "master", 0), "seed of the job 3, as its own"), 1);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "seed of the job 3, not its own"), 1);
+    together_end(&c, STEPS);
+}
+
+/* Rows that are drawn when a key is first seen are the same on all workers. */
+static void test_dynamic(void **state)
+{
+    cluster c = make(WAY_DYNAMIC);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    check_same(&c, "chief", 3);
+    together_end(&c, STEPS);
+}
+
+static void test_slow_evaluation(void **state)
+{
+    cluster c = make(WAY_SLOW);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "has metrics"), 1);
+    together_end(&c, STEPS);
+}
+
+/* A chief that has nothing to evaluate says so. */
+static void test_nothing_to_evaluate(void **state)
+{
+    cluster c = make(WAY_UNSAVED);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 20);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "has metrics"), 0);
+    cluster_free(&c);
+}
+
+static void test_chief_cannot_evaluate(void **state)
+{
+    cluster c = make(WAY_NO_INPUT);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_code(&c, cluster_find(&c, "chief", 0), 1, 20);
+    cluster_wait_code(&c, together_worker(&c, 0), 1, 20);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "the chief cannot evaluate"), 1);
+    assert_true(cluster_count_log(together_worker(&c, 0), "no such examples") > 0);
+    cluster_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_master),          cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_slow_evaluation), cmocka_unit_test(test_nothing_to_evaluate),
+        cmocka_unit_test(test_chief_cannot_evaluate),
+    };
+
+    cluster_task_main(argc, argv, task);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
