@@ -47,8 +47,8 @@ typedef struct est_store_seen {
 typedef struct est_answered {
     struct est_answered *next;
     uint64_t             sequence;
-    void                *answer; /* head and parts in one block; NULL: nothing, or memory was out */
-    size_t               head_size;
+    void                *answer;               /* head and parts in one block; NULL: nothing, or memory was out */
+    size_t               head_size, turn_size; /* the last bytes of the head say that it brought a turn along */
     size_t              *part_sizes;
     int                  n_parts;
 } est_answered;
