@@ -8,12 +8,12 @@
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
- * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT; waits (cluster/sync.h)
+ * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
  * COMMIT     STEP, ERA                               -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
- * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
+ * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
@@ -170,8 +170,10 @@ static est_status remember(est_answered *run, const est_packing *answer)
     return EST_OK;
 }
 
-static void answer_again(est_request *request, const est_answered *run)
+/* The turn that came with it may have been given to others since. */
+static void answer_again(est_request *request, const est_answered *run, bool has_turn)
 {
+    size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
     est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
     const uint8_t *at    = run->answer;
 
@@ -184,7 +186,7 @@ static void answer_again(est_request *request, const est_answered *run)
         parts[i] = (est_part){ at, run->part_sizes[i] };
         at += run->part_sizes[i];
     }
-    est_request_answer(request, (est_payload){ run->answer, run->head_size, parts, run->n_parts });
+    est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
     est_free(parts);
 }
 
@@ -282,11 +284,15 @@ static void tally(est_server *s, uint64_t *counter)
 static bool was_done(est_server *s, est_request *request, est_client *client, uint64_t sequence)
 {
     const est_answered *run = client->answered;
+    bool                has_turn;
 
     while (run != NULL && run->sequence != sequence) run = run->next;
     if (run != NULL) {
-        tally(s, &client->repeats);
-        answer_again(request, run);
+        pthread_mutex_lock(&s->lock);
+        client->repeats++;
+        has_turn = est_gate_has_turn(s->gate, client->who.task);
+        pthread_mutex_unlock(&s->lock);
+        answer_again(request, run, has_turn);
         return true;
     }
     if (sequence >= client->first) return false;
@@ -326,6 +332,7 @@ static est_status run_once(est_server *s, est_request *request, int part, uint64
 {
     est_answered *run = est_zalloc(sizeof *run);
     est_status    status;
+    size_t        head;
 
     if (run == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember a run");
     status = run_or_collect(s, request, part);
@@ -334,11 +341,16 @@ static est_status run_once(est_server *s, est_request *request, int part, uint64
         return status;
     }
     write_ledger(s, est_link_peer(est_request_link(request)), sequence, part);
+    head = s->outputs.head.size;
     if (est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) == 0) count(s, client, part);
     run->sequence    = sequence;
     run->next        = client->answered;
     client->answered = run;
-    if (remember(run, &s->outputs) != EST_OK) est_log_warn("%s: %s", s->task, est_error_message());
+    if (remember(run, &s->outputs) == EST_OK) {
+        run->turn_size = s->outputs.head.size - head;
+    } else {
+        est_log_warn("%s: %s", s->task, est_error_message());
+    }
     return EST_OK;
 }
 
@@ -617,6 +629,8 @@ static void declare_ready(est_server *s, est_request *request)
     est_client *client = est_server_client(s, est_request_link(request));
     est_packing out    = { 0 };
 
+    s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
+    if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
     s->ready = true;
     if (client != NULL && client->before[0] != '\0') {

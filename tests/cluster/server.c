@@ -156,6 +156,60 @@ static void test_turns(void **state)
     tear_down(&f);
 }
 
+/* Asks for the last run of the step again, the one that counted it; whether the answer brings a turn along. */
+static bool repeat_brings_turn(const fixture *f, uint64_t want_step)
+{
+    const est_tasks       *r    = est_tasks_of(f->remote);
+    const est_remote_call *last = r->calls;
+    est_unpacked           out  = { 0 };
+    est_payload            payload;
+    est_message           *answer;
+    est_ask               *ask;
+    bool                   turn;
+
+    for (const est_remote_call *call = r->calls; call != NULL; call = call->next) {
+        if (call->sequence > last->sequence) last = call;
+    }
+    assert_ok(est_packing_payload(&last->in, &payload));
+    assert_ok(est_link_ask(r->peers[last->task].link, EST_METHOD_RUN, "again", payload, 20, NULL, NULL, &ask));
+    assert_ok(est_ask_wait(ask, &answer));
+    turn = est_head_u64(answer, EST_FIELD_TURN, 0) != 0;
+    assert_ok(est_unpack_tensors(answer, &out));
+    assert_int_equal(out.n, 1);
+    assert_int_equal(*(const int64_t *)out.views[0].data, want_step);
+    est_unpacked_clear(&out);
+    est_message_free(answer);
+    return turn;
+}
+
+/* An answer that comes again brings the turn of the first along only as long as nobody else may have got it. */
+static void test_turn_comes_again(void **state)
+{
+    fixture      f        = set_up(5);
+    model        m        = make_model();
+    est_session *session  = NULL;
+    est_packing  nothing  = { 0 };
+    bool         finished = false;
+    est_peer    *clock;
+    est_step    *step;
+    est_tensor  *x = batch();
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = f.remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(f.remote->ops->turn(f.remote, &finished));
+    assert_ok(est_session_prepare(session, EST_NODES(m.x), EST_NODES(m.step), EST_NODES(m.train), &step));
+    assert_ok(est_step_run(step, (const est_tensor *[]){ x }));
+    assert_true(repeat_brings_turn(&f, 1));
+    assert_ok(est_tasks_clock(est_tasks_of(f.remote), &clock));
+    assert_ok(est_peer_tell(clock, EST_METHOD_LEAVE, &nothing, 20));
+    assert_false(repeat_brings_turn(&f, 1));
+    est_tensor_free(x);
+    est_session_free(session);
+    est_graph_free(m.graph);
+    tear_down(&f);
+}
+
 /* Who holds steps for a checkpoint and leaves holds nothing any more. */
 static void test_hold_ends(void **state)
 {
@@ -344,7 +398,7 @@ int main(void)
         cmocka_unit_test(test_same_numbers),       cmocka_unit_test(test_turns),
         cmocka_unit_test(test_hold_ends),          cmocka_unit_test(test_one_remote),
         cmocka_unit_test(test_different_strategy), cmocka_unit_test(test_end_under_load),
-        cmocka_unit_test(test_stuck_client),
+        cmocka_unit_test(test_stuck_client),       cmocka_unit_test(test_turn_comes_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
