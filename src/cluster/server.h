@@ -46,6 +46,7 @@ typedef struct est_store_seen {
 /* A run that changed variables, and its answer. */
 typedef struct est_answered {
     struct est_answered *next;
+    uint64_t             by; /* the incarnation that asked */
     uint64_t             sequence;
     void                *answer; /* head and parts in one block; NULL: nothing, or memory was out */
     size_t               head_size;
@@ -55,25 +56,29 @@ typedef struct est_answered {
 
 /* A task that talks to this one. */
 typedef struct est_client {
-    est_task_id   who;
-    est_link     *link;     /* the newest; a reference; NULL: gone */
-    int64_t       since_ns; /* it came, or was lost */
-    char          lost_why[160];
-    char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
-    int           holds;                     /* of the gate, which end with its link */
-    bool          gated;                     /* it asks for turns, and may count a step only with one */
-    bool          together;                  /* it makes steps together with others */
-    bool          joined;                    /* it ever did */
-    bool          left;                      /* it said goodbye, and asked for nothing since */
-    int64_t       limit, staleness;          /* that it asked with last */
-    uint64_t      first, asked_by; /* runs that wrote and are older have been answered; the incarnation that asked */
-    est_answered *answered;        /* the others; guarded by host_lock */
-    uint64_t      runs, repeats;   /* served; answered from memory */
-    est_link_counters gone;        /* of links that were lost */
-    uint64_t          looks;       /* at the status: one that did nothing else is forgotten when it goes */
-    uint64_t          steps;       /* that it counted */
-    int64_t           step;        /* the global step after the last of them */
-    est_sample        samples[2];  /* the older one first */
+    est_task_id     who;
+    est_link       *link;     /* the newest; a reference; NULL: gone */
+    int64_t         since_ns; /* it came, or was lost */
+    char            lost_why[160];
+    char            before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
+    int             holds;                     /* of the gate, which end with the link */
+    const est_link *holder;                    /* that they were taken over last; NULL: there are none */
+    bool            gated;                     /* it asks for turns, and may count a step only with one */
+    bool            together;                  /* it makes steps together with others */
+    bool            joined;                    /* it ever did */
+    bool            left;                      /* it said goodbye, and asked for nothing since */
+    int64_t         limit, staleness;          /* that it asked with last */
+    uint64_t        first;                     /* runs that wrote and are older have been answered */
+    uint64_t        asked_by;                  /* the incarnation that asked for them */
+    uint64_t
+        asked_before; /* and the one before it: of two processes of one name each may be back with a run that was made */
+    est_answered     *answered;      /* to the others, of both; guarded by host_lock */
+    uint64_t          runs, repeats; /* served; answered from memory */
+    est_link_counters gone;          /* of links that were lost */
+    uint64_t          looks;         /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;         /* that it counted */
+    int64_t           step;          /* the global step after the last of them */
+    est_sample        samples[2];    /* the older one first */
 } est_client;
 
 /* A step of those that are made together (cluster/sync.h). */
@@ -125,7 +130,6 @@ struct est_server {
     est_net     *net;
     uint64_t     sequence;   /* of the last run that was asked of another task */
     bool         has_remote; /* there is one, which counts the sequence up */
-    char        *root;       /* folder that checkpoints are in; NULL: any */
     int64_t      start_ns;
 
     pthread_mutex_t host_lock;
@@ -148,6 +152,7 @@ struct est_server {
     est_gate       *gate;
     est_parked     *parked;
     int             n_parked, max_parked;
+    char           *root;     /* est_server_root */
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
     void          *over_user;
     char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
@@ -193,8 +198,9 @@ void est_server_end_holds(est_server *server, est_client *client);
 /* Whether steps are held and none is under way: variables may be being copied, and nothing changes them. Under `lock`. */
 bool est_server_is_held(const est_server *server);
 
-/* Forgets answers to runs before `first`. */
-void est_client_forget(est_client *client, uint64_t first);
+/* Forgets answers, but those to runs of the incarnation `by` from `first` on, and to those of `other`. 0: of none. Under
+ * `host_lock`. */
+void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other);
 
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
@@ -218,8 +224,11 @@ EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const cha
                                            const est_server_options *options, const char *folder, est_server **out);
 
 /* From now on checkpoints are written and read in that folder only, whatever a peer asks for, and a chief with another model_dir is
- * refused. It need not be there yet. */
+ * refused. It need not be there yet. Once. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
+
+/* That folder, which stays what it is; NULL: any. Not under `lock`. */
+const char *est_server_root(est_server *server);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);
