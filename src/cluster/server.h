@@ -9,12 +9,13 @@
  *
  * Who is who: a client is a task by name. Of two processes that are there under one name the one that was started later (its
  * incarnation begins with the time) has the place, whichever of them comes last: the older is put out, its link is closed, and
- * whatever it still asks is refused, over new links, too, so that it ends. Of each client the runs that changed variables are
+ * whatever it still asks is refused, over new links, too, so that it ends. A place is kept for one whose link was lost as long as a
+ * silence may last: the older gets it only then. Of each client the runs that changed variables are
  * remembered with their answers until it says that it has those, so that a run that is asked for again, because the link broke
  * before the answer came, is answered and not repeated.
  *
  * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host, parts and what saving copies. Who
- * takes both takes host_lock first. */
+ * takes both takes host_lock first, or only tries to. */
 #ifndef EST_CLUSTER_SERVER_H
 #define EST_CLUSTER_SERVER_H
 
@@ -56,29 +57,27 @@ typedef struct est_answered {
 
 /* A task that talks to this one. */
 typedef struct est_client {
-    est_task_id     who;
-    est_link       *link;     /* the newest; a reference; NULL: gone */
-    int64_t         since_ns; /* it came, or was lost */
-    char            lost_why[160];
-    char            before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
-    int             holds;                     /* of the gate, which end with the link */
-    const est_link *holder;                    /* that they were taken over last; NULL: there are none */
-    bool            gated;                     /* it asks for turns, and may count a step only with one */
-    bool            together;                  /* it makes steps together with others */
-    bool            joined;                    /* it ever did */
-    bool            left;                      /* it said goodbye, and asked for nothing since */
-    int64_t         limit, staleness;          /* that it asked with last */
-    uint64_t        first;                     /* runs that wrote and are older have been answered */
-    uint64_t        asked_by;                  /* the incarnation that asked for them */
-    uint64_t
-        asked_before; /* and the one before it: of two processes of one name each may be back with a run that was made */
-    est_answered     *answered;      /* to the others, of both; guarded by host_lock */
-    uint64_t          runs, repeats; /* served; answered from memory */
-    est_link_counters gone;          /* of links that were lost */
-    uint64_t          looks;         /* at the status: one that did nothing else is forgotten when it goes */
-    uint64_t          steps;         /* that it counted */
-    int64_t           step;          /* the global step after the last of them */
-    est_sample        samples[2];    /* the older one first */
+    est_task_id   who;
+    est_link     *link;     /* the newest; a reference; NULL: gone */
+    int64_t       since_ns; /* it came, or was lost */
+    char          lost_why[160];
+    char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
+    int           holds;                     /* of the gate, which end with the link that they were taken over */
+    bool          gated;                     /* it asks for turns, and may count a step only with one */
+    bool          together;                  /* it makes steps together with others */
+    bool          joined;                    /* it ever did */
+    bool          left;                      /* it said goodbye, and asked for nothing since */
+    int64_t       limit, staleness;          /* that it asked with last */
+    uint64_t      first, asked_by;  /* runs that wrote and are older have been answered; the incarnation that asked */
+    est_answered *answered;         /* the others, and those of asked_before; guarded by host_lock */
+    uint64_t      runs, repeats;    /* served; answered from memory */
+    est_link_counters gone;         /* of links that were lost */
+    uint64_t          looks;        /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;        /* that it counted */
+    int64_t           step;         /* the global step after the last of them */
+    est_sample        samples[2];   /* the older one first */
+    const est_link   *holder;       /* that holds were taken over; NULL: there are none */
+    uint64_t          asked_before; /* the incarnation before asked_by, which may be back with a run that was made */
 } est_client;
 
 /* A step of those that are made together (cluster/sync.h). */
