@@ -37,9 +37,9 @@ typedef struct est_cluster_difference {
     const char *first, *second; /* the addresses; NULL: none */
 } est_cluster_difference;
 
-/* Finds one. Evaluators do not count, nor does the task `but` ("worker:1"), nor what a list with gaps leaves out. All that it
- * gives is borrowed from the clusters. */
-bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *but,
+/* Finds one. Evaluators do not count, nor do the two tasks `but` ("worker:1"), nor what a list with gaps leaves out. All that
+ * it gives is borrowed from the clusters. */
+bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
                         est_cluster_difference *out);
 
 /* Appends the cluster as JSON that est_cluster_parse reads as the same. */

@@ -467,7 +467,7 @@ static bool has_gaps(const est_job *job)
     return false;
 }
 
-static bool job_differs(const char *name, const est_cluster *first, const est_cluster *second, const char *but,
+static bool job_differs(const char *name, const est_cluster *first, const est_cluster *second, const char *const but[2],
                         est_cluster_difference *out)
 {
     const est_job *a = est_cluster_find(first, name), *b = est_cluster_find(second, name);
@@ -478,7 +478,7 @@ static bool job_differs(const char *name, const est_cluster *first, const est_cl
         const char *x = est_cluster_address(first, name, i), *y = est_cluster_address(second, name, i);
 
         snprintf(task, sizeof task, "%.40s:%d", name, i);
-        if (strcmp(task, but) == 0 || (x == NULL && y == NULL)) continue;
+        if (strcmp(task, but[0]) == 0 || strcmp(task, but[1]) == 0 || (x == NULL && y == NULL)) continue;
         if ((x == NULL || y == NULL) ? gaps : strcmp(x, y) == 0) continue;
         *out = (est_cluster_difference){ a != NULL ? a->name : b->name, i, x, y };
         return true;
@@ -486,7 +486,7 @@ static bool job_differs(const char *name, const est_cluster *first, const est_cl
     return false;
 }
 
-bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *but,
+bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
                         est_cluster_difference *out)
 {
     const est_cluster *both[] = { first, second };

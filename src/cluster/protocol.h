@@ -11,8 +11,6 @@
 #include "net/net.h"
 #include "runtime/remote.h"
 
-#define EST_PROTOCOL_VERSION 1
-
 /* name, number, in words for errors and the status view */
 #define EST_METHODS(X)                                                                                                 \
     X(ENTER, 1, "enter a segment")                                                                                     \

@@ -49,23 +49,34 @@ static void add_chief(const waiting *w, est_strbuf *out)
     append_chief(w, "", out);
 }
 
-static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
+static bool is_there(const est_peer *p)
 {
-    if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
-    est_link_free(p->link);
-    p->link = NULL;
-    return est_net_connect(est_server_net(r->server), p->address, p->name, secs, &p->link);
+    return p->link != NULL && !est_link_is_lost(p->link);
 }
 
-/* All who are not there; whoever is found to be gets its link early. */
+static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
+{
+    est_link *link;
+
+    if (is_there(p)) return EST_OK;
+    EST_TRY(est_net_connect(est_server_net(r->server), p->address, p->name, secs, &link));
+    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
+    p->link = link;
+    return EST_OK;
+}
+
+/* All who are not there; whoever is found to be gets its link early. A look at all of them takes no longer than another at the one
+ * that is waited for, and does not make a short wait a long one. */
 static void add_missing(const waiting *w, est_strbuf *out)
 {
     const est_tasks *r      = w->remote;
     const char      *before = out->size > 0 ? "; missing: " : "missing: ";
-    double           secs   = fmin(SLICE_SECS, w->limit_secs / 20); /* a look does not make a short wait a long one */
+    int              n      = 0;
 
+    for (int i = 0; i < r->base.n_tasks; i++) n += !is_there(&r->peers[i]);
     for (int i = 0; i < r->base.n_tasks; i++) {
-        est_peer *p = &r->peers[i];
+        est_peer *p    = &r->peers[i];
+        double    secs = fmin(SLICE_SECS, w->limit_secs / 20) / n;
 
         if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
@@ -233,7 +244,11 @@ est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_met
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_lock_init(&got.lock));
-    EST_TRY(est_cond_init(&got.changed));
+    status = est_cond_init(&got.changed);
+    if (status != EST_OK) {
+        pthread_mutex_destroy(&got.lock);
+        return status;
+    }
     status = est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload,
                           isfinite(limit_secs) ? limit_secs + EST_LEAVE_SECS : EST_FOREVER, take_answer, &got, NULL);
     if (status == EST_OK) {
@@ -279,7 +294,7 @@ est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
     waiting    w;
     est_status status;
 
-    if (p->link != NULL && !est_link_is_lost(p->link)) return EST_OK;
+    if (is_there(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
     status = connect_patiently(&w, p);

@@ -13,9 +13,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "cluster/status.h"
 
-#define BREAKS_MAX 5 /* of links in a row while one run is asked for */
+#define BREAKS_MAX 5              /* of links in a row while one run is asked for */
+#define STOP_NS    EST_NS_PER_SEC /* for answers to a step that is given up because of a signal */
 
 /* --- segments ------------------------------------------------------------------------------------------------------------------- */
 
@@ -98,14 +100,17 @@ void est_call_leave(est_remote_call *call)
 static est_status send(est_remote_call *call)
 {
     const est_tasks *r = call->remote;
+    const est_peer  *p = &r->peers[call->task];
     est_payload      payload;
     char             what[64];
 
+    if (est_link_peer(p->link)->incarnation != call->incarnation) { /* the number of the part is another's */
+        return est_fail(EST_UNAVAILABLE, "%s was started anew and has lost its variables", p->name);
+    }
     snprintf(what, sizeof what, "phase %d of a step", call->phase);
     EST_TRY(est_packing_payload(&call->in, &payload));
     payload.behind = call->piece > 0;
-    return est_link_ask(r->peers[call->task].link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL,
-                        &call->ask);
+    return est_link_ask(p->link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL, &call->ask);
 }
 
 static void write_ledger(const est_remote_call *call, const est_peer *p)
@@ -175,9 +180,6 @@ static est_status ask_again(est_remote_call *call)
     est_peer  *p = &r->peers[call->task];
 
     EST_TRY(est_peer_reach(r, p, r->server->silence_secs));
-    if (est_link_peer(p->link)->incarnation != call->incarnation) {
-        return est_fail(EST_UNAVAILABLE, "%s was started anew and has lost its variables", p->name);
-    }
     return send(call);
 }
 
@@ -222,11 +224,22 @@ est_status est_call_finish(est_remote_call *call, const est_view **out)
     return EST_OK;
 }
 
+/* A task that is stopped waits a moment for all that is under way, not for one after the other. */
+static void give_up_when_stopped(est_remote_call *call, int64_t until_ns)
+{
+    if (call->ask == NULL || est_stop_signal() == 0) return;
+    if (est_ask_await(call->ask, (double)(until_ns - est_machine_ns()) / (double)EST_NS_PER_SEC)) return;
+    est_ask_give_up(call->ask, est_stop_signal_name());
+}
+
 void est_tasks_abandon(est_remote *remote)
 {
+    int64_t until_ns = est_machine_ns() + STOP_NS;
+
     est_tasks_of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
     for (est_remote_call *call = est_tasks_of(remote)->calls; call != NULL; call = call->next) {
+        give_up_when_stopped(call, until_ns);
         drop_ask(call);
         call->started = false;
     }

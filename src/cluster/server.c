@@ -4,6 +4,7 @@
 #include "cluster/server.h"
 #include "cluster/sync.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -89,6 +90,7 @@ static void drop_link(est_client *client)
 void est_server_end_holds(est_server *s, est_client *client)
 {
     for (; client->holds > 0; client->holds--) est_gate_release(s->gate);
+    client->holder = NULL;
 }
 
 static void adopt(est_client *client, est_link *link)
@@ -111,14 +113,14 @@ bool est_server_knows(est_server *s, est_link *link)
     return true;
 }
 
-void est_client_forget(est_client *client, uint64_t first)
+void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other)
 {
     est_answered **at = &client->answered;
 
     while (*at != NULL) {
         est_answered *run = *at;
 
-        if (run->sequence >= first) {
+        if (run->by == other || (run->by == by && run->sequence >= first)) {
             at = &run->next;
             continue;
         }
@@ -132,7 +134,7 @@ void est_client_forget(est_client *client, uint64_t first)
 static void free_client(est_client *client)
 {
     if (client->link != NULL) est_link_free(client->link);
-    est_client_forget(client, UINT64_MAX);
+    est_client_forget(client, 0, 0, 0);
     est_free(client);
 }
 
@@ -167,8 +169,7 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->who   = *who;
-    client->gated = false;
+    client->who = *who; /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
 /* An extension makes links of its own, which come and go while the first stays. */
@@ -178,12 +179,16 @@ static bool is_spare(const est_server *s, const est_client *client, const est_li
            est_link_peer(link)->incarnation == client->who.incarnation;
 }
 
-/* Whether both are here, and not the same, however they are written. */
+/* Whether both are here, and not the same, however they are written. Most are written the same, and the disk is not asked. */
 static bool are_apart(const char *first, const char *second)
 {
-    char *a = realpath(first, NULL), *b = realpath(second, NULL);
-    bool  apart = a != NULL && b != NULL && strcmp(a, b) != 0;
+    char *a, *b;
+    bool  apart;
 
+    if (strcmp(first, second) == 0) return false;
+    a     = realpath(first, NULL);
+    b     = realpath(second, NULL);
+    apart = a != NULL && b != NULL && strcmp(a, b) != 0;
     free(a);
     free(b);
     return apart;
@@ -193,20 +198,24 @@ static bool are_apart(const char *first, const char *second)
 static bool admit(void *user, const est_task_id *peer, char *why, size_t size)
 {
     est_server *s = user;
-    bool        apart;
+    const char *root;
 
     if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return true;
-    pthread_mutex_lock(&s->lock);
-    apart = s->root != NULL && are_apart(s->root, peer->folder);
-    if (apart) {
-        snprintf(why, size,
-                 "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
-                 "model_dir, and another job addresses and an ESTOC_JOB of its own",
-                 peer->task, peer->folder, s->task, s->root);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (apart) est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
-    return !apart;
+    root = est_server_root(s);
+    if (root == NULL || !are_apart(root, peer->folder)) return true;
+    snprintf(why, size,
+             "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
+             "model_dir, and another job addresses and an ESTOC_JOB of its own",
+             peer->task, peer->folder, s->task, root);
+    est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
+    return false;
+}
+
+/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link. */
+static bool is_kept(const est_server *s, const est_client *client)
+{
+    return client->link == NULL && !client->left &&
+           (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
 static void met(void *user, est_link *link)
@@ -225,6 +234,8 @@ static void met(void *user, est_link *link)
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
         est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
                      client->who.task, est_link_peer(link)->place, client->who.place);
+    } else if (is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_link_close(link, "a newer process had this task's place a moment ago, and may be back");
     } else {
         put_out(s, client, est_link_peer(link));
         adopt(client, link);
@@ -323,12 +334,15 @@ static void lost(void *user, est_link *link, const char *why)
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = find_client(s, est_link_peer(link)->task);
+    if (client != NULL && client->holder == link) { /* it may have another link by now */
+        est_server_end_holds(s, client);
+        est_server_wake(s);
+    }
     if (client != NULL && client->link == link) {
         drop_link(client);
         client->since_ns = est_now_ns();
         snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
         est_gate_stop_waiting(s->gate, client->who.task);
-        est_server_end_holds(s, client);
         if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
         est_server_wake(s);
         if (has_only_looked(client)) {
@@ -354,6 +368,34 @@ static void forget_lost(est_server *s)
         est_gate_leave(s->gate, client->who.task);
         est_server_wake(s);
     }
+}
+
+/* Whoever has left does not ask again. A client that is lost may be back, and its runs must not be made twice: it notices within
+ * the silence, and tries for as long again. */
+static bool is_gone_for_good(const est_server *s, const est_client *client)
+{
+    if (client->link != NULL || est_gate_has_turn(s->gate, client->who.task)) return false;
+    if (client->left) return true;
+    return is_client(client->who.task) &&
+           (double)(est_now_ns() - client->since_ns) > 3 * s->silence_secs * (double)EST_NS_PER_SEC;
+}
+
+/* What is remembered of those who will not come back is freed; of tasks the status view still tells. While a run is made, which
+ * may be one of theirs, it waits for the next look. */
+static void forget_gone(est_server *s)
+{
+    if (pthread_mutex_trylock(&s->host_lock) != 0) return;
+    for (int i = s->n_clients - 1; i >= 0; i--) {
+        est_client *client = s->clients[i];
+
+        if (!is_gone_for_good(s, client)) continue;
+        if (is_client(client->who.task)) {
+            forget_client(s, client);
+        } else {
+            est_client_forget(client, 0, 0, 0);
+        }
+    }
+    pthread_mutex_unlock(&s->host_lock);
 }
 
 /* --- those who wait ---------------------------------------------------------------------------------------------------- */
@@ -795,10 +837,20 @@ est_status est_server_set_root(est_server *server, const char *folder)
 
     if (root == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
     pthread_mutex_lock(&server->lock); /* a chief may be there already */
-    est_free(server->root);
+    assert(server->root == NULL);
     server->root = root;
     pthread_mutex_unlock(&server->lock);
     return EST_OK;
+}
+
+const char *est_server_root(est_server *server)
+{
+    const char *root;
+
+    pthread_mutex_lock(&server->lock);
+    root = server->root;
+    pthread_mutex_unlock(&server->lock);
+    return root;
 }
 
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user)
@@ -825,8 +877,13 @@ est_status est_server_join(est_server *s)
 
         if (n_present(s) > 0) here_ns = now;
         if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
+            bool over;
+
             asked_ns = now;
-            s->done  = s->done || s->over(s->over_user);
+            pthread_mutex_unlock(&s->lock); /* it reads files */
+            over = s->over(s->over_user);
+            pthread_mutex_lock(&s->lock);
+            s->done = s->done || over;
         }
         if (s->done && done_ns == 0) done_ns = now;
         if (est_stop_signal() != 0 && stop_ns == 0) stop_ns = now;
@@ -841,6 +898,7 @@ est_status est_server_join(est_server *s)
             break;
         }
         forget_lost(s);
+        forget_gone(s);
         est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }

@@ -9,12 +9,13 @@
  *
  * Who is who: a client is a task by name. Of two processes that are there under one name the one that was started later (its
  * incarnation begins with the time) has the place, whichever of them comes last: the older is put out, its link is closed, and
- * whatever it still asks is refused, over new links, too, so that it ends. Of each client the runs that changed variables are
+ * whatever it still asks is refused, over new links, too, so that it ends. A place is kept for one whose link was lost as long as a
+ * silence may last: the older gets it only then. Of each client the runs that changed variables are
  * remembered with their answers until it says that it has those, so that a run that is asked for again, because the link broke
  * before the answer came, is answered and not repeated.
  *
  * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host, parts and what saving copies. Who
- * takes both takes host_lock first. */
+ * takes both takes host_lock first, or only tries to. */
 #ifndef EST_CLUSTER_SERVER_H
 #define EST_CLUSTER_SERVER_H
 
@@ -46,6 +47,7 @@ typedef struct est_store_seen {
 /* A run that changed variables, and its answer. */
 typedef struct est_answered {
     struct est_answered *next;
+    uint64_t             by; /* the incarnation that asked */
     uint64_t             sequence;
     void                *answer;               /* head and parts in one block; NULL: nothing, or memory was out */
     size_t               head_size, turn_size; /* the last bytes of the head say that it brought a turn along */
@@ -60,20 +62,22 @@ typedef struct est_client {
     int64_t       since_ns; /* it came, or was lost */
     char          lost_why[160];
     char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
-    int           holds;                     /* of the gate, which end with its link */
+    int           holds;                     /* of the gate, which end with the link that they were taken over */
     bool          gated;                     /* it asks for turns, and may count a step only with one */
     bool          together;                  /* it makes steps together with others */
     bool          joined;                    /* it ever did */
     bool          left;                      /* it said goodbye, and asked for nothing since */
     int64_t       limit, staleness;          /* that it asked with last */
-    uint64_t      first, asked_by; /* runs that wrote and are older have been answered; the incarnation that asked */
-    est_answered *answered;        /* the others; guarded by host_lock */
-    uint64_t      runs, repeats;   /* served; answered from memory */
-    est_link_counters gone;        /* of links that were lost */
-    uint64_t          looks;       /* at the status: one that did nothing else is forgotten when it goes */
-    uint64_t          steps;       /* that it counted */
-    int64_t           step;        /* the global step after the last of them */
-    est_sample        samples[2];  /* the older one first */
+    uint64_t      first, asked_by;  /* runs that wrote and are older have been answered; the incarnation that asked */
+    est_answered *answered;         /* the others, and those of asked_before; guarded by host_lock */
+    uint64_t      runs, repeats;    /* served; answered from memory */
+    est_link_counters gone;         /* of links that were lost */
+    uint64_t          looks;        /* at the status: one that did nothing else is forgotten when it goes */
+    uint64_t          steps;        /* that it counted */
+    int64_t           step;         /* the global step after the last of them */
+    est_sample        samples[2];   /* the older one first */
+    const est_link   *holder;       /* that holds were taken over; NULL: there are none */
+    uint64_t          asked_before; /* the incarnation before asked_by, which may be back with a run that was made */
 } est_client;
 
 /* A step of those that are made together (cluster/sync.h). */
@@ -126,7 +130,6 @@ struct est_server {
     est_net     *net;
     uint64_t     sequence;   /* of the last run that was asked of another task */
     bool         has_remote; /* there is one, which counts the sequence up */
-    char        *root;       /* folder that checkpoints are in; NULL: any */
     int64_t      start_ns;
 
     pthread_mutex_t host_lock;
@@ -149,6 +152,7 @@ struct est_server {
     est_gate       *gate;
     est_parked     *parked;
     int             n_parked, max_parked;
+    char           *root;     /* est_server_root */
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
     void          *over_user;
     char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
@@ -195,8 +199,9 @@ void est_server_end_holds(est_server *server, est_client *client);
 /* Whether steps are held and none is under way: variables may be being copied, and nothing changes them. Under `lock`. */
 bool est_server_is_held(const est_server *server);
 
-/* Forgets answers to runs before `first`. */
-void est_client_forget(est_client *client, uint64_t first);
+/* Forgets answers, but those to runs of the incarnation `by` from `first` on, and to those of `other`. 0: of none. Under
+ * `host_lock`. */
+void est_client_forget(est_client *client, uint64_t by, uint64_t first, uint64_t other);
 
 /* Keeps a request waiting. Under `lock`. */
 EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *request, est_method method);
@@ -220,8 +225,11 @@ EST_MUST_CHECK est_status est_server_start(const est_cluster *cluster, const cha
                                            const est_server_options *options, const char *folder, est_server **out);
 
 /* From now on checkpoints are written and read in that folder only, whatever a peer asks for, and a chief with another model_dir is
- * refused. It need not be there yet. */
+ * refused. It need not be there yet. Once. */
 EST_MUST_CHECK est_status est_server_set_root(est_server *server, const char *folder);
+
+/* That folder, which stays what it is; NULL: any. Not under `lock`. */
+const char *est_server_root(est_server *server);
 
 /* While nobody is there est_server_join asks `over(user)` now and then whether the job has ended without this task. */
 void est_server_set_over(est_server *server, bool (*over)(void *user), void *user);

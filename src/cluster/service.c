@@ -205,7 +205,7 @@ static void look_at_step(est_server *s, const char *who)
 }
 
 /* A task that confirmed a hold lets nobody change variables until the release: whoever has a turn has been waited for, so this is
- * one whose step was given to others. Whoever holds and makes a step has copied, or failed to. */
+ * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has copied, or failed to. */
 static est_status check_hold(est_server *s, est_client *client, const est_request *request)
 {
     if (client->holds > 0) {
@@ -213,7 +213,7 @@ static est_status check_hold(est_server *s, est_client *client, const est_reques
         est_server_wake(s);
     }
     if (!est_server_is_held(s) || est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) > 0) return EST_OK;
-    return est_fail(EST_ABORTED, "a checkpoint is made, and %s is late: the step that it had begun was given to others",
+    return est_fail(EST_ABORTED, "a checkpoint is being made, and no step of %s is under way: try again",
                     client->who.task);
 }
 
@@ -286,7 +286,7 @@ static bool was_done(est_server *s, est_request *request, est_client *client, ui
     const est_answered *run = client->answered;
     bool                has_turn;
 
-    while (run != NULL && run->sequence != sequence) run = run->next;
+    while (run != NULL && (run->by != client->asked_by || run->sequence != sequence)) run = run->next;
     if (run != NULL) {
         pthread_mutex_lock(&s->lock);
         client->repeats++;
@@ -307,13 +307,12 @@ static void take_first(est_client *client, const est_request *request, uint64_t 
     uint64_t first = est_head_u64(est_request_message(request), EST_FIELD_FIRST, sequence);
 
     if (client->asked_by != by) {
-        est_client_forget(client, UINT64_MAX);
-        client->first = 0;
+        client->asked_before = client->asked_by;
+        client->asked_by     = by;
+        client->first        = 0;
     }
-    client->asked_by = by;
-    if (first <= client->first) return;
-    est_client_forget(client, first);
-    client->first = first;
+    if (first > client->first) client->first = first;
+    est_client_forget(client, by, client->first, client->asked_before);
 }
 
 static est_status run_or_collect(est_server *s, est_request *request, int part)
@@ -343,6 +342,7 @@ static est_status run_once(est_server *s, est_request *request, int part, uint64
     write_ledger(s, est_link_peer(est_request_link(request)), sequence, part);
     head = s->outputs.head.size;
     if (est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) == 0) count(s, client, part);
+    run->by          = client->asked_by;
     run->sequence    = sequence;
     run->next        = client->answered;
     client->answered = run;
@@ -580,12 +580,12 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
     est_client        *client  = est_server_client(s, est_request_link(request));
 
     if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    est_server_end_holds(s, client);                        /* whoever begins a step has saved, or failed to */
     if (est_head_u64(message, EST_FIELD_TOGETHER, 0) > 0) { /* nobody has to wait to begin, but to finish */
         *waits = false;
         est_sync_join(s, client);
         return EST_OK;
     }
-    est_server_end_holds(s, client); /* whoever begins a step has saved, or failed to */
     client->gated     = true;
     client->limit     = (int64_t)est_head_u64(message, EST_FIELD_LIMIT, 0);
     client->staleness = (int64_t)est_head_u64(message, EST_FIELD_STALENESS, 0);
@@ -600,7 +600,10 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
     *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
     if (*waits) {
         EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
+        if (client->holder != est_request_link(request))
+            est_server_end_holds(s, client); /* of a link that it gave up */
         est_gate_hold(s->gate);
+        client->holder = est_request_link(request);
         client->holds++;
     } else if (client->holds > 0) {
         est_gate_release(s->gate);
@@ -656,7 +659,8 @@ static est_status report_difference(const char *first, const char *second, const
     return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
 }
 
-/* Where the asking task itself is does not count: nobody looks for it there, and it may have been moved. */
+/* Where the two tasks themselves are does not count: the asking one may have been moved, and nobody looks for it there; this one
+ * was found, and may know itself by the address that it listens at. */
 static est_status compare(const est_server *s, const est_request *request)
 {
     est_str                text   = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
@@ -671,7 +675,7 @@ static est_status compare(const est_server *s, const est_request *request)
     memcpy(json, text.data, text.size);
     json[text.size] = '\0';
     status          = est_cluster_parse(json, asker, &theirs);
-    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, asker, &found)) {
+    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, (const char *const[]){ asker, s->task }, &found)) {
         status = report_difference(asker, s->task, &found);
     }
     est_cluster_free(theirs);

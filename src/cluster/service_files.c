@@ -40,16 +40,17 @@ static est_status check_root(const char *root, const char *prefix)
                     prefix, root);
 }
 
-static est_status open_files(const est_server *server, const est_request *request, files *out)
+static est_status open_files(est_server *server, const est_request *request, files *out)
 {
     const est_message *message = est_request_message(request);
     est_str            prefix  = est_head_bytes(message, EST_FIELD_PREFIX);
+    const char        *root    = est_server_root(server);
 
     *out = (files){ .arena = est_arena_create() };
     if (out->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
     out->prefix = est_arena_printf(out->arena, "%.*s", (int)prefix.size, prefix.data != NULL ? prefix.data : "");
     if (out->prefix == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
-    if (server->root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(server->root, out->prefix));
+    if (root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(root, out->prefix));
     return est_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
 

@@ -3,6 +3,7 @@
  * The table of waits: the first free place is taken, and there is nearly always one at its start. */
 #include "cluster/waits.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -30,6 +31,7 @@ est_waiting est_wait_begin(const char *who, const char *for_whom, const char *wh
     int64_t now = est_now_ns();
     int     i   = 0;
 
+    assert(report_secs > 0); /* it is doubled until it is later than now */
     pthread_mutex_lock(&lock);
     while (i < EST_WAITS_MAX && table[i].since_ns != 0) i++;
     if (i < EST_WAITS_MAX) {

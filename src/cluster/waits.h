@@ -24,7 +24,7 @@ typedef struct est_wait {
 typedef struct est_waiting {
     const char *who, *for_whom, *why; /* borrowed until it ends */
     int64_t     since_ns;
-    double      report_secs; /* the log is told when it has lasted so long; doubles each time */
+    double      report_secs; /* above 0: the log is told when it has lasted so long; doubles each time */
     bool        reported;
     int         place; /* in the table; -1: it was full */
 } est_waiting;

@@ -15,7 +15,7 @@
 #include "net/net.h"
 
 #define EST_FRAME_BYTES     64 /* of a header */
-#define EST_FRAME_VERSION   2
+#define EST_FRAME_VERSION   3
 #define EST_FRAME_PARTS_MAX (1 << 20)
 
 typedef enum est_frame_kind {

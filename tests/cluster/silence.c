@@ -7,8 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "cluster/status.h"
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
+#include "support/nn_test.h"
 
 #define SILENCE "silence=1"
 
@@ -123,6 +128,42 @@ static void test_worker_returns(void **state)
     end(&c, 1500);
 }
 
+static bool has_turn(est_server *client, const cluster_task *clock, const char *who)
+{
+    char           *text  = NULL;
+    est_json       *root  = NULL;
+    const est_json *turns = NULL;
+    bool            found = false;
+
+    assert_ok(est_cluster_ask_status(client, clock->address, NULL, 20, &text));
+    assert_ok(est_json_parse(text, strlen(text), "a status", &root));
+    turns = json_object_get(root, "turns");
+    for (size_t i = 0; i < json_array_size(turns); i++) {
+        found = found || strcmp(json_string_value(json_object_get(json_array_get(turns, i), "task")), who) == 0;
+    }
+    est_json_free(root);
+    est_free(text);
+    return found;
+}
+
+/* Stops worker:0 when it has a turn: mostly it does, but not while it waits for one or for a checkpoint. */
+static void stop_in_turn(const cluster_task *worker, const cluster_task *clock)
+{
+    int64_t     until  = est_now_ns() + 20 * EST_NS_PER_SEC;
+    est_server *client = NULL;
+    bool        in_turn;
+
+    assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &client));
+    for (;;) {
+        cluster_signal(worker, SIGSTOP);
+        in_turn = has_turn(client, clock, "worker:0");
+        if (in_turn || est_now_ns() > until) break;
+        cluster_signal(worker, SIGCONT);
+    }
+    assert_true(in_turn);
+    est_server_free(client);
+}
+
 /* A worker with a turn while the chief wants to save between steps: the chief says whom it waits for, then the step is given
  * to others. */
 static void test_worker_in_save(void **state)
@@ -135,8 +176,8 @@ static void test_worker_in_save(void **state)
     c.args[3] = "save=140";
     c.args[5] = "consistent=1";
     cluster_start_all(&c);
-    cluster_wait_log(&c, worker, " sec)", 20); /* after 100 steps, far from a save: it has a turn */
-    cluster_signal(worker, SIGSTOP);
+    cluster_wait_log(&c, worker, " sec)", 20); /* after 100 steps, far from a save */
+    stop_in_turn(worker, cluster_find(&c, "ps", 0));
     cluster_wait_log(&c, chief, "steps are under way, and a checkpoint waits for them", 20);
     cluster_wait_code(&c, chief, 0, 20);
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);

@@ -590,8 +590,7 @@ static void test_hung_task(void **state)
     est_json_free(await_wait(f.worker[0], "worker:0", true));
     est_manual_clock_advance(&manual, 10 * SEC);
     await_told(&told, 1, "worker:0 waits for ps:0 since 10 s: phase 1 of a step");
-    est_manual_clock_advance(&manual, 9 * SEC); /* too early */
-    est_manual_clock_advance(&manual, 3 * SEC);
+    est_manual_clock_advance(&manual, 12 * SEC);
     await_told(&told, 2, "worker:0 waits for ps:0 since 22 s: phase 1 of a step");
     pthread_mutex_unlock(&f.ps->host_lock);
     est_thread_join(&thread);
@@ -719,6 +718,27 @@ static void test_ask_all(void **state)
     tear_down(&f);
 }
 
+/* The log is told after the time that was asked for, and after each doubling, not before. */
+static void test_reports(void **state)
+{
+    wait_log    told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    est_waiting wait;
+
+    (void)state;
+    est_manual_clock_init(&manual, 1000 * SEC, 0);
+    est_clock_set(&manual.clock);
+    est_log_set_sink(note_wait, &told);
+    wait = est_wait_begin("worker:7", "ps:0", "nothing", 10);
+    for (int secs = 0; secs <= 45; secs++) {
+        est_wait_report(&wait, "");
+        assert_int_equal(told.n, (secs >= 10) + (secs >= 20) + (secs >= 40));
+        est_manual_clock_advance(&manual, SEC);
+    }
+    est_wait_end(&wait);
+    est_log_set_sink(NULL, NULL);
+    est_clock_set(NULL);
+}
+
 /* One wait more than there is room for is not shown, and does no harm. */
 static void test_table_of_waits(void **state)
 {
@@ -757,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_lookers_are_forgotten),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_ask_all),
+        cmocka_unit_test(test_reports),
         cmocka_unit_test(test_table_of_waits),
     };
 

@@ -109,9 +109,56 @@ static void test_step(void **state)
     servers_stop(&s);
 }
 
+/* Parts of a step at many tasks that do not answer are waited for together. */
+static void test_many(void **state)
+{
+    servers      s       = servers_start(SERVERS_MAX, 1, "tcp");
+    est_remote  *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .answer_secs = ANSWER_SECS));
+    est_session *session = NULL;
+    est_step    *step    = NULL;
+    est_graph   *graph;
+    est_node     adds[SERVERS_MAX];
+    est_status   status;
+    pthread_t    thread;
+    int64_t      start_ns;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    for (int i = 0; i < SERVERS_MAX; i++) {
+        char     device[32], name[8];
+        est_node one = est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 });
+
+        snprintf(device, sizeof device, "/job:ps/task:%d", i);
+        snprintf(name, sizeof name, "v%d", i);
+        est_graph_device(graph, device);
+        adds[i] = est_assign_add(est_weight(graph, name, EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_zeros())),
+                                 one);
+        est_graph_device(graph, NULL);
+    }
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NO_NODES, (est_nodes){ adds, SERVERS_MAX }, &step));
+
+    est_signals_catch();
+    for (int i = 0; i < SERVERS_MAX; i++) pthread_mutex_lock(&s.ps[i]->host_lock);
+    assert_int_equal(pthread_create(&thread, NULL, stop_when_waiting, (void *)(uintptr_t) "phase 1 of a step"), 0);
+    start_ns = est_now_ns();
+    status   = est_step_run(step, NULL);
+    assert_true((double)(est_now_ns() - start_ns) < BOUND_SECS * (double)EST_NS_PER_SEC);
+    assert_int_equal(status, EST_CANCELLED);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < SERVERS_MAX; i++) pthread_mutex_unlock(&s.ps[i]->host_lock);
+    est_signals_release(status);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(graph);
+    servers_stop(&s);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_step) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_step), cmocka_unit_test(test_many) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static void test_damage(void **state)
     }
     front[4] = 9;
     assert_int_equal(est_frame_decode(front, &read), EST_FAILED_PRECONDITION);
-    assert_string_equal(est_error_message(), "speaks version 9 of the protocol, this is version 2");
+    assert_string_equal(est_error_message(), "speaks version 9 of the protocol, this is version 3");
 }
 
 /* Headers that are whole, but lie. */

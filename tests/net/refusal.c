@@ -232,7 +232,7 @@ static void test_version(void **state)
     fd       = call(&server);
     put(fd, bytes, sizeof bytes);
     expect_closed(fd);
-    expect_logged("speaks version 9 of the protocol, this is version 2");
+    expect_logged("speaks version 9 of the protocol, this is version 3");
     net_test_stop(&server);
 }
 

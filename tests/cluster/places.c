@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whose place a task's name is, when links break and processes of one name come and go: what was held over a link ends with it, a
+ * run is made once whoever came in between, steps need turns as before, and nothing is kept of those who will not come back. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cluster/remote.h"
+#include "cluster/tasks.h"
+#include "estoc/estoc.h"
+#include "ops/array.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
+#include "support/nn_test.h"
+#include "support/servers_test.h"
+
+#define DEADLINE_SECS 60
+
+typedef struct trainer {
+    est_server  *server;
+    est_remote  *remote;
+    est_graph   *graph;
+    est_session *session;
+    est_node     train;
+    est_step    *run;
+} trainer;
+
+/* A step adds 1 to `a`. */
+static trainer make_trainer(est_server *server, const est_remote_options *options)
+{
+    trainer  t = { .server = server };
+    est_node a;
+
+    assert_ok(est_graph_create(5, &t.graph));
+    a       = est_weight(t.graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_zeros()));
+    t.train = est_assign_add(a, est_const_f32(t.graph, EST_SHAPE(1), (const float[]){ 1 }));
+    t.train = est_after(est_assign_add(est_global_step(t.graph), est_scalar(t.graph, EST_I64, 1)), t.train);
+    assert_ok(est_graph_status(t.graph));
+    assert_ok(est_remote_create(server, options, &t.remote));
+    assert_ok(est_session_create(t.graph, EST_SESSION(.threads = 1, .remote = t.remote), &t.session));
+    assert_ok(est_session_init(t.session));
+    assert_ok(est_session_prepare(t.session, EST_NO_NODES, EST_NO_NODES, EST_NODES(t.train), &t.run));
+    return t;
+}
+
+static void close_trainer(trainer *t)
+{
+    est_session_free(t->session);
+    est_remote_free(t->remote);
+    est_graph_free(t->graph);
+}
+
+static void make_step(trainer *t)
+{
+    bool finished;
+
+    assert_ok(t->remote->ops->turn(t->remote, &finished));
+    assert_false(finished);
+    assert_ok(est_step_run(t->run, NULL));
+}
+
+static void expect_a(est_server *ps, float want)
+{
+    float a;
+
+    pthread_mutex_lock(&ps->host_lock);
+    a = *(const float *)est_store_find(est_host_store(ps->host), "a")->value.data;
+    pthread_mutex_unlock(&ps->host_lock);
+    assert_near(a, want, 0);
+}
+
+/* The client of that name; NULL: none. Under `lock`. */
+static est_client *find(est_server *ps, const char *task)
+{
+    for (int i = 0; i < ps->n_clients; i++) {
+        if (strncmp(ps->clients[i]->who.task, task, strlen(task)) == 0) return ps->clients[i];
+    }
+    return NULL;
+}
+
+/* Waits until something is so at the server. */
+static void await(est_server *ps, bool (*is_so)(est_server *ps))
+{
+    int64_t until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
+    bool    so    = false;
+
+    while (!so && est_now_ns() < until) {
+        pthread_mutex_lock(&ps->host_lock);
+        pthread_mutex_lock(&ps->lock);
+        so = is_so(ps);
+        pthread_mutex_unlock(&ps->lock);
+        pthread_mutex_unlock(&ps->host_lock);
+    }
+    assert_true(so);
+}
+
+static bool is_lost(est_server *ps)
+{
+    return find(ps, "worker:0")->link == NULL;
+}
+
+static bool is_relinked(est_server *ps)
+{
+    return find(ps, "worker:0")->link != NULL && find(ps, "worker:0")->gone.requests_in > 0;
+}
+
+static bool is_free(est_server *ps)
+{
+    return !est_gate_is_held(ps->gate);
+}
+
+static est_peer *peer_of(const trainer *t)
+{
+    return &est_tasks_of(t->remote)->peers[0];
+}
+
+static est_link *connect_again(const trainer *t)
+{
+    est_link *link = NULL;
+
+    assert_ok(est_net_connect(est_server_net(t->server), peer_of(t)->address, "ps:0", DEADLINE_SECS, &link));
+    return link;
+}
+
+static void close_link(est_link *link)
+{
+    est_link_close(link, "done");
+    est_link_free(link);
+}
+
+/* --- holds ------------------------------------------------------------------------------------------------------------- */
+
+/* The link that it was taken over is lost, but not before another is there. */
+static void test_hold_ends_with_its_link(void **state)
+{
+    servers   s = servers_start(1, 1, "tcp");
+    trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
+    est_link *again;
+
+    (void)state;
+    assert_ok(est_remote_hold(t.remote));
+    again = connect_again(&t);
+    await(s.ps[0], is_relinked);
+    est_link_close(peer_of(&t)->link, "broke");
+    await(s.ps[0], is_free);
+    close_link(again);
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+/* Whoever begins a step has saved, or failed to: also one that is made with others. */
+static void test_hold_ends_with_a_step(void **state)
+{
+    servers s = servers_start(1, 1, "tcp");
+    trainer t = make_trainer(s.worker[0],
+                             EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .sync_replicas = 1));
+    bool    finished;
+
+    (void)state;
+    assert_ok(est_remote_hold(t.remote));
+    assert_ok(t.remote->ops->turn(t.remote, &finished));
+    pthread_mutex_lock(&s.ps[0]->lock);
+    assert_true(is_free(s.ps[0]));
+    pthread_mutex_unlock(&s.ps[0]->lock);
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+/* --- two processes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct twins {
+    servers      servers;
+    est_cluster *other; /* with worker:0 elsewhere */
+    trainer      older, newer;
+} twins;
+
+/* Both are worker:0, each made a step, and the newer has the place. */
+static twins make_twins(void)
+{
+    twins       w    = { .servers = servers_start(1, 1, "tcp") };
+    const char *ps[] = { est_cluster_address(w.servers.cluster, "ps", 0) };
+    char        address[32];
+    est_server *second;
+
+    snprintf(address, sizeof address, "127.0.0.2%s", strchr(est_cluster_address(w.servers.cluster, "worker", 0), ':'));
+    w.older = make_trainer(w.servers.worker[0],
+                           EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .step_limit = 100));
+    make_step(&w.older);
+    assert_ok(est_cluster_create((const est_job[]){ { "ps", ps, 1 }, { "worker", (const char *[]){ address }, 1 } }, 2,
+                                 &w.other));
+    do { /* incarnations begin with the time in milliseconds */
+        assert_ok(est_server_create(w.other, "worker", 0, EST_SERVER(.transport = "tcp", .threads = 1), &second));
+        if (second->self.incarnation > w.servers.worker[0]->self.incarnation) break;
+        est_server_free(second);
+    } while (true);
+    w.servers.worker[w.servers.n_workers++] = second;
+    est_link_close(peer_of(&w.older)->link, "broke");
+    await(w.servers.ps[0], is_lost);
+    w.newer = make_trainer(second, EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .step_limit = 100));
+    make_step(&w.newer);
+    expect_a(w.servers.ps[0], 2);
+    return w;
+}
+
+static void free_twins(twins *w)
+{
+    close_trainer(&w->newer);
+    close_trainer(&w->older);
+    servers_stop(&w->servers);
+    est_cluster_free(w->other);
+}
+
+/* Asks again for the last run, as after an answer that did not arrive. */
+static est_status repeat(const trainer *t, est_link *link)
+{
+    est_remote_call *last   = NULL;
+    est_message     *answer = NULL;
+    est_payload      payload;
+    est_ask         *ask;
+
+    for (est_remote_call *call = est_tasks_of(t->remote)->calls; call != NULL; call = call->next) {
+        if (last == NULL || call->sequence > last->sequence) last = call;
+    }
+    assert_ok(est_packing_payload(&last->in, &payload));
+    EST_TRY(est_link_ask(link, EST_METHOD_RUN, "again", payload, DEADLINE_SECS, NULL, NULL, &ask));
+    EST_TRY(est_ask_wait(ask, &answer));
+    est_message_free(answer);
+    return EST_OK;
+}
+
+/* As if the silence had passed since the client was lost. */
+static void pass_silence(est_server *ps, double times)
+{
+    pthread_mutex_lock(&ps->lock);
+    for (int i = 0; i < ps->n_clients; i++) {
+        ps->clients[i]->since_ns -= (int64_t)(times * ps->silence_secs * (double)EST_NS_PER_SEC);
+    }
+    pthread_mutex_unlock(&ps->lock);
+}
+
+/* An older process does not get the place while the newer may be back; each run is made once, whichever of them returns. */
+static void test_older_process(void **state)
+{
+    twins       w  = make_twins();
+    est_server *ps = w.servers.ps[0];
+    est_link   *link;
+
+    (void)state;
+    est_link_close(peer_of(&w.newer)->link, "broke");
+    await(ps, is_lost);
+    link = connect_again(&w.older);
+    assert_int_equal(repeat(&w.older, link), EST_UNAVAILABLE);
+    est_link_free(link);
+    link = connect_again(&w.newer);
+    assert_ok(repeat(&w.newer, link));
+    expect_a(ps, 2);
+    close_link(link);
+
+    await(ps, is_lost);
+    pass_silence(ps, 2);
+    link = connect_again(&w.older);
+    assert_ok(repeat(&w.older, link));
+    expect_a(ps, 2);
+    close_link(link);
+
+    await(ps, is_lost);
+    link = connect_again(&w.newer);
+    assert_ok(repeat(&w.newer, link));
+    expect_a(ps, 2);
+    close_link(link);
+    free_twins(&w);
+}
+
+/* A task that asks for turns counts no step without one, in whichever process. */
+static void test_still_gated(void **state)
+{
+    twins w = make_twins();
+
+    (void)state;
+    est_link_close(peer_of(&w.newer)->link, "broke");
+    await(w.servers.ps[0], is_lost);
+    pass_silence(w.servers.ps[0], 2);
+    pthread_mutex_lock(&w.servers.ps[0]->lock);
+    est_gate_leave(w.servers.ps[0]->gate, "worker:0"); /* as when its turn is given to others */
+    pthread_mutex_unlock(&w.servers.ps[0]->lock);
+    assert_int_equal(est_step_run(w.older.run, NULL), EST_ABORTED);
+    expect_a(w.servers.ps[0], 2);
+    free_twins(&w);
+}
+
+/* --- those who are gone --------------------------------------------------------------------------------------------------- */
+
+static void *join(void *arg)
+{
+    assert_ok(est_server_join(arg));
+    return NULL;
+}
+
+static bool has_lost_client(est_server *ps)
+{
+    const est_client *client = find(ps, "client:");
+
+    return client != NULL && client->link == NULL;
+}
+
+static bool has_no_clients(est_server *ps)
+{
+    return find(ps, "client:") == NULL;
+}
+
+static bool has_no_answers(est_server *ps)
+{
+    return find(ps, "worker:0")->link == NULL && find(ps, "worker:0")->answered == NULL;
+}
+
+static void end_job(est_server *ps, pthread_t thread)
+{
+    pthread_mutex_lock(&ps->lock);
+    ps->done = true;
+    pthread_cond_broadcast(&ps->changed);
+    pthread_mutex_unlock(&ps->lock);
+    pthread_join(thread, NULL);
+}
+
+/* A client that drove the cluster and was lost is forgotten, but not before it might be back. */
+static void test_clients_are_forgotten(void **state)
+{
+    servers     s      = servers_start(1, 1, "tcp");
+    est_server *client = NULL;
+    trainer     t;
+    pthread_t   thread;
+
+    (void)state;
+    assert_ok(est_server_create(s.cluster, NULL, 0, EST_SERVER(.transport = "tcp", .threads = 1), &client));
+    t = make_trainer(client, EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
+    assert_ok(est_step_run(t.run, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, join, s.ps[0]), 0);
+    est_link_close(peer_of(&t)->link, "broke");
+    await(s.ps[0], has_lost_client);
+    pass_silence(s.ps[0], 4);
+    await(s.ps[0], has_no_clients);
+    end_job(s.ps[0], thread);
+    close_trainer(&t);
+    est_server_free(client);
+    servers_stop(&s);
+}
+
+static void test_answers_are_forgotten(void **state)
+{
+    servers   s = servers_start(1, 1, "tcp");
+    trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
+    pthread_t thread;
+
+    (void)state;
+    make_step(&t);
+    assert_int_equal(pthread_create(&thread, NULL, join, s.ps[0]), 0);
+    close_trainer(&t); /* it says goodbye */
+    await(s.ps[0], has_no_answers);
+    end_job(s.ps[0], thread);
+    servers_stop(&s);
+}
+
+/* --- a task that was started anew ------------------------------------------------------------------------------------------- */
+
+/* A wait for another task may bring a link with it before a step does: its parts have the numbers of others. */
+static void test_new_process_of_a_task(void **state)
+{
+    servers s     = servers_start(1, 1, "tcp");
+    trainer t     = make_trainer(s.worker[0],
+                                 EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS, .answer_secs = DEADLINE_SECS));
+    int64_t until = est_now_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
+
+    (void)state;
+    est_server_free(s.ps[0]);
+    assert_ok(est_server_create(s.cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &s.ps[0]));
+    while (!est_link_is_lost(peer_of(&t)->link) && est_now_ns() < until) sched_yield();
+    assert_ok(est_peer_reach(est_tasks_of(t.remote), peer_of(&t), DEADLINE_SECS));
+    assert_int_equal(est_step_run(t.run, NULL), EST_UNAVAILABLE);
+    assert_non_null(strstr(est_error_message(), "was started anew"));
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hold_ends_with_its_link), cmocka_unit_test(test_hold_ends_with_a_step),
+        cmocka_unit_test(test_older_process),           cmocka_unit_test(test_still_gated),
+        cmocka_unit_test(test_clients_are_forgotten),   cmocka_unit_test(test_answers_are_forgotten),
+        cmocka_unit_test(test_new_process_of_a_task),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
