@@ -62,10 +62,14 @@ struct est_peers {
 /* What a step brings together, and what of that is under way. */
 typedef struct est_exchange est_exchange;
 
-/* Puts what brings values together in the place of EstReduce, EstReduceRows and EstGather. Without peers (NULL) they
- * are taken out, and *out is NULL. */
-EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena,
-                                          est_exchange **out);
+/* Puts what brings values together in the place of EstReduce, EstReduceRows and EstGather, in a graph that was taken out of
+ * `program`. Without peers (NULL) they are taken out, and *out is NULL. */
+EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_peers *peers,
+                                          est_arena *arena, est_exchange **out);
+
+/* Adds to the targets of a step what it would bring together if nothing were fed, and what writes variables with that, as far as
+ * the feeds let it be computed. So a worker that feeds est_reduce_inputs begins what all others begin, and changes what they change. */
+EST_MUST_CHECK est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena);
 
 /* What the graph brings together, values and weights, in order and none twice: at most `max` of them, and how many there are. A worker that
  * has nothing to bring feeds these and need not compute them. */
