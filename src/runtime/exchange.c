@@ -282,8 +282,17 @@ static est_status gather_wait(est_gathering *g)
     g->work = NULL;
     EST_TRY(g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins));
     g->bytes = begins[g->in->peers->n];
+    g->begin = begins[g->in->peers->rank];
     g->ended = true;
     return EST_OK;
+}
+
+static size_t bytes_per_row(const est_view *in)
+{
+    size_t row = est_dtype_size(in->dtype);
+
+    for (int i = 1; i < in->shape.rank; i++) row *= (size_t)in->shape.dim[i];
+    return row;
 }
 
 /* Rows of all workers are as wide as those here; a rest would be of one whose are not. */
@@ -291,10 +300,9 @@ static est_status gather_measure(est_call *c)
 {
     est_gathering *g     = c->state;
     est_shape      shape = c->in[0]->shape;
-    size_t         row   = est_dtype_size(c->in[0]->dtype);
+    size_t         row   = bytes_per_row(c->in[0]);
 
     EST_TRY(gather_wait(g));
-    for (int i = 1; i < shape.rank; i++) row *= (size_t)shape.dim[i];
     shape.dim[0] = row > 0 ? (int64_t)(g->bytes / row) : 0;
     if (row > 0 && g->bytes % row != 0) {
         return est_fail(EST_INVALID_ARGUMENT, "%zu bytes of all workers are no multiple of the %zu that a row has here",
@@ -307,10 +315,12 @@ static est_status gather_measure(est_call *c)
 
 static est_status gather_end(est_call *c)
 {
-    est_gathering *g = c->state;
+    est_gathering *g   = c->state;
+    size_t         row = bytes_per_row(c->in[0]);
 
     EST_TRY(gather_wait(g));
     if (g->bytes > 0) memcpy(c->out[0].data, g->data, g->bytes);
+    *(int64_t *)c->out[1].data = row > 0 ? (int64_t)(g->begin / row) : 0;
     return EST_OK;
 }
 
@@ -330,6 +340,14 @@ static est_status first_unknown_infer(est_infer *c)
         c->out[i] = c->in[i];
         if (c->out[i].rank > 0) c->out[i].dim[0] = -1;
     }
+    return EST_OK;
+}
+
+static est_status gathered_infer(est_infer *c)
+{
+    c->out[0] = c->in[0];
+    if (c->out[0].rank > 0) c->out[0].dim[0] = -1;
+    c->out[1] = EST_SHAPE_SCALAR;
     return EST_OK;
 }
 
@@ -388,8 +406,8 @@ const est_op est_op_gather_begin = {
 
 const est_op est_op_gather_end = {
     .name      = "EstGatherEnd",
-    .signature = "value: T -> gathered: T; T: type; at: int",
-    .infer     = first_unknown_infer,
+    .signature = "value: T -> gathered: T, begin: int64; T: type; at: int",
+    .infer     = gathered_infer,
     .cpu       = EST_KERNELS({ .run = gather_end, .measure = gather_measure }),
     .planned   = true,
     .stateful  = true,

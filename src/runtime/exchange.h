@@ -41,7 +41,7 @@ typedef struct est_gathering {
     est_peer_work *work;
     bool           ended;
     const void    *data;
-    size_t         bytes;
+    size_t         bytes, begin; /* of all workers, and where this one's begin */
 } est_gathering;
 
 /* The packs that end together. */

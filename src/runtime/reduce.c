@@ -417,15 +417,24 @@ static est_status replace_sites(builder *b, est_peers *peers, const est_plan *wh
 }
 
 /* A value meets itself. Levels do not matter: later sites see what earlier ones were replaced by. */
-static void remove_sites(builder *b)
+static est_status remove_sites(builder *b)
 {
     for (int i = 0; i < b->n_sites; i++) {
-        const est_node_def *def = node_of(b, b->sites[i].id);
+        const est_node_def *def  = node_of(b, b->sites[i].id);
+        est_node            zero = EST_NO_NODE;
 
+        if (b->sites[i].kind == SITE_GATHER) {
+            zero = est_scalar(b->graph, EST_I64, 0); /* nobody is before this worker */
+            EST_TRY(est_graph_status(b->graph));
+            est_graph_node(b->graph, zero.id)->order = 0;
+        }
         for (int o = 0; o < def->n_out; o++) {
-            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, def->in[o]);
+            est_edge to = o < def->n_in ? def->in[o] : (est_edge){ zero.id, 0 };
+
+            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, to);
         }
     }
+    return EST_OK;
 }
 
 static est_status run_pass(builder *b, est_peers *peers)
@@ -442,7 +451,7 @@ static est_status run_pass(builder *b, est_peers *peers)
     if (status == EST_OK) find_sites(b, &whole);
     if (status == EST_OK && b->n_sites > 0) {
         if (peers == NULL) {
-            remove_sites(b);
+            status = remove_sites(b);
         } else {
             status = replace_sites(b, peers, &whole);
         }

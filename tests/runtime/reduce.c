@@ -328,7 +328,7 @@ static est_node filled(est_graph *graph, int32_t rows, int32_t cols, double valu
 typedef struct values_job {
     memory_peers *peers;
     double        sum, mean, twice, count;
-    int           n_gathered, n_rows;
+    int           n_gathered, n_rows, begin;
     double        gathered[8];
     int64_t       rows[8];
 } values_job;
@@ -340,7 +340,7 @@ static void run_values(void *user, int rank)
     est_session *session;
     est_node     value, weight, sum, mean, twice, count, gathered, rows_in;
     est_gradient rows;
-    est_tensor  *got[7];
+    est_tensor  *got[8];
     int32_t      index[2] = { rank, 1 };
 
     assert_ok(est_graph_create(3, &graph));
@@ -358,9 +358,11 @@ static void run_values(void *user, int rank)
     assert_ok(est_graph_status(graph));
     assert_ok(
         est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
-    assert_ok(est_session_run(session, EST_NO_FEEDS,
-                              EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values), EST_NO_NODES,
-                              got));
+    assert_ok(est_session_run(
+        session, EST_NO_FEEDS,
+        EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values, est_output(gathered, 1)), EST_NO_NODES,
+        got));
+    j->begin      = (int)nn_element(got[7], 0);
     j->sum        = nn_element(got[0], 0);
     j->mean       = nn_element(got[1], 0);
     j->twice      = nn_element(got[2], 0);
@@ -371,7 +373,7 @@ static void run_values(void *user, int rank)
     for (int i = 0; i < j->n_rows; i++) {
         j->rows[i] = (int64_t)nn_element(got[5], i) * 100 + (int64_t)nn_element(got[6], i);
     }
-    for (int i = 0; i < 7; i++) est_tensor_free(got[i]);
+    for (int i = 0; i < 8; i++) est_tensor_free(got[i]);
     est_session_free(session);
     est_graph_free(graph);
 }
@@ -388,6 +390,7 @@ static void test_values(void **state)
         assert_near(jobs[i].twice, 200.0 / 3, 1e-6);
         assert_true(jobs[i].count == 2 * (double)((int64_t)1 << 50));
         assert_int_equal(jobs[i].n_gathered, 6);
+        assert_int_equal(jobs[i].begin, i); /* the first has one row */
         for (int k = 0; k < 6; k++) assert_near(jobs[i].gathered[k], k < 2 ? 0 : 1, 0);
         assert_int_equal(jobs[i].n_rows, 2); /* 0 and 1 of the first, 1 twice of the second */
         assert_int_equal(jobs[i].rows[0], 0 * 100 + 1);
