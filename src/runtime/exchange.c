@@ -106,6 +106,13 @@ static est_status reserve(void **buffer, size_t *capacity, size_t count, size_t 
     return EST_OK;
 }
 
+/* A failure of an operation is one of all workers. */
+static est_status noted(est_exchange *x, est_status status)
+{
+    if (status != EST_OK) x->known = true;
+    return status;
+}
+
 /* --- packs ------------------------------------------------------------------------------------------------------------- */
 
 static size_t pack_elements(const est_call *c, const est_pack_exchange *p)
@@ -145,7 +152,7 @@ static est_status pack_begin(est_call *c)
         if (p->dtype == EST_I64) ((int64_t *)p->buffer)[at] = weight_in(c, p, i) != 0;
     }
     p->count = at;
-    return p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work);
+    return noted(p->in, p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work));
 }
 
 static est_status pack_wait(est_pack_exchange *p)
@@ -154,7 +161,7 @@ static est_status pack_wait(est_pack_exchange *p)
     size_t         at   = p->count - (size_t)p->n_weights;
 
     p->work = NULL;
-    EST_TRY(p->in->peers->ops->wait(p->in->peers, work));
+    EST_TRY(noted(p->in, p->in->peers->ops->wait(p->in->peers, work)));
     for (int i = 0; i < p->n_weights; i++, at++) {
         p->totals[i] = p->dtype == EST_F32   ? (double)((const float *)p->buffer)[at]
                        : p->dtype == EST_F64 ? ((const double *)p->buffer)[at]
@@ -181,7 +188,7 @@ static est_status packs_end(est_call *c)
 
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
     l->in->peers->ended = !has_weight(l->in, l->first, l->n);
-    if (l->in->peers->ended) return est_fail(EST_OUT_OF_RANGE, "no worker has another example");
+    if (l->in->peers->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
     for (int i = l->first; i < l->first + l->n; i++) {
         const est_pack_exchange *p    = &l->in->packs[i];
         const char              *from = p->buffer;
@@ -216,8 +223,8 @@ static est_status rows_begin(est_call *c)
         ids[i] = indices->dtype == EST_I64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
     }
     scale(c->pool, values->data, ids + n, n * (int64_t)each, values->dtype, factor_of(r->mean, weight));
-    return r->in->peers->ops->rows(r->in->peers, r->slot, &(est_peer_rows){ ids, ids + n, n }, each, values->dtype,
-                                   &r->work);
+    return noted(r->in, r->in->peers->ops->rows(r->in->peers, r->slot, &(est_peer_rows){ ids, ids + n, n }, each,
+                                                values->dtype, &r->work));
 }
 
 static est_status rows_wait(est_rows_exchange *r)
@@ -226,7 +233,7 @@ static est_status rows_wait(est_rows_exchange *r)
 
     if (r->ended) return EST_OK;
     r->work = NULL;
-    EST_TRY(r->in->peers->ops->wait_rows(r->in->peers, work, &r->all));
+    EST_TRY(noted(r->in, r->in->peers->ops->wait_rows(r->in->peers, work, &r->all)));
     r->ended = true;
     return EST_OK;
 }
@@ -269,8 +276,8 @@ static est_status gather_begin(est_call *c)
     const est_view *in = c->in[0];
 
     g->ended = false;
-    return g->in->peers->ops->gather(g->in->peers, g->slot, in->data, (size_t)in->count * est_dtype_size(in->dtype),
-                                     &g->work);
+    return noted(g->in, g->in->peers->ops->gather(g->in->peers, g->slot, in->data,
+                                                  (size_t)in->count * est_dtype_size(in->dtype), &g->work));
 }
 
 static est_status gather_wait(est_gathering *g)
@@ -280,7 +287,7 @@ static est_status gather_wait(est_gathering *g)
 
     if (g->ended) return EST_OK;
     g->work = NULL;
-    EST_TRY(g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins));
+    EST_TRY(noted(g->in, g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins)));
     g->bytes = begins[g->in->peers->n];
     g->begin = begins[g->in->peers->rank];
     g->ended = true;
@@ -428,9 +435,10 @@ void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
     return NULL;
 }
 
-void est_exchange_abandon(est_exchange *exchange)
+void est_exchange_abandon(est_exchange *exchange, const char *why)
 {
     if (exchange == NULL) return;
+    if (!exchange->known) exchange->peers->ops->abort(exchange->peers, why);
     for (int i = 0; i < exchange->n_packs; i++) {
         if (exchange->packs[i].work != NULL) (void)pack_wait(&exchange->packs[i]);
     }
@@ -440,6 +448,7 @@ void est_exchange_abandon(est_exchange *exchange)
     for (int i = 0; i < exchange->n_gatherings; i++) {
         if (exchange->gatherings[i].work != NULL) (void)gather_wait(&exchange->gatherings[i]);
     }
+    exchange->known = false;
 }
 
 void est_exchange_free(est_exchange *exchange)

@@ -57,6 +57,7 @@ struct est_exchange {
     est_gathering     *gatherings;
     est_level         *levels;
     int                n_packs, n_rows, n_gatherings, n_levels;
+    bool               known; /* the run failed by what all workers see: an operation, or that nobody has an example */
 };
 
 extern const est_op est_op_pack_begin, est_op_packs_end, est_op_rows_begin, est_op_rows_end, est_op_gather_begin,

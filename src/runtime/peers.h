@@ -48,6 +48,9 @@ typedef struct est_peers_ops {
                                         est_peer_work **out);
     EST_MUST_CHECK est_status (*wait_gather)(est_peers *peers, est_peer_work *work, const void **data,
                                              const size_t **begins);
+
+    /* Ends everything under way: the others' waits fail with EST_ABORTED and this reason, those here fail, too. */
+    void (*abort)(est_peers *peers, const char *why);
 } est_peers_ops;
 
 struct est_peers {
@@ -78,8 +81,9 @@ int est_reduce_inputs(const est_graph *graph, est_node *out, int max);
 /* What a kernel of the exchange finds as its call's state; NULL: the node is of none. */
 void *est_exchange_state(est_exchange *exchange, const est_node_def *node);
 
-/* Waits for what was begun and not ended, after a run that failed: its memory is the step's again. */
-void est_exchange_abandon(est_exchange *exchange);
+/* After a run that failed: tells the others why, if they cannot know, and waits for what was begun and not ended, whose memory
+ * is the step's again. NULL is fine. */
+void est_exchange_abandon(est_exchange *exchange, const char *why);
 void est_exchange_free(est_exchange *exchange); /* NULL is fine */
 
 #endif

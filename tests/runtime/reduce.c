@@ -303,6 +303,59 @@ static void test_lost_worker(void **state)
     }
 }
 
+/* --- a fault of one ---------------------------------------------------------------------------------------------------- */
+
+typedef struct fault_job {
+    memory_peers *peers;
+    est_status    status[2];
+    char          text[2][300];
+} fault_job;
+
+/* The second worker looks up a row that there is not. */
+static void run_fault(void *user, int rank)
+{
+    fault_job   *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     weight, x, table, fetches[2];
+    est_tensor  *got[2] = { 0 };
+
+    assert_ok(est_graph_create(3, &graph));
+    weight     = est_scalar(graph, EST_F32, 1);
+    x          = est_scalar(graph, EST_F32, 2);
+    table      = est_weight(graph, "table", EST_SHAPE(4, 1), NULL);
+    fetches[0] = est_reduce_across(x, weight, true);
+    fetches[1] = est_reduce_across(
+        est_reduce_sum(est_resource_gather(table, est_const_i64(graph, EST_SHAPE(1), &(int64_t){ rank == 1 ? 9 : 0 })),
+                       EST_I64S(0, 1), false),
+        weight, true);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_init(session));
+    j->status[rank] = est_session_run(session, EST_NO_FEEDS, (est_nodes){ fetches, 2 }, EST_NO_NODES, got);
+    snprintf(j->text[rank], sizeof j->text[rank], "%s", est_error_message());
+    for (int i = 0; i < 2; i++) est_tensor_free(got[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* The others learn at once why, and wait for nobody. */
+static void test_fault_of_one(void **state)
+{
+    (void)state;
+    for (size_t bytes_per_pack = 0; bytes_per_pack < 2; bytes_per_pack++) { /* 1: it has begun a pack before */
+        fault_job j = { .peers = memory_peers_create(2) };
+
+        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = bytes_per_pack;
+        memory_peers_run(2, run_fault, &j);
+        assert_int_equal(memory_peers_begun(j.peers, 1), (int)bytes_per_pack);
+        assert_int_equal(j.status[1], EST_INVALID_ARGUMENT);
+        assert_int_equal(j.status[0], EST_ABORTED);
+        if (strstr(j.text[0], "9") == NULL || strstr(j.text[0], "table") == NULL) fail_msg("%s", j.text[0]);
+        memory_peers_free(j.peers);
+    }
+}
+
 static void test_nobody_has_examples(void **state)
 {
     broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
@@ -622,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_lost_worker),           cmocka_unit_test(test_nobody_has_examples),
         cmocka_unit_test(test_lost_worker_of_images), cmocka_unit_test(test_values),
         cmocka_unit_test(test_worker_without_batch),  cmocka_unit_test(test_rows_beside_integers),
+        cmocka_unit_test(test_fault_of_one),
 
     };
 
