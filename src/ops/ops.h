@@ -60,7 +60,8 @@ est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char
 
 /* What the workers of synchronous training bring together (ops/reduce_across.c): a tensor of the same shape, rows by index, a
  * tensor along axis 0. `weight`, float32 [], is the number of examples that a worker's value is of: a mean is that over all
- * examples, and what has weight 0 does not count, in sums neither. A session without peers gives back what it got. */
+ * examples, and what has weight 0 does not count, in sums neither. A session without peers gives back what it got.
+ * Output 1 of a gather, int64 [], is the row that this worker's begin at: whoever is lost, ranks are those of the others. */
 est_node     est_reduce_across(est_node value, est_node weight, bool mean);
 est_gradient est_reduce_rows_across(est_gradient rows, est_node weight, bool mean);
 est_node     est_gather_across(est_node value);

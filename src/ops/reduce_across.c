@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What meets across the workers of synchronous training (runtime/peers.h): EstReduce of a tensor, EstReduceRows of rows by
- * index, EstGather of everything, one worker's after the other's.
+ * index, EstGather of everything, one worker's after the other's in order of rank, and where this one's begins.
  *
  * They say what is meant; the planner puts the operations in their place that do it, in packs. Every worker has the same ones,
  * and they are begun in the order in which their values were made in the program (`made`), on all workers alike. One worker
@@ -33,6 +33,7 @@ static est_status gather_infer(est_infer *c)
     if (c->in[0].rank == 0) return est_fail(EST_INVALID_ARGUMENT, "a scalar cannot be gathered: give it a dimension");
     c->out[0] = c->in[0];
     if (c->out[0].rank > 0) c->out[0].dim[0] = -1;
+    c->out[1] = EST_SHAPE_SCALAR;
     return EST_OK;
 }
 
@@ -40,6 +41,13 @@ static void lower_to_inputs(const est_node_def *node, est_graph *graph, const es
 {
     (void)graph;
     for (int i = 0; i < node->n_out; i++) out[i] = est_identity(in[i]);
+}
+
+static void gather_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    (void)node;
+    out[0] = est_identity(in[0]);
+    out[1] = est_scalar(graph, EST_I64, 0);
 }
 
 const est_op est_op_reduce_across = {
@@ -64,9 +72,9 @@ const est_op est_op_reduce_rows_across = {
 
 const est_op est_op_gather_across = {
     .name      = "EstGather",
-    .signature = "value: T -> gathered: T; made: int; T: {float32, float64, int32, int64, uint8, bool}",
+    .signature = "value: T -> gathered: T, begin: int64; made: int; T: {float32, float64, int32, int64, uint8, bool}",
     .infer     = gather_infer,
-    .lower     = lower_to_inputs,
+    .lower     = gather_lower,
     .replaced  = true,
     .stateful  = true,
 };

@@ -236,15 +236,6 @@ typedef struct lookup {
     est_node variable, keys, rows;
 } lookup;
 
-/* How many keys the workers before this one have. */
-static est_node keys_before(est_graph *graph, est_node mine)
-{
-    const est_replicas *r      = est_graph_replicas(graph);
-    est_node            counts = est_gather_across(est_reshape(est_size(mine), EST_I64S(1)));
-
-    return est_reduce_sum(est_slice(counts, EST_I64S(0), EST_I64S(r->first_global / r->n)), EST_I64S(0), false);
-}
-
 /* The keys of a step are looked up at once, those of all replicas of all workers in order: whoever admits keys and gives rows away
  * looks at the whole step, and all workers have the same rows. */
 static est_node find_together(est_graph *graph, void *const *brought, int n)
@@ -254,10 +245,10 @@ static est_node find_together(est_graph *graph, void *const *brought, int n)
 
     if (keys == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for keys"));
     for (int i = 0; i < n; i++) keys[i] = est_reshape(((const lookup *)brought[i])->keys, EST_I64S(-1));
-    all   = n > 1 ? est_concat((est_nodes){ keys, n }, 0) : keys[0];
-    begin = peers ? keys_before(graph, all) : est_scalar(graph, EST_I32, 0);
+    all = n > 1 ? est_concat((est_nodes){ keys, n }, 0) : keys[0];
     if (peers) all = est_gather_across(all);
-    rows = est_build2(&est_op_find_rows, ((const lookup *)brought[0])->variable, all, EST_NO_ATTRS);
+    begin = peers ? est_cast(est_output(all, 1), EST_I32) : est_scalar(graph, EST_I32, 0);
+    rows  = est_build2(&est_op_find_rows, ((const lookup *)brought[0])->variable, all, EST_NO_ATTRS);
     for (int i = 0; i < n; i++) {
         lookup  *l    = brought[i];
         est_node size = est_size(keys[i]);

@@ -101,6 +101,13 @@ static est_status reserve(void **buffer, size_t *capacity, size_t bytes)
     return *buffer != NULL ? EST_OK : no_memory();
 }
 
+/* A failure of an operation is one of all workers. */
+static est_status noted(est_exchange *x, est_status status)
+{
+    if (status != EST_OK) x->known = true;
+    return status;
+}
+
 /* --- packs ------------------------------------------------------------------------------------------------------------- */
 
 /* Elements of a value in a pack, with those that the next begins after. */
@@ -145,7 +152,7 @@ static est_status pack_begin(est_call *c)
         if (p->dtype == EST_I64) ((int64_t *)p->buffer)[at] = weight_in(c, p, i) != 0;
     }
     p->count = at;
-    return p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work);
+    return noted(p->in, p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work));
 }
 
 static est_status pack_wait(est_pack_exchange *p)
@@ -154,7 +161,7 @@ static est_status pack_wait(est_pack_exchange *p)
     size_t         at   = p->count - (size_t)p->n_weights;
 
     p->work = NULL;
-    EST_TRY(p->in->peers->ops->wait(p->in->peers, work));
+    EST_TRY(noted(p->in, p->in->peers->ops->wait(p->in->peers, work)));
     for (int i = 0; i < p->n_weights; i++, at++) {
         p->totals[i] = p->dtype == EST_F32   ? (double)((const float *)p->buffer)[at]
                        : p->dtype == EST_F64 ? ((const double *)p->buffer)[at]
@@ -181,7 +188,7 @@ static est_status packs_end(est_call *c)
 
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
     l->in->peers->ended = !has_weight(l->in, l->first, l->n);
-    if (l->in->peers->ended) return est_fail(EST_OUT_OF_RANGE, "no worker has another example");
+    if (l->in->peers->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
     for (int i = l->first; i < l->first + l->n; i++) {
         const est_pack_exchange *p  = &l->in->packs[i];
         char                    *at = p->buffer;
@@ -242,7 +249,7 @@ static est_status rows_begin(est_call *c)
         mine->row_count = 1;
         for (int k = 1; k < values->shape.rank; k++) mine->row_count *= (size_t)values->shape.dim[k];
     }
-    return p->in->peers->ops->rows(p->in->peers, p->slot, p->mine, p->n, &p->work);
+    return noted(p->in, p->in->peers->ops->rows(p->in->peers, p->slot, p->mine, p->n, &p->work));
 }
 
 static est_status rows_wait(est_rows_pack *p)
@@ -251,7 +258,7 @@ static est_status rows_wait(est_rows_pack *p)
 
     if (p->ended) return EST_OK;
     p->work = NULL;
-    EST_TRY(p->in->peers->ops->wait_rows(p->in->peers, work, p->all));
+    EST_TRY(noted(p->in, p->in->peers->ops->wait_rows(p->in->peers, work, p->all)));
     p->ended = true;
     return EST_OK;
 }
@@ -307,8 +314,8 @@ static est_status gather_begin(est_call *c)
     const est_view *in = c->in[0];
 
     g->ended = false;
-    return g->in->peers->ops->gather(g->in->peers, g->slot, in->data, (size_t)in->count * est_dtype_size(in->dtype),
-                                     &g->work);
+    return noted(g->in, g->in->peers->ops->gather(g->in->peers, g->slot, in->data,
+                                                  (size_t)in->count * est_dtype_size(in->dtype), &g->work));
 }
 
 static est_status gather_wait(est_gathering *g)
@@ -318,10 +325,19 @@ static est_status gather_wait(est_gathering *g)
 
     if (g->ended) return EST_OK;
     g->work = NULL;
-    EST_TRY(g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins));
+    EST_TRY(noted(g->in, g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins)));
     g->bytes = begins[g->in->peers->n];
+    g->begin = begins[g->in->peers->rank];
     g->ended = true;
     return EST_OK;
+}
+
+static size_t bytes_per_row(const est_view *in)
+{
+    size_t row = est_dtype_size(in->dtype);
+
+    for (int i = 1; i < in->shape.rank; i++) row *= (size_t)in->shape.dim[i];
+    return row;
 }
 
 /* Rows of all workers are as wide as those here; a rest would be of one whose are not. */
@@ -329,10 +345,9 @@ static est_status gather_measure(est_call *c)
 {
     est_gathering *g     = c->state;
     est_shape      shape = c->in[0]->shape;
-    size_t         row   = est_dtype_size(c->in[0]->dtype);
+    size_t         row   = bytes_per_row(c->in[0]);
 
     EST_TRY(gather_wait(g));
-    for (int i = 1; i < shape.rank; i++) row *= (size_t)shape.dim[i];
     shape.dim[0] = row > 0 ? (int64_t)(g->bytes / row) : 0;
     if (row > 0 && g->bytes % row != 0) {
         return est_fail(EST_INVALID_ARGUMENT, "%zu bytes of all workers are no multiple of the %zu that a row has here",
@@ -345,10 +360,12 @@ static est_status gather_measure(est_call *c)
 
 static est_status gather_end(est_call *c)
 {
-    est_gathering *g = c->state;
+    est_gathering *g   = c->state;
+    size_t         row = bytes_per_row(c->in[0]);
 
     EST_TRY(gather_wait(g));
     if (g->bytes > 0) memcpy(c->out[0].data, g->data, g->bytes);
+    *(int64_t *)c->out[1].data = row > 0 ? (int64_t)(g->begin / row) : 0;
     return EST_OK;
 }
 
@@ -368,6 +385,14 @@ static est_status first_unknown_infer(est_infer *c)
         c->out[i] = c->in[i];
         if (c->out[i].rank > 0) c->out[i].dim[0] = -1;
     }
+    return EST_OK;
+}
+
+static est_status gathered_infer(est_infer *c)
+{
+    c->out[0] = c->in[0];
+    if (c->out[0].rank > 0) c->out[0].dim[0] = -1;
+    c->out[1] = EST_SHAPE_SCALAR;
     return EST_OK;
 }
 
@@ -428,8 +453,8 @@ const est_op est_op_gather_begin = {
 
 const est_op est_op_gather_end = {
     .name      = "EstGatherEnd",
-    .signature = "value: T -> gathered: T; T: type; at: int",
-    .infer     = first_unknown_infer,
+    .signature = "value: T -> gathered: T, begin: int64; T: type; at: int",
+    .infer     = gathered_infer,
     .cpu       = EST_KERNELS({ .run = gather_end, .measure = gather_measure }),
     .planned   = true,
     .stateful  = true,
@@ -451,9 +476,10 @@ void *est_exchange_state(est_exchange *exchange, const est_node_def *node)
     return NULL;
 }
 
-void est_exchange_abandon(est_exchange *exchange)
+void est_exchange_abandon(est_exchange *exchange, const char *why)
 {
     if (exchange == NULL) return;
+    if (!exchange->known) exchange->peers->ops->abort(exchange->peers, why);
     for (int i = 0; i < exchange->n_packs; i++) {
         if (exchange->packs[i].work != NULL) (void)pack_wait(&exchange->packs[i]);
     }
@@ -463,6 +489,7 @@ void est_exchange_abandon(est_exchange *exchange)
     for (int i = 0; i < exchange->n_gatherings; i++) {
         if (exchange->gatherings[i].work != NULL) (void)gather_wait(&exchange->gatherings[i]);
     }
+    exchange->known = false;
 }
 
 void est_exchange_free(est_exchange *exchange)

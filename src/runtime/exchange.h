@@ -49,7 +49,7 @@ typedef struct est_gathering {
     est_peer_work *work;
     bool           ended;
     const void    *data;
-    size_t         bytes;
+    size_t         bytes, begin; /* of all workers, and where this one's begin */
 } est_gathering;
 
 /* The packs that end together. */
@@ -66,6 +66,7 @@ struct est_exchange {
     est_gathering     *gatherings;
     est_level         *levels;
     int                n_packs, n_rows, n_row_packs, n_gatherings, n_levels;
+    bool               known; /* the run failed by what all workers see: an operation, or that nobody has an example */
 };
 
 extern const est_op est_op_pack_begin, est_op_packs_end, est_op_rows_begin, est_op_rows_end, est_op_gather_begin,

@@ -53,6 +53,9 @@ typedef struct est_peers_ops {
                                         est_peer_work **out);
     EST_MUST_CHECK est_status (*wait_gather)(est_peers *peers, est_peer_work *work, const void **data,
                                              const size_t **begins);
+
+    /* Ends everything under way: the others' waits fail with EST_ABORTED and this reason, those here fail, too. */
+    void (*abort)(est_peers *peers, const char *why);
 } est_peers_ops;
 
 struct est_peers {
@@ -67,10 +70,14 @@ struct est_peers {
 /* What a step brings together, and what of that is under way. */
 typedef struct est_exchange est_exchange;
 
-/* Puts what brings values together in the place of EstReduce, EstReduceRows and EstGather. Without peers (NULL) they
- * are taken out, and *out is NULL. */
-EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena,
-                                          est_exchange **out);
+/* Puts what brings values together in the place of EstReduce, EstReduceRows and EstGather, in a graph that was taken out of
+ * `program`. Without peers (NULL) they are taken out, and *out is NULL. */
+EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_peers *peers,
+                                          est_arena *arena, est_exchange **out);
+
+/* Adds to the targets of a step what it would bring together if nothing were fed, and what writes variables with that, as far as
+ * the feeds let it be computed. So a worker that feeds est_reduce_inputs begins what all others begin, and changes what they change. */
+EST_MUST_CHECK est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena);
 
 /* What the graph brings together, values and weights, in order and none twice: at most `max` of them, and how many there are. A worker that
  * has nothing to bring feeds these and need not compute them. */
@@ -79,8 +86,9 @@ int est_reduce_inputs(const est_graph *graph, est_node *out, int max);
 /* What a kernel of the exchange finds as its call's state; NULL: the node is of none. */
 void *est_exchange_state(est_exchange *exchange, const est_node_def *node);
 
-/* Waits for what was begun and not ended, after a run that failed: its memory is the step's again. */
-void est_exchange_abandon(est_exchange *exchange);
+/* After a run that failed: tells the others why, if they cannot know, and waits for what was begun and not ended, whose memory
+ * is the step's again. NULL is fine. */
+void est_exchange_abandon(est_exchange *exchange, const char *why);
 void est_exchange_free(est_exchange *exchange); /* NULL is fine */
 
 #endif

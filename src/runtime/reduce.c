@@ -10,7 +10,8 @@
  * first, travel first. Each begins as soon as its last value is there and after the one before it, so that all workers begin them in
  * one order. The ends come last: a value that depends on a reduced one meets at the next level, whose packs follow those of this.
  *
- *   R1  The operations begun in a step, and their order, follow from the program and not from what else a worker fetches.
+ *   R1  The operations begun in a step, and what is in them, follow from the program and not from what else a worker fetches,
+ *       nor from what it feeds: levels and weights are those of the program, before feeds cut it and before passes.
  *   R2  What writes a variable runs after all ends, unless an end waits for it.
  */
 #include <string.h>
@@ -40,11 +41,11 @@ typedef struct site {
     int64_t   made;
 } site;
 
-/* A pack that is being filled: its sites, and its weights by the node that makes them. */
+/* A pack that is being filled: its sites, and its weights: where the step makes them, and where the program does (R1). */
 typedef struct filling {
     int      *sites; /* [n_sites]: numbers in builder.sites */
     int       n_sites, n_weights;
-    est_edge *weights;
+    est_edge *weights, *made;
     size_t    bytes;
     bool      open;
     est_dtype dtype;
@@ -52,27 +53,27 @@ typedef struct filling {
 
 /* The same of rows; there is one at a time. */
 typedef struct row_filling {
-    int   *sites;
-    int    n;
-    size_t bytes;
+    int *sites;
+    int  n;
 } row_filling;
 
 typedef struct builder {
-    est_graph    *graph;
-    est_io       *io;
-    est_arena    *arena;
-    est_exchange *x;
-    int32_t       n;     /* nodes before anything was built */
-    int32_t       last;  /* the last place in the program */
-    int32_t      *depth; /* per node: how many levels it waits for */
-    bool         *early; /* per node: an end waits for it */
-    site         *sites;
-    int           n_sites;
-    filling      *fillings; /* as x->packs */
-    row_filling   row_filling;
-    est_node      begun; /* the begin before; EST_NO_NODE: none */
-    est_node     *ends;  /* [n_ends]: all of them */
-    int           n_ends;
+    est_graph       *graph;
+    const est_graph *program; /* what the graph is a part of */
+    est_io          *io;
+    est_arena       *arena;
+    est_exchange    *x;
+    int32_t          n;     /* nodes before anything was built */
+    int32_t          last;  /* the last place in the program */
+    int32_t         *depth; /* per node of the program: how many levels it waits for */
+    bool            *early; /* per node: an end waits for it */
+    site            *sites;
+    int              n_sites;
+    filling         *fillings; /* as x->packs */
+    row_filling      row_filling;
+    est_node         begun; /* the begin before; EST_NO_NODE: none */
+    est_node        *ends;  /* [n_ends]: all of them */
+    int              n_ends;
 } builder;
 
 static bool find_kind(const est_op *op, site_kind *out)
@@ -87,25 +88,33 @@ static const est_node_def *node_of(const builder *b, int32_t id)
     return est_graph_node(b->graph, id);
 }
 
-/* A site comes after the sites that its inputs depend on, with everything that depends on those. */
+/* Per node of a program, whose ids are an order: how many levels it waits for. A site comes after the sites that its inputs
+ * depend on. */
+static void find_depths(const est_graph *program, int32_t *depth)
+{
+    for (int32_t id = 0; id < est_graph_size(program); id++) {
+        const est_node_def *def = est_graph_node(program, id);
+
+        depth[id] = 0;
+        for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
+            int32_t   from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
+            site_kind kind;
+            int32_t   after = depth[from] + find_kind(est_graph_node(program, from)->op, &kind);
+
+            if (after > depth[id]) depth[id] = after;
+        }
+    }
+}
+
 static void find_sites(builder *b, const est_plan *whole)
 {
     for (int32_t k = 0; k < whole->n_items; k++) {
-        const est_node_def *def   = node_of(b, whole->order[k]);
-        int32_t             depth = 0;
+        const est_node_def *def = node_of(b, whole->order[k]);
         site_kind           kind;
 
-        for (int32_t i = 0; i < def->n_in + def->n_control; i++) {
-            int32_t   from = i < def->n_in ? def->in[i].node : def->control[i - def->n_in];
-            site_kind of;
-            int32_t   after = b->depth[from] + find_kind(node_of(b, from)->op, &of);
-
-            if (after > depth) depth = after;
-        }
-        b->depth[def->id] = depth;
         if (def->order > b->last) b->last = def->order;
         if (find_kind(def->op, &kind)) {
-            b->sites[b->n_sites++] = (site){ kind, def->id, depth, est_node_int(def, "made") };
+            b->sites[b->n_sites++] = (site){ kind, def->id, b->depth[def->order], est_node_int(def, "made") };
         }
     }
 }
@@ -156,33 +165,37 @@ static filling *open_filling(builder *b, int first, est_dtype dtype)
     *f         = (filling){ .open = true, .dtype = dtype };
     f->sites   = est_arena_alloc(b->arena, sizeof *f->sites * ((size_t)b->n_sites + 1));
     f->weights = est_arena_alloc(b->arena, sizeof *f->weights * ((size_t)b->n_sites + 1));
-    return f->sites != NULL && f->weights != NULL ? f : NULL;
+    f->made    = est_arena_alloc(b->arena, sizeof *f->made * ((size_t)b->n_sites + 1));
+    return f->sites != NULL && f->weights != NULL && f->made != NULL ? f : NULL;
 }
 
-static int find_weight(const filling *f, est_edge weight)
+/* The weight is a site's last input. */
+static int find_weight(const builder *b, const filling *f, const est_node_def *def)
 {
+    est_edge made = est_graph_node(b->program, def->order)->in[def->n_in - 1];
+
     for (int i = 0; i < f->n_weights; i++) {
-        if (f->weights[i].node == weight.node && f->weights[i].output == weight.output) return i;
+        if (f->made[i].node == made.node && f->made[i].output == made.output) return i;
     }
     return -1;
 }
 
-static int add_weight(filling *f, est_edge weight)
+static int add_weight(const builder *b, filling *f, const est_node_def *def)
 {
-    int at = find_weight(f, weight);
+    int at = find_weight(b, f, def);
 
     if (at >= 0) return at;
-    f->weights[f->n_weights] = weight;
+    f->weights[f->n_weights] = def->in[def->n_in - 1];
+    f->made[f->n_weights]    = est_graph_node(b->program, def->order)->in[def->n_in - 1];
     return f->n_weights++;
 }
 
-/* Unknown dimensions count as nothing: the pack is closed by what is known. */
-static size_t bytes_of(const builder *b, est_edge value)
+/* As the program knows the shape (R1). Unknown dimensions count as nothing: the pack is closed by what is known. */
+static size_t bytes_of(const est_node_def *def)
 {
-    const est_node_def *def   = node_of(b, value.node);
-    int64_t             count = est_shape_count(&def->shape[value.output]);
+    int64_t count = est_shape_count(&def->shape[0]);
 
-    return count > 0 ? (size_t)count * est_dtype_size(def->dtype[value.output]) : 0;
+    return count > 0 ? (size_t)count * est_dtype_size(def->dtype[0]) : 0;
 }
 
 static est_node as_node(const builder *b, est_edge edge)
@@ -216,7 +229,7 @@ static est_status close_filling(builder *b, filling *f)
         const est_node_def *def = node_of(b, b->sites[f->sites[i]].id);
 
         in[i]        = as_node(b, def->in[0]);
-        p->weight[i] = find_weight(f, def->in[1]);
+        p->weight[i] = find_weight(b, f, def);
         p->mean[i]   = est_node_bool(def, "mean");
     }
     for (int i = 0; i < f->n_weights; i++) in[f->n_sites + i] = as_node(b, f->weights[i]);
@@ -259,8 +272,7 @@ static est_status close_rows(builder *b)
         p->mine[i]   = (est_peer_rows){ .distinct = is_distinct(b, def->in[0]) };
         p->all[i]    = (est_peer_rows){ .distinct = true };
     }
-    r->n     = 0;
-    r->bytes = 0;
+    r->n = 0;
     return begin_next(
         b, est_build(b->graph, &est_op_rows_begin, (est_nodes){ in, 3 * n },
                      EST_ATTRS(est_attr_int("N", n), est_attr_types("Tindices", (est_i64s){ types, n }),
@@ -274,8 +286,8 @@ static est_status add_value(builder *b, int first_pack, int number)
 
     if (f == NULL) return no_memory();
     f->sites[f->n_sites++] = number;
-    (void)add_weight(f, def->in[1]);
-    f->bytes += bytes_of(b, def->in[0]);
+    (void)add_weight(b, f, def);
+    f->bytes += bytes_of(def);
     return f->bytes > pack_limit(b) ? close_filling(b, f) : EST_OK;
 }
 
@@ -287,18 +299,18 @@ static est_status add_rows(builder *b, int first_pack, int number)
     row_filling        *r   = &b->row_filling;
 
     for (int i = first_pack; i < b->x->n_packs && f == NULL; i++) {
-        if (find_weight(&b->fillings[i], def->in[2]) >= 0) f = &b->fillings[i];
+        if (b->fillings[i].dtype == EST_I64) continue; /* its totals are of workers, not of examples */
+        if (find_weight(b, &b->fillings[i], def) >= 0) f = &b->fillings[i];
     }
     if (f == NULL) f = open_filling(b, first_pack, EST_F32);
     if (f == NULL) return no_memory();
     b->x->rows[b->x->n_rows++] = (est_rows_exchange){ .in     = b->x,
                                                       .pack   = b->x->n_row_packs,
                                                       .at     = r->n,
-                                                      .weight = { (int)(f - b->fillings), add_weight(f, def->in[2]) },
+                                                      .weight = { (int)(f - b->fillings), add_weight(b, f, def) },
                                                       .mean   = est_node_bool(def, "mean") };
     r->sites[r->n++]           = number;
-    r->bytes += bytes_of(b, def->in[0]) + bytes_of(b, def->in[1]);
-    return r->bytes > pack_limit(b) ? close_rows(b) : EST_OK;
+    return EST_OK;
 }
 
 static est_status add_gathering(builder *b, const site *s)
@@ -458,15 +470,24 @@ static est_status replace_sites(builder *b, est_peers *peers, const est_plan *wh
 }
 
 /* A value meets itself. Levels do not matter: later sites see what earlier ones were replaced by. */
-static void remove_sites(builder *b)
+static est_status remove_sites(builder *b)
 {
     for (int i = 0; i < b->n_sites; i++) {
-        const est_node_def *def = node_of(b, b->sites[i].id);
+        const est_node_def *def  = node_of(b, b->sites[i].id);
+        est_node            zero = EST_NO_NODE;
 
+        if (b->sites[i].kind == SITE_GATHER) {
+            zero = est_scalar(b->graph, EST_I64, 0); /* nobody is before this worker */
+            EST_TRY(est_graph_status(b->graph));
+            est_graph_node(b->graph, zero.id)->order = 0;
+        }
         for (int o = 0; o < def->n_out; o++) {
-            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, def->in[o]);
+            est_edge to = o < def->n_in ? def->in[o] : (est_edge){ zero.id, 0 };
+
+            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, to);
         }
     }
+    return EST_OK;
 }
 
 static est_status run_pass(builder *b, est_peers *peers)
@@ -474,15 +495,16 @@ static est_status run_pass(builder *b, est_peers *peers)
     est_plan   whole = { .graph = b->graph, .io = *b->io, .arena = b->arena };
     est_status status;
 
-    b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)b->n + 1));
+    b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)est_graph_size(b->program) + 1));
     b->early = est_arena_alloc(b->arena, sizeof *b->early * ((size_t)b->n + 1));
     b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
     if (b->depth == NULL || b->early == NULL || b->sites == NULL) return no_memory();
     status = est_plan_order(&whole);
+    if (peers != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
     if (status == EST_OK) find_sites(b, &whole);
     if (status == EST_OK && b->n_sites > 0) {
         if (peers == NULL) {
-            remove_sites(b);
+            status = remove_sites(b);
         } else {
             status = replace_sites(b, peers, &whole);
         }
@@ -502,9 +524,10 @@ static bool has_sites(const est_graph *graph)
     return false;
 }
 
-est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_arena *arena, est_exchange **out)
+est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_peers *peers, est_arena *arena,
+                           est_exchange **out)
 {
-    builder    b = { .graph = graph, .io = io, .arena = arena, .n = est_graph_size(graph) };
+    builder    b = { .graph = graph, .program = program, .io = io, .arena = arena, .n = est_graph_size(graph) };
     est_status status;
 
     *out = NULL;
@@ -518,12 +541,140 @@ est_status est_pass_reduce(est_graph *graph, est_io *io, est_peers *peers, est_a
     return EST_OK;
 }
 
+/* --- behind feeds ------------------------------------------------------------------------------------------------------- */
+
+/* A program, and what a step feeds of it. */
+typedef struct hidden {
+    const est_graph *program;
+    const est_io    *io;
+    bool            *fed;   /* per node: an output of it is */
+    bool            *ready; /* per node: it can be computed with the feeds */
+    bool            *whole; /* per node: the step would need it without the feeds, */
+    bool            *cut;   /* and with them */
+    int32_t         *depth;
+} hidden;
+
+static bool is_fed(const hidden *h, est_edge edge)
+{
+    if (!h->fed[edge.node]) return false;
+    for (int i = 0; i < h->io->n_feeds; i++) {
+        if (h->io->feeds[i].id == edge.node && h->io->feeds[i].output == edge.output) return true;
+    }
+    return false;
+}
+
+static est_edge edge_of(const est_node_def *def, int32_t i)
+{
+    return i < def->n_in ? def->in[i] : (est_edge){ def->control[i - def->n_in], 0 };
+}
+
+static void find_needed(const hidden *h)
+{
+    for (int i = 0; i < h->io->n_fetches + h->io->n_targets; i++) {
+        est_node node = i < h->io->n_fetches ? h->io->fetches[i] : h->io->targets[i - h->io->n_fetches];
+
+        h->whole[node.id] = true;
+        if (!is_fed(h, (est_edge){ node.id, node.output })) h->cut[node.id] = true;
+    }
+    for (int32_t id = est_graph_size(h->program) - 1; id >= 0; id--) {
+        const est_node_def *def = est_graph_node(h->program, id);
+
+        for (int32_t i = 0; i < def->n_in + def->n_control && h->whole[id]; i++) {
+            est_edge edge = edge_of(def, i);
+
+            h->whole[edge.node] = true;
+            if (h->cut[id] && !is_fed(h, edge)) h->cut[edge.node] = true;
+        }
+    }
+}
+
+static void find_ready(const hidden *h)
+{
+    for (int32_t id = 0; id < est_graph_size(h->program); id++) {
+        const est_node_def *def = est_graph_node(h->program, id);
+
+        h->ready[id] = def->op != &est_op_placeholder;
+        for (int32_t i = 0; i < def->n_in + def->n_control && h->ready[id]; i++) {
+            est_edge edge = edge_of(def, i);
+
+            h->ready[id] = h->ready[edge.node] || is_fed(h, edge);
+        }
+    }
+}
+
+/* What all workers do alike: sites, and what writes variables with the values that met. */
+static bool is_common(const hidden *h, int32_t id)
+{
+    const est_op *op = est_graph_node(h->program, id)->op;
+    site_kind     kind;
+
+    return find_kind(op, &kind) || (op->writes != 0 && h->depth[id] > 0);
+}
+
+static est_node node_in(const est_graph *graph, int32_t id, int32_t output)
+{
+    return (est_node){ (est_graph *)(uintptr_t)graph, id, output };
+}
+
+static est_status add_hidden(const hidden *h, est_io *io, est_arena *arena)
+{
+    int32_t   n       = est_graph_size(h->program);
+    est_node *targets = est_arena_alloc(arena, sizeof *targets * ((size_t)io->n_targets + (size_t)n));
+
+    if (targets == NULL) return no_memory();
+    if (io->n_targets > 0) memcpy(targets, io->targets, sizeof *targets * (size_t)io->n_targets);
+    io->targets = targets;
+    for (int32_t id = 0; id < n; id++) {
+        if (h->whole[id] && !h->cut[id] && !h->fed[id] && h->ready[id] && is_common(h, id)) {
+            targets[io->n_targets++] = node_in(h->program, id, 0);
+        }
+    }
+    return EST_OK;
+}
+
+static bool all_in(const est_graph *program, const est_node *nodes, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (nodes[i].graph != program || nodes[i].id < 0 || nodes[i].id >= est_graph_size(program)) return false;
+    }
+    return true;
+}
+
+est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena)
+{
+    size_t n = (size_t)est_graph_size(program) + 1;
+    bool  *marks;
+    hidden h = { .program = program, .io = io };
+
+    if (io->n_feeds == 0 || !has_sites(program)) return EST_OK;
+    if (!all_in(program, io->feeds, io->n_feeds) || !all_in(program, io->fetches, io->n_fetches) ||
+        !all_in(program, io->targets, io->n_targets)) {
+        return EST_OK; /* est_pass_extract says what is wrong */
+    }
+    marks   = est_arena_alloc(arena, 4 * n * sizeof *marks);
+    h.depth = est_arena_alloc(arena, sizeof *h.depth * n);
+    if (marks == NULL || h.depth == NULL) return no_memory();
+    h.fed   = marks;
+    h.ready = marks + n;
+    h.whole = marks + 2 * n;
+    h.cut   = marks + 3 * n;
+    for (int i = 0; i < io->n_feeds; i++) h.fed[io->feeds[i].id] = true;
+    find_depths(program, h.depth);
+    find_ready(&h);
+    find_needed(&h);
+    return add_hidden(&h, io, arena);
+}
+
+/* A site's result is there in any case, and others may need it. */
 static int add_input(const est_graph *graph, est_node *out, int max, int n, est_edge edge)
 {
+    site_kind kind;
+
+    if (find_kind(est_graph_node(graph, edge.node)->op, &kind)) return n;
     for (int i = 0; i < n && i < max; i++) {
         if (out[i].id == edge.node && out[i].output == edge.output) return n;
     }
-    if (n < max) out[n] = (est_node){ (est_graph *)(uintptr_t)graph, edge.node, edge.output };
+    if (n < max) out[n] = node_in(graph, edge.node, edge.output);
     return n + 1;
 }
 

@@ -242,14 +242,14 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 
     est_status status;
 
-    EST_TRY(fill_tables(step));
-    status = est_plan_run(step->plan, feeds, run_seed);
+    status = fill_tables(step);
+    if (status == EST_OK) status = est_plan_run(step->plan, feeds, run_seed);
     if (status != EST_OK) {
         est_error error;
 
         est_error_take(status, &error); /* what fails when the other parts are given up is not the reason */
         if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
-        est_exchange_abandon(step->plan->exchange);
+        est_exchange_abandon(step->plan->exchange, error.message);
         status = est_error_raise(&error);
     }
     EST_TRY(status);

@@ -87,12 +87,20 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
 
 /* --- meeting --------------------------------------------------------------------------------------------------------- */
 
-/* The value of the first replica of all workers. */
+/* 1 on the first worker that has a batch, 0 on the others. One that has none feeds zeros to what meets, `there` too. */
+static est_node is_first(est_graph *graph)
+{
+    est_node there = est_gather_across(est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
+
+    return est_cast(est_equal(est_argmax(there, 0), est_output(there, 1)), EST_F32);
+}
+
+/* The value of the first replica of all workers: a sum in which only that counts. */
 static est_node first_value(est_graph *graph, est_node value)
 {
-    const est_replicas *r = est_graph_replicas(graph);
-
-    return r->peers ? est_reduce_across(value, est_scalar(graph, EST_F32, r->first_global == 0), true) : value;
+    if (!est_graph_replicas(graph)->peers) return value;
+    if (est_node_dtype(value) != EST_I32) return est_reduce_across(value, is_first(graph), false);
+    return est_cast(est_reduce_across(est_cast(value, EST_I64), is_first(graph), false), EST_I32);
 }
 
 /* One of all replicas' values; across replicas. */

@@ -194,12 +194,20 @@ static est_status wait_gather(est_peers *peers, est_peer_work *work, const void 
     return as_aborted(status);
 }
 
+static void abort_group(est_peers *peers, const char *why)
+{
+    const est_group_peers *p = peers_of(peers);
+
+    if (p->group != NULL) est_group_abort(p->group, why);
+}
+
 static const est_peers_ops group_ops = { .sum         = begin_sum,
                                          .wait        = wait_sum,
                                          .rows        = begin_rows,
                                          .wait_rows   = wait_rows,
                                          .gather      = begin_gather,
-                                         .wait_gather = wait_gather };
+                                         .wait_gather = wait_gather,
+                                         .abort       = abort_group };
 
 void est_group_peers_init(est_group_peers *peers, const char *who, size_t bytes_per_pack)
 {

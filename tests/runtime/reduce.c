@@ -303,6 +303,59 @@ static void test_lost_worker(void **state)
     }
 }
 
+/* --- a fault of one ---------------------------------------------------------------------------------------------------- */
+
+typedef struct fault_job {
+    memory_peers *peers;
+    est_status    status[2];
+    char          text[2][300];
+} fault_job;
+
+/* The second worker looks up a row that there is not. */
+static void run_fault(void *user, int rank)
+{
+    fault_job   *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     weight, x, table, fetches[2];
+    est_tensor  *got[2] = { 0 };
+
+    assert_ok(est_graph_create(3, &graph));
+    weight     = est_scalar(graph, EST_F32, 1);
+    x          = est_scalar(graph, EST_F32, 2);
+    table      = est_weight(graph, "table", EST_SHAPE(4, 1), NULL);
+    fetches[0] = est_reduce_across(x, weight, true);
+    fetches[1] = est_reduce_across(
+        est_reduce_sum(est_resource_gather(table, est_const_i64(graph, EST_SHAPE(1), &(int64_t){ rank == 1 ? 9 : 0 })),
+                       EST_I64S(0, 1), false),
+        weight, true);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_init(session));
+    j->status[rank] = est_session_run(session, EST_NO_FEEDS, (est_nodes){ fetches, 2 }, EST_NO_NODES, got);
+    snprintf(j->text[rank], sizeof j->text[rank], "%s", est_error_message());
+    for (int i = 0; i < 2; i++) est_tensor_free(got[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* The others learn at once why, and wait for nobody. */
+static void test_fault_of_one(void **state)
+{
+    (void)state;
+    for (size_t bytes_per_pack = 0; bytes_per_pack < 2; bytes_per_pack++) { /* 1: it has begun a pack before */
+        fault_job j = { .peers = memory_peers_create(2) };
+
+        for (int i = 0; i < 2; i++) memory_peers_of(j.peers, i)->bytes_per_pack = bytes_per_pack;
+        memory_peers_run(2, run_fault, &j);
+        assert_int_equal(memory_peers_begun(j.peers, 1), (int)bytes_per_pack);
+        assert_int_equal(j.status[1], EST_INVALID_ARGUMENT);
+        assert_int_equal(j.status[0], EST_ABORTED);
+        if (strstr(j.text[0], "9") == NULL || strstr(j.text[0], "table") == NULL) fail_msg("%s", j.text[0]);
+        memory_peers_free(j.peers);
+    }
+}
+
 static void test_nobody_has_examples(void **state)
 {
     broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
@@ -328,7 +381,7 @@ static est_node filled(est_graph *graph, int32_t rows, int32_t cols, double valu
 typedef struct values_job {
     memory_peers *peers;
     double        sum, mean, twice, count;
-    int           n_gathered, n_rows;
+    int           n_gathered, n_rows, begin;
     double        gathered[8];
     int64_t       rows[8];
 } values_job;
@@ -340,7 +393,7 @@ static void run_values(void *user, int rank)
     est_session *session;
     est_node     value, weight, sum, mean, twice, count, gathered, rows_in;
     est_gradient rows;
-    est_tensor  *got[7];
+    est_tensor  *got[8];
     int32_t      index[2] = { rank, 1 };
 
     assert_ok(est_graph_create(3, &graph));
@@ -358,9 +411,11 @@ static void run_values(void *user, int rank)
     assert_ok(est_graph_status(graph));
     assert_ok(
         est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(jobs->peers, rank)), &session));
-    assert_ok(est_session_run(session, EST_NO_FEEDS,
-                              EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values), EST_NO_NODES,
-                              got));
+    assert_ok(est_session_run(
+        session, EST_NO_FEEDS,
+        EST_NODES(sum, mean, twice, count, gathered, rows.indices, rows.values, est_output(gathered, 1)), EST_NO_NODES,
+        got));
+    j->begin      = (int)nn_element(got[7], 0);
     j->sum        = nn_element(got[0], 0);
     j->mean       = nn_element(got[1], 0);
     j->twice      = nn_element(got[2], 0);
@@ -371,7 +426,7 @@ static void run_values(void *user, int rank)
     for (int i = 0; i < j->n_rows; i++) {
         j->rows[i] = (int64_t)nn_element(got[5], i) * 100 + (int64_t)nn_element(got[6], i);
     }
-    for (int i = 0; i < 7; i++) est_tensor_free(got[i]);
+    for (int i = 0; i < 8; i++) est_tensor_free(got[i]);
     est_session_free(session);
     est_graph_free(graph);
 }
@@ -388,6 +443,7 @@ static void test_values(void **state)
         assert_near(jobs[i].twice, 200.0 / 3, 1e-6);
         assert_true(jobs[i].count == 2 * (double)((int64_t)1 << 50));
         assert_int_equal(jobs[i].n_gathered, 6);
+        assert_int_equal(jobs[i].begin, i); /* the first has one row */
         for (int k = 0; k < 6; k++) assert_near(jobs[i].gathered[k], k < 2 ? 0 : 1, 0);
         assert_int_equal(jobs[i].n_rows, 2); /* 0 and 1 of the first, 1 twice of the second */
         assert_int_equal(jobs[i].rows[0], 0 * 100 + 1);
@@ -497,6 +553,139 @@ static void test_tables_travel_together(void **state)
     check_tables(15, TABLES);
 }
 
+/* --- a worker without a batch ------------------------------------------------------------------------------------------ */
+
+/* How the second value comes about: of the first one as it met; with a weight of its own that is the first one's; or of a variable
+ * that is written with the first one and that no gradient's way leads to. */
+typedef enum second_kind { OF_THE_FIRST, OWN_WEIGHT, OF_A_VARIABLE, JUST_THE_FIRST, N_SECONDS } second_kind;
+
+typedef struct idle_job {
+    memory_peers *peers;
+    second_kind   kind;
+    double        second[2], variable[2];
+    int           begun[2];
+} idle_job;
+
+static est_node second_value(second_kind kind, est_node first, est_node x, est_node v)
+{
+    if (kind == JUST_THE_FIRST) return first;
+    if (kind == OF_THE_FIRST) return est_mul(first, x);
+    if (kind == OWN_WEIGHT) return est_scale(x, 3);
+    return est_mul(est_after(est_identity(x), est_assign_add(v, first)), est_scalar(x.graph, EST_F32, 3));
+}
+
+/* Rank 0 has a batch of x = 3, rank 1 has none and feeds what would meet. */
+static void run_idle(void *user, int rank)
+{
+    idle_job    *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     x, w, v, total, first, second;
+    est_tensor  *got = NULL, *variable, *values[2], *zero;
+    est_node     inputs[8];
+    est_feed     feeds[8];
+    int          n = 2;
+
+    assert_ok(est_graph_create(3, &graph));
+    x      = est_placeholder(graph, "x", EST_F32, EST_SHAPE_SCALAR);
+    w      = est_placeholder(graph, "w", EST_F32, EST_SHAPE_SCALAR);
+    v      = est_weight(graph, "v", EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros()));
+    total  = est_add_n(EST_NODES(w, w));
+    first  = est_reduce_across(est_mul(x, x), total, true);
+    second = est_reduce_across(second_value(j->kind, first, x, v),
+                               j->kind == OWN_WEIGHT ? est_add_n(EST_NODES(w, w)) : total, true);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &zero));
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 3 }, &values[0]));
+    assert_ok(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 1 }, &values[1]));
+    feeds[0] = (est_feed){ x, values[0] };
+    feeds[1] = (est_feed){ w, values[1] };
+    if (rank == 1) {
+        n = est_reduce_inputs(graph, inputs, 8);
+        for (int i = 0; i < n; i++) feeds[i] = (est_feed){ inputs[i], zero };
+    }
+    assert_ok(est_session_run(session, (est_feeds){ feeds, n }, EST_NODES(second), EST_NO_NODES, &got));
+    assert_ok(est_session_read(session, "v", &variable));
+    j->second[rank]   = nn_element(got, 0);
+    j->variable[rank] = nn_element(variable, 0);
+    j->begun[rank]    = memory_peers_begun(j->peers, rank);
+    est_tensor_free(got);
+    est_tensor_free(variable);
+    est_tensor_free(zero);
+    for (int i = 0; i < 2; i++) est_tensor_free(values[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* R1, whatever of the step is hidden behind what it feeds. */
+static void test_worker_without_batch(void **state)
+{
+    static const struct {
+        double second, variable;
+        int    begun;
+    } want[N_SECONDS] = { [OF_THE_FIRST]   = { 27, 0, 2 },
+                          [OWN_WEIGHT]     = { 9, 0, 1 },
+                          [OF_A_VARIABLE]  = { 9, 9, 2 },
+                          [JUST_THE_FIRST] = { 9, 0, 2 } };
+
+    (void)state;
+    for (int kind = 0; kind < N_SECONDS; kind++) {
+        idle_job j = { .peers = memory_peers_create(2), .kind = (second_kind)kind };
+
+        memory_peers_run(2, run_idle, &j);
+        for (int i = 0; i < 2; i++) {
+            assert_near(j.second[i], want[kind].second, 0);
+            assert_near(j.variable[i], want[kind].variable, 0);
+            assert_int_equal(j.begun[i], want[kind].begun);
+        }
+        memory_peers_free(j.peers);
+    }
+}
+
+/* --- rows beside integers ------------------------------------------------------------------------------------------------ */
+
+typedef struct rows_job {
+    memory_peers *peers;
+    double        row[2];
+} rows_job;
+
+static void run_rows(void *user, int rank)
+{
+    rows_job    *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     weight, count;
+    est_gradient rows;
+    est_tensor  *got[2];
+
+    assert_ok(est_graph_create(3, &graph));
+    weight = est_scalar(graph, EST_F32, 4);
+    count  = est_reduce_across(est_scalar(graph, EST_I64, 1), weight, false);
+    rows   = (est_gradient){ .values  = filled(graph, 1, 1, 6),
+                             .indices = est_const_i32(graph, EST_SHAPE(1), &(int32_t){ 7 }) };
+    rows   = est_reduce_rows_across(rows, weight, true);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(rows.values, count), EST_NO_NODES, got));
+    j->row[rank] = nn_element(got[0], 0);
+    for (int i = 0; i < 2; i++) est_tensor_free(got[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* The mean of rows is one of examples, although a count of workers has the same weight. */
+static void test_rows_beside_integers(void **state)
+{
+    rows_job j = { .peers = memory_peers_create(2) };
+
+    (void)state;
+    memory_peers_run(2, run_rows, &j);
+    for (int i = 0; i < 2; i++) assert_near(j.row[i], 6, 0);
+    memory_peers_free(j.peers);
+}
+
 /* --- images ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct image_job {
@@ -591,6 +780,9 @@ int main(void)
         cmocka_unit_test(test_lost_worker_of_images),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_tables_travel_together),
+        cmocka_unit_test(test_worker_without_batch),
+        cmocka_unit_test(test_rows_beside_integers),
+        cmocka_unit_test(test_fault_of_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,6 +257,97 @@ static void test_workers(void **state)
     }
 }
 
+/* --- the first that has a batch ------------------------------------------------------------------------------------------ */
+
+typedef struct first_worker {
+    nn_test                  t;
+    est_strategy            *s;
+    est_distributed_variable v;
+    est_dtype                dtype;
+    bool                     idle; /* it has no batch, and feeds zeros to what meets */
+    est_node                 write;
+    est_status               status;
+    double                   value;
+} first_worker;
+
+static est_node write_number(const est_replica_context *c, void *user)
+{
+    first_worker *w = user;
+
+    w->write = est_distributed_assign(&w->v, c, est_scalar(c->graph, w->dtype, 10 + c->replica_id_in_sync_group));
+    return w->write;
+}
+
+static void run_first(void *user, int rank)
+{
+    first_worker *w = (first_worker *)user + rank;
+    est_node      inputs[8];
+    est_feed      feeds[8];
+    est_tensor   *zeros[8], *got = NULL;
+    int           n = w->idle ? est_reduce_inputs(w->t.graph, inputs, 8) : 0;
+
+    for (int i = 0; i < n; i++) {
+        assert_ok(est_tensor_create(est_node_dtype(inputs[i]), *est_node_shape(inputs[i]), &zeros[i]));
+        memset(est_tensor_data(zeros[i]), 0, est_tensor_bytes(zeros[i]));
+        feeds[i] = (est_feed){ inputs[i], zeros[i] };
+    }
+    w->status = est_session_run(w->t.session, (est_feeds){ feeds, n }, EST_NO_NODES, EST_NODES(w->write), NULL);
+    assert_ok(est_session_read(w->t.session, "v", &got));
+    w->value = nn_element(got, 0);
+    est_tensor_free(got);
+    for (int i = 0; i < n; i++) est_tensor_free(zeros[i]);
+}
+
+/* Who runs as `idle` says: the value is that of the first that is not, of any dtype. */
+static void check_first(est_dtype dtype, const bool idle[2])
+{
+    static const char *const tasks[2] = {
+        "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+        "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
+    };
+    memory_peers *peers  = memory_peers_create(2);
+    first_worker  all[2] = { 0 };
+
+    for (int r = 0; r < 2; r++) {
+        first_worker *w = &all[r];
+
+        assert_ok(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 1, .cluster_json = tasks[r]),
+                                                     &w->s));
+        w->t     = nn_begin(1);
+        w->dtype = dtype;
+        w->idle  = idle[r];
+        w->v     = est_strategy_variable(
+                w->s, w->t.graph, "v", EST_SHAPE_SCALAR,
+                EST_DISTRIBUTED_VARIABLE(.dtype = dtype, .aggregation = EST_AGGREGATION_ONLY_FIRST_REPLICA));
+        (void)est_strategy_run(w->s, w->t.graph, write_number, w);
+        assert_ok(est_graph_status(w->t.graph));
+        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, r)),
+                                     &w->t.session));
+        assert_ok(est_session_init(w->t.session));
+    }
+    memory_peers_run(2, run_first, all);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(all[r].status, idle[0] && idle[1] ? EST_OUT_OF_RANGE : EST_OK);
+        assert_near(all[r].value, !idle[0] ? 10 : !idle[1] ? 11 : 0, 0);
+        nn_end(&all[r].t);
+        est_strategy_free(all[r].s);
+    }
+    memory_peers_free(peers);
+}
+
+static void test_first_that_has_a_batch(void **state)
+{
+    static const est_dtype dtypes[] = { EST_F32, EST_F64, EST_I32, EST_I64 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        check_first(dtypes[i], (const bool[]){ false, false });
+        check_first(dtypes[i], (const bool[]){ true, false });
+        check_first(dtypes[i], (const bool[]){ false, true });
+        check_first(dtypes[i], (const bool[]){ true, true });
+    }
+}
+
 static void test_memory_is_out(void **state)
 {
     est_strategy *s = mirrored(2);
@@ -294,8 +385,13 @@ static void test_memory_is_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),   cmocka_unit_test(test_across),  cmocka_unit_test(test_made),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_workers), cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_across),
+        cmocka_unit_test(test_made),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_first_that_has_a_batch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

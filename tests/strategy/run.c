@@ -4,6 +4,7 @@
  * losses, and what it says to whoever calls them in the wrong place. */
 #include "strategy/run.h"
 #include "base/fault.h"
+#include "ops/ops.h"
 #include "support/memory_peers.h"
 #include "support/nn_test.h"
 
@@ -551,6 +552,74 @@ static void test_workers(void **state)
     memory_peers_free(peers);
 }
 
+/* --- keys ------------------------------------------------------------------------------------------------------------------ */
+
+/* Of three workers the first is lost: the ranks are those of the other two. */
+typedef struct key_worker {
+    nn_test       t;
+    est_strategy *s;
+    est_node      rows, update;
+    est_tensor   *got;
+    est_status    status;
+} key_worker;
+
+/* The keys of replica 1 are 5 and 6, that of replica 2 is 7. */
+static est_node look_up(const est_replica_context *c, void *user)
+{
+    static const est_row_policy policy = { .draw = { .a = 1 }, .admit_after = 1 };
+    key_worker                 *w      = user;
+    int                         n      = 3 - c->replica_id_in_sync_group;
+    est_node                    table  = est_row_variable(c->graph, "table", EST_SHAPE(8, 1), &policy);
+
+    w->rows = est_find_rows(
+        table, est_const_i64(c->graph, EST_SHAPE(n), n == 2 ? (const int64_t[]){ 5, 6 } : (const int64_t[]){ 7, 0 }));
+    w->update = est_scatter_add(table, w->rows, nn_const(c->graph, EST_SHAPE(n, 1), NN_VALUES(1, 1)));
+    return w->rows;
+}
+
+static void train_keys(void *user, int rank)
+{
+    key_worker *w = (key_worker *)user + rank;
+
+    w->status = est_session_run(w->t.session, EST_NO_FEEDS, EST_NODES(w->rows), EST_NODES(w->update), &w->got);
+}
+
+static void test_keys_after_a_loss(void **state)
+{
+    static const char *const tasks[2] = {
+        "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
+        "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\", \"c:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 2}}",
+    };
+    memory_peers *peers  = memory_peers_create(2);
+    key_worker    all[2] = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        key_worker *w = &all[i];
+
+        assert_ok(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 1, .cluster_json = tasks[i]),
+                                                     &w->s));
+        w->t = nn_begin(1);
+        (void)est_strategy_run(w->s, w->t.graph, look_up, w);
+        assert_ok(est_graph_status(w->t.graph));
+        assert_ok(est_session_create(w->t.graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(peers, i)),
+                                     &w->t.session));
+        assert_ok(est_session_init(w->t.session));
+    }
+    memory_peers_run(2, train_keys, all);
+    for (int i = 0; i < 2; i++) {
+        key_worker *w = &all[i];
+
+        assert_int_equal(w->status, EST_OK);
+        assert_int_equal(est_tensor_count(w->got), 2 - i);
+        for (int k = 0; k < 2 - i; k++) assert_near(nn_element(w->got, k), 2 * i + k, 0);
+        est_tensor_free(w->got);
+        nn_end(&w->t);
+        est_strategy_free(w->s);
+    }
+    memory_peers_free(peers);
+}
+
 /* --- memory ---------------------------------------------------------------------------------------------------------------- */
 
 static void test_memory_is_out(void **state)
@@ -590,7 +659,8 @@ int main(void)
         cmocka_unit_test(test_integers),      cmocka_unit_test(test_gather),
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_merge_call),
         cmocka_unit_test(test_merge_refused), cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_workers),       cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_workers),       cmocka_unit_test(test_keys_after_a_loss),
+        cmocka_unit_test(test_memory_is_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ struct memory_peers {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
     int             n, broken;
+    char            why[256]; /* a worker has aborted; "": none */
     memory_peer     peer[RANKS_MAX];
     brought        *ops; /* [OPS_MAX * n] */
 };
@@ -100,14 +101,18 @@ static est_status await(memory_peers *all, int number)
 {
     struct timespec until;
     bool            there, broken;
+    char            why[sizeof all->why];
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_SECS;
     pthread_mutex_lock(&all->lock);
-    while (!complete(all, number) && pthread_cond_timedwait(&all->changed, &all->lock, &until) == 0) {}
+    while (!complete(all, number) && all->why[0] == '\0' &&
+           pthread_cond_timedwait(&all->changed, &all->lock, &until) == 0) {}
     there  = complete(all, number);
     broken = all->broken >= 0 && number >= all->broken;
+    memcpy(why, all->why, sizeof why);
     pthread_mutex_unlock(&all->lock);
+    if (!there && why[0] != '\0') return est_fail(EST_ABORTED, "operation %d: %s", number, why);
     if (!there) return est_fail(EST_DEADLINE_EXCEEDED, "operation %d: somebody did not come", number);
     if (broken) return est_fail(EST_ABORTED, "operation %d: a worker was lost", number);
     for (int i = 1; i < all->n; i++) {
@@ -267,7 +272,17 @@ static est_status wait_gather(est_peers *peers, est_peer_work *work, const void 
     return status;
 }
 
-static const est_peers_ops ops = { sum, wait_sum, begin_rows, wait_rows, gather, wait_gather };
+static void abort_all(est_peers *peers, const char *why)
+{
+    memory_peers *all = of(peers)->all;
+
+    pthread_mutex_lock(&all->lock);
+    snprintf(all->why, sizeof all->why, "%s", why);
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+}
+
+static const est_peers_ops ops = { sum, wait_sum, begin_rows, wait_rows, gather, wait_gather, abort_all };
 
 memory_peers *memory_peers_create(int n)
 {
