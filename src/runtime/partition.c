@@ -393,8 +393,8 @@ static void mark_training(const cut *c)
         est_segment *segment = &c->segments[i];
 
         segment->trains  = count >= 0;
-        segment->counted = count >= 0 && c->segment[count] >= 0 && segment->piece > 0 && c->segment[count] != i &&
-                           are_beside(c, i, c->segment[count]);
+        segment->counted = segment->writes && count >= 0 && c->segment[count] >= 0 && c->segment[count] != i &&
+                           segment->task == c->segments[c->segment[count]].task;
     }
 }
 

@@ -26,7 +26,7 @@ typedef struct est_segment {
     int        piece;   /* 0: all of it that is in no piece; from 1 up: pieces, which are sent before */
     bool       writes;  /* changes variables: must not run twice for one start */
     bool       trains;  /* is of a step that moves the variable "global_step" on */
-    bool       counted; /* a piece; the rest of the exchange does that */
+    bool       counted; /* trains and writes at the task where another segment of the step does that */
     est_graph *graph;
     est_io     io; /* of that graph */
 } est_segment;
