@@ -56,7 +56,7 @@ static est_status complete_step(est_tasks *r)
     est_packing  packing = { 0 };
     est_message *answer;
     est_peer    *clock;
-    bool         commit;
+    bool         commit, ended;
     int64_t      step;
     uint64_t     era;
     est_status   status;
@@ -73,12 +73,14 @@ static est_status complete_step(est_tasks *r)
     commit = est_head_u64(answer, EST_FIELD_COMMIT, 0) != 0;
     step   = (int64_t)est_head_u64(answer, EST_FIELD_STEP, 0);
     era    = est_head_u64(answer, EST_FIELD_ERA, 0);
+    ended  = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     est_message_free(answer);
     if (commit) {
         EST_TRY(commit_step(r, clock));
         step = r->tag + 1;
     }
     r->committed = true;
+    r->ended     = ended;
     r->tag       = step;
     r->era       = era;
     return EST_OK;
@@ -129,7 +131,7 @@ static est_status join_step(est_tasks *r, bool *finished)
     r->pushed = false;
     if (!r->committed) return ask_turn(r, finished);
     r->committed = false; /* it is known where the job is */
-    *finished    = r->options.step_limit > 0 && r->tag >= r->options.step_limit;
+    *finished    = r->ended || (r->options.step_limit > 0 && r->tag >= r->options.step_limit);
     return EST_OK;
 }
 

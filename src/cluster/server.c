@@ -166,6 +166,7 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     }
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
+    if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
     client->who   = *who;
     client->gated = false;
 }

@@ -44,7 +44,8 @@ typedef struct est_tasks {
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
     uint64_t           era;       /* of it */
     bool               pushed;    /* something of it was */
-    bool               committed; /* it was made */
+    bool               committed; /* it was made, */
+    bool               ended;     /* and the job was over by then */
     bool (*over)(void *user);
     void *over_user;
 } est_tasks;

@@ -614,6 +614,80 @@ static void test_one_ends_first(void **state)
     servers_stop(&s);
 }
 
+/* Whoever waits for a step when the job ends begins no other, limit or not. */
+static void test_job_ends_while_waiting(void **state)
+{
+    servers   s    = servers_start(1, 2, "tcp");
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t thread[2];
+    void     *result;
+    bool      finished;
+
+    (void)state;
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    assert_ok(p[1].remote->ops->turn(p[1].remote, &finished));
+    assert_false(finished);
+    assert_int_equal(pthread_create(&thread[1], NULL, push_one, &p[1]), 0);
+    await_parked(s.ps[CLOCK], 1);
+    assert_ok(est_remote_end_job(p[0].remote));
+    pthread_join(thread[1], &result);
+    assert_non_null(result);
+    assert_ok(p[1].remote->ops->turn(p[1].remote, &finished));
+    assert_true(finished);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+/* Others of the same names, the processes of which count as started later: not in the same millisecond. */
+static servers start_later(const servers *s)
+{
+    servers later = servers_start(1, 2, "tcp");
+
+    while (later.worker[1]->self.incarnation <= s->worker[1]->self.incarnation) {
+        servers_stop(&later);
+        later = servers_start(1, 2, "tcp");
+    }
+    return later;
+}
+
+/* A process that takes the place of the committer was not asked to commit: another one is. */
+static void test_committer_is_put_out(void **state)
+{
+    servers   s = servers_start(2, 2, "tcp"), later = start_later(&s);
+    pusher    p[2]     = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    int64_t   deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    bool      asked    = true;
+    est_link *link;
+    pthread_t thread[2];
+    void     *result;
+
+    (void)state;
+    hold_steps(s.ps[CLOCK], true);
+    for (int i = 0; i < 2; i++) { /* who came last commits */
+        assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
+        await_parked(s.ps[CLOCK], i + 1);
+    }
+    (void)let_commit(&s, BEFORE_OTHERS);
+    assert_ok(est_net_connect(est_server_net(later.worker[1]), est_cluster_address(s.cluster, "ps", CLOCK), "ps:0", 20,
+                              &link));
+    while (asked && est_now_ns() < deadline) {
+        pthread_mutex_lock(&s.ps[CLOCK]->lock);
+        asked = strcmp(s.ps[CLOCK]->committer, "worker:1") == 0;
+        pthread_mutex_unlock(&s.ps[CLOCK]->lock);
+    }
+    assert_false(asked);
+    est_link_close(link, "done");
+    est_link_free(link);
+    pthread_join(thread[0], &result); /* it is the only one now */
+    assert_non_null(result);
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    pthread_join(thread[1], NULL);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&later);
+    servers_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),
@@ -624,6 +698,8 @@ int main(void)
                                         cmocka_unit_test(test_late_spare),
                                         cmocka_unit_test(test_goes_back),
                                         cmocka_unit_test(test_one_ends_first),
+                                        cmocka_unit_test(test_job_ends_while_waiting),
+                                        cmocka_unit_test(test_committer_is_put_out),
                                         cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
