@@ -177,23 +177,37 @@ static est_status check_chief(const est_tasks *r, const char *what)
     return est_fail(EST_FAILED_PRECONDITION, "only the chief %s: make its remote with .is_chief = true", what);
 }
 
+/* *era: of the clock; 0: there is none. */
+static est_status tell_ready(est_tasks *r, const est_packing *how, uint64_t *era)
+{
+    *era = 0;
+    for (int i = 0; i < r->base.n_tasks; i++) {
+        est_peer    *p = &r->peers[i];
+        est_message *answer;
+
+        EST_TRY(est_peer_reach(r, p, r->options.connect_secs)); /* the first session may be still to come */
+        EST_TRY(est_peer_ask(p, EST_METHOD_DECLARE_READY, how, EST_ASK_SECS, &answer));
+        tell_put_out(p, answer);
+        *era = est_head_u64(answer, EST_FIELD_ERA, *era);
+        est_message_free(answer);
+    }
+    return EST_OK;
+}
+
+/* Those who make steps together need the era of the clock, which says it the first time. */
 est_status est_remote_declare_ready(est_remote *remote)
 {
     est_tasks  *r   = est_tasks_of(remote);
     est_packing how = { 0 };
     est_status  status;
+    uint64_t    era;
 
     EST_TRY(check_chief(r, "says that variables have values"));
-    status = EST_OK;
     est_tasks_say_how(r, &how);
-    for (int i = 0; i < remote->n_tasks && status == EST_OK; i++) {
-        est_peer    *p      = &r->peers[i];
-        est_message *answer = NULL;
-
-        status = est_peer_reach(r, p, r->options.connect_secs); /* the first session may be still to come */
-        if (status == EST_OK) status = est_peer_ask(p, EST_METHOD_DECLARE_READY, &how, EST_ASK_SECS, &answer);
-        if (status == EST_OK) tell_put_out(p, answer);
-        est_message_free(answer);
+    status = tell_ready(r, &how, &era);
+    if (status == EST_OK && era > 0 && r->options.sync_replicas > 0) {
+        est_wire_put_u64(&how.head, EST_FIELD_ERA, era);
+        status = tell_ready(r, &how, &era);
     }
     est_packing_clear(&how);
     return status;

@@ -97,6 +97,7 @@ typedef struct est_part_state {
     bool         counts;  /* it counts the global step */
     int          phase;   /* of the step that it is of */
     bool         has_run; /* after a commit; its results are still there */
+    est_tag      ran;     /* the step that it was */
     est_collect *collect; /* NULL: nothing was collected yet */
     uint64_t    *came;    /* [n_came]: fingerprints of the workers whose pushes it has */
     int          n_came, max_came;
@@ -154,6 +155,7 @@ struct est_server {
     bool           ready, done, stopping;
     int64_t        step;                        /* the global step here, -1: it is not here */
     uint64_t       era;                         /* of it */
+    uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */

@@ -8,12 +8,12 @@
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
- * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT; waits (cluster/sync.h)
+ * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
  * COMMIT     STEP, ERA                               -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
- * DECLARE_READY BYTES (how it trains)                -> BYTES (whom it put out)
+ * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
@@ -629,6 +629,8 @@ static void declare_ready(est_server *s, est_request *request)
     est_client *client = est_server_client(s, est_request_link(request));
     est_packing out    = { 0 };
 
+    s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
+    if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
     s->ready = true;
     if (client != NULL && client->before[0] != '\0') {

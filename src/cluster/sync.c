@@ -58,12 +58,71 @@ static bool is_same(est_tag a, est_tag b)
     return a.era == b.era && a.step == b.step;
 }
 
+/* Whoever came to one part and not to the other; 0: nobody. */
+static uint64_t find_only_here(const est_part_state *here, const est_part_state *there)
+{
+    for (int i = 0; i < here->n_came; i++) {
+        if (!has_come(there, here->came[i])) return here->came[i];
+    }
+    return 0;
+}
+
+static est_status report_other_parts(est_server *s, const char *task, uint64_t who)
+{
+    char name[EST_NET_NAME_MAX] = "another worker";
+
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->n_clients; i++) {
+        const char *client = s->clients[i]->who.task;
+
+        if (est_fingerprint64(client, strlen(client)) == who) snprintf(name, sizeof name, "%s", client);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return est_fail(
+        EST_FAILED_PRECONDITION,
+        "what %s pushes does not go together with what %s has pushed: workers that make steps together need "
+        "the same graph and must ask for the same results, summaries and those of hooks included",
+        task, name);
+}
+
+/* S1. Everybody changes a variable in the same order: so of two parts that change one and go together, the earlier has all who came
+ * to the later. */
+static est_status check_parts(est_server *s, const char *task, uint64_t who, int part)
+{
+    for (int i = 0; i < est_host_parts(s->host); i++) {
+        uint64_t other = find_only_here(&s->parts[i], &s->parts[part]);
+
+        if (other == 0 || has_come(&s->parts[i], who) || !est_host_share(s->host, i, part)) continue;
+        return report_other_parts(s, task, other);
+    }
+    return EST_OK;
+}
+
+/* What the chief has said of the clock: its steps are those to be made, though its time may be behind. */
+static void take_era(est_server *s)
+{
+    uint64_t era;
+
+    pthread_mutex_lock(&s->lock);
+    era         = s->told_era;
+    s->told_era = 0;
+    pthread_mutex_unlock(&s->lock);
+    if (era == 0 || era >= s->version.era) return;
+    forget_collected(s);
+    s->version = (est_tag){ era, 0 };
+}
+
 est_status est_sync_add(est_server *s, est_request *request, int part, est_tag tag)
 {
     const char     *task  = est_link_peer(est_request_link(request))->task;
     uint64_t        who   = est_fingerprint64(task, strlen(task));
     est_part_state *state = &s->parts[part];
 
+    take_era(s);
+    if (tag.era < s->version.era) {
+        return est_fail(EST_ABORTED,
+                        "%s pushes for a step from before the job went back, or the clock was started anew", task);
+    }
     if (is_before(tag, s->version)) {
         s->dropped++;
         return EST_OK;
@@ -73,7 +132,8 @@ est_status est_sync_add(est_server *s, est_request *request, int part, est_tag t
         s->version = tag;
     }
     if (state->collect == NULL) EST_TRY(est_collect_create(s->host, part, &state->collect));
-    if (has_come(state, who)) return EST_OK;
+    if (has_come(state, who) || (state->has_run && is_same(state->ran, tag))) return EST_OK;
+    EST_TRY(check_parts(s, task, who, part));
     EST_TRY(reserve_one(state));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
     EST_TRY(est_collect_add(state->collect, s->inputs.views, s->inputs.n));
@@ -90,6 +150,7 @@ static est_status run_collected(est_server *s, int part)
     EST_TRY(est_host_run(s->host, part, 0, feeds));
     forget(state);
     state->has_run = true;
+    state->ran     = s->version; /* another part may fail, and the step be made again */
     s->applied++;
     return EST_OK;
 }

@@ -11,7 +11,14 @@
  *
  * The global step may go back, to that of a checkpoint: then an older step is the one to make, and what was made for a later one is
  * of no use. So steps are numbered within an era, which the clock begins when it is started and whenever its step goes back. A
- * later era has the greater number, as incarnations do, and tags of an earlier one are old, whatever they say.
+ * later era has the greater number, as incarnations do, and tags of an earlier one are old, whatever they say. The time of a clock
+ * that was started anew may be behind: so when the chief has restored the variables it tells all tasks which era the clock is
+ * in. Until then they refuse an era before theirs, rather than drop what belongs to a step that is counted.
+ *
+ * What goes into one step:
+ *   S1  Updates are collected by part, that is, by segment. Workers whose segments differ, because they ask for other results,
+ *       would each make a step of their own. Whoever comes second with another part that changes the same variable is refused.
+ *   S2  A part is done once for a step. If a later one fails, the step is made again without it.
  *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
  * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the

@@ -291,20 +291,46 @@ bool est_host_writes(const est_host *host, int at)
     return host->parts[at].writes;
 }
 
+/* The variable that a node changes by its input i; NULL: none. */
+static const char *changed_by(const est_graph *graph, const est_node_def *def, int32_t i)
+{
+    const est_node_def *handle = est_graph_node(graph, def->in[i].node);
+
+    if (i >= 32 || (def->op->writes & 1u << i) == 0 || handle->op->source != EST_SOURCE_VARIABLE) return NULL;
+    return est_node_string(handle, "shared_name");
+}
+
+static bool changes(const est_graph *graph, const char *variable, bool by_filling)
+{
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        if (def->op->fills_var && !by_filling) continue;
+        for (int32_t i = 0; i < def->n_in; i++) {
+            const char *changed = changed_by(graph, def, i);
+
+            if (changed != NULL && strcmp(changed, variable) == 0) return true;
+        }
+    }
+    return false;
+}
+
 bool est_host_counts(const est_host *host, int at, const char *variable)
 {
-    const est_graph *graph = host->parts[at].graph;
+    return changes(host->parts[at].graph, variable, false);
+}
+
+bool est_host_share(const est_host *host, int a, int b)
+{
+    const est_graph *graph = host->parts[a].graph;
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) {
         const est_node_def *def = est_graph_node(graph, id);
 
-        for (int32_t i = 0; i < def->n_in && i < 32; i++) {
-            const est_node_def *handle = est_graph_node(graph, def->in[i].node);
+        for (int32_t i = 0; i < def->n_in; i++) {
+            const char *changed = changed_by(graph, def, i);
 
-            if ((def->op->writes & 1u << i) != 0 && !def->op->fills_var && handle->op->source == EST_SOURCE_VARIABLE &&
-                strcmp(est_node_string(handle, "shared_name"), variable) == 0) {
-                return true;
-            }
+            if (changed != NULL && changes(host->parts[b].graph, changed, true)) return true;
         }
     }
     return false;

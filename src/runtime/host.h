@@ -37,7 +37,8 @@ const est_graph *est_host_graph(const est_host *host, int part);        /* borro
 est_node         est_host_input(const est_host *host, int part, int i); /* a Placeholder of it */
 bool             est_host_writes(const est_host *host, int part);
 bool             est_host_counts(const est_host *host, int part,
-                                 const char *variable); /* whether it moves that one on from its value */
+                                 const char *variable);              /* whether it moves that one on from its value */
+bool             est_host_share(const est_host *host, int a, int b); /* whether both change one variable */
 
 /* Runs a part. Results (est_host_output) lie where they were made, variables included, until the next run of any part. */
 EST_MUST_CHECK est_status est_host_run(est_host *host, int part, uint64_t run_seed, const est_tensor *const *inputs);

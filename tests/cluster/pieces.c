@@ -3,6 +3,9 @@
  * Steps whose gradients travel in several messages, on loopback: the numbers of a session without a cluster, bit for bit, also where
  * links break again and again between the messages of a step, in either direction. An update that was made twice, not at
  * all or after the one that follows would change them. */
+#include <pthread.h>
+
+#include "base/clock.h"
 #include "cluster/remote.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
@@ -186,6 +189,160 @@ static void test_without_turn(void **state)
     refuse_without_turn(2);
 }
 
+/* --- steps that are made together -------------------------------------------------------------------------------------- */
+
+static void *run_step(void *arg)
+{
+    est_tensor *x      = batch();
+    est_status  status = est_step_run(arg, (const est_tensor *[]){ x });
+
+    est_tensor_free(x);
+    return status == EST_OK ? arg : NULL;
+}
+
+static void hold(est_server *ps, bool held)
+{
+    pthread_mutex_lock(&ps->lock);
+    if (held) {
+        est_gate_hold(ps->gate);
+    } else {
+        est_gate_release(ps->gate);
+        est_server_wake(ps);
+    }
+    pthread_mutex_unlock(&ps->lock);
+}
+
+static void await_parked(est_server *ps)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    int     parked   = 0;
+
+    while (parked == 0 && est_now_ns() < deadline) {
+        pthread_mutex_lock(&ps->lock);
+        parked = ps->n_parked;
+        pthread_mutex_unlock(&ps->lock);
+    }
+    assert_int_equal(parked, 1);
+}
+
+/* Makes a step whose commit fails after some pieces: this variable, which another one changes, has no value then. */
+static void fail_commit(servers *s, est_session *session, const model *m, est_remote *remote)
+{
+    est_var  *var  = est_store_find(est_host_store(s->ps[0]->host), "dense/kernel");
+    est_step *step = NULL;
+    pthread_t thread;
+    void     *result;
+    bool      finished;
+
+    assert_non_null(var);
+    assert_ok(est_session_prepare(session, EST_NODES(m->x), EST_NODES(m->loss, m->step), EST_NODES(m->train), &step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    hold(s->ps[0], true);
+    assert_int_equal(pthread_create(&thread, NULL, run_step, step), 0);
+    await_parked(s->ps[0]);
+    pthread_mutex_lock(&s->ps[0]->host_lock);
+    var->initialized = false;
+    pthread_mutex_unlock(&s->ps[0]->host_lock);
+    hold(s->ps[0], false);
+    pthread_join(thread, &result);
+    assert_null(result);
+    pthread_mutex_lock(&s->ps[0]->host_lock);
+    var->initialized = true;
+    pthread_mutex_unlock(&s->ps[0]->host_lock);
+}
+
+/* A step that was made in part is finished when it is made again: what was applied is not applied again. */
+static void test_commit_fails(void **state)
+{
+    model       m      = make_model();
+    outcome     want   = train_whole(&m), got;
+    servers     s      = servers_start(1, 1, "tcp");
+    est_remote *remote = servers_remote(
+        &s, 0,
+        EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .step_limit = STEPS, .sync_replicas = 1));
+    est_session *session = NULL;
+
+    (void)state;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    fail_commit(&s, session, &m, remote);
+    assert_true(s.ps[0]->applied > 0);
+    est_session_free(session);
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    got      = train(session, &m, remote);
+    got.bits = bits_of(session, est_host_store(s.ps[0]->host));
+    assert_true(got.bits == want.bits);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(m.graph);
+    servers_stop(&s);
+}
+
+/* One of two workers that make steps together. */
+typedef struct worker {
+    servers   *servers;
+    int        index;
+    est_status status;
+    est_error  error;
+} worker;
+
+/* The chief looks at a kernel, too, which changes the order of its step and so what its pieces are. */
+static void *work(void *arg)
+{
+    worker     *w      = arg;
+    est_remote *remote = servers_remote(
+        w->servers, w->index,
+        EST_REMOTE(.is_chief = w->index == 0, .connect_secs = 20, .answer_secs = 20, .sync_replicas = 2));
+    est_session *session = NULL;
+    est_step    *step    = NULL;
+    est_tensor  *x       = batch();
+    model        m       = { 0 };
+    est_node     h, kernel, more;
+    bool         finished;
+
+    assert_ok(est_graph_create(3, &m.graph));
+    m.x = h = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 8));
+    for (int i = 0; i < LAYERS; i++) h = est_dense(h, UNITS, EST_DENSE(.activation = est_relu));
+    kernel  = est_read_variable(est_weight(m.graph, "w", EST_SHAPE(UNITS, 4), NULL));
+    m.loss  = est_reduce_mean(est_square(est_matmul(h, kernel)), EST_I64S(0, 1), false);
+    m.train = est_minimize(est_adam(0.01, NULL), m.loss, NULL);
+    m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
+    more    = w->index == 0 ? est_reduce_sum(kernel, EST_I64S(0, 1), false) : m.loss;
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    if (w->index == 0) {
+        assert_ok(est_session_init(session));
+        assert_ok(est_remote_declare_ready(remote));
+    }
+    assert_ok(est_session_prepare(session, EST_NODES(m.x), EST_NODES(m.loss, m.step, more), EST_NODES(m.train), &step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    w->status = est_step_run(step, (const est_tensor *[]){ x });
+    est_error_take(w->status, &w->error);
+    est_tensor_free(x);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(m.graph);
+    return NULL;
+}
+
+/* Pieces that were cut in two ways do not fit together: whoever comes second is told so, and the other makes the step. */
+static void test_other_pieces(void **state)
+{
+    servers   s    = servers_start(1, 2, "tcp");
+    worker    w[2] = { { .servers = &s, .index = 0 }, { .servers = &s, .index = 1 } };
+    pthread_t thread[2];
+    int       second;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    second = w[0].status == EST_OK;
+    assert_int_equal(w[1 - second].status, EST_OK);
+    assert_int_equal(w[second].status, EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(w[second].error.message, second == 0 ? "worker:1" : "worker:0"));
+    assert_int_equal(*(const int64_t *)est_store_find(est_host_store(s.ps[0]->host), "global_step")->value.data, 1);
+    servers_stop(&s);
+}
+
 /* Whatever is lost, of the gradients of a step, of the answers or of both, is asked for again and not done again. */
 static void test_links_break(void **state)
 {
@@ -208,7 +365,8 @@ static void test_links_break(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_without_turn), cmocka_unit_test(test_links_break),
+        cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_without_turn), cmocka_unit_test(test_commit_fails),
+        cmocka_unit_test(test_other_pieces), cmocka_unit_test(test_links_break),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -614,6 +614,93 @@ static void test_one_ends_first(void **state)
     servers_stop(&s);
 }
 
+/* --- workers that differ ---------------------------------------------------------------------------------------------------- */
+
+static est_tensor *value_of(const servers *s, const char *name)
+{
+    est_tensor *copy = NULL;
+
+    for (int i = 0; i < s->n_ps && copy == NULL; i++) {
+        const est_var *var = est_store_find(est_host_store(s->ps[i]->host), name);
+
+        if (var != NULL) assert_ok(est_tensor_create_from(var->value.dtype, var->value.shape, var->value.data, &copy));
+    }
+    assert_non_null(copy);
+    return copy;
+}
+
+/* A worker that asks for other results pushes other segments: its updates would be made beside those of the others, and not as one
+ * with them. */
+static void fetch_differently(int n_ps)
+{
+    servers     s    = servers_start(n_ps, 2, "tcp");
+    pusher      p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t   thread;
+    void       *result;
+    est_tensor *a, *step;
+
+    assert_int_equal(pthread_create(&thread, NULL, push_one, &p[0]), 0);
+    await_parked(s.ps[CLOCK], 1);
+    assert_ok(est_session_prepare(p[1].session, EST_NODES(p[1].x), EST_NO_NODES, EST_NODES(p[1].train), &p[1].run));
+    assert_int_equal(push(&p[1], 4), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "worker:1"));
+    assert_non_null(strstr(est_error_message(), "worker:0"));
+    close_pusher(&p[1]); /* so the other goes on alone */
+    pthread_join(thread, &result);
+    assert_non_null(result);
+    a    = value_of(&s, "a");
+    step = value_of(&s, "global_step");
+    /* of two tasks the one that has `a` and no count has got the same segment from both */
+    assert_true(*(const float *)est_tensor_data(a) == (n_ps == 1 ? -1.0f : -2.5f));
+    assert_int_equal(*(const int64_t *)est_tensor_data(step), 1);
+    est_tensor_free(a);
+    est_tensor_free(step);
+    close_pusher(&p[0]);
+    servers_stop(&s);
+}
+
+static void test_fetch_differently(void **state)
+{
+    (void)state;
+    fetch_differently(1);
+    fetch_differently(2);
+}
+
+/* The clock was started again where the time is behind: its era is the lesser one. The other task refuses what is pushed
+ * for that, until the chief has said that it is the one that counts. */
+static void test_clock_is_behind(void **state)
+{
+    servers   s    = servers_start(2, 2, "tcp");
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t thread[2];
+
+    (void)state;
+    p[1].value = 4;
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -2.5f, 1);
+    pthread_mutex_lock(&s.ps[CLOCK]->host_lock);
+    pthread_mutex_lock(&s.ps[CLOCK]->lock);
+    s.ps[CLOCK]->era -= UINT64_C(5000) << 20; /* five seconds */
+    s.ps[CLOCK]->version = (est_tag){ 0, 0 };
+    pthread_mutex_unlock(&s.ps[CLOCK]->lock);
+    pthread_mutex_unlock(&s.ps[CLOCK]->host_lock);
+    for (int i = 0; i < 2; i++) {
+        est_session_free(p[i].session);
+        open_pusher(&p[i]);
+    }
+    assert_int_equal(push(&p[1], 4), EST_ABORTED);
+    expect_values(&s, -2.5f, 1);
+    assert_ok(est_remote_declare_ready(p[0].remote));
+    est_session_free(p[1].session);
+    open_pusher(&p[1]);
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, -5, 2);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
 /* Whoever waits for a step when the job ends begins no other, limit or not. */
 static void test_job_ends_while_waiting(void **state)
 {
@@ -698,6 +785,8 @@ int main(void)
                                         cmocka_unit_test(test_late_spare),
                                         cmocka_unit_test(test_goes_back),
                                         cmocka_unit_test(test_one_ends_first),
+                                        cmocka_unit_test(test_fetch_differently),
+                                        cmocka_unit_test(test_clock_is_behind),
                                         cmocka_unit_test(test_job_ends_while_waiting),
                                         cmocka_unit_test(test_committer_is_put_out),
                                         cmocka_unit_test(test_dynamic) };
