@@ -112,6 +112,38 @@ static void test_late(void **state)
     crew_free(&c);
 }
 
+/* The first has a fault of its own: the others hear of it while they wait, and all meet again. */
+static void abort_or_sum(crew_member *m)
+{
+    est_peers     *p    = m->met.peers;
+    float          data = 1;
+    est_peer_work *work;
+
+    if (m->number == 0) {
+        p->ops->abort(p, "row 9 of 4");
+        return;
+    }
+    if (p->ops->sum(p, &data, 1, EST_F32, &work) == EST_OK) {
+        crew_expect(m, p->ops->wait(p, work), EST_ABORTED, "row 9 of 4");
+    } else {
+        crew_expect(m, p->ops->sum(p, &data, 1, EST_F32, &work), EST_ABORTED, "row 9 of 4");
+    }
+}
+
+static void test_abort(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, RANKS, NULL);
+    crew_start_all(&c);
+    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, abort_or_sum, NULL);
+    crew_run(&c, CREW_ALL, meet, NULL);
+    crew_run(&c, CREW_ALL, sum_rows_and_gather, NULL);
+    crew_free(&c);
+}
+
 static void gather(crew_member *m)
 {
     est_gathered all = { 0 };
@@ -140,7 +172,7 @@ static void test_gather(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_peers), cmocka_unit_test(test_late),
-                                        cmocka_unit_test(test_gather) };
+                                        cmocka_unit_test(test_abort), cmocka_unit_test(test_gather) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
