@@ -326,7 +326,7 @@ static void test_pipeline(void **state)
     e = make_task(dir, 50,
                   "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": {\"1\": \"b:1\", \"4\": \"c:1\"}, "
                   "\"ps\": [\"d:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 4}}");
-    assert_int_equal(est_estimator_input(e, EST_TRAIN, note_context, &context, 1, &input), EST_OK);
+    assert_int_equal(est_estimator_input(e, EST_TRAIN, note_context, &context, 1, 1, &input), EST_OK);
     assert_int_equal(context.n_pipelines, 3);
     assert_int_equal(context.pipeline, 2);
     assert_ptr_equal(context.config, est_estimator_config(e));

@@ -264,7 +264,7 @@ static void check_summaries(const char *title, est_estimator *e, problem *p, con
     const char              *tags[32];
     names                    got, want = json_names(json_object_get(golden, "summaries"));
 
-    assert_ok(est_estimator_input(e, EST_TRAIN, input_fn, p, 1, &input));
+    assert_ok(est_estimator_input(e, EST_TRAIN, input_fn, p, 1, 1, &input));
     assert_ok(est_estimator_model(e, EST_TRAIN, input, 1, &model));
     summaries = model->summaries.data;
     for (int i = 0; i < model->summaries.n; i++) tags[i] = summaries[i].tag;
