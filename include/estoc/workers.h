@@ -17,7 +17,8 @@
  *     }
  *     est_workers_end(workers);
  *
- * A worker that is lost ends the step that is under way on all others with EST_ABORTED, and leaves their variables as they were before it. Then
+ * A worker that is lost ends the step that is under way on all others with EST_ABORTED, and leaves their variables as they were before it (the keys of
+ * dynamic embeddings were counted and have got rows; when the step is repeated they count twice). Then
  * all meet again, the lost one, too, when it was started again: whoever has the variables of the highest step gives them
  * to all, and that is the step after the call. Batches belong to steps, so a loop that reads the batch of its step never trains
  * with one twice, and skips none.

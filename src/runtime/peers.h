@@ -7,7 +7,8 @@
  * runs: est_pass_reduce puts EstReduceBegin and EstReduceEnd in their places, in the private graph of a step. Values travel
  * in packs, which leave as soon as the last value in them is made, while the rest of the step is still computed, and are
  * waited for at the end. No variable is written before everything that meets in the step has met: a step that
- * fails on the way leaves the variables as they were.
+ * fails on the way leaves the variables as they were. Only keys of dynamic embeddings are counted and get rows before, since
+ * their gradients are by row: a step that is repeated counts its keys twice.
  *
  * Weights: every value comes with one (the number of examples it is of). A mean is that of all examples; whoever has weight 0
  * contributes nothing, not even a NaN. When the weights of all workers are 0 the step has nobody to learn from and

@@ -568,10 +568,13 @@ typedef struct idle_job {
 
 static est_node second_value(second_kind kind, est_node first, est_node x, est_node v)
 {
+    est_node written;
+
     if (kind == JUST_THE_FIRST) return first;
     if (kind == OF_THE_FIRST) return est_mul(first, x);
     if (kind == OWN_WEIGHT) return est_scale(x, 3);
-    return est_mul(est_after(est_identity(x), est_assign_add(v, first)), est_scalar(x.graph, EST_F32, 3));
+    written = est_assign_add(v, first);
+    return est_scale(est_after(est_identity(x), written), 3);
 }
 
 /* Rank 0 has a batch of x = 3, rank 1 has none and feeds what would meet. */

@@ -4,6 +4,7 @@
  * losses, and what it says to whoever calls them in the wrong place. */
 #include "strategy/run.h"
 #include "base/fault.h"
+#include "nn/nn.h"
 #include "ops/ops.h"
 #include "support/memory_peers.h"
 #include "support/nn_test.h"
@@ -620,6 +621,36 @@ static void test_keys_after_a_loss(void **state)
     memory_peers_free(peers);
 }
 
+static est_node draw_rows(const est_replica_context *c, void *user)
+{
+    est_initializer normal = est_init_random_normal(0, 1, 0);
+
+    assert_true(est_nn_row_draw(&normal, c->graph, 4, user));
+    return est_scalar(c->graph, EST_F32, 0);
+}
+
+/* Workers have graphs of different seeds, and give the same row to a key. */
+static void test_rows_of_workers(void **state)
+{
+    est_strategy *s;
+    est_row_draw  draws[2];
+
+    (void)state;
+    assert_ok(est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": "
+                                                  "{\"type\": \"worker\", \"index\": 0}}"),
+        &s));
+    for (int i = 0; i < 2; i++) {
+        nn_test t = nn_begin((uint64_t)i + 7);
+
+        (void)est_strategy_run(s, t.graph, draw_rows, &draws[i]);
+        assert_ok(est_graph_status(t.graph));
+        est_graph_free(t.graph);
+    }
+    assert_int_equal(draws[0].seed, draws[1].seed);
+    est_strategy_free(s);
+}
+
 /* --- memory ---------------------------------------------------------------------------------------------------------------- */
 
 static void test_memory_is_out(void **state)
@@ -653,14 +684,14 @@ static void test_memory_is_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contexts),      cmocka_unit_test(test_one_device),
-        cmocka_unit_test(test_scopes),        cmocka_unit_test(test_scope_in_merge),
-        cmocka_unit_test(test_reduce),        cmocka_unit_test(test_default_reduce),
-        cmocka_unit_test(test_integers),      cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_merge_call),
-        cmocka_unit_test(test_merge_refused), cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_workers),       cmocka_unit_test(test_keys_after_a_loss),
-        cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_contexts),        cmocka_unit_test(test_one_device),
+        cmocka_unit_test(test_scopes),          cmocka_unit_test(test_scope_in_merge),
+        cmocka_unit_test(test_reduce),          cmocka_unit_test(test_default_reduce),
+        cmocka_unit_test(test_integers),        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_merge_call),
+        cmocka_unit_test(test_merge_refused),   cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_workers),         cmocka_unit_test(test_keys_after_a_loss),
+        cmocka_unit_test(test_rows_of_workers), cmocka_unit_test(test_memory_is_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
