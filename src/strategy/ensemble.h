@@ -75,6 +75,9 @@ est_peers *est_ensemble_peers(est_ensemble *ensemble);
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
 
+/* The session is another one, or has got all variables in another way: what a share has left behind counts no more. */
+void est_ensemble_mend(est_ensemble *ensemble);
+
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
  * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that
  * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. When that

@@ -261,12 +261,24 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A worker that is asked to stop by itself goes on with the others: the chief's stop is that of all. */
+static void test_worker_stops(void **state)
+{
+    cluster c = make(WAY_WORKER_STOPS);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    check_same(&c, "chief", 1);
+    together_end(&c, STEPS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_master),          cmocka_unit_test(test_dynamic),
         cmocka_unit_test(test_slow_evaluation), cmocka_unit_test(test_nothing_to_evaluate),
-        cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_chief_cannot_evaluate), cmocka_unit_test(test_worker_stops),
     };
 
     cluster_task_main(argc, argv, task);
