@@ -179,8 +179,8 @@ static est_status restore_offered(est_training *t, est_loop *loop)
     t->fell_back = t->fallen_to != t->together.meeting.step;
     if (!t->fell_back) return EST_OK;
     t->together.met = false;
-    return est_fail(EST_ABORTED, "the checkpoint that could be read is of step %" PRId64 ", not of %" PRId64, t->fallen_to,
-                    t->together.meeting.step);
+    return est_fail(EST_ABORTED, "the checkpoint that could be read is of step %" PRId64 ", not of %" PRId64,
+                    t->fallen_to, t->together.meeting.step);
 }
 
 est_status est_training_join(est_training *t, est_loop *loop)
@@ -258,7 +258,7 @@ est_status est_training_await_end(est_training *t, est_loop *loop)
     if (status == EST_DEADLINE_EXCEEDED) return give_up(t, loop);
     EST_TRY(status);
     if (t->together.meeting.over) return EST_OK;
-    return est_fail(EST_ABORTED, "a worker has come back after the last step");
+    return est_fail(EST_ABORTED, "the others go on, and this worker with them");
 }
 
 /* --- where inputs are --------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ typedef struct est_training {
     bool              torn;       /* the variables are partly those of another worker */
     bool              fell_back;  /* the chief's newest checkpoint cannot be read: what it has is of fallen_to */
     int64_t           fallen_to;
-    est_error         lost;       /* why they train no more; status EST_OK: they do */
+    est_error         lost; /* why they train no more; status EST_OK: they do */
 } est_training;
 
 /* --- train.c ------------------------------------------------------------------------------------------------------------ */

@@ -40,7 +40,7 @@ typedef struct est_ensemble_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    const char       *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
     bool (*over)(void *user);

@@ -176,8 +176,7 @@ static est_status meet_and_share(est_workers *w, est_session *session, int64_t s
         w->rank = met->rank;
         if (met->source < 0) {
             est_ensemble_mend(w->ensemble); /* whatever the session has the next time was given to it since */
-            return est_fail(EST_FAILED_PRECONDITION,
-                            "no worker has variables: call est_session_init, and pass step 0");
+            return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
         }
         status = est_ensemble_share(w->ensemble, session, met->source);
     } while (status == EST_ABORTED);

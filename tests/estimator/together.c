@@ -10,7 +10,7 @@
 static void test_positions_of_others(void **state)
 {
     est_together saved = { .n = 3, .at_step = 7 }, same = { .n = 3, .meeting = { .step = 40 } },
-                 fewer = { .n = 2, .meeting = { .step = 40 } };
+                 fewer    = { .n = 2, .meeting = { .step = 40 } };
     est_tensor *positions = NULL;
 
     (void)state;

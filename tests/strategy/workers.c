@@ -225,8 +225,8 @@ static void test_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_at_end),
-                                        cmocka_unit_test(test_alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
+                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_alone) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
