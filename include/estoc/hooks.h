@@ -52,7 +52,8 @@ struct est_hook {
     void (*free)(est_hook *hook); /* called by who owns the hook; NULL: nothing to free */
     bool
         idle; /* true: before_run and after_run are called also for steps that this worker of a synchronous training makes
-                * without a batch, when others still have some; fetches are not computed in these */
+                * without a batch, when others still have some, and after_run for one that only others have made, which
+                * est_loop_runs does not count; fetches are not computed in these */
 };
 
 /* A list of hooks as one argument: EST_HOOKS(&mine.hook, &other->hook). */

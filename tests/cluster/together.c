@@ -188,17 +188,23 @@ static void test_stopped_while_waiting(void **state)
 /* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
 static void test_paused(void **state)
 {
-    cluster calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
+    static const char meets[] = "Meeting the other workers";
+    cluster           calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
 
     (void)state;
     c.args[TOGETHER_SILENCE] = "silence=1";
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
-        int before = cluster_count_log(together_worker(&c, 2), "Meeting the other workers");
+        int     before = cluster_count_log(together_worker(&c, 2), meets);
+        int64_t until;
 
         cluster_wait_step(&c, 40 + 80 * i, 30);
         cluster_signal(together_worker(&c, i), SIGSTOP);
-        while (cluster_count_log(together_worker(&c, 2), "Meeting the other workers") == before) est_sleep_ns(10000000);
+        until = est_now_ns() + 30 * EST_NS_PER_SEC;
+        while (cluster_count_log(together_worker(&c, 2), meets) == before && est_now_ns() < until) {
+            est_sleep_ns(EST_NS_PER_SEC / 100);
+        }
+        assert_true(cluster_count_log(together_worker(&c, 2), meets) > before);
         cluster_signal(together_worker(&c, i), SIGCONT);
     }
     cluster_wait_all(&c, 60);
