@@ -100,7 +100,9 @@ EST_API double  est_loop_loss(const est_loop *loop);
 EST_API int64_t est_loop_global_step(const est_loop *loop);
 EST_API int64_t est_loop_runs(const est_loop *loop);
 
-/* Ends the loop after this round of after_run; not an error. The first reason is the one that is told. */
+/* Ends the loop after this round of after_run; not an error. The first reason is the one that is told. Of workers that train in step
+ * (est_multi_worker_mirrored_strategy) the chief's stop ends the job for all; another that stops before the chief does goes on
+ * with it. */
 EST_API void est_loop_request_stop(est_loop *loop, const char *reason);
 EST_API bool est_loop_should_stop(const est_loop *loop);
 

@@ -15,7 +15,7 @@
  *         else if (status == EST_ABORTED) status = est_workers_meet(workers, session, &step);
  *         if (status != EST_OK) break;
  *     }
- *     est_workers_end(workers);
+ *     if (status == EST_OK) status = est_workers_end(workers, session, step);
  *
  * A worker that is lost ends the step that is under way on all others with EST_ABORTED, and leaves their variables as they were before it (the keys of
  * dynamic embeddings were counted and have got rows; when the step is repeated they count twice). Then
@@ -64,12 +64,14 @@ EST_API struct est_peers *est_workers_peers(const est_workers *workers);
 
 /* Brings all workers to the same variables, and waits until all are there. *step, before: the step that those of this session are
  * at, 0 when they have their first values; -1: they have none. After: the step that they are at now. To be called before the first step
- * and after one that failed with EST_ABORTED. EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_UNAVAILABLE: one that was lost did
+ * and after one that failed with EST_ABORTED. EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_DEADLINE_EXCEEDED: one that was lost did
  * not return in time (est_multi_worker_mirrored_options). EST_CANCELLED: a signal. */
 EST_API EST_MUST_CHECK est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step);
 
-/* All is done: whoever still waits to meet is told so. By worker 0, after it has saved what is to be saved. */
-EST_API void est_workers_end(est_workers *workers);
+/* All is done; to be called on all workers, with the step that they ended with. Worker 0 (or the first that is left) tells the others,
+ * after it has saved what is to be saved; the others return when it has. Until then they are there for one that was lost in its
+ * last step: it gets the variables from them. Errors as in est_workers_meet. */
+EST_API EST_MUST_CHECK est_status est_workers_end(est_workers *workers, est_session *session, int64_t step);
 
 #ifdef __cplusplus
 }

@@ -52,8 +52,7 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
 
 /* The dataset that input_fn makes for a mode. */
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
-                                              void *user, uint64_t seed, uint64_t job_seed,
-                                              est_dataset **out);
+                                              void *user, uint64_t seed, uint64_t job_seed, est_dataset **out);
 
 /* The model of a mode over an input, built, with the log lines around it. */
 EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,

@@ -117,12 +117,12 @@ void est_together_free_idle(const est_loop_together *idle)
 
 /* --- positions ------------------------------------------------------------------------------------------------------------- */
 
-/* As bytes: the step, the number of tasks, the begin of each position and of what is behind them, the positions. */
+/* As bytes: the step, the number of tasks and, if there are positions, the begin of each and of what is behind them, and they. */
 static size_t packed_size(const est_together *together)
 {
     size_t n = (size_t)together->n;
 
-    return together->positions.data == NULL ? sizeof(int64_t)
+    return together->positions.data == NULL ? 2 * sizeof(int64_t)
                                             : (n + 3) * sizeof(int64_t) + together->positions.begins[n];
 }
 
@@ -132,9 +132,9 @@ static void pack_positions(const est_together *together, char *out)
     int64_t numbers = together->at_step;
 
     memcpy(out, &numbers, sizeof numbers);
-    if (together->positions.data == NULL) return;
     numbers = (int64_t)n;
     memcpy(out + sizeof numbers, &numbers, sizeof numbers);
+    if (together->positions.data == NULL) return;
     for (size_t i = 0; i <= n; i++) {
         numbers = (int64_t)together->positions.begins[i];
         memcpy(out + (i + 2) * sizeof numbers, &numbers, sizeof numbers);
@@ -167,16 +167,16 @@ static est_status check_begins(const char *bytes, size_t size, size_t n)
     return number_at(bytes, n + 2) == (int64_t)(size - head) ? EST_OK : bad_positions();
 }
 
-/* Positions of another number of tasks are of no use: each had other rows then. */
+/* Positions of another number of tasks are of no use: each had other rows then, and begins anew at the step of the meeting. */
 static est_status unpack_positions(est_together *together, const char *bytes, size_t size)
 {
     size_t       n = (size_t)together->n, head = (n + 3) * sizeof(int64_t);
     est_gathered made = { 0 };
 
-    if (size < sizeof(int64_t)) return bad_positions();
+    if (size < 2 * sizeof(int64_t)) return bad_positions();
     est_gathered_clear(&together->positions);
-    together->at_step = number_at(bytes, 0);
-    if (size < 2 * sizeof(int64_t) || number_at(bytes, 1) != (int64_t)n) return EST_OK;
+    together->at_step = number_at(bytes, 1) == (int64_t)n ? number_at(bytes, 0) : together->meeting.step;
+    if (size == 2 * sizeof(int64_t) || number_at(bytes, 1) != (int64_t)n) return EST_OK;
     if (size < head) return bad_positions();
     EST_TRY(check_begins(bytes, size, n));
     made.data   = est_alloc(size - head + 1);
@@ -391,6 +391,24 @@ static est_status meet_again(est_together *together, est_session *session, est_s
     return est_together_share(together, session);
 }
 
+/* With `go_on` some may be missing. */
+static void name_missing(const est_together *together)
+{
+    const est_meeting *m       = &together->meeting;
+    est_strbuf         missing = { 0 };
+
+    for (int i = 0, k = 0; i < together->n; i++) {
+        if (k < m->n && m->tasks[k] == i) {
+            k++;
+        } else {
+            est_strbuf_printf(&missing, "%s%d", est_strbuf_text(&missing)[0] != '\0' ? ", " : "", i);
+        }
+    }
+    est_log_warn("The evaluation is without the examples of %d of %d workers, which did not come back: number %s.",
+                 together->n - m->n, together->n, est_strbuf_text(&missing));
+    est_strbuf_clear(&missing);
+}
+
 est_status est_together_sum(est_together *together, est_session *session, est_nodes variables, double *counts,
                             int n_counts)
 {
@@ -408,6 +426,7 @@ est_status est_together_sum(est_together *together, est_session *session, est_no
             if (status == EST_OK) status = try_sum(together, session, variables, counts, &a);
         }
     }
+    if (status == EST_OK && !together->meeting.over && together->meeting.n < together->n) name_missing(together);
     drop_addends(&a);
     est_free(a.values);
     est_free(a.counts);

@@ -122,6 +122,7 @@ static est_status offered_step(const est_training *t, int64_t *out)
     *out = -1;
     if (!t->estimator->task->is_chief) return EST_OK;
     EST_TRY(est_estimator_saved_step(t->estimator, out));
+    if (t->fell_back) *out = t->fallen_to;
     if (*out < 0) *out = 0;
     return EST_OK;
 }
@@ -144,6 +145,9 @@ static est_status meet(est_training *t, int64_t step)
 {
     EST_TRY(est_together_meet(&t->together, step, t->word));
     if (t->together.meeting.over) return EST_OK;
+    if (t->together.meeting.source < 0) {
+        return est_fail(EST_DATA_LOSS, "no worker is left that has the variables; start all workers again");
+    }
     EST_TRY(take_word(t));
     return choose_leader(t);
 }
@@ -162,20 +166,36 @@ static est_status share(est_training *t, est_loop *loop, bool seek)
     return est_together_seek(&t->together, est_loop_input(loop), t->input, step);
 }
 
+/* The source has what it offered, unless its newest checkpoint turns out to be damaged: then all meet again. */
+static est_status restore_offered(est_training *t, est_loop *loop)
+{
+    est_tensor *step = NULL;
+
+    t->together.at_step = t->together.meeting.step;
+    EST_TRY(est_training_restore(t, loop));
+    EST_TRY(est_session_read(est_loop_session(loop), "global_step", &step));
+    t->fallen_to = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    t->fell_back = t->fallen_to != t->together.meeting.step;
+    if (!t->fell_back) return EST_OK;
+    t->together.met = false;
+    return est_fail(EST_ABORTED, "the checkpoint that could be read is of step %" PRId64 ", not of %" PRId64,
+                    t->fallen_to, t->together.meeting.step);
+}
+
 est_status est_training_join(est_training *t, est_loop *loop)
 {
     int64_t offered;
 
+    est_ensemble_mend(t->together.ensemble); /* it is a new session */
+    t->torn = false;
     EST_TRY(offered_step(t, &offered));
     EST_TRY(meet(t, offered));
     if (t->together.meeting.over) {
         est_loop_request_stop(loop, "the job is over");
         return est_session_init(est_loop_session(loop));
     }
-    if (t->together.meeting.rank == t->together.meeting.source) {
-        t->together.at_step = t->together.meeting.step;
-        EST_TRY(est_training_restore(t, loop));
-    }
+    if (t->together.meeting.rank == t->together.meeting.source) EST_TRY(restore_offered(t, loop));
     return share(t, loop, true);
 }
 
@@ -194,12 +214,24 @@ static est_status give_up(est_training *t, const est_loop *loop)
     return EST_OK;
 }
 
-/* One that was left behind by more than the step under way has batches to read over. A signal while it waits ends the loop as
- * one between two steps does. */
+/* What this worker brings to a meeting between steps. One whose variables are lost has none, a chief those of its checkpoint: when
+ * nobody has better ones all go back to it. */
+static est_status meet_between(est_training *t, int64_t global_step)
+{
+    if (t->torn) {
+        EST_TRY(offered_step(t, &global_step));
+        est_ensemble_mend(t->together.ensemble);
+    }
+    return meet(t, global_step);
+}
+
+/* One that was left behind by more than the step under way has batches to read over, and one that goes back reads some again. A
+ * signal while it waits ends the loop as one between two steps does. */
 est_status est_training_rejoin(void *user, est_loop *loop, int64_t *global_step, bool *over)
 {
     est_training *t      = user;
-    est_status    status = meet(t, *global_step);
+    est_status    status = meet_between(t, *global_step);
+    int64_t       step;
 
     if (status == EST_CANCELLED && est_stop_signal() != 0 && !t->torn) return EST_OK;
     if (status == EST_DEADLINE_EXCEEDED) {
@@ -209,8 +241,10 @@ est_status est_training_rejoin(void *user, est_loop *loop, int64_t *global_step,
     EST_TRY(status);
     *over = t->together.meeting.over;
     if (*over) return EST_OK;
-    EST_TRY(share(t, loop, t->together.meeting.step > *global_step + 1));
-    *global_step = t->together.meeting.step;
+    step = t->together.meeting.step;
+    if (t->torn && t->together.meeting.rank == t->together.meeting.source) EST_TRY(restore_offered(t, loop));
+    EST_TRY(share(t, loop, step != *global_step && step != *global_step + 1));
+    *global_step = step;
     return EST_OK;
 }
 
@@ -224,7 +258,7 @@ est_status est_training_await_end(est_training *t, est_loop *loop)
     if (status == EST_DEADLINE_EXCEEDED) return give_up(t, loop);
     EST_TRY(status);
     if (t->together.meeting.over) return EST_OK;
-    return est_fail(EST_ABORTED, "a worker has come back after the last step");
+    return est_fail(EST_ABORTED, "the others go on, and this worker with them");
 }
 
 /* --- where inputs are --------------------------------------------------------------------------------------------------- */

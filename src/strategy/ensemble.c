@@ -563,6 +563,11 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
     return status;
 }
 
+void est_ensemble_mend(est_ensemble *e)
+{
+    e->torn = false;
+}
+
 /* --- the end of the job ------------------------------------------------------------------------------------------------------- */
 
 void est_ensemble_end_job(est_ensemble *e)

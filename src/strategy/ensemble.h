@@ -40,7 +40,7 @@ typedef struct est_ensemble_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    const char       *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
     bool (*over)(void *user);
@@ -74,6 +74,9 @@ est_peers *est_ensemble_peers(est_ensemble *ensemble);
  * Whoever has failed to get all variables of a share has none, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
+
+/* The session is another one, or has got all variables in another way: what a share has left behind counts no more. */
+void est_ensemble_mend(est_ensemble *ensemble);
 
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
  * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that

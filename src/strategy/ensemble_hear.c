@@ -258,7 +258,8 @@ static void on_come(est_ensemble *e, est_request *request)
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
-    } else if (strcmp(arrival.purpose, e->options.purpose) != 0) { /* it is at another job, or this task is; it tries again */
+    } else if (strcmp(arrival.purpose, e->options.purpose) !=
+               0) { /* it is at another job, or this task is; it tries again */
         est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
     } else if (e->over && est_agreement_rank(&e->agreed, arrival.number, who->incarnation) >= 0) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });

@@ -106,6 +106,7 @@ struct est_workers {
     est_server         *server;   /* NULL: one worker */
     est_ensemble       *ensemble; /* likewise */
     est_peers          *peers;    /* likewise; the same in every meeting */
+    int                 rank;     /* in the last meeting */
 };
 
 static est_status connect(est_workers *w, const est_workers_options *o)
@@ -164,6 +165,24 @@ est_peers *est_workers_peers(const est_workers *workers)
     return workers->peers;
 }
 
+/* Meets until all have the same variables, or the job is over: one that is lost while they are given is met again. */
+static est_status meet_and_share(est_workers *w, est_session *session, int64_t step, est_meeting *met)
+{
+    est_status status;
+
+    do {
+        EST_TRY(est_ensemble_meet(w->ensemble, step, "", met));
+        if (met->over) return EST_OK;
+        w->rank = met->rank;
+        if (met->source < 0) {
+            est_ensemble_mend(w->ensemble); /* whatever the session has the next time was given to it since */
+            return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
+        }
+        status = est_ensemble_share(w->ensemble, session, met->source);
+    } while (status == EST_ABORTED);
+    return status;
+}
+
 est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step)
 {
     est_meeting met;
@@ -174,17 +193,22 @@ est_status est_workers_meet(est_workers *workers, est_session *session, int64_t 
             return est_fail(EST_FAILED_PRECONDITION, "a worker alone has no variables: call est_session_init");
         return EST_OK;
     }
-    EST_TRY(est_ensemble_meet(workers->ensemble, *step, "", &met));
+    EST_TRY(meet_and_share(workers, session, *step, &met));
     if (met.over) return est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it");
-    if (met.source < 0) {
-        return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
-    }
-    EST_TRY(est_ensemble_share(workers->ensemble, session, met.source));
     *step = met.step;
     return EST_OK;
 }
 
-void est_workers_end(est_workers *workers)
+est_status est_workers_end(est_workers *workers, est_session *session, int64_t step)
 {
-    if (workers->ensemble != NULL) est_ensemble_end_job(workers->ensemble);
+    est_meeting met = { 0 };
+
+    if (workers->ensemble == NULL) return EST_OK;
+    if (workers->rank == 0) {
+        est_ensemble_end_job(workers->ensemble);
+        return EST_OK;
+    }
+    while (!met.over && (met.n == 0 || met.rank > 0)) EST_TRY(meet_and_share(workers, session, step, &met));
+    if (!met.over) est_ensemble_end_job(workers->ensemble); /* those before it are gone */
+    return EST_OK;
 }

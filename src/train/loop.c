@@ -364,7 +364,7 @@ static est_status rejoin(est_loop *loop, est_status status)
         est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
         status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
         if (status != EST_OK) continue;
-        if (step > loop->global_step) loop->has_batch = false;
+        if (step != loop->global_step) loop->has_batch = false;
         loop->global_step = step;
         loop->run_count   = est_session_run_count(loop->session);
         loop->stop        = false;

@@ -3,6 +3,7 @@
  * Workers that train together step by step (multi_worker_mirrored), as processes: whoever is killed and comes back, the variables
  * in the end are, bit for bit, those of a run that nobody disturbed; signals. The model has dropout and its input is shuffled, so that every number drawn counts. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -239,6 +240,37 @@ static void test_restarted(void **state)
     check_restarted("steps=200", 80, 200, "pause_us=2000", "mirrored=2");
 }
 
+/* Damages what only reading finds: the values, not the list of them. */
+static void damage_newest(const cluster *c)
+{
+    char  path[160];
+    FILE *data;
+
+    snprintf(path, sizeof path, "%s/model.ckpt-%ld.data-00000-of-00001", c->model, cluster_saved_step(c));
+    data = fopen(path, "r+b");
+    assert_non_null(data);
+    for (int i = 0; i < 8; i++) assert_int_equal(fputc(0x5a, data), 0x5a);
+    assert_int_equal(fclose(data), 0);
+}
+
+/* The chief offers the step of the checkpoint that it can read: all go on from there. */
+static void test_damaged(void **state)
+{
+    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 80, 30);
+    for (int i = 0; i < 2; i++) together_kill(&c, together_worker(&c, i));
+    damage_newest(&c);
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    assert_true(cluster_count_log(together_worker(&c, 0), "the checkpoint that could be read is of step") > 0);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 200);
+    together_end(&c, 200);
+}
+
 /* Two processes for one task: the one that was started later has the place. */
 static void test_twin(void **state)
 {
@@ -286,6 +318,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stopped_while_waiting),
         cmocka_unit_test(test_paused),
         cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_short_jobs),
     };

@@ -158,15 +158,36 @@ static void test_chief_lost_at_end(void **state)
     }
 }
 
+/* Lost in the evaluation: the others tell whose examples are not in it. */
+static void test_lost_in_evaluation(void **state)
+{
+    cluster c = make(3, "steps=60", "go_on=1");
+
+    (void)state;
+    c.args[TOGETHER_ARGS]     = "die=7";
+    c.args[TOGETHER_ARGS + 1] = "die_task=2";
+    c.args[TOGETHER_ARGS + 2] = "die_step=1";
+    c.args[TOGETHER_ARGS + 3] = "together=1";
+    cluster_start_all(&c);
+    cluster_wait(&c, together_worker(&c, 2), 30);
+    for (int i = 0; i < 2; i++) cluster_wait_code(&c, together_worker(&c, i), 0, 30);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), "without the examples of 1 of 3 workers, which did not "
+                                                               "come back: number 2."),
+                     1);
+    together_end(&c, 60);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worker_lost),   cmocka_unit_test(test_chief_lost),
-        cmocka_unit_test(test_not_enough),    cmocka_unit_test(test_worker_gone_on),
-        cmocka_unit_test(test_chief_gone_on), cmocka_unit_test(test_back_late),
-        cmocka_unit_test(test_chief_paused),  cmocka_unit_test(test_chief_lost_at_end),
+        cmocka_unit_test(test_worker_lost),        cmocka_unit_test(test_chief_lost),
+        cmocka_unit_test(test_not_enough),         cmocka_unit_test(test_worker_gone_on),
+        cmocka_unit_test(test_chief_gone_on),      cmocka_unit_test(test_back_late),
+        cmocka_unit_test(test_chief_paused),       cmocka_unit_test(test_chief_lost_at_end),
+        cmocka_unit_test(test_lost_in_evaluation),
     };
 
     cluster_task_main(argc, argv, cluster_job_task);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,10 +127,10 @@ static est_status make_estimator(const char *dir, job *j, const dynamic_params *
 /* argv: the model directory, the way. */
 static int task(int argc, char **argv)
 {
-    const char    *config    = getenv("TF_CONFIG");
-    job            j         = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
-    ways_hook      trains    = { .hook = { .after_run = stop_early, .end = show }, .way = j.way, .last = !j.chief };
-    ways_hook      evaluates = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
+    const char *config = getenv("TF_CONFIG");
+    job         j = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
+    ways_hook   trains       = { .hook = { .after_run = stop_early, .end = show }, .way = j.way, .last = !j.chief };
+    ways_hook   evaluates    = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
     est_columns   *columns   = est_columns_create();
     dynamic_params params    = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL),
                                  est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL) };
@@ -261,12 +261,27 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A worker that is asked to stop by itself goes on with the others: the chief's stop is that of all. */
+static void test_worker_stops(void **state)
+{
+    cluster c = make(WAY_WORKER_STOPS);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    check_same(&c, "chief", 1);
+    together_end(&c, STEPS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_master),          cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_slow_evaluation), cmocka_unit_test(test_nothing_to_evaluate),
+        cmocka_unit_test(test_master),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_slow_evaluation),
+        cmocka_unit_test(test_nothing_to_evaluate),
         cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_worker_stops),
     };
 
     cluster_task_main(argc, argv, task);

@@ -352,10 +352,11 @@ static void test_strategies(void **state)
                            .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"]}, \"task\": "
                                            "{\"type\": \"worker\", \"index\": 0}}"),
             EST_INVALID_ARGUMENT,
-            i == 0 ? "RunConfig: train_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                     "both the same cluster_json or resolver, or leave it to TF_CONFIG in both"
-                   : "RunConfig: eval_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
-                     "both the same cluster_json or resolver, or leave it to TF_CONFIG in both");
+            i == 0
+                ? "RunConfig: train_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
+                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both"
+                : "RunConfig: eval_distribute is worker 0 of 1, and RunConfig.cluster_json says worker 1 of 2; give "
+                  "both the same cluster_json or resolver, or leave it to TF_CONFIG in both");
     }
     resolve_ok(EST_RUN_CONFIG(.train_distribute = mirrored, .cluster_json = "{}"), &r);
     resolved_clear(&r);

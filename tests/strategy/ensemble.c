@@ -293,7 +293,9 @@ static void test_partition(void **state)
 /* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
-    est_arrival     own  = { .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = "" };
+    est_arrival own = {
+        .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = ""
+    };
     est_link       *link = NULL;
     est_ask        *ask;
     est_message    *message = NULL;
@@ -531,6 +533,22 @@ static void test_last_step(void **state)
     crew_free(&c);
 }
 
+/* Whoever was left with a part of the variables has none, until it gets them in another way. */
+static void test_mended(void **state)
+{
+    const int64_t steps[] = { 5, 9 };
+    crew          c;
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    for (int i = 0; i < 2; i++) c.members[i].ensemble->torn = true;
+    expect_meeting(&c, CREW_ALL, &(expected){ .steps = steps, .n = 2, .source = -1, .step = -1 });
+    est_ensemble_mend(c.members[0].ensemble);
+    expect_meeting(&c, CREW_ALL, &(expected){ .steps = steps, .n = 2, .source = 0, .step = 5 });
+    crew_free(&c);
+}
+
 /* One that was not of the job has come for the next one, and is not told that this has ended. */
 static void come_early(crew_member *m)
 {
@@ -745,6 +763,7 @@ int main(void)
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
         cmocka_unit_test(test_last_step),
+        cmocka_unit_test(test_mended),
         cmocka_unit_test(test_next_job),
         cmocka_unit_test(test_purpose),
         cmocka_unit_test(test_over),

@@ -18,7 +18,8 @@
 
 typedef struct worker {
     char  config[300]; /* TF_CONFIG */
-    bool  is_lost;     /* at LOST_AT, and begins anew */
+    bool  is_lost;     /* at lost_at, and begins anew */
+    int   lost_at;
     float kernel[2];
     int   meetings;
     char  error[600]; /* "": all went well */
@@ -81,7 +82,7 @@ static est_status train(worker *w, est_workers *workers, est_session *session, e
     while (step < STEPS) {
         est_status status = EST_OK;
 
-        if (w->is_lost && step == LOST_AT) return EST_CANCELLED;
+        if (w->is_lost && step == w->lost_at) return EST_CANCELLED;
         status = run_step(prepared, workers, step);
         if (status == EST_OK) step++;
         if (status == EST_ABORTED) {
@@ -93,7 +94,8 @@ static est_status train(worker *w, est_workers *workers, est_session *session, e
     EST_TRY(est_session_read(session, "line/kernel", &kernel));
     memcpy(w->kernel, est_tensor_data(kernel), sizeof w->kernel);
     est_tensor_free(kernel);
-    return EST_OK;
+    if (w->is_lost && w->lost_at == STEPS) return EST_CANCELLED;
+    return est_workers_end(workers, session, step);
 }
 
 static est_status live_with(worker *w, const est_strategy *strategy, est_graph *graph, est_workers *workers)
@@ -145,13 +147,13 @@ static void live(void *user, int rank)
     if (status != EST_OK) snprintf(w->error, sizeof w->error, "%s: %s", est_status_name(status), est_error_message());
 }
 
-static void run_all(worker *w, int lost)
+static void run_all(worker *w, int lost, int lost_at)
 {
     crew c; /* only for its addresses */
 
     crew_make(&c, WORKERS, NULL);
     for (int i = 0; i < WORKERS; i++) {
-        w[i] = (worker){ .is_lost = i == lost };
+        w[i] = (worker){ .is_lost = i == lost, .lost_at = lost_at };
         snprintf(
             w[i].config, sizeof w[i].config,
             "{\"cluster\": {\"worker\": [\"%s\", \"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": %d}}",
@@ -170,7 +172,7 @@ static void test_together(void **state)
     (void)state;
     live(&alone, 0);
     assert_string_equal(alone.error, "");
-    run_all(w, -1);
+    run_all(w, -1, 0);
     for (int i = 0; i < 2; i++) assert_near((double)w[0].kernel[i], (double)alone.kernel[i], 1e-5);
 }
 
@@ -179,12 +181,27 @@ static void test_lost(void **state)
     worker calm[WORKERS], w[WORKERS];
 
     (void)state;
-    run_all(calm, -1);
+    run_all(calm, -1, 0);
     for (int lost = 0; lost < WORKERS; lost++) {
-        run_all(w, lost);
+        run_all(w, lost, LOST_AT);
         assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
         for (int i = 0; i < WORKERS; i++) assert_true(i == lost || w[i].meetings >= 1);
     }
+}
+
+/* Lost before its last step, or worker 0 right behind it: the others stay until it has the variables again, and has ended. */
+static void test_lost_at_end(void **state)
+{
+    worker calm[WORKERS], w[WORKERS];
+
+    (void)state;
+    run_all(calm, -1, 0);
+    for (int lost = 0; lost < WORKERS; lost++) {
+        run_all(w, lost, STEPS - 1);
+        assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
+    }
+    run_all(w, 0, STEPS);
+    assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
 }
 
 static void test_alone(void **state)
@@ -201,7 +218,7 @@ static void test_alone(void **state)
     assert_int_equal(step, 3);
     step = -1;
     assert_int_equal(est_workers_meet(workers, NULL, &step), EST_FAILED_PRECONDITION);
-    est_workers_end(workers);
+    assert_ok(est_workers_end(workers, NULL, step));
     est_workers_free(workers);
     est_workers_free(NULL);
 }
@@ -209,7 +226,7 @@ static void test_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
-                                        cmocka_unit_test(test_alone) };
+                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_alone) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
