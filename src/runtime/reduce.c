@@ -53,8 +53,9 @@ typedef struct filling {
 
 /* The same of rows; there is one at a time. */
 typedef struct row_filling {
-    int *sites;
-    int  n;
+    int   *sites;
+    int    n;
+    size_t bytes;
 } row_filling;
 
 typedef struct builder {
@@ -198,6 +199,21 @@ static size_t bytes_of(const est_node_def *def)
     return count > 0 ? (size_t)count * est_dtype_size(def->dtype[0]) : 0;
 }
 
+/* The same of rows, whose number the result does not tell: of what they are made of in the program. */
+static size_t bytes_of_rows(const builder *b, const est_node_def *def)
+{
+    const est_node_def *made  = est_graph_node(b->program, def->order);
+    size_t              bytes = 0;
+
+    for (int i = 0; i < 2; i++) {
+        const est_node_def *from  = est_graph_node(b->program, made->in[i].node);
+        int64_t             count = est_shape_count(&from->shape[made->in[i].output]);
+
+        if (count > 0) bytes += (size_t)count * est_dtype_size(from->dtype[made->in[i].output]);
+    }
+    return bytes;
+}
+
 static est_node as_node(const builder *b, est_edge edge)
 {
     return (est_node){ b->graph, edge.node, edge.output };
@@ -272,7 +288,8 @@ static est_status close_rows(builder *b)
         p->mine[i]   = (est_peer_rows){ .distinct = is_distinct(b, def->in[0]) };
         p->all[i]    = (est_peer_rows){ .distinct = true };
     }
-    r->n = 0;
+    r->n     = 0;
+    r->bytes = 0;
     return begin_next(
         b, est_build(b->graph, &est_op_rows_begin, (est_nodes){ in, 3 * n },
                      EST_ATTRS(est_attr_int("N", n), est_attr_types("Tindices", (est_i64s){ types, n }),
@@ -310,7 +327,8 @@ static est_status add_rows(builder *b, int first_pack, int number)
                                                       .weight = { (int)(f - b->fillings), add_weight(b, f, def) },
                                                       .mean   = est_node_bool(def, "mean") };
     r->sites[r->n++]           = number;
-    return EST_OK;
+    r->bytes += bytes_of_rows(b, def);
+    return r->bytes > pack_limit(b) ? close_rows(b) : EST_OK;
 }
 
 static est_status add_gathering(builder *b, const site *s)
