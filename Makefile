@@ -49,15 +49,15 @@ check:    ## format, layers, banned functions, headers, gcc and clang warnings, 
 check: bootstrap
 	@scripts/check
 
-asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
+asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer; SHORT=1: without what takes half a minute
 asan: build/asan/build.ninja
 	@cmake --build build/asan
-	@$(FIXED) $(CTEST) --no-tests=error -LE interop --test-dir build/asan
+	@$(FIXED) $(CTEST) --no-tests=error -LE 'interop$(if $(SHORT),|long)' --test-dir build/asan
 
-tsan:     ## the tests that use threads, under ThreadSanitizer
+tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
-	@$(FIXED) $(CTEST) --no-tests=error -L threads --test-dir build/tsan
+	@$(FIXED) $(CTEST) --no-tests=error -L threads $(if $(SHORT),-LE long) --test-dir build/tsan
 
 interop:  ## exchange files of every format with TensorFlow (sets it up under build/)
 interop: build

@@ -2,10 +2,12 @@
 # The tests: every tests/<folder>/<name>.c is one cmocka program, test_<folder>_<name>, known to CTest under that name.
 #
 # Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
-# `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer. `interop` needs
-# TensorFlow and is what `make interop` runs; `make test` and `make asan` leave it out.
+# `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer; `long` in addition
+# for what takes half a minute: `make asan SHORT=1` leaves it out, and so does CI. `interop` needs TensorFlow and is what
+# `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
+set(est_long_tests "^cluster/(chaos|silence|silent_states|together)\\.c$" "^e2e/")
 set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
@@ -76,6 +78,11 @@ foreach(source IN LISTS est_test_sources)
             list(APPEND labels threads)
         endif()
     endforeach()
+    foreach(pattern IN LISTS est_long_tests)
+        if(source MATCHES "${pattern}")
+            list(APPEND labels long)
+        endif()
+    endforeach()
     if(EST_SANITIZE STREQUAL "thread" AND NOT "threads" IN_LIST labels)
         continue()
     endif()
@@ -109,8 +116,10 @@ foreach(source IN LISTS est_test_sources)
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
         add_dependencies(${test} ${est_examples} estoc_cli)
     endif()
+    if(source STREQUAL "cluster/chaos.c")
+        set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes that compute: not beside another test
+    endif()
     if(folder STREQUAL "cluster")
-        set_tests_properties(${test} PROPERTIES PROCESSORS 2) # many processes: not beside another test
         if(TARGET estoc_cli)
             add_dependencies(${test} estoc_cli)
         endif()
