@@ -5,6 +5,8 @@
 #ifndef EST_TESTS_LOOP_TEST_H
 #define EST_TESTS_LOOP_TEST_H
 
+#include <pthread.h>
+
 #include "base/clock.h"
 #include "train/hooks.h"
 #include "train/loop.h"
@@ -35,15 +37,20 @@ static inline void expect_happened(const char *want)
 static char logged[1 << 16];        /* lines of info and worse */
 static char session_lines[1 << 12]; /* those that every session brings, kept apart */
 
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* some tests have a loop in each of several threads */
+
 static inline void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
 {
     bool   of_session = strcmp(line, "Graph was finalized.") == 0 || strstr(line, "local_init_op.") != NULL;
     char  *text       = of_session ? session_lines : logged;
-    size_t size = strlen(text), max = of_session ? sizeof session_lines : sizeof logged;
+    size_t max        = of_session ? sizeof session_lines : sizeof logged, size;
 
     (void)user;
     (void)wall_ns;
+    pthread_mutex_lock(&log_lock);
+    size = strlen(text);
     if (level <= EST_LOG_INFO) snprintf(text + size, max - size, "%s\n", line);
+    pthread_mutex_unlock(&log_lock);
 }
 
 static inline int keep_log(void **state)
