@@ -49,7 +49,7 @@ check:    ## format, layers, banned functions, headers, gcc and clang warnings, 
 check: bootstrap
 	@scripts/check
 
-asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer; SHORT=1: without what takes half a minute
+asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer; SHORT=1: without what takes long
 asan: build/asan/build.ninja
 	@cmake --build build/asan
 	@$(FIXED) $(CTEST) --no-tests=error -LE 'interop$(if $(SHORT),|long)' --test-dir build/asan

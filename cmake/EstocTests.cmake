@@ -3,11 +3,11 @@
 #
 # Labels, for ctest -L: `unit` for all but the folders below; the folder's own name for `cluster`, `fault`, `interop`,
 # `e2e`; `ops` in addition for tests/ops; `threads` in addition for what runs again under ThreadSanitizer; `long` in addition
-# for what takes half a minute: `make asan SHORT=1` leaves it out, and so does CI. `interop` needs TensorFlow and is what
+# for what takes long: `make asan SHORT=1` leaves it out, and so does CI. `interop` needs TensorFlow and is what
 # `make interop` runs; `make test` and `make asan` leave it out.
 
 set(est_special_folders cluster fault interop e2e)
-set(est_long_tests "^cluster/(chaos|silence|silent_states|together)\\.c$" "^e2e/")
+set(est_long_tests "^cluster/(chaos|leave|recovery|silence|silent_states|together|together_lost)\\.c$" "^e2e/")
 set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|collective|strategy|train)/")
 
 # Tests see the private headers, and where the sources and the programs are: EST_SOURCE_DIR, EST_BUILD_DIR.
