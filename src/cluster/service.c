@@ -601,7 +601,8 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
     if (*waits) {
         EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));
         if (client->holder != est_request_link(request))
-            est_server_end_holds(s, client); /* of a link that it gave up */
+            est_server_end_holds(s, client);       /* of a link that it gave up */
+        est_gate_leave(s->gate, client->who.task); /* whoever saves makes no step: a turn is left of one that failed */
         est_gate_hold(s->gate);
         client->holder = est_request_link(request);
         client->holds++;

@@ -230,10 +230,27 @@ static void test_no_release(void **state)
     end(&j);
 }
 
+/* A turn that is left of a step that failed is given back by whoever holds: nobody would wait for it else. */
+static void test_turn_left_over(void **state)
+{
+    job  j;
+    bool finished;
+
+    (void)state;
+    begin(&j);
+    assert_ok(j.chief.remote->ops->turn(j.chief.remote, &finished));
+    j.chief.remote->ops->abandon(j.chief.remote);
+    assert_ok(est_remote_hold(j.chief.remote));
+    assert_ok(est_remote_release(j.chief.remote));
+    make_step(&j.worker);
+    end(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_late_push), cmocka_unit_test(test_late_commit),
-                                        cmocka_unit_test(test_half_a_hold), cmocka_unit_test(test_no_release) };
+                                        cmocka_unit_test(test_half_a_hold), cmocka_unit_test(test_no_release),
+                                        cmocka_unit_test(test_turn_left_over) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
