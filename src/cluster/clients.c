@@ -197,8 +197,7 @@ bool est_clients_admit(void *user, const est_task_id *peer, char *why, size_t si
     return false;
 }
 
-/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link. */
-static bool is_kept(const est_server *s, const est_client *client)
+bool est_client_is_kept(const est_server *s, const est_client *client)
 {
     return client->link == NULL && !client->left &&
            (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
@@ -220,8 +219,8 @@ void est_clients_met(void *user, est_link *link)
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
         est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
                      client->who.task, est_link_peer(link)->place, client->who.place);
-    } else if (is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_link_close(link, "a newer process had this task's place a moment ago, and may be back");
+    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_link_close(link, EST_PLACE_KEPT);
     } else {
         put_out(s, client, est_link_peer(link));
         adopt(client, link);

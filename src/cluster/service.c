@@ -769,17 +769,22 @@ static bool is_welcome(est_server *s, est_request *request)
 {
     char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
     const est_client *client;
-    bool              known;
+    bool              known, kept;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
     known  = est_server_knows(s, est_request_link(request));
     client = est_server_client(s, est_request_link(request));
+    kept   = client != NULL && est_client_is_kept(s, client);
     snprintf(why, sizeof why, "another process has taken the place of %s: %s",
              est_link_peer(est_request_link(request))->task, client != NULL ? client->who.place : "");
     pthread_mutex_unlock(&s->lock);
     if (known) return true;
-    est_request_fail(request, EST_FAILED_PRECONDITION, why);
+    if (kept) { /* its link is being closed for the same reason, and it may try again */
+        est_request_fail(request, EST_UNAVAILABLE, EST_PLACE_KEPT);
+    } else {
+        est_request_fail(request, EST_FAILED_PRECONDITION, why);
+    }
     return false;
 }
 

@@ -221,6 +221,7 @@ static void await_parked(est_server *ps)
         pthread_mutex_lock(&ps->lock);
         parked = ps->n_parked;
         pthread_mutex_unlock(&ps->lock);
+        if (parked == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_int_equal(parked, 1);
 }

@@ -40,7 +40,7 @@ static void *stop_when_waiting(void *arg)
 {
     int64_t until = deadline();
 
-    while (!is_waiting(arg) && est_now_ns() < until) sched_yield();
+    while (!is_waiting(arg) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
     (void)raise(SIGTERM);
     return NULL;
 }

@@ -3,7 +3,6 @@
  * The parameter_server strategy: what it refuses, and what each of its options does to sessions over real servers on loopback. The
  * rules of RunConfig about it are in tests/estimator/run_config.c, synchronous steps in tests/cluster/sync.c. */
 #include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -524,7 +523,7 @@ static void await_held(est_server *server, bool held)
 {
     int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
 
-    while (is_held(server) != held && est_now_ns() < deadline) sched_yield();
+    while (is_held(server) != held && est_now_ns() < deadline) est_sleep_ns(EST_NS_PER_SEC / 1000);
     assert_int_equal(is_held(server), held);
 }
 
