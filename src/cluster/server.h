@@ -184,6 +184,9 @@ bool est_server_serve_extension(est_server *server, est_request *request);
 /* Runs one request to its end (network thread or executor, host_lock held by neither). */
 void est_service_run(est_server *server, est_request *request);
 
+/* Answers with what was packed. */
+void est_service_answer(est_request *request, const est_packing *packing);
+
 /* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
 est_client *est_server_client(est_server *server, est_link *link);
 

@@ -2,8 +2,6 @@
  *
  * What a server does for others, request by request.
  *
- * ENTER      BYTES (a segment)                       -> PART, INPUTS, OUTPUTS
- * RUN        PART, SEQUENCE, FIRST, SEED, TAG, ERA, COUNTED, tensors -> tensors
  * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
@@ -19,27 +17,24 @@
  * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
  * STATUS     -                                       -> BYTES (JSON)
  * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
- * and those of cluster/service_files.h. */
+ * and those of cluster/service_runs.h and cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "cluster/server.h"
 #include "cluster/service_files.h"
+#include "cluster/service_runs.h"
 #include "cluster/status.h"
 #include "cluster/sync.h"
 #include "kernels/lazy_rows.h"
 
-#define PHASE_MAX    1000      /* of a step; a graph has a few */
-#define INLINE_NS    200000    /* runs that take longer are not for the network thread */
-#define INLINE_BYTES (1 << 20) /* nor are those of larger messages */
+#define INLINE_BYTES (1 << 20) /* larger messages are not for the network thread, nor are runs that take long */
 
 /* --- answers -------------------------------------------------------------------------------------------------------------- */
 
-static void answer_packed(est_request *request, const est_packing *packing)
+void est_service_answer(est_request *request, const est_packing *packing)
 {
     est_payload payload;
     est_status  status = est_packing_payload(packing, &payload);
@@ -49,347 +44,6 @@ static void answer_packed(est_request *request, const est_packing *packing)
     } else {
         est_request_fail(request, status, est_error_message());
     }
-}
-
-/* --- segments --------------------------------------------------------------------------------------------------------------- */
-
-static est_status reserve_parts(est_server *s)
-{
-    int             max = s->max_parts == 0 ? 16 : 2 * s->max_parts;
-    est_part_state *more;
-
-    if (est_host_parts(s->host) < s->max_parts) return EST_OK;
-    more = est_realloc(s->parts, sizeof *more * (size_t)max);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
-    s->parts     = more;
-    s->max_parts = max;
-    return EST_OK;
-}
-
-static est_status enter(est_server *s, est_request *request, est_packing *out)
-{
-    uint64_t phase = est_head_u64(est_request_message(request), EST_FIELD_PHASE, 0);
-    est_str  bytes = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
-    int      part, before = est_host_parts(s->host);
-
-    if (bytes.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a segment without bytes");
-    if (phase > PHASE_MAX) return est_fail(EST_INVALID_ARGUMENT, "a segment of phase %" PRIu64, phase);
-    EST_TRY(reserve_parts(s));
-    EST_TRY(est_host_enter(s->host, bytes.data, bytes.size, &part));
-    if (part == before) { /* its first run lays out memory: not in the network thread */
-        s->parts[part] = (est_part_state){ .ns     = INLINE_NS + 1,
-                                           .counts = est_host_counts(s->host, part, "global_step"),
-                                           .phase  = (int)est_head_u64(est_request_message(request), EST_FIELD_PHASE,
-                                                                       0) };
-    }
-    est_wire_put_i64(&out->head, EST_FIELD_PART, part);
-    est_wire_put_i64(&out->head, EST_FIELD_INPUTS, est_host_inputs(s->host, part));
-    est_wire_put_i64(&out->head, EST_FIELD_OUTPUTS, est_host_outputs(s->host, part));
-    return EST_OK;
-}
-
-/* The tensors of the message as feeds; they point into it. */
-static est_status take_inputs(est_server *s, est_request *request, int part, int *n)
-{
-    *n = 0;
-    EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    if (s->inputs.n != est_host_inputs(s->host, part)) {
-        return est_fail(EST_INVALID_ARGUMENT, "segment %d takes %d tensors, got %d", part,
-                        est_host_inputs(s->host, part), s->inputs.n);
-    }
-    if (s->inputs.n > s->max_feeds) {
-        est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)s->inputs.n);
-
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tensors", s->inputs.n);
-        s->feeds     = more;
-        s->max_feeds = s->inputs.n;
-    }
-    for (; *n < s->inputs.n; ++*n) {
-        const est_view *view = &s->inputs.views[*n];
-
-        if (view->dtype == EST_STRING) {
-            EST_TRY(est_tensor_create_from(view->dtype, view->shape, view->data, &s->feeds[*n]));
-        } else {
-            EST_TRY(est_tensor_wrap(view->dtype, view->shape, view->data, NULL, NULL, &s->feeds[*n]));
-        }
-    }
-    return EST_OK;
-}
-
-static est_status run_part(est_server *s, est_request *request, int part)
-{
-    int        n;
-    int64_t    start  = est_now_ns(), took;
-    est_status status = take_inputs(s, request, part, &n);
-
-    if (status == EST_OK) {
-        status = est_host_run(s->host, part, est_head_u64(est_request_message(request), EST_FIELD_SEED, 0),
-                              (const est_tensor *const *)s->feeds);
-    }
-    while (n > 0) est_tensor_free(s->feeds[--n]);
-    EST_TRY(status);
-    est_packing_reset(&s->outputs);
-    for (int i = 0; i < est_host_outputs(s->host, part); i++)
-        est_pack_view(&s->outputs, est_host_output(s->host, part, i));
-    took              = est_now_ns() - start;
-    s->parts[part].ns = took < s->parts[part].ns / 4 ? took
-                                                     : (3 * s->parts[part].ns + took) / 4; /* the first run is none */
-    return EST_OK;
-}
-
-/* --- runs that change variables: once -------------------------------------------------------------------------------------------- */
-
-/* Keeps the answer, in case the link breaks before it has arrived. */
-static est_status remember(est_answered *run, const est_packing *answer)
-{
-    size_t   bytes = 0;
-    uint8_t *block, *at;
-    size_t  *sizes;
-    int      n = answer->n_parts;
-
-    for (int i = 0; i < n; i++) bytes += answer->parts[i].size;
-    if (answer->head.size + bytes == 0) return EST_OK;
-    block = est_alloc(answer->head.size + bytes);
-    sizes = est_alloc(sizeof *sizes * ((size_t)n + 1));
-    if (block == NULL || sizes == NULL) {
-        est_free(block);
-        est_free(sizes);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep an answer of %zu bytes", bytes);
-    }
-    if (answer->head.size > 0) memcpy(block, answer->head.data, answer->head.size);
-    at = block + answer->head.size;
-    for (int i = 0; i < n; i++) {
-        sizes[i] = answer->parts[i].size;
-        if (sizes[i] > 0) memcpy(at, answer->parts[i].data, sizes[i]);
-        at += sizes[i];
-    }
-    run->answer     = block;
-    run->part_sizes = sizes;
-    run->head_size  = answer->head.size;
-    run->n_parts    = n;
-    return EST_OK;
-}
-
-/* The turn that came with it may have been given to others since. */
-static void answer_again(est_request *request, const est_answered *run, bool has_turn)
-{
-    size_t         head  = has_turn ? run->head_size : run->head_size - run->turn_size;
-    est_part      *parts = est_alloc(sizeof *parts * ((size_t)run->n_parts + 1));
-    const uint8_t *at    = run->answer;
-
-    if (parts == NULL) {
-        est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory to answer again");
-        return;
-    }
-    if (at != NULL) at += run->head_size;
-    for (int i = 0; i < run->n_parts; i++) {
-        parts[i] = (est_part){ at, run->part_sizes[i] };
-        at += run->part_sizes[i];
-    }
-    est_request_answer(request, (est_payload){ run->answer, head, parts, run->n_parts });
-    est_free(parts);
-}
-
-/* The global step as it is here, after something may have changed it. Under `lock`. */
-static void look_at_step(est_server *s, const char *who)
-{
-    const est_var *var = est_store_find(est_host_store(s->host), "global_step");
-    int64_t        step;
-
-    if (var == NULL || !var->initialized || var->value.dtype != EST_I64 || var->value.count != 1) return;
-    step = *(const int64_t *)var->value.data;
-    if (step < s->step) s->era++;
-    s->step = step;
-    est_gate_count(s->gate, who, s->step);
-    est_server_wake(s);
-}
-
-/* A task that confirmed a hold lets nobody change variables until the release: whoever has a turn has been waited for, so this is
- * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has copied, or failed to. */
-static est_status check_hold(est_server *s, est_client *client, const est_request *request)
-{
-    if (client->holds > 0) {
-        est_server_end_holds(s, client);
-        est_server_wake(s);
-    }
-    if (!est_server_is_held(s) || est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) > 0) return EST_OK;
-    return est_fail(EST_ABORTED, "a checkpoint is being made, and no step of %s is under way: try again",
-                    client->who.task);
-}
-
-/* Whether the client may run it now; takes the client along. */
-static est_status admit(est_server *s, est_request *request, int part, est_client **out)
-{
-    const est_task_id *who = est_link_peer(est_request_link(request));
-    est_client        *client;
-    est_status         status = EST_OK;
-    bool               in_turn;
-
-    in_turn = s->parts[part].counts || est_head_u64(est_request_message(request), EST_FIELD_COUNTED, 0) != 0;
-    pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, est_request_link(request));
-    if (client == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
-    } else if (client->who.incarnation != who->incarnation) {
-        status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
-                          client->who.place);
-    } else if (client->gated && in_turn && !est_gate_has_turn(s->gate, who->task)) {
-        status = est_fail(EST_ABORTED, "%s was silent for too long: the step that it had begun was given to others",
-                          who->task);
-    }
-    if (status == EST_OK && est_host_writes(s->host, part)) status = check_hold(s, client, request);
-    *out = client;
-    pthread_mutex_unlock(&s->lock);
-    return status;
-}
-
-static void write_ledger(est_server *s, const est_task_id *who, uint64_t sequence, int part)
-{
-    s->applied++;
-    if (s->ledger == NULL) return;
-    fprintf(s->ledger, "%s %016" PRIx64 " %" PRIu64 " %d\n", who->task, who->incarnation, sequence, part);
-    (void)fflush(s->ledger);
-}
-
-/* What a run that wrote means for the gate; a step that was counted may bring the next turn along, which saves asking. */
-static void count(est_server *s, est_client *client, int part)
-{
-    int64_t before;
-
-    pthread_mutex_lock(&s->lock);
-    before = s->step;
-    look_at_step(s, s->parts[part].counts ? client->who.task : NULL);
-    if (before >= 0 && s->step > before) { /* and not just its first value */
-        s->steps++;
-        client->steps++;
-        client->step = s->step;
-    }
-    est_server_sample_run(s);
-    if (client->gated && s->parts[part].counts &&
-        est_gate_try(s->gate, client->who.task, client->limit, client->staleness)) {
-        est_wire_put_bool(&s->outputs.head, EST_FIELD_TURN, true);
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* One more of something that the status view reads. */
-static void tally(est_server *s, uint64_t *counter)
-{
-    pthread_mutex_lock(&s->lock);
-    (*counter)++;
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Whether the run was done before: then it is answered, and not repeated. */
-static bool was_done(est_server *s, est_request *request, est_client *client, uint64_t sequence)
-{
-    const est_answered *run = client->answered;
-    bool                has_turn;
-
-    while (run != NULL && (run->by != client->asked_by || run->sequence != sequence)) run = run->next;
-    if (run != NULL) {
-        pthread_mutex_lock(&s->lock);
-        client->repeats++;
-        has_turn = est_gate_has_turn(s->gate, client->who.task);
-        pthread_mutex_unlock(&s->lock);
-        answer_again(request, run, has_turn);
-        return true;
-    }
-    if (sequence >= client->first) return false;
-    est_request_fail(request, EST_FAILED_PRECONDITION, "a run that was answered long ago");
-    return true;
-}
-
-/* What the client has the answers to need not be remembered. */
-static void take_first(est_client *client, const est_request *request, uint64_t sequence)
-{
-    uint64_t by    = est_link_peer(est_request_link(request))->incarnation;
-    uint64_t first = est_head_u64(est_request_message(request), EST_FIELD_FIRST, sequence);
-
-    if (client->asked_by != by) {
-        client->asked_before = client->asked_by;
-        client->asked_by     = by;
-        client->first        = 0;
-    }
-    if (first > client->first) client->first = first;
-    est_client_forget(client, by, client->first, client->asked_before);
-}
-
-static est_status run_or_collect(est_server *s, est_request *request, int part)
-{
-    uint64_t tag = est_head_u64(est_request_message(request), EST_FIELD_TAG, 0);
-
-    if (tag == 0) return run_part(s, request, part);
-    est_packing_reset(&s->outputs);
-    return est_sync_add(s, request, part,
-                        (est_tag){ est_head_u64(est_request_message(request), EST_FIELD_ERA, 0), (int64_t)tag - 1 });
-}
-
-/* A run that changes variables. The place to remember it in comes first: memory may be out when it has been applied, and then
- * the answer is all that can be lost. */
-static est_status run_once(est_server *s, est_request *request, int part, uint64_t sequence, est_client *client)
-{
-    est_answered *run = est_zalloc(sizeof *run);
-    est_status    status;
-    size_t        head;
-
-    if (run == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember a run");
-    status = run_or_collect(s, request, part);
-    if (status != EST_OK) {
-        est_free(run);
-        return status;
-    }
-    write_ledger(s, est_link_peer(est_request_link(request)), sequence, part);
-    head = s->outputs.head.size;
-    if (est_head_u64(est_request_message(request), EST_FIELD_TAG, 0) == 0) count(s, client, part);
-    run->by          = client->asked_by;
-    run->sequence    = sequence;
-    run->next        = client->answered;
-    client->answered = run;
-    if (remember(run, &s->outputs) == EST_OK) {
-        run->turn_size = s->outputs.head.size - head;
-    } else {
-        est_log_warn("%s: %s", s->task, est_error_message());
-    }
-    return EST_OK;
-}
-
-/* Under host_lock. */
-static void run(est_server *s, est_request *request)
-{
-    uint64_t    part     = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
-    uint64_t    sequence = est_head_u64(est_request_message(request), EST_FIELD_SEQUENCE, 0);
-    est_client *client;
-    est_status  status;
-    bool        writes, known;
-
-    if (part >= (uint64_t)est_host_parts(s->host)) {
-        est_request_fail(request, EST_ABORTED, "there is no such segment here: was the task started anew?");
-        return;
-    }
-    writes = est_host_writes(s->host, (int)part);
-    if (writes && sequence == 0) {
-        est_request_fail(request, EST_INVALID_ARGUMENT, "a run that changes variables and has no number");
-        return;
-    }
-    pthread_mutex_lock(&s->lock);
-    client = est_server_client(s, est_request_link(request));
-    known  = client != NULL && client->who.incarnation == est_link_peer(est_request_link(request))->incarnation;
-    pthread_mutex_unlock(&s->lock);
-    if (known && writes) {
-        take_first(client, request, sequence);
-        if (was_done(s, request, client, sequence)) return;
-    }
-    status = admit(s, request, (int)part, &client);
-    if (status == EST_OK) {
-        status = writes ? run_once(s, request, (int)part, sequence, client) : run_part(s, request, (int)part);
-    }
-    if (status != EST_OK) {
-        est_request_fail(request, status, est_error_message());
-        return;
-    }
-    tally(s, &client->runs);
-    answer_packed(request, &s->outputs);
 }
 
 /* --- variables ----------------------------------------------------------------------------------------------------------------- */
@@ -449,7 +103,7 @@ static est_status write_variable(est_server *s, est_request *request)
     if (var->rows != NULL) return est_fail(EST_UNIMPLEMENTED, "variable '%s' belongs to a dynamic embedding", name);
     est_var_write(var, value->data);
     pthread_mutex_lock(&s->lock);
-    look_at_step(s, NULL);
+    est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);
     return EST_OK;
 }
@@ -469,7 +123,7 @@ static est_status commit(est_server *s, est_request *request)
         s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
-    look_at_step(s, NULL);
+    est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);
     return EST_OK;
 }
@@ -494,14 +148,14 @@ static void run_packed(est_server *s, est_request *request, int method)
     est_packing out    = { 0 };
     est_status  status = EST_OK;
 
-    if (method == EST_METHOD_ENTER) status = enter(s, request, &out);
+    if (method == EST_METHOD_ENTER) status = est_service_enter(s, request, &out);
     if (method == EST_METHOD_VARIABLES) list_variables(s, &out);
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit(s, request);
     if (method == EST_METHOD_COLLECTED) status = say_collected(s, request, &out);
     if (status == EST_OK) {
-        answer_packed(request, &out);
+        est_service_answer(request, &out);
     } else {
         est_request_fail(request, status, est_error_message());
     }
@@ -514,14 +168,14 @@ void est_service_run(est_server *s, est_request *request)
 
     pthread_mutex_lock(&s->host_lock);
     switch (method) {
-    case EST_METHOD_RUN: run(s, request); break;
+    case EST_METHOD_RUN: est_service_run_segment(s, request); break;
     case EST_METHOD_SAVE: est_service_save(s, request); break;
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN: est_service_files(s, request); break;
     case EST_METHOD_RESTORE:
         est_service_files(s, request);
         pthread_mutex_lock(&s->lock);
-        look_at_step(s, NULL);
+        est_service_look_at_step(s, NULL);
         pthread_mutex_unlock(&s->lock);
         break;
     default: run_packed(s, request, method); break;
@@ -548,7 +202,7 @@ static bool take_inline(est_server *s, est_request *request)
     idle = s->first == NULL && !s->busy;
     pthread_mutex_unlock(&s->lock);
     if (!idle || bytes > INLINE_BYTES || pthread_mutex_trylock(&s->host_lock) != 0) return false;
-    if (part < (uint64_t)est_host_parts(s->host) && s->parts[part].ns <= INLINE_NS) return true;
+    if (est_service_is_short(s, part)) return true;
     pthread_mutex_unlock(&s->host_lock);
     return false;
 }
@@ -622,7 +276,7 @@ static void answer_step(est_server *s, est_request *request)
     est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
     est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&out.head, EST_FIELD_FINISHED, s->done || (limit > 0 && s->step >= (int64_t)limit));
-    answer_packed(request, &out);
+    est_service_answer(request, &out);
     est_packing_clear(&out);
 }
 
@@ -641,7 +295,7 @@ static void declare_ready(est_server *s, est_request *request)
         est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
         client->before[0] = '\0';
     }
-    answer_packed(request, &out);
+    est_service_answer(request, &out);
     est_packing_clear(&out);
 }
 
@@ -756,7 +410,7 @@ static void answer_how_things_are(est_server *s, est_request *request)
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, text);
-        answer_packed(request, &out);
+        est_service_answer(request, &out);
     } else {
         est_request_fail(request, status, est_error_message());
     }
@@ -795,7 +449,7 @@ void est_service_serve(void *user, est_request *request)
 
     if (est_server_serve_extension(s, request) || !is_welcome(s, request)) return;
     if (take_inline(s, request)) {
-        run(s, request);
+        est_service_run_segment(s, request);
         pthread_mutex_unlock(&s->host_lock);
         return;
     }

@@ -17,7 +17,7 @@ cluster together_make(int workers, const char *steps, const char *more)
     c.args[1]                = replicas ? more : "mirrored=1";
     c.args[2]                = "timeout=60";
     c.args[TOGETHER_RETURN]  = "return=60";
-    c.args[TOGETHER_SILENCE] = "silence=2";
+    c.args[TOGETHER_SILENCE] = "silence=20";
     c.args[5]                = "save=40";
     c.args[TOGETHER_PAUSE]   = "pause_us=2000";
     c.args[7]                = more != NULL && !replicas ? more : "log=100";
