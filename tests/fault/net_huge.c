@@ -23,7 +23,7 @@ static void test_huge(void **state)
     net_test_start(&server, "tcp", "ps:0", NULL);
     net_test_start(&client, "tcp", "worker:0", NULL);
     link = net_test_connect(&client, &server);
-    net_check(net_test_ask(link, NET_COUNT, (est_payload){ .parts = &part, .n_parts = 1 }, 500, &answer));
+    net_check(net_test_ask(link, NET_COUNT, (est_payload){ .parts = &part, .n_parts = 1 }, 350, &answer));
     memcpy(&count, est_message_part(answer, 0, &got), sizeof count);
     assert_int_equal(count, size);
     est_message_free(answer);
