@@ -199,9 +199,9 @@ bool est_gate_is_held(const est_gate *gate)
     return gate->holds > 0;
 }
 
-void est_gate_finish(est_gate *gate)
+void est_gate_finish(est_gate *gate, bool finished)
 {
-    gate->finished = true;
+    gate->finished = finished;
 }
 
 bool est_gate_entry_at(const est_gate *gate, int i, est_gate_entry *out)

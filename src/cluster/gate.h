@@ -50,8 +50,8 @@ void est_gate_release(est_gate *gate);
 bool est_gate_is_idle(const est_gate *gate);
 bool est_gate_is_held(const est_gate *gate);
 
-/* Whoever asks is told that the job is finished from now on. */
-void est_gate_finish(est_gate *gate);
+/* Whether whoever asks is told from now on that the job is finished. */
+void est_gate_finish(est_gate *gate, bool finished);
 
 /* Entry i of all that have a turn or wait, for the status view; false: there are no more. */
 typedef struct est_gate_entry {

@@ -16,8 +16,8 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
 EST_MUST_CHECK est_status est_remote_hold(est_remote *remote);
 EST_MUST_CHECK est_status est_remote_release(est_remote *remote);
 
-/* The chief: waits until no other task trains, however long that takes: a task that is lost does not. EST_UNAVAILABLE: a task
- * was lost that has variables, which others wait for. */
-EST_MUST_CHECK est_status est_remote_await_others(est_remote *remote);
+/* The chief: waits until no other task trains, however long that takes: a task that is lost does not. enough: the steps under way
+ * are the last, whatever max_steps is. EST_UNAVAILABLE: a task was lost that has variables, which others wait for. */
+EST_MUST_CHECK est_status est_remote_await_others(est_remote *remote, bool enough);
 
 #endif

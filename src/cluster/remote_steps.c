@@ -281,18 +281,22 @@ est_status est_remote_release(est_remote *remote)
     return status == EST_OK ? last : est_error_raise(&error);
 }
 
-est_status est_remote_await_others(est_remote *remote)
+est_status est_remote_await_others(est_remote *remote, bool enough)
 {
     est_tasks   *r       = est_tasks_of(remote);
-    est_packing  nothing = { 0 };
+    est_packing  packing = { 0 };
     est_message *answer;
     est_peer    *p;
+    est_status   status;
 
     EST_TRY(est_tasks_clock(r, &p));
-    EST_TRY(
-        est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_ALONE, &nothing, "other tasks still train", INFINITY, &answer));
-    est_message_free(answer);
-    return EST_OK;
+    r->has_turn = false; /* it is given back there */
+    est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, enough);
+    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_ALONE, &packing, "other tasks still train", INFINITY,
+                                    &answer);
+    if (status == EST_OK) est_message_free(answer);
+    est_packing_clear(&packing);
+    return status;
 }
 
 est_status est_remote_end_job(est_remote *remote)

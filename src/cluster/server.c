@@ -407,7 +407,7 @@ static void fail_all(est_server *s)
     s->last     = &s->first;
     s->n_parked = 0;
     if (s->gate == NULL) return;
-    est_gate_finish(s->gate);
+    est_gate_finish(s->gate, true);
     while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
 }
 

@@ -154,11 +154,12 @@ struct est_server {
     int             n_parked, max_parked;
     char           *root;     /* est_server_root */
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
-    void          *over_user;
-    char           agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
-    bool           ready, done, stopping;
-    int64_t        step;                        /* the global step here, -1: it is not here */
-    uint64_t       era;                         /* of it */
+    void   *over_user;
+    char    agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
+    bool    ready, done, stopping;
+    bool    enough_made; /* the chief lets nobody begin another step; not the end of the job, which it may begin anew */
+    int64_t step;        /* the global step here, -1: it is not here */
+    uint64_t       era;  /* of it */
     uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */

@@ -10,7 +10,7 @@
  * COMMIT     STEP, ERA                               -> -
  * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
- * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
+ * AWAIT_ALONE FINISHED (nobody is to begin a step)   -> -; waits until no other task is here or has a turn
  * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
@@ -275,7 +275,8 @@ static void answer_step(est_server *s, est_request *request)
 
     est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
     est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
-    est_wire_put_bool(&out.head, EST_FIELD_FINISHED, s->done || (limit > 0 && s->step >= (int64_t)limit));
+    est_wire_put_bool(&out.head, EST_FIELD_FINISHED,
+                      s->done || s->enough_made || (limit > 0 && s->step >= (int64_t)limit));
     est_service_answer(request, &out);
     est_packing_clear(&out);
 }
@@ -290,7 +291,9 @@ static void declare_ready(est_server *s, est_request *request)
     s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
     if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
     if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
-    s->ready = true;
+    s->ready       = true;
+    s->enough_made = false;
+    est_gate_finish(s->gate, s->done);
     if (client != NULL && client->before[0] != '\0') {
         est_wire_put_string(&out.head, EST_FIELD_BYTES, client->before);
         client->before[0] = '\0';
@@ -338,12 +341,16 @@ static est_status compare(const est_server *s, const est_request *request)
     return status;
 }
 
-/* Who waits for the others to end makes no more steps with them. */
+/* Who waits for the others to end makes no more steps: neither with them, nor the one that it could have begun. */
 static void stop_taking_part(est_server *s, est_request *request)
 {
     est_client *client = est_server_client(s, est_request_link(request));
 
+    est_gate_leave(s->gate, est_link_peer(est_request_link(request))->task);
     if (client != NULL) client->together = false;
+    if (est_head_u64(est_request_message(request), EST_FIELD_FINISHED, 0) == 0) return;
+    s->enough_made = true;
+    est_gate_finish(s->gate, true);
 }
 
 /* Requests that are about who may go on: bookkeeping only. */
@@ -381,7 +388,7 @@ static void coordinate(est_server *s, est_request *request, int method)
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
         s->done = true;
-        est_gate_finish(s->gate);
+        est_gate_finish(s->gate, true);
         break;
     default: status = est_fail(EST_UNIMPLEMENTED, "request %d is not one of this version", method); break;
     }

@@ -231,7 +231,7 @@ static void answer_step(est_server *s, int parked, bool commit)
     est_wire_put_i64(&packing.head, EST_FIELD_STEP, s->step);
     est_wire_put_u64(&packing.head, EST_FIELD_ERA, s->era);
     est_wire_put_bool(&packing.head, EST_FIELD_COMMIT, commit);
-    est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, s->done);
+    est_wire_put_bool(&packing.head, EST_FIELD_FINISHED, s->done || s->enough_made);
     if (est_packing_payload(&packing, &payload) == EST_OK) {
         est_request_answer(request, payload);
     } else {

@@ -122,8 +122,9 @@ static est_status read_step(est_loop *loop, int64_t *out)
     return EST_OK;
 }
 
-/* Before the last checkpoint, which the chief makes when all have done what they could; its own step need not be the last. A
- * chief that was stopped leaves the others to themselves. */
+/* Before the last checkpoint, which the chief makes when all have done what they could; its own step need not be the last. What
+ * a hook of the chief asked for, such as early stopping, holds for all. A chief that a signal stopped leaves the others to
+ * themselves. */
 static est_status settle(est_hook *hook, est_loop *loop)
 {
     est_training *t         = EST_CONTAINER_OF(hook, est_training, edges);
@@ -136,7 +137,7 @@ static est_status settle(est_hook *hook, est_loop *loop)
         est_status status;
 
         est_log_info("All others are waited for: the chief makes the last checkpoint.");
-        status = est_remote_await_others(t->cluster.remote);
+        status = est_remote_await_others(t->cluster.remote, est_loop_should_stop(loop));
         if (status != EST_OK && est_stop_signal() == 0) return status;
         EST_TRY(read_step(loop, &step));
     }

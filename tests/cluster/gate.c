@@ -194,7 +194,7 @@ static void test_finish(void **state)
     est_gate_hold(gate);
     ask(gate, "a", 0, 0, 1);
     ask(gate, "b", 5, 0, 2);
-    est_gate_finish(gate);
+    est_gate_finish(gate, true);
     expect(gate, 1, EST_GATE_FINISHED);
     expect(gate, 2, EST_GATE_FINISHED);
     assert_false(est_gate_try(gate, "a", 0, 0));
@@ -412,7 +412,7 @@ static void test_random(void **state)
             act(gate, &m);
             if (draw(4) != 0) check_answers(gate, &m); /* several changes at once, now and then */
         }
-        est_gate_finish(gate);
+        est_gate_finish(gate, true);
         m.finished = true;
         check_answers(gate, &m);
         for (int w = 0; w < WHO; w++) assert_int_not_equal(m.is[w], WAITS);

@@ -234,6 +234,37 @@ static void test_inputs_end(void **state)
     end(&c, 4 * 8 * (1 + 2 + 3));
 }
 
+/* The chief's input ends, and the workers make what is left of max_steps: also the step that it could have begun. */
+static void test_chief_input_ends(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        int     steps = sync != 0 ? 16 : 40;
+        cluster c     = make(2, 2, 0, sync != 0 ? "steps=16" : "steps=40");
+
+        c.args[5] = "passes=1";
+        c.args[6] = sync != 0 ? "sync=2" : "sync=0";
+        cluster_start_all(&c);
+        cluster_wait_all(&c, 30);
+        end(&c, steps);
+    }
+}
+
+/* A stop that a hook of the chief asks for, such as early stopping, ends the training of all. */
+static void test_chief_has_enough(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        cluster c = make(2, 2, 1, "stop_step=60");
+
+        c.args[5] = sync != 0 ? "sync=2" : "sync=0";
+        cluster_start_all(&c);
+        cluster_wait_all(&c, 30);
+        assert_in_range(cluster_saved_step(&c), 60, 70);
+        end(&c, cluster_saved_step(&c));
+    }
+}
+
 /* A ps that is lost while the chief waits for the others' end: only the chief can give the new one its values, and the others
  * wait for that. */
 static void test_ps_lost_at_end(void **state)
@@ -270,6 +301,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_late_ps),
         cmocka_unit_test(test_inputs_end),
+        cmocka_unit_test(test_chief_input_ends),
+        cmocka_unit_test(test_chief_has_enough),
         cmocka_unit_test(test_ps_lost_at_end),
     };
 

@@ -253,7 +253,7 @@ static est_status do_read(fixture *f)
 
 static est_status do_await_others(fixture *f)
 {
-    return est_remote_await_others(f->trainers[0].remote);
+    return est_remote_await_others(f->trainers[0].remote, false);
 }
 
 static est_status do_end_job(fixture *f)

@@ -590,7 +590,7 @@ static void test_goes_back(void **state)
 
 static void *await_others(void *arg)
 {
-    return est_remote_await_others(arg) == EST_OK ? arg : NULL;
+    return est_remote_await_others(arg, false) == EST_OK ? arg : NULL;
 }
 
 /* Who waits for the others to end makes no more steps with them: the other one goes on alone. */

@@ -35,6 +35,7 @@ typedef struct deadly {
     const char         *model_dir;
     const cluster_job  *job;
     int                 self; /* number of the task among those that train */
+    bool                leads;
     int64_t             batches;
 } deadly;
 
@@ -67,7 +68,12 @@ static est_status deadly_before_run(est_hook *hook, est_loop *loop)
 
 static est_status deadly_after_run(est_hook *hook, est_loop *loop)
 {
-    die(EST_CONTAINER_OF(hook, deadly, hook), CLUSTER_DIE_AFTER_RUN, est_loop_global_step(loop));
+    deadly *d = EST_CONTAINER_OF(hook, deadly, hook);
+
+    die(d, CLUSTER_DIE_AFTER_RUN, est_loop_global_step(loop));
+    if (d->leads && d->job->stop_step > 0 && est_loop_global_step(loop) >= d->job->stop_step) {
+        est_loop_request_stop(loop, "enough");
+    }
     return EST_OK;
 }
 
@@ -109,6 +115,14 @@ static int number_of_task(void)
     return index != NULL ? (int)strtol(strchr(index, ':') + 1, NULL, 10) : 0;
 }
 
+static bool is_leader(void)
+{
+    const char *config = getenv("TF_CONFIG"), *task = config != NULL ? strstr(config, "\"task\"") : NULL;
+
+    if (task == NULL || strstr(task, "\"chief\"") != NULL) return true;
+    return strstr(config, "\"chief\"") == NULL && strstr(task, "\"worker\"") != NULL && number_of_task() == 0;
+}
+
 static void take_word(const char *word, cluster_job *job)
 {
     const char *value = strchr(word, '=');
@@ -132,6 +146,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "die", &job->die, NULL },
                    { "die_task", &job->die_task, NULL },
                    { "die_step", &job->die_step, NULL },
+                   { "stop_step", &job->stop_step, NULL },
                    { "shards", &job->shards, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
@@ -218,7 +233,8 @@ int cluster_job_task(int argc, char **argv)
                                  .listener  = { .before_save = deadly_before_save, .after_save = deadly_after_save },
                                  .model_dir = argv[0],
                                  .job       = &job,
-                                 .self      = number_of_task() };
+                                 .self      = number_of_task(),
+                                 .leads     = is_leader() };
     est_hook      *hooks[]   = { &death.hook, &slow.hook };
     est_hook      *evals[]   = { &death.eval };
     est_estimator *estimator = NULL;
