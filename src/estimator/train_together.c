@@ -127,17 +127,20 @@ static est_status offered_step(const est_training *t, int64_t *out)
     return EST_OK;
 }
 
-/* The job has the seed that was first drawn, whoever has been lost since. */
+/* The job has the seed that was first drawn and the end that was first set, whoever has been lost since. */
 static est_status take_word(est_training *t)
 {
     const char *word = est_ensemble_word(t->together.ensemble);
+    char       *end;
 
     if (t->model != NULL && strcmp(word, t->word) != 0) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "the job was begun anew with seed %s, and this worker has %s; start it again", word, t->word);
+                        "the job was begun anew with seed and last step %s, and this worker has %s; start it again",
+                        word, t->word);
     }
     snprintf(t->word, sizeof t->word, "%s", word);
-    t->seed = strtoull(word, NULL, 10);
+    t->seed      = strtoull(word, &end, 10);
+    t->last_step = strtoll(end, NULL, 10);
     return EST_OK;
 }
 
@@ -290,11 +293,12 @@ est_status est_training_note_positions(est_training *t, est_loop *loop)
 /* Meets the other workers, before anything is made of what they know. */
 static est_status join_others(est_training *t)
 {
-    int64_t offered;
+    int64_t offered, steps = t->options->steps;
 
     if (t->estimator->task->is_chief) EST_TRY(est_training_choose_seed(t));
-    snprintf(t->word, sizeof t->word, "%" PRIu64, t->seed);
     EST_TRY(offered_step(t, &offered));
+    snprintf(t->word, sizeof t->word, "%" PRIu64 " %" PRId64, t->seed,
+             steps > 0 ? offered + steps : t->options->max_steps);
     return meet(t, offered);
 }
 

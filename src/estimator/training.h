@@ -35,7 +35,8 @@ typedef struct est_training {
     /* Of train_together.c. */
     est_together      together;   /* ensemble NULL: without other workers */
     est_loop_together meets;      /* what the loop knows of them */
-    char              word[32];   /* the seed of the job, which all have of one of them */
+    int64_t           last_step;  /* of the job; 0: none */
+    char              word[48];   /* its seed and its last step, which all have of one of them */
     int64_t           noted_runs; /* of the loop, when the positions of inputs were last thought of */
     est_hook          understudy; /* of the checkpoint saver, in case that the chief is lost */
     est_hook         *saves;      /* what it saves with; NULL: it has not yet */

@@ -338,7 +338,7 @@ static est_status arrive(est_ensemble *e, int64_t step, const char *word, const 
                         .step       = e->torn ? -1 : step,
                         .generation = e->agreed.generation,
                         .address    = est_strdup(e->tasks[e->options.self].address),
-                        .word       = est_strdup(word),
+                        .word       = est_strdup(e->agreed.word != NULL ? e->agreed.word : word),
                         .purpose    = est_strdup(e->options.purpose),
                         .why        = est_strdup(why) };
 

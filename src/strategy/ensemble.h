@@ -70,7 +70,8 @@ void                      est_ensemble_free(est_ensemble *ensemble); /* NULL is 
 est_peers *est_ensemble_peers(est_ensemble *ensemble);
 
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
- * and how it trains), of which est_ensemble_word gives the source's or, when there is none, rank 0's. EST_CANCELLED: a signal.
+ * and last step), of which est_ensemble_word gives that of the first meeting's source or, when there is none, rank 0's: what was
+ * agreed on once stays, as long as one is left who was there, and whoever comes back brings nothing new. EST_CANCELLED: a signal.
  * Whoever has failed to get all variables of a share has none, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */

@@ -82,6 +82,36 @@ static void test_death(void **state)
     together_end(&c, d->end);
 }
 
+/* A number of steps is counted from where all began, whoever was lost since. Checkpoints are so many that a chief that comes back has
+ * one of the very step that the others are at. */
+static void check_counted(int victim, const char *task)
+{
+    cluster calm = together_make(2, "count=40", NULL), c = together_make(2, "count=40", NULL);
+
+    calm.args[5] = c.args[5] = "save=1";
+    for (int i = 0; i < 2; i++) {
+        cluster_start_all(&calm);
+        cluster_wait_all(&calm, 60);
+        assert_int_equal(cluster_saved_step(&calm), 40 * (i + 1));
+        c.args[TOGETHER_ARGS]     = i == 1 ? "die=3" : NULL; /* in the second training */
+        c.args[TOGETHER_ARGS + 1] = task;
+        c.args[TOGETHER_ARGS + 2] = "die_step=60";
+        cluster_start_all(&c);
+        if (i == 1) restart_dead(&c, together_worker(&c, victim));
+        cluster_wait_all(&c, 60);
+    }
+    together_assert_same(&calm, &c);
+    together_end(&calm, 80);
+    together_end(&c, 80);
+}
+
+static void test_counted(void **state)
+{
+    (void)state;
+    check_counted(0, "die_task=0");
+    check_counted(1, "die_task=1");
+}
+
 /* Kills from outside, at a moment that nobody chose. */
 static void test_killed_often(void **state)
 {
@@ -311,15 +341,11 @@ static void test_short_jobs(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_killed_often),
-        cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_killed_in_first_share),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_paused),
-        cmocka_unit_test(test_restarted),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_counted),     cmocka_unit_test(test_killed_often),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_killed_in_first_share),
+        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_paused),      cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_twin),
         cmocka_unit_test(test_short_jobs),
     };
     struct CMUnitTest tests[N_DEATHS];

@@ -117,23 +117,15 @@ static void take_word(const char *word, cluster_job *job)
         const char *name;
         int64_t    *whole;
         double     *number;
-    } fields[] = { { "steps", &job->steps, NULL },
-                   { "save", &job->save, NULL },
-                   { "passes", &job->passes, NULL },
-                   { "seed", &job->seed, NULL },
-                   { "pause_us", &job->pause_us, NULL },
-                   { "sync", &job->sync, NULL },
-                   { "consistent", &job->consistent, NULL },
-                   { "silence", NULL, &job->silence },
-                   { "mirrored", &job->mirrored, NULL },
-                   { "go_on", &job->go_on, NULL },
-                   { "together", &job->together, NULL },
-                   { "log", &job->log, NULL },
-                   { "die", &job->die, NULL },
-                   { "die_task", &job->die_task, NULL },
-                   { "die_step", &job->die_step, NULL },
-                   { "shards", &job->shards, NULL },
-                   { "return", NULL, &job->return_in },
+    } fields[] = { { "steps", &job->steps, NULL },       { "count", &job->count, NULL },
+                   { "save", &job->save, NULL },         { "passes", &job->passes, NULL },
+                   { "seed", &job->seed, NULL },         { "pause_us", &job->pause_us, NULL },
+                   { "sync", &job->sync, NULL },         { "consistent", &job->consistent, NULL },
+                   { "silence", NULL, &job->silence },   { "mirrored", &job->mirrored, NULL },
+                   { "go_on", &job->go_on, NULL },       { "together", &job->together, NULL },
+                   { "log", &job->log, NULL },           { "die", &job->die, NULL },
+                   { "die_task", &job->die_task, NULL }, { "die_step", &job->die_step, NULL },
+                   { "shards", &job->shards, NULL },     { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && size > 0; i++) {
@@ -240,7 +232,11 @@ int cluster_job_task(int argc, char **argv)
                                                       .session_creation_timeout_secs = job.timeout)),
             &estimator);
     }
-    if (status == EST_OK) {
+    if (status == EST_OK && job.count > 0) {
+        status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_input, .input_user = &job, .steps = job.count,
+                                                        .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
+                                                        .saving_listeners = EST_LISTENERS(&death.listener)));
+    } else if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,
