@@ -148,7 +148,7 @@ static est_status note(est_hook *hook, est_loop *loop)
 {
     est_training *t = EST_CONTAINER_OF(hook, est_training, edges);
 
-    return t->together.ensemble != NULL ? est_training_note_positions(t, loop) : EST_OK;
+    return t->together.ensemble != NULL ? est_training_note_step(t, loop) : EST_OK;
 }
 
 static est_status mark_done(const est_training *t, int64_t step)

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/status.h"
 #include "estimator/training.h"
 #include "estoc/saver.h"
 #include "strategy/strategy.h"
@@ -274,13 +275,14 @@ est_status est_training_set_positions(est_training *t, const est_tensor *positio
     return est_together_set_positions(&t->together, positions);
 }
 
-/* Only steps of one's own: of one that others have made meanwhile they told each other without this worker. One who is lost in
+/* Positions only after steps of one's own: of one that others have made meanwhile they told each other without this worker. One who is lost in
  * between is for the next step to notice, since this one is made. */
-est_status est_training_note_positions(est_training *t, est_loop *loop)
+est_status est_training_note_step(est_training *t, est_loop *loop)
 {
     int64_t    step = est_loop_global_step(loop);
     est_status status;
 
+    est_server_note_step(t->together.job.server, step);
     if (est_loop_runs(loop) == t->noted_runs || step % NOTE_EVERY_STEPS != 0) return EST_OK;
     t->noted_runs = est_loop_runs(loop);
     status        = est_together_note(&t->together, est_loop_input(loop), step);

@@ -73,8 +73,8 @@ EST_MUST_CHECK est_status est_training_rejoin(void *user, est_loop *loop, int64_
 /* Where inputs are, as the checkpoint has it; NULL: it does not. */
 EST_MUST_CHECK est_status est_training_set_positions(est_training *t, const est_tensor *positions);
 
-/* After each run: now and then all tell each other where their inputs are. */
-EST_MUST_CHECK est_status est_training_note_positions(est_training *t, est_loop *loop);
+/* After each run: the status view has the step, and now and then all tell each other where their inputs are. */
+EST_MUST_CHECK est_status est_training_note_step(est_training *t, est_loop *loop);
 
 /* Before the end: whoever does not lead waits until the one who does has saved. */
 EST_MUST_CHECK est_status est_training_await_end(est_training *t, est_loop *loop);

@@ -8,8 +8,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
+#include "cluster/status.h"
 #include "support/estimator_test.h"
+#include "support/nn_test.h"
 #include "support/together_test.h"
 
 #define STOPPED 2 /* exit code of a task that a signal stopped */
@@ -322,6 +326,33 @@ static void test_twin(void **state)
     together_end(&c, 200);
 }
 
+/* The status view has the step of a worker, and how fast it is. */
+static void test_status(void **state)
+{
+    cluster         c      = together_make(2, "steps=200", NULL);
+    est_server     *client = NULL;
+    char           *text   = NULL;
+    est_json       *root   = NULL;
+    const est_json *step;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &client));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_cluster_ask_status(client, together_worker(&c, i)->address, NULL, 20, &text));
+        assert_ok(est_json_parse(text, strlen(text), "a status", &root));
+        step = json_object_get(root, "step");
+        assert_true(json_is_integer(step) && json_integer_value(step) >= 40);
+        assert_true(json_real_value(json_object_get(root, "steps_per_sec")) > 0);
+        est_json_free(root);
+        est_free(text);
+    }
+    est_server_free(client);
+    cluster_wait_all(&c, 60);
+    together_end(&c, 200);
+}
+
 /* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
 static void test_short_jobs(void **state)
 {
@@ -346,7 +377,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stopped),     cmocka_unit_test(test_stopped_while_waiting),
         cmocka_unit_test(test_paused),      cmocka_unit_test(test_restarted),
         cmocka_unit_test(test_damaged),     cmocka_unit_test(test_twin),
-        cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_status),      cmocka_unit_test(test_short_jobs),
     };
     struct CMUnitTest tests[N_DEATHS];
 
