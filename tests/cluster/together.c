@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -114,6 +115,29 @@ static void test_counted(void **state)
     (void)state;
     check_counted(0, "die_task=0");
     check_counted(1, "die_task=1");
+}
+
+/* One that is lost after the last step comes back when that is saved and the end is marked. Nothing in the directory says whether
+ * the mark is of this training or of the one before: the chief does, before it leaves. */
+static void test_back_after_end(void **state)
+{
+    cluster       c      = together_make(2, "count=20", NULL);
+    cluster_task *worker = together_worker(&c, 1);
+    char          mark[160];
+    int64_t       until;
+
+    (void)state;
+    snprintf(mark, sizeof mark, "%s/training_done", c.model);
+    c.args[TOGETHER_ARGS]     = "die=3";
+    c.args[TOGETHER_ARGS + 1] = "die_task=1";
+    c.args[TOGETHER_ARGS + 2] = "die_step=20";
+    cluster_start_all(&c);
+    cluster_wait(&c, worker, 30);
+    until = est_now_ns() + 30 * EST_NS_PER_SEC;
+    while (access(mark, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 20);
+    together_end(&c, 20);
 }
 
 /* Kills from outside, at a moment that nobody chose. */
@@ -372,12 +396,19 @@ static void test_short_jobs(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_counted),     cmocka_unit_test(test_killed_often),
-        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_killed_in_first_share),
-        cmocka_unit_test(test_stopped),     cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_paused),      cmocka_unit_test(test_restarted),
-        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_twin),
-        cmocka_unit_test(test_status),      cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_back_after_end),
+        cmocka_unit_test(test_killed_often),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_killed_in_first_share),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_paused),
+        cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_short_jobs),
     };
     struct CMUnitTest tests[N_DEATHS];
 
