@@ -54,6 +54,12 @@ static void add_duration(tool_table *table, double secs)
     }
 }
 
+/* A task of those that train together, which counts its own steps. A ps counts those of others. */
+static bool counts_alone(const status_view *view, int i)
+{
+    return json_is_integer(json_object_get(view->told[i], "step")) && strncmp(view->names[i], "ps:", 3) != 0;
+}
+
 /* What the task that counts steps says of a worker, which does not know; NULL: nothing. */
 static const est_json *steps_of(const status_view *view, const char *name)
 {
@@ -108,7 +114,7 @@ static const char *state_of(const status_view *view, int i)
 {
     if (json_is_true(json_object_get(view->told[i], "done"))) return "done";
     if (is_waiting(view, view->names[i])) return "waits";
-    return steps_of(view, view->names[i]) != NULL ? "trains" : "here";
+    return steps_of(view, view->names[i]) != NULL || counts_alone(view, i) ? "trains" : "here";
 }
 
 static void add_task(tool_table *table, const status_view *view, int i)

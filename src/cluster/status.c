@@ -65,6 +65,15 @@ void est_server_sample(est_server *s)
     for (int i = 0; i < s->n_clients; i++) keep(s->clients[i]->samples, client_now(s->clients[i], now));
 }
 
+void est_server_note_step(est_server *s, int64_t step)
+{
+    pthread_mutex_lock(&s->lock);
+    if (step != s->step) s->steps++; /* else it was to be made again */
+    s->step = step;
+    est_server_sample(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static double rate(uint64_t before, uint64_t now, int64_t ns)
 {
     return (double)(now - before) * (double)EST_NS_PER_SEC / (double)(ns > RATE_NS_MIN ? ns : RATE_NS_MIN);

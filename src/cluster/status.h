@@ -19,6 +19,10 @@ EST_MUST_CHECK est_status est_server_status(est_server *server, char **out);
 void est_server_sample(est_server *server);
 void est_server_sample_run(est_server *server);
 
+/* This task has made a step of its own: `step` is the global step after it. For tasks that train together, whose steps no ps
+ * counts. */
+void est_server_note_step(est_server *server, int64_t step);
+
 /* Asks the task at an address (`task` NULL: whichever is there) how it is; connecting and answering may take `secs` each. The
  * text is to be freed with est_free. */
 EST_MUST_CHECK est_status est_cluster_ask_status(est_server *client, const char *address, const char *task, double secs,

@@ -95,7 +95,7 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
  * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
- * several that evaluate together the chief has no checkpoint. */
+ * several that evaluate together the chief has no checkpoint, or all others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                  est_session *from, char path[EST_CHECKPOINT_PATH_MAX],
                                                  est_metrics **out);

@@ -59,7 +59,7 @@ typedef struct evaluation {
     est_hook                   *progress; /* NULL: none */
     char                        path[EST_CHECKPOINT_PATH_MAX];
     est_together                together; /* ensemble NULL: it evaluates alone */
-    bool                        none;     /* the chief of several has no checkpoint */
+    bool                        none;     /* the chief of several has no checkpoint, or all others are done */
 } evaluation;
 
 static est_status restore(evaluation *e, est_session *session)
@@ -75,7 +75,9 @@ static est_status meet(evaluation *e, const char *word)
 {
     EST_TRY(est_together_meet(&e->together, e->estimator->task->is_chief ? 0 : -1, word));
     if (e->together.meeting.over) {
-        return est_fail(EST_FAILED_PRECONDITION, "the other workers have evaluated without this one");
+        est_log_info("The other workers have evaluated, and this one has nothing to add.");
+        e->none = true;
+        return EST_OK;
     }
     word    = est_ensemble_word(e->together.ensemble);
     e->none = strcmp(word, NO_CHECKPOINT) == 0;
@@ -111,6 +113,7 @@ static est_status agree(evaluation *e, est_status status)
 static est_status restore_together(evaluation *e, est_session *session)
 {
     EST_TRY(meet(e, ""));
+    if (e->none) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
     if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
     return est_together_share(&e->together, session);
 }
@@ -320,7 +323,7 @@ est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *op
     est_metrics *metrics = NULL;
 
     EST_TRY(est_estimator_evaluate(estimator, options, NULL, NULL, &metrics));
-    if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint");
+    if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint, or the others are done");
     *out = metrics;
     return EST_OK;
 }

@@ -149,7 +149,7 @@ static est_status note(est_hook *hook, est_loop *loop)
 {
     est_training *t = EST_CONTAINER_OF(hook, est_training, edges);
 
-    return t->together.ensemble != NULL ? est_training_note_positions(t, loop) : EST_OK;
+    return t->together.ensemble != NULL ? est_training_note_step(t, loop) : EST_OK;
 }
 
 static est_status mark_done(const est_training *t, int64_t step)
@@ -399,10 +399,14 @@ static bool writes_summaries(const est_task *task)
     return strcmp(task->type, "worker") == 0 && task->index == 0;
 }
 
-/* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. */
+/* The order is TensorFlow's: what only the chief does first (saver first of all), then the user's, stop, NaN, log. Workers in step
+ * have agreed on their last one. */
 static est_status collect_hooks(est_training *t)
 {
-    const est_run_config *config = &t->estimator->config;
+    const est_run_config *config    = &t->estimator->config;
+    bool                  agreed    = t->together.ensemble != NULL;
+    int64_t               steps     = agreed ? 0 : t->options->steps;
+    int64_t               max_steps = agreed ? t->last_step : t->options->max_steps;
     int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 2;
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
@@ -425,13 +429,11 @@ static est_status collect_hooks(est_training *t)
     }
     t->given = t->n_hooks;
     for (int i = 0; i < t->options->hooks.n; i++) t->hooks[t->n_hooks++] = t->options->hooks.data[i];
-    if (t->options->steps > 0 || t->options->max_steps > 0) {
-        EST_TRY(add_own(t, est_stop_at_step_hook(t->options->steps, t->options->max_steps)));
-    }
+    if (steps > 0 || max_steps > 0) EST_TRY(add_own(t, est_stop_at_step_hook(steps, max_steps)));
     if (find_given(t, est_is_nan_hook) == NULL) EST_TRY(add_own(t, est_nan_hook(true)));
     if (config->log_step_count_steps > 0) EST_TRY(add_own(t, est_loss_log_hook(config->log_step_count_steps)));
     add_models(t, EST_HOOK_TRAINING);
-    if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(t->options->steps, t->options->max_steps)));
+    if (!config->quiet) EST_TRY(add_own(t, est_progress_hook(steps, max_steps)));
     return EST_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/status.h"
 #include "estimator/training.h"
 #include "estoc/saver.h"
 #include "strategy/strategy.h"
@@ -127,17 +128,20 @@ static est_status offered_step(const est_training *t, int64_t *out)
     return EST_OK;
 }
 
-/* The job has the seed that was first drawn, whoever has been lost since. */
+/* The job has the seed that was first drawn and the end that was first set, whoever has been lost since. */
 static est_status take_word(est_training *t)
 {
     const char *word = est_ensemble_word(t->together.ensemble);
+    char       *end;
 
     if (t->model != NULL && strcmp(word, t->word) != 0) {
         return est_fail(EST_FAILED_PRECONDITION,
-                        "the job was begun anew with seed %s, and this worker has %s; start it again", word, t->word);
+                        "the job was begun anew with seed and last step %s, and this worker has %s; start it again",
+                        word, t->word);
     }
     snprintf(t->word, sizeof t->word, "%s", word);
-    t->seed = strtoull(word, NULL, 10);
+    t->seed      = strtoull(word, &end, 10);
+    t->last_step = strtoll(end, NULL, 10);
     return EST_OK;
 }
 
@@ -271,13 +275,14 @@ est_status est_training_set_positions(est_training *t, const est_tensor *positio
     return est_together_set_positions(&t->together, positions);
 }
 
-/* Only steps of one's own: of one that others have made meanwhile they told each other without this worker. One who is lost in
+/* Positions only after steps of one's own: of one that others have made meanwhile they told each other without this worker. One who is lost in
  * between is for the next step to notice, since this one is made. */
-est_status est_training_note_positions(est_training *t, est_loop *loop)
+est_status est_training_note_step(est_training *t, est_loop *loop)
 {
     int64_t    step = est_loop_global_step(loop);
     est_status status;
 
+    est_server_note_step(t->together.job.server, step);
     if (est_loop_runs(loop) == t->noted_runs || step % NOTE_EVERY_STEPS != 0) return EST_OK;
     t->noted_runs = est_loop_runs(loop);
     status        = est_together_note(&t->together, est_loop_input(loop), step);
@@ -290,11 +295,12 @@ est_status est_training_note_positions(est_training *t, est_loop *loop)
 /* Meets the other workers, before anything is made of what they know. */
 static est_status join_others(est_training *t)
 {
-    int64_t offered;
+    int64_t offered, steps = t->options->steps;
 
     if (t->estimator->task->is_chief) EST_TRY(est_training_choose_seed(t));
-    snprintf(t->word, sizeof t->word, "%" PRIu64, t->seed);
     EST_TRY(offered_step(t, &offered));
+    snprintf(t->word, sizeof t->word, "%" PRIu64 " %" PRId64, t->seed,
+             steps > 0 ? offered + steps : t->options->max_steps);
     return meet(t, offered);
 }
 

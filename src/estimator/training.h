@@ -35,7 +35,8 @@ typedef struct est_training {
     /* Of train_together.c. */
     est_together      together;   /* ensemble NULL: without other workers */
     est_loop_together meets;      /* what the loop knows of them */
-    char              word[32];   /* the seed of the job, which all have of one of them */
+    int64_t           last_step;  /* of the job; 0: none */
+    char              word[48];   /* its seed and its last step, which all have of one of them */
     int64_t           noted_runs; /* of the loop, when the positions of inputs were last thought of */
     est_hook          understudy; /* of the checkpoint saver, in case that the chief is lost */
     est_hook         *saves;      /* what it saves with; NULL: it has not yet */
@@ -72,8 +73,8 @@ EST_MUST_CHECK est_status est_training_rejoin(void *user, est_loop *loop, int64_
 /* Where inputs are, as the checkpoint has it; NULL: it does not. */
 EST_MUST_CHECK est_status est_training_set_positions(est_training *t, const est_tensor *positions);
 
-/* After each run: now and then all tell each other where their inputs are. */
-EST_MUST_CHECK est_status est_training_note_positions(est_training *t, est_loop *loop);
+/* After each run: the status view has the step, and now and then all tell each other where their inputs are. */
+EST_MUST_CHECK est_status est_training_note_step(est_training *t, est_loop *loop);
 
 /* Before the end: whoever does not lead waits until the one who does has saved. */
 EST_MUST_CHECK est_status est_training_await_end(est_training *t, est_loop *loop);

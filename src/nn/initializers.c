@@ -154,19 +154,11 @@ est_node est_initial_value(est_initializer initializer, est_graph *graph, est_dt
     return initializer.make(&initializer, graph, dtype, shape);
 }
 
-/* What rows are drawn with that keys get in the steps to come. Workers have seeds of their own and must have the same rows. */
-static uint64_t row_seed(const est_graph *graph)
-{
-    const est_replicas *replicas = est_graph_replicas(graph);
-
-    return replicas != NULL && replicas->peers ? 1 : est_graph_seed(graph);
-}
-
 bool est_nn_row_draw(const est_initializer *initializer, const est_graph *graph, int64_t width, est_row_draw *out)
 {
     est_initializer draw = initializer->make == make_scaled ? scaled(initializer, EST_SHAPE(1, width)) : *initializer;
 
-    *out = (est_row_draw){ .a = draw.a, .b = draw.b, .seed = draw.seed != 0 ? draw.seed : row_seed(graph) };
+    *out = (est_row_draw){ .a = draw.a, .b = draw.b, .seed = draw.seed != 0 ? draw.seed : est_graph_seed(graph) };
     if (draw.make == make_constant) {
         out->distribution = EST_ROW_CONSTANT;
     } else if (draw.make == make_uniform) {

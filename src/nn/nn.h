@@ -34,8 +34,8 @@ est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, es
                          est_initializer initializer, const char *collection);
 
 /* What an initializer draws for one row of `width` numbers (variance scaling: as for [1, width]); false: it is not one of
- * those of est_init_..., which alone can be asked for single rows. The seed is the initializer's, or the graph's; where workers
- * meet it is one that all of them have. */
+ * those of est_init_..., which alone can be asked for single rows. The seed is the initializer's, or the graph's, which workers
+ * that meet have of their job. */
 bool est_nn_row_draw(const est_initializer *initializer, const est_graph *graph, int64_t width, est_row_draw *out);
 
 /* Weights brought to a rank that broadcasts with values: one axis fewer gets a last axis of size 1. */

@@ -22,7 +22,7 @@
 #define CONNECT_SECS      7200.0
 #define RETURN_SECS       600.0
 #define JOIN_SECS         60.0 /* that those who agreed have to form their group */
-#define END_SECS          10.0 /* that others have to hear that it is over */
+#define END_SECS          30.0 /* that others have to hear that it is over, those, too, that are lost and come back */
 #define SLICE_NS          (EST_NS_PER_SEC / 10)
 #define OVER_NS           EST_NS_PER_SEC /* between two questions whether the job is over */
 #define TRY_SECS          0.1            /* to connect to one before the next is tried; grows to */
@@ -153,7 +153,8 @@ const char *est_ensemble_word(const est_ensemble *e)
 
 /* A meeting that is waited for. The lock is held in all of this, and given up where it says so. */
 typedef struct waiting {
-    int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over */
+    int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over, */
+    bool        over;              /* and it was */
     double      report_secs;
     bool        reported;
     est_waiting wait;     /* for the status view */
@@ -216,7 +217,8 @@ static void show(est_ensemble *e, waiting *w)
     }
 }
 
-/* Asks, without the lock, whether the job has ended without us. */
+/* Asks, without the lock, whether the job has ended without us. It has when that is so twice: who has just ended it and can reach us
+ * is about to say so, and would wait for us if we had gone before. */
 static void ask_over(est_ensemble *e, waiting *w)
 {
     int64_t now = est_now_ns();
@@ -227,7 +229,8 @@ static void ask_over(est_ensemble *e, waiting *w)
     pthread_mutex_unlock(&e->lock);
     over = e->options.over(e->options.user);
     pthread_mutex_lock(&e->lock);
-    e->over = e->over || over;
+    e->over = e->over || (over && w->over);
+    w->over = over;
 }
 
 /* Whether to go on waiting; says so in the log now and then. May give up the lock. */
@@ -338,7 +341,7 @@ static est_status arrive(est_ensemble *e, int64_t step, const char *word, const 
                         .step       = e->torn ? -1 : step,
                         .generation = e->agreed.generation,
                         .address    = est_strdup(e->tasks[e->options.self].address),
-                        .word       = est_strdup(word),
+                        .word       = est_strdup(e->agreed.word != NULL ? e->agreed.word : word),
                         .purpose    = est_strdup(e->options.purpose),
                         .why        = est_strdup(why) };
 
@@ -570,18 +573,34 @@ void est_ensemble_mend(est_ensemble *e)
 
 /* --- the end of the job ------------------------------------------------------------------------------------------------------- */
 
+/* Whether somebody has still to hear that it is over: one who is here, or was at the last meeting. */
+static bool has_deaf(const est_ensemble *e)
+{
+    for (int i = 0; i < e->options.n; i++) {
+        if (i != e->options.self && e->seats[i].link != NULL && !e->seats[i].heard) return true;
+    }
+    for (int k = 0; k < e->agreed.members.n; k++) {
+        int i = e->agreed.members.data[k];
+
+        if (i != e->options.self && !e->seats[i].heard) return true;
+    }
+    return false;
+}
+
 void est_ensemble_end_job(est_ensemble *e)
 {
     int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
     est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
 
     pthread_mutex_lock(&e->lock);
-    e->over = true;
+    e->over = e->ended = true;
     for (int i = 0; i < e->options.n; i++) {
         est_seat_answer(&e->seats[i], &(est_agreement){ .kind = EST_AGREED_OVER });
         if (e->seats[i].link != NULL && est_ensemble_tell(e, i, EST_MEETING_OVER) != EST_OK) continue; /* it is gone */
     }
-    while (e->n_overs > 0 && est_now_ns() < until) est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
+    while (has_deaf(e) && est_now_ns() < until && est_stop_signal() == 0) {
+        est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
+    }
     pthread_mutex_unlock(&e->lock);
     est_wait_end(&wait);
 }

@@ -18,7 +18,8 @@
  * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
  *
  * The end: the chief says est_ensemble_end_job; whoever of the last meeting meets then, or waits for a meeting, gets EST_OK and
- * est_meeting.over. Any other has come for the next job, unless it finds out by `over`.
+ * est_meeting.over, and so does the next process of a task that was lost before it heard. Any other has come for the next job, unless
+ * it finds out by `over`.
  *
  * Every wait is in the log and in the status view (cluster/waits.h). Threading: one thread at a time. */
 #ifndef EST_STRATEGY_ENSEMBLE_H
@@ -70,7 +71,8 @@ void                      est_ensemble_free(est_ensemble *ensemble); /* NULL is 
 est_peers *est_ensemble_peers(est_ensemble *ensemble);
 
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
- * and how it trains), of which est_ensemble_word gives the source's or, when there is none, rank 0's. EST_CANCELLED: a signal.
+ * and last step), of which est_ensemble_word gives that of the first meeting's source or, when there is none, rank 0's: what was
+ * agreed on once stays, as long as one is left who was there, and whoever comes back brings nothing new. EST_CANCELLED: a signal.
  * Whoever has failed to get all variables of a share has none, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
@@ -88,7 +90,8 @@ EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session
 EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
                                               est_gathered *all);
 
-/* The chief: it is over. Waits, bounded, until the others have heard it. */
+/* The chief: it is over. Waits, for 30 s at most, until the others have heard it, also those that were lost after the last meeting:
+ * whoever comes back in the place of one learns that there is nothing left to do. A signal ends the waiting. */
 void est_ensemble_end_job(est_ensemble *ensemble);
 
 #endif

@@ -45,6 +45,7 @@ void est_seat_answer(est_seat *seat, const est_agreement *agreement)
     if (seat->request == NULL) return;
     answer(seat->request, agreement);
     seat->request = NULL;
+    seat->heard   = agreement->kind == EST_AGREED_OVER;
     est_arrival_clear(&seat->arrival);
 }
 
@@ -134,7 +135,7 @@ static void on_told(void *user, est_status status, const char *error, est_messag
     (void)error; /* it is told again, over another link if need be */
     pthread_mutex_lock(&e->lock);
     e->n_asks--;
-    if (t->method == EST_MEETING_OVER) e->n_overs--;
+    if (t->method == EST_MEETING_OVER && status == EST_OK) seat->heard = true;
     if (t->method == EST_MEETING_COME && t->meeting == e->meeting) {
         if (seat->link == t->link) {
             seat->told   = false;
@@ -162,10 +163,7 @@ est_status est_ensemble_tell(est_ensemble *e, int number, int method)
         status = est_link_ask(seat->link, (uint16_t)method,
                               method == EST_MEETING_OVER ? "the end of the job" : "a meeting",
                               (est_payload){ .head = out.data, .head_size = out.size }, EST_FOREVER, on_told, t, NULL);
-        if (status == EST_OK) {
-            e->n_asks++;
-            e->n_overs += method == EST_MEETING_OVER;
-        }
+        if (status == EST_OK) e->n_asks++;
     }
     est_wire_writer_clear(&out);
     if (status != EST_OK) est_free(t);
@@ -245,6 +243,13 @@ static void seat_arrival(est_ensemble *e, est_request *request, est_arrival *arr
     }
 }
 
+/* Whether one who comes after the end was of this job: it was at the last meeting, or takes the place of one that was lost before it
+ * had heard. Of others only the task that has ended the job knows who has. */
+static bool was_of_job(const est_ensemble *e, int number, uint64_t incarnation)
+{
+    return est_agreement_rank(&e->agreed, number, incarnation) >= 0 || (e->ended && !e->seats[number].heard);
+}
+
 static void on_come(est_ensemble *e, est_request *request)
 {
     est_arrival        arrival = { 0 };
@@ -261,8 +266,9 @@ static void on_come(est_ensemble *e, est_request *request)
     } else if (strcmp(arrival.purpose, e->options.purpose) !=
                0) { /* it is at another job, or this task is; it tries again */
         est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
-    } else if (e->over && est_agreement_rank(&e->agreed, arrival.number, who->incarnation) >= 0) {
+    } else if (e->over && was_of_job(e, arrival.number, who->incarnation)) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
+        e->seats[arrival.number].heard = true;
     } else if (e->over) { /* it has come for the next job, which this task may be about to begin, too; it tries again */
         est_request_fail(request, EST_ABORTED, "the job has ended");
     } else {

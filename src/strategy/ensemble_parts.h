@@ -30,6 +30,7 @@ typedef struct est_seat {
     int64_t      try_ns;      /* not to be connected to, or told, before */
     est_request *request;     /* it has come; the answer is what is agreed on. NULL: it has not */
     est_arrival  arrival;     /* what it said then */
+    bool         heard;       /* that the job has ended, from this task */
 } est_seat;
 
 typedef struct est_peer_slot est_peer_slot; /* ensemble_peers.c */
@@ -69,9 +70,9 @@ struct est_ensemble {
     int64_t            since_ns;  /* when it began */
     est_agreement      agreed;    /* the last that was to go on */
     est_agreement      heard;     /* what came of the meeting; kind 0: nothing yet */
-    bool               over;      /* the job has ended */
-    int                n_asks;    /* under way, */
-    int                n_overs;   /* and those of them that say that the job has ended */
+    bool               over;      /* the job has ended, */
+    bool               ended;     /* and this task says so to all others */
+    int                n_asks;    /* under way */
 };
 
 /* ensemble_peers.c */

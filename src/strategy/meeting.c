@@ -112,7 +112,7 @@ static void add_members(const est_attendance *a, est_agreement *out)
 
 static est_status agree(const est_attendance *a, int n_here, est_agreement *out)
 {
-    const est_arrival *last   = last_meeting(a), *source;
+    const est_arrival *last   = last_meeting(a), *first;
     est_agreement      agreed = {
              .kind = EST_AGREED, .generation = last != NULL ? last->generation + 1 : 1, .source = -1, .step = -1
     };
@@ -122,8 +122,8 @@ static est_status agree(const est_attendance *a, int n_here, est_agreement *out)
     agreed.addresses    = est_zalloc(sizeof(char *) * (size_t)n_here);
     if (agreed.members.data != NULL && agreed.incarnations != NULL && agreed.addresses != NULL) add_members(a, &agreed);
     if (agreed.members.n == n_here) {
-        source      = a->of[agreed.members.data[agreed.source >= 0 ? agreed.source : 0]].arrival;
-        agreed.word = est_strdup(source->word);
+        first       = a->of[agreed.members.data[agreed.source >= 0 ? agreed.source : 0]].arrival;
+        agreed.word = est_strdup(last != NULL ? last->word : first->word);
     }
     if (agreed.word == NULL) {
         est_agreement_clear(&agreed);

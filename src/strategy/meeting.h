@@ -33,7 +33,7 @@ typedef struct est_arrival {
     uint64_t    generation; /* of the last meeting that it was at; 0: none */
     est_numbers members;    /* of that meeting */
     char       *address;    /* where it listens, which another start of it need not have done. Never NULL */
-    char       *word;       /* never NULL */
+    char       *word;       /* that of the last meeting, if it was at one; never NULL */
     char       *purpose;    /* what it meets for; never NULL */
     char       *why;        /* its last group has ended; "": it has not, or there was none. Never NULL */
 } est_arrival;

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "cli/tool.h"
 #include "cluster/remote.h"
+#include "cluster/status.h"
 #include "estoc/estoc.h"
 #include "net/certificates.h"
 
@@ -85,7 +86,7 @@ static est_status train(est_server *server)
     return EST_OK; /* and all of it stays until the process ends */
 }
 
-/* Never returns. A worker waits for a chief, and there is none; a chief trains. */
+/* Never returns. A worker waits for a chief, and there is none; a chief trains; a master trains together with others. */
 static void be_task(const job *j, const char *type, int ready, int stop)
 {
     est_server *server;
@@ -103,6 +104,7 @@ static void be_task(const job *j, const char *type, int ready, int stop)
         _exit(1);
     }
     if (strcmp(type, "chief") == 0 && train(server) != EST_OK) _exit(1);
+    if (strcmp(type, "master") == 0) est_server_note_step(server, 7);
     if (write(ready, &byte, 1) != 1) _exit(1);
     while (read(stop, &byte, 1) > 0) continue;
     _exit(0);
@@ -211,6 +213,22 @@ static void test_training(void **state)
     assert_null(strstr(run.out, "Waits"));
     tool_run_free(&run);
     stop_task(chief);
+    stop_task(ps);
+    est_cluster_free(j.cluster);
+}
+
+/* Those who train together count their steps themselves. */
+static void test_training_together(void **state)
+{
+    job      j  = make_job_of("master", "tcp", NULL);
+    task     ps = start_task(&j, "ps"), master = start_task(&j, "master");
+    tool_run run;
+
+    (void)state;
+    run = await_output(TOOL_ARGV("status", "--transport", "tcp", j.worker), 0, "trains\n");
+    expect_row(run.out, "\nmaster:0 ", 7, "0 B");
+    tool_run_free(&run);
+    stop_task(master);
     stop_task(ps);
     est_cluster_free(j.cluster);
 }
@@ -368,10 +386,15 @@ static void test_wrong_usage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_json),         cmocka_unit_test(test_task_that_is_not_there),
-        cmocka_unit_test(test_certificates), cmocka_unit_test(test_job),
-        cmocka_unit_test(test_watch),        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_training_together),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_task_that_is_not_there),
+        cmocka_unit_test(test_certificates),
+        cmocka_unit_test(test_job),
+        cmocka_unit_test(test_watch),
+        cmocka_unit_test(test_wrong_usage),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);

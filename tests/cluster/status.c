@@ -351,6 +351,30 @@ static void test_rates(void **state)
     tear_down(&f);
 }
 
+/* A task that trains together with others says itself which step it is at. A step that is made again counts once. */
+static void test_own_steps(void **state)
+{
+    fixture   f = set_up(0);
+    est_json *root;
+
+    (void)state;
+    est_manual_clock_advance(&manual, 5 * SEC);
+    for (int64_t step = 101; step <= 120; step++) {
+        est_server_note_step(f.worker[0], step);
+        est_server_note_step(f.worker[0], step);
+    }
+    est_manual_clock_advance(&manual, 5 * SEC);
+    root = status_of(f.worker[0]);
+    expect_number(root, "step", 120);
+    expect_number(root, "steps", 20);
+    expect_number(root, "steps_per_sec", 2);
+    est_json_free(root);
+    root = status_of(f.worker[1]);
+    assert_true(json_is_null(json_object_get(root, "step")));
+    est_json_free(root);
+    tear_down(&f);
+}
+
 static void *connect_remote(void *remote)
 {
     est_remote *r = remote;
@@ -767,6 +791,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_own_steps),
         cmocka_unit_test(test_wait_for_the_chief),
         cmocka_unit_test(test_wait_for_a_turn),
         cmocka_unit_test(test_wait_for_a_checkpoint),

@@ -7,9 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
+#include "cluster/status.h"
 #include "support/estimator_test.h"
+#include "support/nn_test.h"
 #include "support/together_test.h"
 
 #define STOPPED 2 /* exit code of a task that a signal stopped */
@@ -80,6 +85,59 @@ static void test_death(void **state)
     together_assert_same(&calm, &c);
     together_end(&calm, d->end);
     together_end(&c, d->end);
+}
+
+/* A number of steps is counted from where all began, whoever was lost since. Checkpoints are so many that a chief that comes back has
+ * one of the very step that the others are at. */
+static void check_counted(int victim, const char *task)
+{
+    cluster calm = together_make(2, "count=40", NULL), c = together_make(2, "count=40", NULL);
+
+    calm.args[5] = c.args[5] = "save=1";
+    for (int i = 0; i < 2; i++) {
+        cluster_start_all(&calm);
+        cluster_wait_all(&calm, 60);
+        assert_int_equal(cluster_saved_step(&calm), 40 * (i + 1));
+        c.args[TOGETHER_ARGS]     = i == 1 ? "die=3" : NULL; /* in the second training */
+        c.args[TOGETHER_ARGS + 1] = task;
+        c.args[TOGETHER_ARGS + 2] = "die_step=60";
+        cluster_start_all(&c);
+        if (i == 1) restart_dead(&c, together_worker(&c, victim));
+        cluster_wait_all(&c, 60);
+    }
+    together_assert_same(&calm, &c);
+    together_end(&calm, 80);
+    together_end(&c, 80);
+}
+
+static void test_counted(void **state)
+{
+    (void)state;
+    check_counted(0, "die_task=0");
+    check_counted(1, "die_task=1");
+}
+
+/* One that is lost after the last step comes back when that is saved and the end is marked. Nothing in the directory says whether
+ * the mark is of this training or of the one before: the chief does, before it leaves. */
+static void test_back_after_end(void **state)
+{
+    cluster       c      = together_make(2, "count=20", NULL);
+    cluster_task *worker = together_worker(&c, 1);
+    char          mark[160];
+    int64_t       until;
+
+    (void)state;
+    snprintf(mark, sizeof mark, "%s/training_done", c.model);
+    c.args[TOGETHER_ARGS]     = "die=3";
+    c.args[TOGETHER_ARGS + 1] = "die_task=1";
+    c.args[TOGETHER_ARGS + 2] = "die_step=20";
+    cluster_start_all(&c);
+    cluster_wait(&c, worker, 30);
+    until = est_now_ns() + 30 * EST_NS_PER_SEC;
+    while (access(mark, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 20);
+    together_end(&c, 20);
 }
 
 /* Kills from outside, at a moment that nobody chose. */
@@ -292,6 +350,33 @@ static void test_twin(void **state)
     together_end(&c, 200);
 }
 
+/* The status view has the step of a worker, and how fast it is. */
+static void test_status(void **state)
+{
+    cluster         c      = together_make(2, "steps=200", NULL);
+    est_server     *client = NULL;
+    char           *text   = NULL;
+    est_json       *root   = NULL;
+    const est_json *step;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 40, 30);
+    assert_ok(est_server_create(NULL, NULL, 0, EST_SERVER(.job = "test", .transport = "tcp", .threads = 1), &client));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_cluster_ask_status(client, together_worker(&c, i)->address, NULL, 20, &text));
+        assert_ok(est_json_parse(text, strlen(text), "a status", &root));
+        step = json_object_get(root, "step");
+        assert_true(json_is_integer(step) && json_integer_value(step) >= 40);
+        assert_true(json_real_value(json_object_get(root, "steps_per_sec")) > 0);
+        est_json_free(root);
+        est_free(text);
+    }
+    est_server_free(client);
+    cluster_wait_all(&c, 60);
+    together_end(&c, 200);
+}
+
 /* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */
 static void test_short_jobs(void **state)
 {
@@ -308,9 +393,22 @@ static void test_short_jobs(void **state)
 
 #define N_DEATHS (sizeof deaths / sizeof deaths[0])
 
+/* The chief's hook has seen enough: all end at the step where it asked, and what they have is saved. */
+static void test_chief_has_enough(void **state)
+{
+    cluster c = together_make(3, "stop_step=60", NULL);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    together_end(&c, 60);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_back_after_end),
         cmocka_unit_test(test_killed_often),
         cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_killed_in_first_share),
@@ -320,7 +418,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_restarted),
         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_status),
         cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_chief_has_enough),
     };
     struct CMUnitTest tests[N_DEATHS];
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "estoc/ops.h"
@@ -15,11 +16,12 @@
 
 typedef enum way {
     WAY_PLAIN,
-    WAY_DYNAMIC,     /* embeddings whose rows are drawn when a key is first seen */
-    WAY_SLOW,        /* the last worker is slower with its evaluation than an operation may take */
-    WAY_UNSAVED,     /* there is no checkpoint to evaluate */
-    WAY_NO_INPUT,    /* the chief's input_fn fails */
-    WAY_WORKER_STOPS /* a hook of the last worker asks to stop */
+    WAY_DYNAMIC,      /* embeddings whose rows are drawn when a key is first seen */
+    WAY_SLOW,         /* the last worker is slower with its evaluation than an operation may take */
+    WAY_UNSAVED,      /* there is no checkpoint to evaluate */
+    WAY_NO_INPUT,     /* the chief's input_fn fails */
+    WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
+    WAY_BACK_LATE     /* the chief, which has all metrics, says so to nobody until a file is there */
 } way;
 
 typedef struct job {
@@ -110,7 +112,7 @@ static est_status take_time(est_hook *hook, est_loop *loop)
 static est_status make_estimator(const char *dir, job *j, const dynamic_params *params, est_strategy **strategy,
                                  est_estimator **out)
 {
-    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT;
+    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_BACK_LATE;
 
     EST_TRY(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? 1 : 20), strategy));
@@ -122,6 +124,23 @@ static est_status make_estimator(const char *dir, job *j, const dynamic_params *
                                                .save_checkpoints_secs         = j->way == WAY_UNSAVED ? EST_OFF : 0,
                                                .session_creation_timeout_secs = 30, .max_worker_delay_secs = EST_OFF)),
         out);
+}
+
+/* A log that holds up whoever writes the metrics; user: the file to wait for. */
+static void wait_with_metrics(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    int64_t until = est_now_ns() + 30 * EST_NS_PER_SEC;
+
+    (void)level, (void)wall_ns;
+    fprintf(stderr, "%s\n", line);
+    if (strncmp(line, "Saving dict", 11) != 0) return;
+    while (access(user, F_OK) != 0 && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+}
+
+/* The file is beside the model directory. */
+static void name_file(const char *model_dir, char *out, size_t size)
+{
+    snprintf(out, size, "%s.go", model_dir);
 }
 
 /* argv: the model directory, the way. */
@@ -138,8 +157,11 @@ static int task(int argc, char **argv)
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     est_status     status;
+    char           file[160];
 
     assert_int_equal(argc, 2);
+    name_file(argv[0], file, sizeof file);
+    if (j.way == WAY_BACK_LATE) est_log_set_sink(wait_with_metrics, file);
     status = make_estimator(argv[0], &j, &params, &strategy, &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
@@ -261,6 +283,29 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A worker that was lost when all metrics were summed has nothing left to do when it is back. */
+static void test_back_late(void **state)
+{
+    cluster       c      = make(WAY_BACK_LATE);
+    cluster_task *worker = together_worker(&c, 0);
+    char          file[160];
+    FILE         *go;
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "Saving dict", 30);
+    together_kill(&c, worker);
+    name_file(c.model, file, sizeof file);
+    go = fopen(file, "w");
+    assert_non_null(go);
+    fclose(go);
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 20);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
+    assert_int_equal(cluster_count_log(worker, "has metrics"), 0);
+    together_end(&c, STEPS);
+}
+
 /* A worker that is asked to stop by itself goes on with the others: the chief's stop is that of all. */
 static void test_worker_stops(void **state)
 {
@@ -281,6 +326,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow_evaluation),
         cmocka_unit_test(test_nothing_to_evaluate),
         cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_back_late),
         cmocka_unit_test(test_worker_stops),
     };
 

@@ -28,14 +28,14 @@ typedef struct expected {
     int            n, source;
     int64_t        step;
     uint64_t       generation; /* 0: any */
+    int            speaker;    /* whose word it is, that of the first meeting's source */
 } expected;
 
 static void meet_and_check(crew_member *m)
 {
     const expected *x = m->arg;
     char            word[32];
-    float           sum  = 0;
-    int             from = x->source >= 0 ? x->source : 0;
+    float           sum = 0;
 
     snprintf(word, sizeof word, "word of %d", m->number);
     crew_check(m, est_ensemble_meet(m->ensemble, x->steps != NULL ? x->steps[m->number] : -1, word, &m->met));
@@ -45,7 +45,7 @@ static void meet_and_check(crew_member *m)
     if (x->generation != 0 && m->met.generation != x->generation) crew_fail(m, "generation %d", (int)m->met.generation);
     if (m->met.tasks[m->met.rank] != m->number) crew_fail(m, "rank %d is another", m->met.rank);
     if (m->met.peers->n != m->met.n || m->met.peers->rank != m->met.rank) crew_fail(m, "its peers are others");
-    snprintf(word, sizeof word, "word of %d", m->met.tasks[from]);
+    snprintf(word, sizeof word, "word of %d", x->speaker);
     if (strcmp(est_ensemble_word(m->ensemble), word) != 0) crew_fail(m, "it is %s", est_ensemble_word(m->ensemble));
     crew_check(m, crew_count(m, &sum));
     if (sum != (float)x->n) crew_fail(m, "the sum of %d ones is %g", x->n, (double)sum);
@@ -125,9 +125,9 @@ static void test_source(void **state)
     (void)state;
     crew_make(&c, 4, NULL);
     crew_start_all(&c);
-    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 5, -1, 9, 9 }, 4, 2, 9, 1 });
-    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 11, 11, 11, 11 }, 4, 0, 11, 2 });
-    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ -1, -1, -1, 0 }, 4, 3, 0, 3 });
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 5, -1, 9, 9 }, 4, 2, 9, 1, 2 });
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ 11, 11, 11, 11 }, 4, 0, 11, 2, 2 });
+    expect_meeting(&c, CREW_ALL, &(expected){ (int64_t[]){ -1, -1, -1, 0 }, 4, 3, 0, 3, 2 });
     crew_free(&c);
 }
 
@@ -377,7 +377,7 @@ static bool answer_and_go(void *user, est_request *request)
                                   .addresses    = listens,
                                   .source       = -1,
                                   .step         = -1,
-                                  .word         = h->c->tasks[0] };
+                                  .word         = (char[]){ "word of 0" } };
     est_link       *link      = est_link_ref(est_request_link(request));
     est_wire_writer out       = { 0 };
 
@@ -497,6 +497,68 @@ static void test_end(void **state)
     crew_free(&c);
 }
 
+/* One that was lost before it had heard comes back while the chief ends the job. */
+static void end_or_come_back(crew_member *m)
+{
+    if (m->number == 0) {
+        est_ensemble_end_job(m->ensemble);
+        return;
+    }
+    crew_await_wait(&m->crew->members[0], "all others");
+    crew_start(m->crew, m->number);
+    crew_check(m, est_ensemble_meet(m->ensemble, -1, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+}
+
+static void test_back_after_end(void **state)
+{
+    int64_t start = est_now_ns();
+    crew    c;
+
+    (void)state;
+    crew_make(&c, 3, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_stop(&c, 1);
+    crew_run(&c, 3U, end_or_come_back, NULL);
+    assert_true((double)(est_now_ns() - start) < CREW_SECS * (double)EST_NS_PER_SEC);
+    crew_free(&c);
+}
+
+/* One that has heard is started again, for the next job: the end of this one, which the chief still tells another, is not its. */
+static void end_or_begin_next(crew_member *m)
+{
+    atomic_int *tried = m->arg;
+    est_status  status;
+
+    if (m->number != 1) {
+        while (m->number == 2 && atomic_load(tried) == 0) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        end_or_come_back(m);
+        return;
+    }
+    crew_check(m, est_ensemble_meet(m->ensemble, 7, "", &m->met));
+    if (!m->met.over) crew_fail(m, "it is not over");
+    crew_stop(m->crew, 1);
+    crew_start(m->crew, 1);
+    status = est_ensemble_meet(m->ensemble, -1, "", &m->met);
+    crew_expect(m, status, EST_DEADLINE_EXCEEDED, "did not come within 3 s");
+    atomic_store(tried, 1);
+}
+
+static void test_next_after_end(void **state)
+{
+    atomic_int tried = 0;
+    crew       c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 3 });
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
+    crew_stop(&c, 2);
+    crew_run(&c, CREW_ALL, end_or_begin_next, &tried);
+    crew_free(&c);
+}
+
 static bool has_come(crew_member *m, int number)
 {
     int64_t until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
@@ -602,7 +664,7 @@ static void find_over(crew_member *m)
     if (!m->met.over) crew_fail(m, "it is not over");
 }
 
-/* A task that nobody meets finds out by itself. */
+/* A task that nobody meets finds out by itself, when it is told so twice: whoever has ended the job may be about to say so. */
 static void test_over(void **state)
 {
     crew       c;
@@ -612,7 +674,7 @@ static void test_over(void **state)
     crew_make(&c, 2, &(est_ensemble_options){ .over = is_over, .user = &asked });
     crew_start(&c, 1);
     crew_run(&c, 2U, find_over, NULL);
-    assert_int_equal(atomic_load(&asked), 2);
+    assert_int_equal(atomic_load(&asked), 3);
     crew_free(&c);
 }
 
@@ -762,6 +824,8 @@ int main(void)
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_back_after_end),
+        cmocka_unit_test(test_next_after_end),
         cmocka_unit_test(test_last_step),
         cmocka_unit_test(test_mended),
         cmocka_unit_test(test_next_job),

@@ -132,6 +132,7 @@ static void take_word(const char *word, cluster_job *job)
         int64_t    *whole;
         double     *number;
     } fields[] = { { "steps", &job->steps, NULL },
+                   { "count", &job->count, NULL },
                    { "save", &job->save, NULL },
                    { "passes", &job->passes, NULL },
                    { "seed", &job->seed, NULL },
@@ -256,7 +257,11 @@ int cluster_job_task(int argc, char **argv)
                                                       .session_creation_timeout_secs = job.timeout)),
             &estimator);
     }
-    if (status == EST_OK) {
+    if (status == EST_OK && job.count > 0) {
+        status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_input, .input_user = &job, .steps = job.count,
+                                                        .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
+                                                        .saving_listeners = EST_LISTENERS(&death.listener)));
+    } else if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
             EST_TRAIN_SPEC(.input_fn = make_input, .input_user = &job, .max_steps = job.steps,

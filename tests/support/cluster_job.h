@@ -11,6 +11,7 @@
 
 typedef struct cluster_job {
     int64_t steps;      /* max_steps; 0: none */
+    int64_t count;      /* not 0: est_train with so many steps, in place of max_steps */
     int64_t save;       /* steps between checkpoints; 0: 50 */
     int64_t passes;     /* over the input, times the number of the task plus 1; 0: forever */
     int64_t seed;       /* 0: 11 */
