@@ -72,26 +72,6 @@ typedef struct ways_hook {
     bool     last; /* of the workers */
 } ways_hook;
 
-/* Says what the variables are. */
-static est_status show(est_hook *hook, est_loop *loop)
-{
-    est_nodes all = est_trainable_variables(est_loop_graph(loop));
-
-    (void)hook;
-    for (int i = 0; i < all.n; i++) {
-        est_tensor *value = NULL;
-        double      sum   = 0;
-
-        EST_TRY(est_session_read(est_loop_session(loop), est_node_name(all.data[i]), &value));
-        for (int64_t k = 0; k < est_tensor_count(value); k++) {
-            sum += (double)(k % 7 + 1) * (double)((const float *)est_tensor_data(value))[k];
-        }
-        fprintf(stderr, "variable %d at %lld: %.9g\n", i, (long long)est_loop_global_step(loop), sum);
-        est_tensor_free(value);
-    }
-    return EST_OK;
-}
-
 static est_status stop_early(est_hook *hook, est_loop *loop)
 {
     const ways_hook *h = EST_CONTAINER_OF(hook, ways_hook, hook);
@@ -148,7 +128,7 @@ static int task(int argc, char **argv)
 {
     const char *config = getenv("TF_CONFIG");
     job         j = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
-    ways_hook   trains       = { .hook = { .after_run = stop_early, .end = show }, .way = j.way, .last = !j.chief };
+    ways_hook   trains = { .hook = { .after_run = stop_early, .end = together_show }, .way = j.way, .last = !j.chief };
     ways_hook   evaluates    = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
     est_columns   *columns   = est_columns_create();
     dynamic_params params    = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL),
@@ -192,33 +172,6 @@ static cluster make(way how)
     return c;
 }
 
-/* What a worker says of a variable in the end. */
-static void read_line(const cluster_task *task, int variable, char *out, size_t size)
-{
-    char  start[32];
-    FILE *log = fopen(task->log, "r");
-    bool  found;
-
-    snprintf(start, sizeof start, "variable %d at %d: ", variable, STEPS);
-    assert_non_null(log);
-    do {
-        if (fgets(out, (int)size, log) == NULL) fail_msg("%s: no line \"%s\"", task->log, start);
-        found = strncmp(out, start, strlen(start)) == 0;
-    } while (!found);
-    fclose(log);
-}
-
-static void check_same(cluster *c, const char *first, int variables)
-{
-    for (int i = 0; i < variables; i++) {
-        char a[128], b[128];
-
-        read_line(cluster_find(c, first, 0), i, a, sizeof a);
-        read_line(together_worker(c, 0), i, b, sizeof b);
-        assert_string_equal(a, b);
-    }
-}
-
 /* A master has the place of a chief, for strategies, too. */
 static void test_master(void **state)
 {
@@ -228,7 +181,7 @@ static void test_master(void **state)
     snprintf(cluster_find(&c, "chief", 0)->type, sizeof c.tasks[0].type, "master");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "master", 1);
+    together_check_shown(&c, "master", STEPS, 1);
     assert_int_equal(cluster_count_log(cluster_find(&c, "master", 0), "seed of the job 3, as its own"), 1);
     assert_int_equal(cluster_count_log(together_worker(&c, 0), "seed of the job 3, not its own"), 1);
     together_end(&c, STEPS);
@@ -242,7 +195,7 @@ static void test_dynamic(void **state)
     (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "chief", 3);
+    together_check_shown(&c, "chief", STEPS, 3);
     together_end(&c, STEPS);
 }
 
@@ -314,7 +267,7 @@ static void test_worker_stops(void **state)
     (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "chief", 1);
+    together_check_shown(&c, "chief", STEPS, 1);
     together_end(&c, STEPS);
 }
 
