@@ -2,9 +2,11 @@
  *
  * Workers that train together, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
  * its own, so that all have the same variables only when they have trained with those of all. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +23,7 @@ typedef enum way {
     WAY_UNSAVED,      /* there is no checkpoint to evaluate */
     WAY_NO_INPUT,     /* the chief's input_fn fails */
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
+    WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
     WAY_BACK_LATE     /* the chief, which has all metrics, says so to nobody until a file is there */
 } way;
 
@@ -67,10 +70,19 @@ static est_status input(const est_input_context *context, void *user, est_datase
 }
 
 typedef struct ways_hook {
-    est_hook hook;
-    way      way;
-    bool     last; /* of the workers */
+    est_hook    hook;
+    way         way;
+    bool        last; /* of the workers */
+    const char *file; /* that says something to processes of the test */
 } ways_hook;
+
+static void touch(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fclose(file);
+}
 
 static est_status stop_early(est_hook *hook, est_loop *loop)
 {
@@ -86,13 +98,18 @@ static est_status take_time(est_hook *hook, est_loop *loop)
 
     (void)loop;
     if (h->way == WAY_SLOW && h->last) est_sleep_ns(EST_NS_PER_SEC * 3 / 2);
+    if (h->way == WAY_APART && h->last && access(h->file, F_OK) != 0) {
+        touch(h->file);
+        (void)raise(SIGKILL);
+    }
     return EST_OK;
 }
 
 static est_status make_estimator(const char *dir, job *j, const dynamic_params *params, est_strategy **strategy,
                                  est_estimator **out)
 {
-    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_BACK_LATE;
+    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_APART ||
+                     j->way == WAY_BACK_LATE;
 
     EST_TRY(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? 1 : 20), strategy));
@@ -137,12 +154,14 @@ static int task(int argc, char **argv)
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     est_status     status;
-    char           file[160];
+    char           file[160], dir[160];
 
     assert_int_equal(argc, 2);
     name_file(argv[0], file, sizeof file);
+    snprintf(dir, sizeof dir, "%s%s", argv[0], j.way == WAY_APART && !j.chief ? "-own" : "");
+    evaluates.file = file;
     if (j.way == WAY_BACK_LATE) est_log_set_sink(wait_with_metrics, file);
-    status = make_estimator(argv[0], &j, &params, &strategy, &estimator);
+    status = make_estimator(dir, &j, &params, &strategy, &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
@@ -236,22 +255,36 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is over. */
+static void test_apart(void **state)
+{
+    cluster       c      = make(WAY_APART);
+    cluster_task *worker = together_worker(&c, 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait(&c, worker, 30);
+    assert_true(WIFSIGNALED(worker->status));
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 15);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
+    assert_int_equal(cluster_count_log(worker, "has metrics"), 1);
+    together_end(&c, STEPS);
+}
+
 /* A worker that was lost when all metrics were summed has nothing left to do when it is back. */
 static void test_back_late(void **state)
 {
     cluster       c      = make(WAY_BACK_LATE);
     cluster_task *worker = together_worker(&c, 0);
     char          file[160];
-    FILE         *go;
 
     (void)state;
     cluster_start_all(&c);
     cluster_wait_log(&c, cluster_find(&c, "chief", 0), "Saving dict", 30);
     together_kill(&c, worker);
     name_file(c.model, file, sizeof file);
-    go = fopen(file, "w");
-    assert_non_null(go);
-    fclose(go);
+    touch(file);
     cluster_start(&c, worker);
     cluster_wait_all(&c, 20);
     assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
@@ -279,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow_evaluation),
         cmocka_unit_test(test_nothing_to_evaluate),
         cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_apart),
         cmocka_unit_test(test_back_late),
         cmocka_unit_test(test_worker_stops),
     };
