@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "strategy/workers.h"
 
+#define TRAINING "training" /* a purpose to meet for */
+
 static est_status no_memory(void)
 {
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for workers that train together");
@@ -38,7 +40,8 @@ static est_status make_ensemble(est_together *together, const est_strategy *stra
     return est_ensemble_of_task(together->job.server, estimator->task, strategy,
                                 &(est_ensemble_options){ .connect_secs  = connect_secs,
                                                          .deadline_secs = trains ? 0 : connect_secs,
-                                                         .purpose       = trains ? "training" : "evaluation",
+                                                         .purpose       = trains ? TRAINING : "evaluation",
+                                                         .after         = trains ? NULL : TRAINING,
                                                          .over          = trains ? is_over : NULL,
                                                          .user          = &together->job },
                                 &together->ensemble);

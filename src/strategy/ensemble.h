@@ -42,6 +42,8 @@ typedef struct est_ensemble_options {
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
     const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char *
+        after; /* the purpose before: whoever comes for that, until this job ends, is told that it is over. NULL: none */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
     bool (*over)(void *user);

@@ -250,6 +250,17 @@ static bool was_of_job(const est_ensemble *e, int number, uint64_t incarnation)
     return est_agreement_rank(&e->agreed, number, incarnation) >= 0 || (e->ended && !e->seats[number].heard);
 }
 
+/* One who comes for what all others have left behind was lost meanwhile. When this has ended, too, it may be for the next time, which
+ * this task may be about to begin: then it tries again, as in all other cases. */
+static void answer_other(const est_ensemble *e, est_request *request, const char *purpose)
+{
+    if (e->options.after != NULL && strcmp(purpose, e->options.after) == 0 && !e->over) {
+        answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
+    } else {
+        est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
+    }
+}
+
 static void on_come(est_ensemble *e, est_request *request)
 {
     est_arrival        arrival = { 0 };
@@ -263,9 +274,8 @@ static void on_come(est_ensemble *e, est_request *request)
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
         refuse(request, status, est_error_message());
-    } else if (strcmp(arrival.purpose, e->options.purpose) !=
-               0) { /* it is at another job, or this task is; it tries again */
-        est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
+    } else if (strcmp(arrival.purpose, e->options.purpose) != 0) {
+        answer_other(e, request, arrival.purpose);
     } else if (e->over && was_of_job(e, arrival.number, who->incarnation)) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
         e->seats[arrival.number].heard = true;
