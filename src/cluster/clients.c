@@ -155,7 +155,8 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->who = *who; /* a task that asks for turns does so in all its processes: `gated` stays */
+    client->together = false; /* nobody waits for its pushes before it begins a step */
+    client->who      = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
 /* An extension makes links of its own, which come and go while the first stays. */

@@ -775,6 +775,49 @@ static void test_committer_is_put_out(void **state)
     servers_stop(&s);
 }
 
+/* Waits until the process has its task's place at the server. */
+static void await_place(est_server *server, const est_server *process)
+{
+    int64_t deadline = est_now_ns() + 60 * EST_NS_PER_SEC;
+    bool    has      = false;
+
+    while (!has && est_now_ns() < deadline) {
+        pthread_mutex_lock(&server->lock);
+        for (int i = 0; i < server->n_clients; i++) {
+            if (server->clients[i]->who.incarnation == process->self.incarnation) has = true;
+        }
+        pthread_mutex_unlock(&server->lock);
+        if (!has) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    }
+    assert_true(has);
+}
+
+/* A process that takes the place of a worker makes no steps before it begins one: nobody waits for it until then. */
+static void test_new_process_joins_later(void **state)
+{
+    servers   s = servers_start(2, 2, "tcp"), later = start_later(&s);
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    est_link *link;
+    pthread_t thread[2];
+    bool      finished;
+
+    (void)state;
+    p[1].value = 4;
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    assert_ok(est_net_connect(est_server_net(later.worker[1]), est_cluster_address(s.cluster, "ps", CLOCK), "ps:0", 60,
+                              &link));
+    await_place(s.ps[CLOCK], later.worker[1]);
+    assert_ok(p[0].remote->ops->turn(p[0].remote, &finished));
+    assert_ok(push(&p[0], 1));
+    expect_values(&s, -3.5f, 2);
+    est_link_close(link, "done");
+    est_link_free(link);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&later);
+    servers_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_same_losses),
@@ -789,6 +832,7 @@ int main(void)
                                         cmocka_unit_test(test_clock_is_behind),
                                         cmocka_unit_test(test_job_ends_while_waiting),
                                         cmocka_unit_test(test_committer_is_put_out),
+                                        cmocka_unit_test(test_new_process_joins_later),
                                         cmocka_unit_test(test_dynamic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
