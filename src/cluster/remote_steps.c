@@ -13,7 +13,7 @@
 /* --- steps that are made together (cluster/sync.h) ------------------------------------------------------------------------------------ */
 
 /* All other tasks first, at the same time; the clock, which lets everybody go, last. */
-static est_status commit_step(est_tasks *r, const est_peer *clock)
+static est_status commit_step(est_tasks *r, const est_peer *clock, est_tag tag)
 {
     est_packing packing = { 0 };
     est_ask   **asks    = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
@@ -21,8 +21,8 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     est_error   error;
     est_status  status;
 
-    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
-    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, tag.step);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, tag.era);
     status = asks != NULL ? est_packing_payload(&packing, &payload)
                           : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
     for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
@@ -76,7 +76,7 @@ static est_status complete_step(est_tasks *r)
     ended  = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     est_message_free(answer);
     if (commit) {
-        EST_TRY(commit_step(r, clock));
+        EST_TRY(commit_step(r, clock, (est_tag){ r->era, r->tag }));
         step = r->tag + 1;
     }
     r->committed = true;
@@ -237,6 +237,14 @@ static void undo_hold(est_remote *remote, est_status status)
     (void)est_error_raise(&error);
 }
 
+/* A step whose committer was lost is finished: every task that has not made it has all that it needs. */
+static est_status finish_commit(est_tasks *r, const est_peer *clock, const est_message *held)
+{
+    if (est_head_u64(held, EST_FIELD_COMMIT, 0) == 0) return EST_OK;
+    return commit_step(
+        r, clock, (est_tag){ est_head_u64(held, EST_FIELD_ERA, 0), (int64_t)est_head_u64(held, EST_FIELD_STEP, 0) });
+}
+
 /* The clock comes first: it knows when no step is under way any more. The others then refuse what comes late. A turn that was given
  * in advance would be waited for. */
 est_status est_remote_hold(est_remote *remote)
@@ -255,8 +263,9 @@ est_status est_remote_hold(est_remote *remote)
                                     "steps are under way, and a checkpoint waits for them", r->options.connect_secs,
                                     &answer);
     if (status == EST_OK) {
+        status = finish_commit(r, p, answer);
         est_message_free(answer);
-        status = tell_others(r, p, &packing);
+        if (status == EST_OK) status = tell_others(r, p, &packing);
         if (status != EST_OK) undo_hold(remote, status);
     }
     est_packing_clear(&packing);

@@ -162,6 +162,7 @@ struct est_server {
     uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
+    est_tag        committing;                  /* the last step that somebody was asked to: half of it may be made */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
     int            enough;                      /* workers that made the last step */
     est_sample     samples[2];

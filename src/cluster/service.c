@@ -14,7 +14,8 @@
  * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
- * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
+ * HOLD       HELD                                    -> COMMIT, STEP, ERA (of a step to be finished first); waits until none is under
+ *                                                       way; variables stay as they are then, but for that one
  * STATUS     -                                       -> BYTES (JSON)
  * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
  * and those of cluster/service_runs.h and cluster/service_files.h. */
@@ -113,10 +114,12 @@ static est_status write_variable(est_server *s, est_request *request)
 static est_status commit(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
+    const est_client  *client;
     bool               held;
 
     pthread_mutex_lock(&s->lock);
-    held = est_server_is_held(s);
+    client = est_server_client(s, est_request_link(request));
+    held   = est_server_is_held(s) && (client == NULL || client->holds == 0);
     pthread_mutex_unlock(&s->lock);
     if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
     EST_TRY(est_sync_commit(

@@ -479,6 +479,49 @@ static void test_committer_dies(void **state)
     for (int how = 0; how < N_DEATHS; how++) committer_dies((death)how);
 }
 
+static void *hold_for_copies(void *arg)
+{
+    return est_remote_hold(arg) == EST_OK ? arg : NULL;
+}
+
+/* The chief, which has not pushed, wants to copy while another commits, and that one dies: the step is made everywhere before. */
+static void hold_without_committer(death how)
+{
+    servers          s    = servers_start(2, 3, "tcp");
+    pusher           p[3] = { make_pusher(&s, 0), make_pusher(&s, 1), make_pusher(&s, 2) };
+    pthread_t        hold, thread[3];
+    pthread_mutex_t *lock;
+    void            *result;
+
+    p[1].value = 4;
+    hold_steps(s.ps[CLOCK], true);
+    for (int i = 2; i > 0; i--) { /* who came last commits */
+        assert_int_equal(pthread_create(&thread[i], NULL, push_one, &p[i]), 0);
+        await_parked(s.ps[CLOCK], 3 - i);
+    }
+    lock = let_commit(&s, how);
+    assert_int_equal(pthread_create(&hold, NULL, hold_for_copies, p[0].remote), 0);
+    await_parked(s.ps[CLOCK], 2); /* the other worker, and the hold */
+    for (int i = 0; i < 2; i++) est_link_close(est_tasks_of(p[1].remote)->peers[i].link, "it dies");
+    pthread_join(thread[1], &result);
+    assert_null(result);
+    if (lock != NULL) pthread_mutex_unlock(lock);
+    pthread_join(hold, &result);
+    assert_non_null(result);
+    expect_values(&s, -2.5f, 1);
+    assert_ok(est_remote_release(p[0].remote));
+    pthread_join(thread[2], &result);
+    assert_non_null(result);
+    for (int i = 0; i < 3; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+static void test_hold_without_committer(void **state)
+{
+    (void)state;
+    for (int how = 0; how < N_DEATHS; how++) hold_without_committer((death)how);
+}
+
 /* --- work for another step ------------------------------------------------------------------------------------------------ */
 
 /* A worker whose link broke asks again over another before the clock has seen it break: it is one, and who waited over the old
@@ -824,6 +867,7 @@ int main(void)
                                         cmocka_unit_test(test_spare),
                                         cmocka_unit_test(test_one_push_a_worker),
                                         cmocka_unit_test(test_committer_dies),
+                                        cmocka_unit_test(test_hold_without_committer),
                                         cmocka_unit_test(test_one_wait_a_worker),
                                         cmocka_unit_test(test_late_spare),
                                         cmocka_unit_test(test_goes_back),
