@@ -110,6 +110,7 @@ static est_status send(est_remote_call *call)
     snprintf(what, sizeof what, "phase %d of a step", call->phase);
     EST_TRY(est_packing_payload(&call->in, &payload));
     payload.behind = call->piece > 0;
+    call->link     = p->link;
     return est_link_ask(p->link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL, &call->ask);
 }
 
@@ -136,6 +137,17 @@ static est_status tag_run(est_remote_call *call)
     est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
     est_wire_put_u64(&call->in.head, EST_FIELD_ERA, r->era);
     return EST_OK;
+}
+
+/* Whether a run that was started before at the same task may have been lost with a link, and waits to be asked for again. */
+static bool is_behind_lost(const est_remote_call *call)
+{
+    const est_link *link = call->remote->peers[call->task].link;
+
+    for (const est_remote_call *c = call->remote->calls; c != NULL; c = c->next) {
+        if (c != call && c->task == call->task && c->started && (c->ask == NULL || c->link != link)) return true;
+    }
+    return false;
 }
 
 /* The oldest run at the task whose answer is not here yet: it may be asked for again. */
@@ -166,7 +178,8 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
     if (call->counted) est_wire_put_bool(&call->in.head, EST_FIELD_COUNTED, true);
     if (call->collected) EST_TRY(tag_run(call));
     for (int i = 0; i < n_in; i++) est_pack_view(&call->in, in[i]);
-    if (send(call) != EST_OK) { /* finish finds out what became of the task, and asks again if it can */
+    if (is_behind_lost(call)) return EST_OK; /* finish asks for one after the other */
+    if (send(call) != EST_OK) {              /* it finds out what became of the task, and asks again if it can */
         est_error_clear();
         call->ask = NULL;
     }

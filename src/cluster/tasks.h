@@ -56,6 +56,7 @@ struct est_remote_call {
     bool             counted;   /* as est_segment.counted */
     bool             collected; /* it writes in training steps that are made together */
     est_ask         *ask;       /* under way; NULL: none */
+    const est_link  *link;      /* that it went over; kept by `ask` */
     bool             started;
     uint64_t         sequence, incarnation;
     est_packing      in;
