@@ -16,8 +16,7 @@
 #include "base/signals.h"
 #include "cluster/status.h"
 
-#define BREAKS_MAX 5              /* of links in a row while one run is asked for */
-#define STOP_NS    EST_NS_PER_SEC /* for answers to a step that is given up because of a signal */
+#define BREAKS_MAX 5 /* of links in a row while one run is asked for */
 
 /* --- segments ------------------------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +76,8 @@ static void drop_ask(est_remote_call *call)
     est_status   status;
 
     if (call->ask == NULL) return;
-    status = est_peer_await_run(&call->remote->peers[call->task], call->ask, "a step that was given up", &answer);
+    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", EST_STOP_SECS,
+                            &answer);
     if (status == EST_OK) est_message_free(answer);
     call->ask = NULL;
 }
@@ -203,7 +203,7 @@ static est_status await_answer(est_remote_call *call)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", call->phase);
-    status    = est_peer_await_run(&call->remote->peers[call->task], call->ask, why, &call->answer);
+    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, EST_STOP_SECS, &call->answer);
     call->ask = NULL;
     pthread_mutex_lock(&server->lock);
     est_server_sample(server);
@@ -247,7 +247,7 @@ static void give_up_when_stopped(est_remote_call *call, int64_t until_ns)
 
 void est_tasks_abandon(est_remote *remote)
 {
-    int64_t until_ns = est_machine_ns() + STOP_NS;
+    int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
     est_tasks_of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;
