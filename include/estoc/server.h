@@ -69,7 +69,7 @@ typedef struct est_remote_options {
                                 * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief; /* gives variables their values; others wait until it has */
     double      connect_secs;  /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
-    double      answer_secs;   /* 0: 600; how long one part of a step may take there */
+    double      answer_secs;   /* 0: 600; how long one part of a step may take there; after a signal a save, too */
     int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers together */
     int64_t     max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
     int sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and

@@ -155,7 +155,8 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->who = *who; /* a task that asks for turns does so in all its processes: `gated` stays */
+    client->together = false; /* nobody waits for its pushes before it begins a step */
+    client->who      = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
 /* An extension makes links of its own, which come and go while the first stays. */
@@ -197,10 +198,11 @@ bool est_clients_admit(void *user, const est_task_id *peer, char *why, size_t si
     return false;
 }
 
+/* Beats come at a third of the silence. */
 bool est_client_is_kept(const est_server *s, const est_client *client)
 {
-    return client->link == NULL && !client->left &&
-           (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
+    if (client->link != NULL) return est_link_count(client->link).silent_secs > s->silence_secs / 2;
+    return !client->left && (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
 void est_clients_met(void *user, est_link *link)
@@ -216,11 +218,11 @@ void est_clients_met(void *user, est_link *link)
     }
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
+    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_link_close(link, EST_PLACE_KEPT);
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
         est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
                      client->who.task, est_link_peer(link)->place, client->who.place);
-    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_link_close(link, EST_PLACE_KEPT);
     } else {
         put_out(s, client, est_link_peer(link));
         adopt(client, link);

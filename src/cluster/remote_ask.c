@@ -120,23 +120,38 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
  * been given up for less. */
-static est_status await_answer(const est_peer *p, est_ask *ask, const char *why, bool stoppable, est_message **answer)
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs, est_message **answer)
 {
     est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
-    est_status  status = est_wait_answer(&w, ask, stoppable, answer);
+    est_status  status = est_wait_answer(&w, ask, stop_secs, answer);
 
     est_wait_end(&w);
     return status;
 }
 
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+/* Those whose time was over with that of another have had it, too. */
+est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_method method, double stop_secs,
+                               est_message **out)
 {
-    return await_answer(p, ask, why, false, answer);
-}
+    est_status status = EST_OK;
+    est_error  error;
 
-est_status est_peer_await_run(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
-{
-    return await_answer(p, ask, why, true, answer);
+    for (int task = 0; task < r->base.n_tasks; task++) {
+        est_message *answer;
+        est_status   own;
+
+        if (asks[task] == NULL) continue;
+        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), stop_secs, &answer);
+        if (own == EST_CANCELLED) stop_secs = 0;
+        if (own == EST_OK && out != NULL) {
+            out[task] = answer;
+        } else if (own == EST_OK) {
+            est_message_free(answer);
+        } else if (status == EST_OK) {
+            est_error_take(status = own, &error);
+        }
+    }
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
 est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
@@ -147,7 +162,7 @@ est_status est_peer_ask(const est_peer *p, est_method method, const est_packing 
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_peer_await(p, ask, est_method_text(method), answer);
+    return est_peer_await(p, ask, est_method_text(method), INFINITY, answer);
 }
 
 /* The same when the answer is of no interest. */

@@ -130,14 +130,31 @@ static est_status check_how(const est_server *s, const est_request *request)
                     s->agreed);
 }
 
+/* A committer that was lost may have come to some tasks and not to others: whoever holds finishes what it began. */
+static void answer_hold(const est_server *s, est_request *request)
+{
+    est_packing out = { 0 };
+
+    if (s->committing.era == s->era && s->committing.step == s->step) {
+        est_wire_put_bool(&out.head, EST_FIELD_COMMIT, true);
+        est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
+        est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+    }
+    est_service_answer(request, &out);
+    est_packing_clear(&out);
+}
+
 /* Answers a request whose wait is over. */
 static void let_go(est_server *s, int parked)
 {
     est_request *request = s->parked[parked].request;
-    est_status status = s->parked[parked].method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
+    est_method   method  = s->parked[parked].method;
+    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
 
     s->parked[parked] = s->parked[--s->n_parked];
-    if (status == EST_OK) {
+    if (status == EST_OK && method == EST_METHOD_HOLD) {
+        answer_hold(s, request);
+    } else if (status == EST_OK) {
         est_request_answer(request, (est_payload){ 0 });
     } else {
         est_request_fail(request, status, est_error_message());
@@ -154,6 +171,7 @@ void est_server_wake(est_server *s)
         if (may_go(s, &s->parked[i])) let_go(s, i);
     }
     est_sync_wake(s);
+    if (s->committer[0] != '\0') s->committing = (est_tag){ s->era, s->step };
 }
 
 /* By the names that it goes by. */

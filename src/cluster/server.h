@@ -163,6 +163,7 @@ struct est_server {
     uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
+    est_tag        committing;                  /* the last step that somebody was asked to: half of it may be made */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
     int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
@@ -194,8 +195,8 @@ est_client *est_server_client(est_server *server, est_link *link);
 /* Whether the process at the other end of a link has its task's place; the link is the newest from there then. Under `lock`. */
 bool est_server_knows(est_server *server, est_link *link);
 
-/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link; an older one is told
- * EST_PLACE_KEPT until then. Under `lock`. */
+/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link, or that has it and was
+ * not heard lately; an older one is told EST_PLACE_KEPT until it is known whether that one lives. Under `lock`. */
 bool est_client_is_kept(const est_server *server, const est_client *client);
 
 #define EST_PLACE_KEPT "a newer process had this task's place a moment ago, and may be back"
