@@ -94,8 +94,9 @@ EST_MUST_CHECK est_status est_net_create(const est_net_options *options, est_net
  * given back later. NULL is fine. */
 void est_net_free(est_net *net);
 
-/* Listens at "host:port", "[IPv6]:port" or ":port" (all interfaces); port 0 takes a free one. Once. EST_UNAVAILABLE when the
- * port is in use, with what to do. */
+/* Listens at "host:port", "[IPv6]:port" or ":port"; port 0 takes a free one. Once. An address is that of the interface, localhost
+ * the loopback, and any other name, which says where others find us, stands for all interfaces. EST_UNAVAILABLE when the port is
+ * in use, with what to do. */
 EST_MUST_CHECK est_status est_net_listen(est_net *net, const char *address);
 int                       est_net_port(const est_net *net); /* 0: does not listen */
 
