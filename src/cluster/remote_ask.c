@@ -227,11 +227,11 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
         if (got->done || status != EST_OK) continue;
+        /* The network thread takes the lock, and what follows asks disks and writes logs. */
+        pthread_mutex_unlock(&got->lock);
         status = keep_waiting(&w, "");
         if (status == EST_OK) status = check_links(r);
-        if (status == EST_OK) continue;
-        pthread_mutex_unlock(&got->lock);
-        give_up(p, status);
+        if (status != EST_OK) give_up(p, status);
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
