@@ -48,8 +48,8 @@ typedef struct est_server_options {
 
 #define EST_SERVER(...) (&(const est_server_options){ .struct_size = sizeof(est_server_options), __VA_ARGS__ })
 
-/* Starts task `index` of job `type`, listening at its address in the cluster. type NULL: a client that is no task and listens
- * nowhere. The cluster is copied. */
+/* Starts task `index` of job `type`, listening at its port in the cluster: on all interfaces, unless its host there is an IP address
+ * or localhost. type NULL: a client that is no task and listens nowhere. The cluster is copied. */
 EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, const char *type, int index,
                                                     const est_server_options *options, est_server **out);
 

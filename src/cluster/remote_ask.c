@@ -54,14 +54,19 @@ static bool is_there(const est_peer *p)
     return p->link != NULL && !est_link_is_lost(p->link);
 }
 
+static void take_link(est_peer *p, est_link *link)
+{
+    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
+    p->link = link;
+}
+
 static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
 {
     est_link *link;
 
     if (is_there(p)) return EST_OK;
     EST_TRY(est_net_connect(est_server_net(r->server), p->address, p->name, secs, &link));
-    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
-    p->link = link;
+    take_link(p, link);
     return EST_OK;
 }
 
@@ -237,11 +242,11 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
         if (got->done || status != EST_OK) continue;
+        /* The network thread takes the lock, and what follows asks disks and writes logs. */
+        pthread_mutex_unlock(&got->lock);
         status = keep_waiting(&w, "");
         if (status == EST_OK) status = check_links(r);
-        if (status == EST_OK) continue;
-        pthread_mutex_unlock(&got->lock);
-        give_up(p, status);
+        if (status != EST_OK) give_up(p, status);
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
@@ -282,39 +287,25 @@ est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_met
 
 /* --- links -------------------------------------------------------------------------------------------------------------------- */
 
-static bool may_come_yet(est_status status)
+static est_status look_while_connecting(void *user, const char *why)
 {
-    return status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
-}
-
-static est_status connect_patiently(waiting *w, est_peer *p)
-{
-    est_status status;
-
-    do {
-        status = try_to_reach(w->remote, p, SLICE_SECS);
-        if (may_come_yet(status)) {
-            char why[256];
-
-            snprintf(why, sizeof why, "%s", est_error_message());
-            EST_TRY(keep_waiting(w, why));
-        }
-    } while (may_come_yet(status));
-    return status;
+    return keep_waiting(user, why);
 }
 
 /* A link to the peer, within the limit. */
 est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
 {
     waiting    w;
+    est_link  *link;
     est_status status;
 
     if (is_there(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
-    status = connect_patiently(&w, p);
+    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, look_while_connecting, &w, &link);
     est_wait_end(&w.base);
     EST_TRY(status);
+    take_link(p, link);
     if (w.base.reported) est_log_info("%s is there", p->name);
     return EST_OK;
 }

@@ -94,16 +94,24 @@ EST_MUST_CHECK est_status est_net_create(const est_net_options *options, est_net
  * given back later. NULL is fine. */
 void est_net_free(est_net *net);
 
-/* Listens at "host:port", "[IPv6]:port" or ":port" (all interfaces); port 0 takes a free one. Once. EST_UNAVAILABLE when the
- * port is in use, with what to do. */
+/* Listens at "host:port", "[IPv6]:port" or ":port"; port 0 takes a free one. Once. An address is that of the interface, localhost
+ * the loopback, and any other name, which says where others find us, stands for all interfaces. EST_UNAVAILABLE when the port is
+ * in use, with what to do. */
 EST_MUST_CHECK est_status est_net_listen(est_net *net, const char *address);
 int                       est_net_port(const est_net *net); /* 0: does not listen */
 
 /* A new link to the process at an address, which must turn out to be `task` of our job (NULL: whatever it is). Tries again
- * while nobody listens there (EST_UNAVAILABLE after `deadline_secs`, naming the address and the last reason); a peer that
- * refuses us or is another than `task` fails at once. Blocks; est_net_cancel ends it. */
+ * while nobody listens there (EST_UNAVAILABLE after `deadline_secs`, naming the address and the last reason); the addresses of a
+ * host share that time. A peer that refuses us or is another than `task` fails at once. Blocks; est_net_cancel ends it. */
 EST_MUST_CHECK est_status est_net_connect(est_net *net, const char *address, const char *task, double deadline_secs,
                                           est_link **out);
+
+/* The same for who has to look at other things meanwhile, and knows by them when to give up. `look` is called twice a second,
+ * without a lock, with what came of the last attempt ("": none has ended yet); its failure ends all and is what is returned. An
+ * attempt is not broken off for that: a peer that takes its time to say who it is gets it. */
+typedef est_status (*est_net_look)(void *user, const char *why);
+EST_MUST_CHECK est_status est_net_connect_while(est_net *net, const char *address, const char *task, est_net_look look,
+                                                void *user, est_link **out);
 
 /* Makes every est_net_connect and est_ask_wait under way, and all later ones, fail with EST_CANCELLED; from any thread. */
 void est_net_cancel(est_net *net, const char *why);
