@@ -257,12 +257,10 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
         if (client->holder != est_request_link(request))
             est_server_end_holds(s, client);       /* of a link that it gave up */
         est_gate_leave(s->gate, client->who.task); /* whoever saves makes no step: a turn is left of one that failed */
-        est_gate_hold(s->gate);
+        if (client->holder == NULL) est_gate_hold(s->gate); /* one that asks again holds once */
         client->holder = est_request_link(request);
-        client->holds++;
-    } else if (client->holds > 0) {
-        est_gate_release(s->gate);
-        client->holds--;
+    } else {
+        est_server_end_holds(s, client);
     }
     return EST_OK;
 }
