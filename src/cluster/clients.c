@@ -75,7 +75,7 @@ static void drop_link(est_client *client)
 /* What it held for a checkpoint goes on without it. */
 void est_server_end_holds(est_server *s, est_client *client)
 {
-    for (; client->holds > 0; client->holds--) est_gate_release(s->gate);
+    if (client->holder != NULL) est_gate_release(s->gate);
     client->holder = NULL;
 }
 

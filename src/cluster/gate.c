@@ -148,8 +148,9 @@ bool est_gate_next(est_gate *gate, void **waiter, est_gate_answer *answer)
 /* Those who wait come first. */
 bool est_gate_try(est_gate *gate, const char *who, int64_t limit, int64_t staleness)
 {
-    entry e = { .limit = limit, .staleness = staleness, .begun_at = gate->step };
+    entry e = { .limit = limit, .begun_at = gate->step };
 
+    if (staleness > 0) return false;
     for (int i = 0; i < gate->n; i++) {
         if (gate->entries[i].waits) return false;
     }

@@ -32,7 +32,8 @@ EST_MUST_CHECK est_status est_gate_ask(est_gate *gate, const char *who, int64_t 
 /* Those who need wait no longer, one by one; false: all others must. To be called after every change. */
 bool est_gate_next(est_gate *gate, void **waiter, est_gate_answer *answer);
 
-/* A turn for `who`, who has none, if it need not wait for one. */
+/* A turn for `who`, who has none, if it need not wait for one. With a staleness it asks when it begins: a turn that it had before
+ * would age, and others would wait, while it saves, evaluates or runs hooks. */
 bool est_gate_try(est_gate *gate, const char *who, int64_t limit, int64_t staleness);
 
 bool est_gate_has_turn(const est_gate *gate, const char *who);

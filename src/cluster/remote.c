@@ -417,6 +417,7 @@ void est_remote_free(est_remote *remote)
     est_tasks *r = est_tasks_of(remote);
 
     if (remote == NULL) return;
+    if (est_remote_release(remote) != EST_OK) est_error_clear(); /* before the clock hears that it leaves */
     for (int i = 0; i < r->base.n_tasks && r->peers != NULL; i++) {
         est_peer *p = &r->peers[i];
 

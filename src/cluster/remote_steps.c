@@ -264,7 +264,8 @@ est_status est_remote_hold(est_remote *remote)
                                     "steps are under way, and a checkpoint waits for them", r->options.connect_secs,
                                     &answer);
     if (status == EST_OK) {
-        status = finish_commit(r, p, answer);
+        r->held = p;
+        status  = finish_commit(r, p, answer);
         est_message_free(answer);
         if (status == EST_OK) status = tell_others(r, p, &packing);
         if (status != EST_OK) undo_hold(remote, status);
@@ -273,16 +274,17 @@ est_status est_remote_hold(est_remote *remote)
     return status;
 }
 
-/* The clock comes last: whoever gets a turn may push everywhere. */
+/* The clock comes last: whoever gets a turn may push everywhere. It may be lost meanwhile, and what it had forgotten. */
 est_status est_remote_release(est_remote *remote)
 {
     est_tasks  *r       = est_tasks_of(remote);
     est_packing packing = { 0 };
-    est_peer   *p;
+    est_peer   *p       = r->held;
     est_status  status, last;
     est_error   error;
 
-    EST_TRY(est_tasks_clock(r, &p));
+    if (p == NULL) return EST_OK;
+    r->held = NULL;
     est_wire_put_bool(&packing.head, EST_FIELD_HELD, false);
     status = tell_others(r, p, &packing);
     est_error_take(status, &error);

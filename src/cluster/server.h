@@ -62,7 +62,6 @@ typedef struct est_client {
     int64_t       since_ns; /* it came, or was lost */
     char          lost_why[160];
     char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
-    int           holds;                     /* of the gate, which end with the link that they were taken over */
     bool          gated;                     /* it asks for turns, and may count a step only with one */
     bool          together;                  /* it makes steps together with others */
     bool          joined;                    /* it ever did */
@@ -76,7 +75,7 @@ typedef struct est_client {
     uint64_t          steps;        /* that it counted */
     int64_t           step;         /* the global step after the last of them */
     est_sample        samples[2];   /* the older one first */
-    const est_link   *holder;       /* that holds were taken over; NULL: there are none */
+    const est_link   *holder;       /* that it holds the gate over, until that is lost; NULL: it does not */
     uint64_t          asked_before; /* the incarnation before asked_by, which may be back with a run that was made */
 } est_client;
 

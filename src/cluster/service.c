@@ -119,7 +119,7 @@ static est_status commit(est_server *s, est_request *request)
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, est_request_link(request));
-    held   = est_server_is_held(s) && (client == NULL || client->holds == 0);
+    held   = est_server_is_held(s) && (client == NULL || client->holder == NULL);
     pthread_mutex_unlock(&s->lock);
     if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
     EST_TRY(est_sync_commit(
@@ -260,12 +260,10 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
         if (client->holder != est_request_link(request))
             est_server_end_holds(s, client);       /* of a link that it gave up */
         est_gate_leave(s->gate, client->who.task); /* whoever saves makes no step: a turn is left of one that failed */
-        est_gate_hold(s->gate);
+        if (client->holder == NULL) est_gate_hold(s->gate); /* one that asks again holds once */
         client->holder = est_request_link(request);
-        client->holds++;
-    } else if (client->holds > 0) {
-        est_gate_release(s->gate);
-        client->holds--;
+    } else {
+        est_server_end_holds(s, client);
     }
     return EST_OK;
 }

@@ -175,7 +175,7 @@ void est_service_look_at_step(est_server *s, const char *who)
  * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has copied, or failed to. */
 static est_status check_hold(est_server *s, est_client *client, const est_request *request)
 {
-    if (client->holds > 0) {
+    if (client->holder != NULL) {
         est_server_end_holds(s, client);
         est_server_wake(s);
     }

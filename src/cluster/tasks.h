@@ -46,6 +46,7 @@ typedef struct est_tasks {
     est_partitioner    partitioner;
     int                placed;    /* the task after the last that was given a variable */
     bool               has_turn;  /* given with the answer to the last step */
+    est_peer          *held;      /* the clock, which is found by a variable, of the last hold; NULL: none */
     int64_t            tag;       /* of steps that are made together: the step under way; -1: not known */
     uint64_t           era;       /* of it */
     bool               pushed;    /* something of it was */

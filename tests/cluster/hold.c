@@ -269,11 +269,50 @@ static void test_turn_left_over(void **state)
     end(&j);
 }
 
+/* The link to the clock breaks before copies are made, as remote_files.c finds out by asking for them: the others are released
+ * nevertheless. */
+static void test_release_without_clock(void **state)
+{
+    job       j;
+    est_peer *clock;
+
+    (void)state;
+    begin(&j);
+    clock = &est_tasks_of(j.chief.remote)->peers[CLOCK];
+    assert_ok(est_remote_hold(j.chief.remote));
+    est_link_close(clock->link, "the link breaks");
+    assert_int_equal(est_peer_list_variables(clock), EST_UNAVAILABLE);
+    assert_int_equal(est_remote_release(j.chief.remote), EST_UNAVAILABLE);
+    assert_false(is_held(j.servers.ps[PUSHES]));
+    make_step(&j.worker);
+    open_session(&j.chief);
+    expect_values(&j, 2, 1);
+    end(&j);
+}
+
+/* A hold that is asked for again, as after an answer that was lost, is one. */
+static void test_hold_twice(void **state)
+{
+    job j;
+
+    (void)state;
+    begin(&j);
+    for (int i = 0; i < 2; i++) assert_ok(est_remote_hold(j.chief.remote));
+    assert_ok(est_remote_release(j.chief.remote));
+    assert_false(is_held(j.servers.ps[CLOCK]) || is_held(j.servers.ps[PUSHES]));
+    make_step(&j.worker);
+    end(&j);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_late_push), cmocka_unit_test(test_late_commit),
-                                        cmocka_unit_test(test_half_a_hold), cmocka_unit_test(test_no_release),
-                                        cmocka_unit_test(test_turn_left_over) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_late_push),
+                                        cmocka_unit_test(test_late_commit),
+                                        cmocka_unit_test(test_half_a_hold),
+                                        cmocka_unit_test(test_no_release),
+                                        cmocka_unit_test(test_turn_left_over),
+                                        cmocka_unit_test(test_release_without_clock),
+                                        cmocka_unit_test(test_hold_twice) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

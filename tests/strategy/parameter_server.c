@@ -432,12 +432,39 @@ static void test_staleness(void **state)
     assert_ok(est_step_run(step, NULL));
     assert_int_equal(est_step_scalar(step, 0), 3); /* two were counted, and no more */
     est_session_free(chief);
-    est_remote_free(remote); /* with the turn that came along */
+    est_remote_free(remote);
     assert_int_equal(pthread_join(other.thread, NULL), 0);
     assert_int_equal(other.steps, 3);
     assert_int_equal(other.seen[0], 1);
     assert_int_equal(other.seen[1], 2);
     assert_int_equal(other.seen[2], 4);
+    est_graph_free(c.graph);
+    servers_stop(&s);
+}
+
+/* One that is between two steps, saving perhaps, holds up nobody. */
+static void test_between_steps(void **state)
+{
+    servers      s      = servers_start(2, 2, "tcp");
+    est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
+    counter      c      = make_counter();
+    est_session *chief  = NULL;
+    est_step    *step;
+    worker       other    = { .servers = &s, .index = 1, .limit = 8, .staleness = 2 };
+    bool         finished = false;
+
+    (void)state;
+    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
+    assert_ok(est_session_init(chief));
+    assert_ok(est_remote_declare_ready(remote));
+    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    assert_ok(est_step_run(step, NULL));
+    assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_int_equal(other.steps, 7);
+    est_session_free(chief);
+    est_remote_free(remote);
     est_graph_free(c.graph);
     servers_stop(&s);
 }
@@ -577,9 +604,11 @@ static void test_holder_dies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),   cmocka_unit_test(test_refused),          cmocka_unit_test(test_placement),
-        cmocka_unit_test(test_shards),    cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_hold_is_lost),
-        cmocka_unit_test(test_staleness), cmocka_unit_test(test_hold_ends),        cmocka_unit_test(test_holder_dies),
+        cmocka_unit_test(test_options),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_placement),        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_consistent_saves), cmocka_unit_test(test_hold_is_lost),
+        cmocka_unit_test(test_staleness),        cmocka_unit_test(test_between_steps),
+        cmocka_unit_test(test_hold_ends),        cmocka_unit_test(test_holder_dies),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);
