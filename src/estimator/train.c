@@ -655,10 +655,7 @@ static est_status train(est_training *t)
     bool is_chief = t->estimator->task->is_chief;
 
     EST_TRY(est_estimator_make_dir(t->estimator));
-    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) {
-        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
-        return est_training_run_together(t);
-    }
+    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) return est_training_run_together(t);
     if (t->held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     t->leads = is_chief;
     if (est_has_ps(t->estimator)) {

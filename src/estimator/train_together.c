@@ -312,7 +312,8 @@ static est_status lock_early(est_training *t)
     return status == EST_FAILED_PRECONDITION && t->estimator->config.train_distribute->workers.go_on ? EST_OK : status;
 }
 
-/* A chief that has nothing left to do does not wait for others to say so. */
+/* A chief that has nothing left to do does not wait for others to say so. Any other asks first: a chief that has just ended the job
+ * may be waiting for it. */
 est_status est_training_run_together(est_training *t)
 {
     int64_t saved, max_steps = t->options->max_steps;
