@@ -113,7 +113,11 @@ static est_status keep_waiting(waiting *w, const char *detail)
                           more.size > 0 ? ": " : "", est_strbuf_text(&more));
     } else {
         if (isfinite(w->limit_secs)) {
-            est_strbuf_printf(&more, "%sgives up after %g s", more.size > 0 ? "; " : "", w->limit_secs);
+            bool last = w->limit_secs >=
+                        w->remote->options.connect_secs; /* else a new session comes next, and waits on */
+
+            est_strbuf_printf(&more, "%s%s after %g s", more.size > 0 ? "; " : "",
+                              last ? "gives up" : "makes a new session", w->limit_secs);
         }
         est_wait_report(&w->base, est_strbuf_text(&more));
     }

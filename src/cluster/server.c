@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
@@ -512,15 +514,43 @@ static bool may_stop(const est_server *s, int64_t ns)
     return n_present(s) == 0 || ns > STOP_SECS * EST_NS_PER_SEC;
 }
 
+/* What the task of an Estimator's job waits for the chief to do; NULL: for nothing. */
+static const char *awaited_of_chief(const est_server *s)
+{
+    const est_client *chief = est_clients_find(s, est_server_chief(s, NULL));
+    bool              here  = chief != NULL && chief->link != NULL;
+
+    if (s->root == NULL || s->done) return NULL;
+    if (!s->ready) return here ? "it has not given the variables their values" : "it has not come";
+    if (here) return NULL;
+    return n_present(s) > 0 ? "it is gone, and nothing is saved meanwhile"
+                            : "it is gone, and has to save the last steps and to end the job";
+}
+
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. */
+static void await_chief(const est_server *s, est_waiting *w, const char *why)
+{
+    const char *address, *name = est_server_chief(s, &address);
+
+    if (w->why != why) {
+        if (w->why != NULL) est_wait_end(w);
+        *w = (est_waiting){ 0 };
+        if (why != NULL) *w = est_wait_begin(s->task, name, why, fmin(EST_WAIT_REPORT_SECS, s->silence_secs));
+    }
+    if (why != NULL) est_wait_report(w, address);
+}
+
 est_status est_server_join(est_server *s)
 {
-    int64_t    here_ns = est_now_ns(), done_ns = 0, stop_ns = 0, asked_ns = here_ns;
-    est_status status = EST_OK;
+    int64_t     here_ns = est_now_ns(), done_ns = 0, stop_ns = 0, asked_ns = here_ns;
+    est_waiting wait   = { 0 };
+    est_status  status = EST_OK;
 
     pthread_mutex_lock(&s->lock);
     for (;;) {
         int64_t now = est_now_ns();
 
+        await_chief(s, &wait, awaited_of_chief(s));
         if (n_present(s) > 0) here_ns = now;
         if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
             bool over;
@@ -548,6 +578,7 @@ est_status est_server_join(est_server *s)
         est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
+    await_chief(s, &wait, NULL);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
     return status;

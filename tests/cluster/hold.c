@@ -306,13 +306,12 @@ static void test_hold_twice(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_late_push),
-                                        cmocka_unit_test(test_late_commit),
-                                        cmocka_unit_test(test_half_a_hold),
-                                        cmocka_unit_test(test_no_release),
-                                        cmocka_unit_test(test_turn_left_over),
-                                        cmocka_unit_test(test_release_without_clock),
-                                        cmocka_unit_test(test_hold_twice) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_late_push),      cmocka_unit_test(test_late_commit),
+        cmocka_unit_test(test_half_a_hold),    cmocka_unit_test(test_no_release),
+        cmocka_unit_test(test_turn_left_over), cmocka_unit_test(test_release_without_clock),
+        cmocka_unit_test(test_hold_twice)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,8 @@ static void test_no_chief(void **state)
     assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
     cluster_wait_code(&c, ps, 1, 30);
+    snprintf(where, sizeof where, " s: it has not come; %s\n", cluster_find(&c, "chief", 0)->address);
+    assert_true(cluster_count_log(ps, where) > 0);
     assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 5 s"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
@@ -221,6 +223,7 @@ static void test_chief(void **state)
     cluster_wait_step(&c, 20, 20);
     cluster_signal(chief, SIGSTOP);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, cluster_find(&c, "worker", i), 0, 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and has to save the last steps", 20);
     cluster_signal(chief, SIGCONT);
     cluster_wait_all(&c, 20);
     end(&c, 200);
