@@ -91,6 +91,7 @@ static void settle(est_work *w)
         est_error_take(w->error.status, &w->error);
     }
     w->finished = true;
+    if (w->moves.shared.used && !has_failed(w)) g->commons.pieces += w->moves.shared.n_pieces;
     for (est_work **at = &g->works; *at != NULL; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
@@ -504,8 +505,6 @@ est_status est_work_begin(est_work *w, est_work **out)
     g->works           = w;
     take_early(w);
     if (w->moves.shared.used) {
-        w->moves.shared.first = g->commons.pieces;
-        g->commons.pieces += w->moves.shared.n_pieces;
         run_shared(g, false);
     } else {
         run(w, false);
