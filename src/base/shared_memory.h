@@ -64,8 +64,9 @@ static inline uint64_t est_mark_swap(est_mark *mark, uint64_t value)
     return atomic_exchange(&mark->value, value);
 }
 
-/* Waits for `ready` for a short while without sleeping, giving the core to whoever wants it; at once where `crowded`, which says that
- * there are more who wait like this than cores. False: it is not ready. */
+/* Waits for `ready` for a short while without sleeping: looks for some microseconds, then gives the core to whoever wants it, until
+ * limit_ns are over; with a limit of 0 it only looks. `crowded` says that there are more who wait like this than cores: then
+ * it looks once. False: it is not ready. */
 typedef bool (*est_ready_fn)(const void *arg);
 bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_ns);
 

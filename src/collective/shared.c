@@ -17,8 +17,9 @@
  * What others write there is compared, added and copied, never an address; a length is read once, and checked as one that came in a
  * block. So a rank gone wild spoils results, as it could with blocks, and nothing else.
  *
- * A rank that has to wait polls for a moment, if someone waits for the operation; then it says that it is asleep. Whoever sets a mark
- * after that rings: a message over the link, which wakes it. Losing a rank, deadlines and aborts go over the links, too. */
+ * A rank that has to wait polls for a moment, if someone waits for the operation, and looks for less than a bell takes if nobody
+ * does; then it says that it is asleep. Whoever sets a mark after that rings: a message over the link, which wakes it. Losing
+ * a rank, deadlines and aborts go over the links, too. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -163,8 +164,7 @@ int est_shared_await(const est_work *w, bool poll)
     int       behind;
 
     if (poll && est_mark_get(asleep) != 0) est_mark_set(asleep, 0);
-    if (is_next(w)) return -1;
-    if (poll && est_poll(is_next, w, w->group->commons.crowded, POLL_NS)) return -1;
+    if (est_poll(is_next, w, w->group->commons.crowded, poll ? POLL_NS : 0)) return -1;
     est_mark_set(asleep, 1);
     behind = est_shared_behind(w); /* it may have come before we said so */
     if (behind < 0) est_mark_set(asleep, 0);
@@ -299,10 +299,10 @@ static void come_in(const est_work *w, size_t piece, uint64_t number)
     est_shared_rank       *mine = &g->commons.ranks[g->rank];
 
     if (piece == 0) {
-        mine->heads[number % EST_SLOTS]   = w->head;
-        mine->lengths[number % EST_SLOTS] = (int64_t)p->what.count;
+        mine->heads[number % EST_SLOTS] = w->head;
     }
     if (p->kind == EST_SHARED_GATHER) {
+        if (piece == 0) mine->lengths[number % EST_SLOTS] = (int64_t)p->what.count;
         gather_in(w, piece, slot(g, g->rank, number));
     } else if (p->what.count > 0) {
         est_collective c = piece_of(w, piece);

@@ -129,6 +129,8 @@ static void test_poll(void **state)
     (void)state;
     assert_false(est_poll(is_set, &mark, false, 1000));
     assert_false(est_poll(is_set, &mark, true, 1000));
+    assert_false(est_poll(is_set, &mark, false, 0));
+    assert_false(est_poll(is_set, &mark, true, 0));
     est_mark_set(&mark, 1);
     assert_true(est_poll(is_set, &mark, false, 0));
     assert_true(est_poll(is_set, &mark, true, 0));
