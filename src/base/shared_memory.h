@@ -40,6 +40,10 @@ EST_MUST_CHECK est_status est_shared_memory_open(const est_shared_memory_name *n
 void est_shared_memory_hide(est_shared_memory *memory);  /* nobody finds it any more; who has it keeps it */
 void est_shared_memory_close(est_shared_memory *memory); /* a zeroed one is fine */
 
+/* Copies into memory that another core is to read, and has read before: past the caches of this one, so that it need not get the
+ * lines from the other first. A mark that is set after it is seen after it, as with memcpy. */
+void est_copy_across(void *to, const void *from, size_t bytes);
+
 /* A number in shared memory. Everything that was written before it was set is seen by who reads it; and of two that each set one
  * number and then read the other's, at least one sees what was set. */
 typedef struct est_mark {

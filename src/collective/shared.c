@@ -27,7 +27,7 @@
 
 #define POLL_NS     100000     /* a few times what waking takes */
 #define BLOCK_BYTES 4096       /* what is added up from all ranks before it leaves the first cache */
-#define WHOLE_BYTES (16 << 10) /* up to that, every rank adds up everything */
+#define WHOLE_BYTES (16 << 10) /* few: up to that, every rank adds up everything */
 
 enum { STAGE_IN, STAGE_SUM, STAGE_OUT, N_STAGES };
 
@@ -171,16 +171,27 @@ int est_shared_await(const est_work *w, bool poll)
     return behind;
 }
 
+/* Lays bytes into a slot: past the caches where there are many, since the peer's still have the lines of a piece before. With cores
+ * that share no cache a sum of 16 MB takes 2 ms so instead of 9, with cores that do 2.2 instead of 1.4; of few, half more. */
+static void lay(uint8_t *to, const uint8_t *from, size_t bytes, bool many)
+{
+    if (many) {
+        est_copy_across(to, from, bytes);
+    } else if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
 static void copy_in(const est_work *w, const est_collective *c, uint8_t *to)
 {
-    int n = w->group->n;
+    bool cut = w->moves.shared.kind == EST_SHARED_CUT;
+    int  n   = w->group->n;
 
     for (int i = 0; i < n; i++) {
         est_region segment = est_collective_segment(c, n, i);
 
-        if (i == w->group->rank && w->moves.shared.kind == EST_SHARED_CUT)
-            continue; /* nobody else needs it; its sum will be there */
-        if (segment.bytes > 0) memcpy(to + (segment.data - c->data), segment.data, segment.bytes);
+        if (i == w->group->rank && cut) continue; /* nobody else needs it; its sum will be there */
+        lay(to + (segment.data - c->data), segment.data, segment.bytes, cut);
     }
 }
 
@@ -219,7 +230,7 @@ static void add_up(const est_work *w, const est_collective *c, est_region region
         }
         if (c->mean) est_elements_divide(block, bytes, dtype, g->n);
         memcpy(data, block, bytes);
-        if (w->moves.shared.kind == EST_SHARED_CUT) memcpy(slot(g, g->rank, piece) + first + at, block, bytes);
+        if (w->moves.shared.kind == EST_SHARED_CUT) lay(slot(g, g->rank, piece) + first + at, block, bytes, true);
     }
 }
 
@@ -256,7 +267,7 @@ static void gather_in(const est_work *w, size_t piece, uint8_t *to)
     const est_collective *c    = &w->moves.shared.what;
     est_region            part = part_of((uint8_t *)(uintptr_t)c->mine, c->count, piece);
 
-    if (part.bytes > 0) memcpy(to, part.data, part.bytes);
+    lay(to, part.data, part.bytes, part.bytes > WHOLE_BYTES);
 }
 
 /* Takes over the lengths of all ranks, once, so that nobody can change them afterwards, and makes room. */
