@@ -94,7 +94,7 @@ static void *work(void *arg)
     worker      *w       = arg;
     model        m       = make_model(w->optimizer);
     est_remote  *remote  = servers_remote(w->servers, w->index,
-                                          EST_REMOTE(.is_chief = w->index == 0, .connect_secs = 20, .answer_secs = 20,
+                                          EST_REMOTE(.is_chief = w->index == 0, .connect_secs = 60, .answer_secs = 60,
                                                      .step_limit = w->steps, .sync_replicas = w->of));
     est_session *session = NULL;
     est_step    *step;
@@ -182,7 +182,7 @@ static void test_dynamic(void **state)
 {
     servers     s      = servers_start(1, 1, "tcp");
     est_remote *remote = servers_remote(
-        &s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 20, .answer_secs = 20, .sync_replicas = 1));
+        &s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .answer_secs = 60, .sync_replicas = 1));
     est_row_policy policy  = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 3 }, .admit_after = 1 };
     est_session   *session = NULL;
     est_graph     *graph;
@@ -239,7 +239,7 @@ static pusher make_pusher(servers *s, int index)
     p.train  = est_minimize(est_sgd(1.0), est_reduce_sum(est_mul(est_read_variable(a), p.x), EST_I64S(0), false), NULL);
     p.step   = est_after(est_read_variable(est_global_step(p.graph)), p.train);
     p.remote = servers_remote(
-        s, index, EST_REMOTE(.is_chief = index == 0, .connect_secs = 20, .answer_secs = 20, .sync_replicas = 2));
+        s, index, EST_REMOTE(.is_chief = index == 0, .connect_secs = 60, .answer_secs = 60, .sync_replicas = 2));
     if (index == 0) {
         assert_ok(est_session_create(p.graph, EST_SESSION(.threads = 1, .remote = p.remote), &p.session));
         assert_ok(est_session_init(p.session));
@@ -288,6 +288,7 @@ static void await_collected(est_server *server, int n)
             if (server->parts[i].n_came > most) most = server->parts[i].n_came;
         }
         pthread_mutex_unlock(&server->host_lock);
+        if (most != n) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_int_equal(most, n);
 }
@@ -357,6 +358,7 @@ static void await_parked(est_server *clock, int n)
         pthread_mutex_lock(&clock->lock);
         parked = clock->n_parked;
         pthread_mutex_unlock(&clock->lock);
+        if (parked != n) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_int_equal(parked, n);
 }
@@ -370,6 +372,7 @@ static void await_commit_at(const char *who, const char *whom)
         if (est_waits_of(who, &wait, 1) == 1 && strcmp(wait.for_whom, whom) == 0 &&
             strcmp(wait.why, est_method_text(EST_METHOD_COMMIT)) == 0)
             return;
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     fail_msg("%s does not commit at %s; it waits for %s: %s", who, whom, wait.for_whom, wait.why);
 }
@@ -383,6 +386,7 @@ static void await_busy(est_server *server)
         pthread_mutex_lock(&server->lock);
         busy = server->busy;
         pthread_mutex_unlock(&server->lock);
+        if (!busy) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_true(busy);
 }
@@ -805,6 +809,7 @@ static void test_committer_is_put_out(void **state)
         pthread_mutex_lock(&s.ps[CLOCK]->lock);
         asked = strcmp(s.ps[CLOCK]->committer, "worker:1") == 0;
         pthread_mutex_unlock(&s.ps[CLOCK]->lock);
+        if (asked) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_false(asked);
     est_link_close(link, "done");
