@@ -25,6 +25,8 @@ struct waiting {
     est_waiting      base;
     const est_tasks *remote;
     double           limit_secs;
+    double           stop_secs;                     /* that are left when a signal is seen */
+    double           end_secs;                      /* since one was; INFINITY: none */
     void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
 };
 
@@ -32,7 +34,7 @@ static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *
 {
     double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
 
-    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, NULL };
+    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, 0, INFINITY, NULL };
 }
 
 /* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
@@ -99,7 +101,8 @@ static est_status keep_waiting(waiting *w, const char *detail)
     est_strbuf  more   = { 0 };
     est_status  status = EST_OK;
 
-    if (est_stop_signal() != 0) {
+    if (est_stop_signal() != 0) w->end_secs = fmin(w->end_secs, secs + w->stop_secs);
+    if (secs >= w->end_secs) {
         return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), for_whom, why);
     }
     if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
@@ -242,6 +245,7 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     est_status status = EST_OK;
 
     if (method == EST_METHOD_AWAIT_READY) w.add = add_chief;
+    if (method == EST_METHOD_HOLD) w.stop_secs = est_tasks_save_secs(r);
     pthread_mutex_lock(&got->lock);
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));

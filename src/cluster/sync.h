@@ -6,8 +6,8 @@
  * what fits the step it is at (est_server.version), and drops what is older: the work of spare workers that came late. When a
  * worker has pushed to all tasks it tells the one that counts steps, the clock, which keeps it waiting. When enough have come one
  * of those who wait is asked to commit: it tells all other tasks and the clock last to do what they have collected. The clock
- * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits; committing again
- * does nothing where it was done.
+ * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits, or by whoever holds
+ * steps for a checkpoint; committing again does nothing where it was done.
  *
  * The global step may go back, to that of a checkpoint: then an older step is the one to make, and what was made for a later one is
  * of no use. So steps are numbered within an era, which the clock begins when it is started and whenever its step goes back. A

@@ -98,7 +98,7 @@ EST_MUST_CHECK est_status est_tasks_await_all(const est_tasks *r, est_ask *const
                                               double stop_secs, est_message **out);
 
 /* est_peer_ask where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
- * a signal, the end of the job or the limit. */
+ * a signal (est_tasks_save_secs after it, for HOLD), the end of the job or the limit. */
 EST_MUST_CHECK est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method,
                                                  const est_packing *packing, const char *why, double limit_secs,
                                                  est_message **answer);

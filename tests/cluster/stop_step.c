@@ -207,6 +207,26 @@ static void block(job *j, bool blocked)
     }
 }
 
+/* Closes the links to the tasks, and waits until they have seen it: so nothing is written for it any more. */
+static void leave(job *j)
+{
+    int64_t until = deadline();
+
+    for (int i = 0; i < 2; i++) {
+        est_server *ps   = j->servers.ps[i];
+        bool        gone = false;
+
+        est_link_close(est_tasks_of(j->remote)->peers[i].link, "it ends");
+        while (!gone && est_now_ns() < until) {
+            pthread_mutex_lock(&ps->lock);
+            gone = ps->clients[0]->link == NULL;
+            pthread_mutex_unlock(&ps->lock);
+            if (!gone) est_sleep_ns(EST_NS_PER_SEC / 1000);
+        }
+        assert_true(gone);
+    }
+}
+
 /* Neither task gets to its part: both have the time of one. */
 static void test_save(void **state)
 {
@@ -229,11 +249,87 @@ static void test_save(void **state)
     assert_int_equal(status, EST_CANCELLED);
     assert_non_null(strstr(est_error_message(), "ps:0 was asked for save variables: SIGTERM"));
     pthread_join(thread, NULL);
-    for (int i = 0; i < 2; i++)
-        est_link_close(est_tasks_of(j.remote)->peers[i].link, "it ends"); /* so nothing is written */
+    leave(&j);
     block(&j, false);
     est_signals_release(status);
     free_job(&j);
+}
+
+typedef struct holding {
+    est_remote *remote;
+    est_status  status;
+} holding;
+
+static void *hold_steps(void *arg)
+{
+    holding *h = arg;
+
+    h->status = est_remote_hold(h->remote);
+    return NULL;
+}
+
+/* How long the task has waited for that; negative: it does not. */
+static double secs_waited(const char *why)
+{
+    est_wait waits[EST_WAITS_MAX];
+    int      n = est_waits_of("worker:0", waits, EST_WAITS_MAX);
+
+    for (int i = 0; i < n; i++) {
+        if (strcmp(waits[i].why, why) == 0) return (double)(est_now_ns() - waits[i].since_ns) / (double)EST_NS_PER_SEC;
+    }
+    return -1;
+}
+
+/* Until it has waited for more than a look at signals takes, or does not wait any more. */
+static void await_long_wait(const char *why)
+{
+    int64_t until = deadline();
+    bool    began = false;
+    double  secs  = -1;
+
+    while (secs < 1.5 && (!began || secs >= 0) && est_now_ns() < until) {
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
+        secs  = secs_waited(why);
+        began = began || secs >= 0;
+    }
+}
+
+/* A task that was stopped and has still to save waits for a step of another that is under way: `ends`, or for so long as a save may
+ * take then. */
+static void hold_after_signal(bool ends)
+{
+    job         j     = make_job(0, ends ? ANSWER_SECS : 2);
+    est_server *clock = j.servers.ps[0];
+    holding     h     = { .remote = j.remote };
+    int64_t     until = deadline();
+    pthread_t   thread;
+
+    pthread_mutex_lock(&clock->lock);
+    assert_ok(est_gate_ask(clock->gate, "worker:1", 0, 0, NULL));
+    assert_true(est_gate_next(clock->gate, &(void *){ NULL }, &(est_gate_answer){ 0 }));
+    pthread_mutex_unlock(&clock->lock);
+    est_signals_catch();
+    (void)raise(SIGTERM);
+    assert_int_equal(pthread_create(&thread, NULL, hold_steps, &h), 0);
+    if (ends) await_long_wait("steps are under way, and a checkpoint waits for them");
+    if (ends) {
+        pthread_mutex_lock(&clock->lock);
+        est_gate_leave(clock->gate, "worker:1");
+        est_server_wake(clock);
+        pthread_mutex_unlock(&clock->lock);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(h.status, ends ? EST_OK : EST_CANCELLED);
+    assert_true(est_now_ns() < until);
+    est_signals_release(EST_CANCELLED);
+    free_job(&j);
+}
+
+static void test_hold(void **state)
+{
+    (void)state;
+    hold_after_signal(true);
+    hold_after_signal(false);
 }
 
 /* The clock asks for the commit when the pushes have come; the task that is to make it does not get to it. */
@@ -282,7 +378,8 @@ static void test_commit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_step), cmocka_unit_test(test_many),
-                                        cmocka_unit_test(test_save), cmocka_unit_test(test_commit) };
+                                        cmocka_unit_test(test_save), cmocka_unit_test(test_hold),
+                                        cmocka_unit_test(test_commit) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
