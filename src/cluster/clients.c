@@ -166,13 +166,12 @@ static bool is_spare(const est_server *s, const est_client *client, const est_li
            est_link_peer(link)->incarnation == client->who.incarnation;
 }
 
-/* Whether both are here, and not the same, however they are written. Most are written the same, and the disk is not asked. */
+/* Whether both are here, and not the same, however they are written. */
 static bool are_apart(const char *first, const char *second)
 {
     char *a, *b;
     bool  apart;
 
-    if (strcmp(first, second) == 0) return false;
     a     = realpath(first, NULL);
     b     = realpath(second, NULL);
     apart = a != NULL && b != NULL && strcmp(a, b) != 0;
@@ -182,20 +181,22 @@ static bool are_apart(const char *first, const char *second)
 }
 
 /* A task saves in one folder only. A chief of another folder could not go on here, but would put out the one that can. */
-bool est_clients_admit(void *user, const est_task_id *peer, char *why, size_t size)
+est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_block, char *why, size_t size)
 {
     est_server *s = user;
     const char *root;
 
-    if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return true;
+    if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return EST_ADMITTED;
     root = est_server_root(s);
-    if (root == NULL || !are_apart(root, peer->folder)) return true;
+    if (root == NULL || strcmp(root, peer->folder) == 0) return EST_ADMITTED; /* most do, and the disk is not asked */
+    if (!may_block) return EST_UNDECIDED;
+    if (!are_apart(root, peer->folder)) return EST_ADMITTED;
     snprintf(why, size,
              "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
              "model_dir, and another job addresses and an ESTOC_JOB of its own",
              peer->task, peer->folder, s->task, root);
     est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
-    return false;
+    return EST_REFUSED;
 }
 
 /* Beats come at a third of the silence. */

@@ -111,6 +111,10 @@ void                      est_unpacked_clear(est_unpacked *unpacked);
 uint64_t est_head_u64(const est_message *message, uint32_t field, uint64_t fallback);
 est_str  est_head_bytes(const est_message *message, uint32_t field); /* data NULL: none */
 
+/* The precision that prints a text of a head by "%.*s". A peer says how long it is, and that may be more than an int: what is longer
+ * than any name or path is cut. */
+int est_text_precision(est_str text);
+
 /* A reader over the fields of the head. */
 void est_head_open(const est_message *message, est_wire_reader *out);
 

@@ -37,7 +37,7 @@ static est_status take_variables(est_peer *p, const est_message *message)
         if (field.number == EST_FIELD_NAME) {
             est_str text = est_wire_bytes(&r, &field);
 
-            name = est_arena_printf(p->names, "%.*s", (int)text.size, text.data);
+            name = est_arena_printf(p->names, "%.*s", est_text_precision(text), text.data);
             if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
             bool *has_value = est_arena_alloc(p->names, sizeof *has_value);

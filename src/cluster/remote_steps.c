@@ -168,7 +168,7 @@ static void tell_put_out(const est_peer *p, const est_message *answer)
 
     if (before.data == NULL) return;
     est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->server->task,
-                 p->name, (int)before.size, before.data);
+                 p->name, est_text_precision(before), before.data);
 }
 
 static est_status check_chief(const est_tasks *r, const char *what)

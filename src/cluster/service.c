@@ -291,7 +291,7 @@ static void declare_ready(est_server *s, est_request *request)
 
     s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
     if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
-    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
+    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", est_text_precision(how), how.data);
     s->ready       = true;
     s->enough_made = false;
     est_gate_finish(s->gate, s->done);

@@ -63,6 +63,8 @@ void                      *est_message_part(const est_message *message, int i, s
 est_message               *est_message_ref(est_message *message);
 void                       est_message_free(est_message *message); /* gives a reference back; NULL is fine */
 
+typedef enum est_admission { EST_REFUSED, EST_ADMITTED, EST_UNDECIDED } est_admission;
+
 typedef struct est_net_options {
     const char *transport;    /* "tls", "tcp", "ucx" */
     const char *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
@@ -74,8 +76,9 @@ typedef struct est_net_options {
      * keeps it longer). Called in the order in which requests of one link were made. */
     void (*serve)(void *user, est_request *request);
 
-    /* Whether a peer of our job that has come is let in; when not it is told `why`, which has room for `size` bytes. NULL: it is. */
-    bool (*admit)(void *user, const est_task_id *peer, char *why, size_t size);
+    /* Whether a peer of our job that has come is let in; when not it is told `why`, which has room for `size` bytes. Who cannot say
+     * without the disk is asked once more, with `may_block`, in a thread that may wait for it. NULL: it is let in. */
+    est_admission (*admit)(void *user, const est_task_id *peer, bool may_block, char *why, size_t size);
 
     /* A link that was made by either side, or lost; the text says why. Each once a link. NULL: not told. */
     void (*met)(void *user, est_link *link);

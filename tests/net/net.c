@@ -766,52 +766,10 @@ static void test_options(void **state)
     net_test_stop(&t);
 }
 
-/* A task is called by a name that need not be its own host's, or be known there yet: a service's, one that /etc/hosts gives to
- * 127.0.1.1. So whoever is named listens at all interfaces, and only who has an address keeps to it. */
-static void expect_listens_at(const char *transport, const char *at, bool everywhere)
-{
-    static const char *const hosts[] = { "127.0.0.1", "127.0.0.2" };
-    est_net_options          options = { .transport    = transport,
-                                         .certificates = net_test_certificates(),
-                                         .self         = { .job = "job", .task = "ps:0" } };
-    const int                n       = strcmp(transport, "ucx") == 0 ? 1 : 2; /* no interface of ucx has 127.0.0.2 */
-    est_net                 *net;
-    net_test                 client;
-
-    net_check(est_net_create(&options, &net));
-    net_check(est_net_listen(net, at));
-    net_test_start(&client, transport, "worker:0", NULL);
-    for (int i = 0; i < n; i++) {
-        est_link *link;
-        char      text[64];
-
-        snprintf(text, sizeof text, "%s:%d", hosts[i], est_net_port(net));
-        if (i == 0 || everywhere) {
-            net_check(est_net_connect(client.net, text, "ps:0", NET_TEST_SECS, &link));
-            est_link_free(link);
-        } else {
-            net_expect(est_net_connect(client.net, text, "ps:0", 0.05, &link), EST_UNAVAILABLE, "not reached");
-        }
-    }
-    est_net_free(net);
-    net_test_stop(&client);
-}
-
-static void test_listening(void **state)
-{
-    (void)state;
-    for (int i = 0; i < net_test_n_transports(); i++) {
-        expect_listens_at(net_test_transports[i], "127.0.0.1:0", false);
-        expect_listens_at(net_test_transports[i], "no-such-host.invalid:0", true);
-        expect_listens_at(net_test_transports[i], ":0", true);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),
-        cmocka_unit_test(test_listening),
         cmocka_unit_test(test_echo),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_failure),
