@@ -79,22 +79,24 @@ void est_server_end_holds(est_server *s, est_client *client)
     client->holder = NULL;
 }
 
+static bool is_same_process(const est_client *client, const est_link *link)
+{
+    return client->who.incarnation == est_link_peer(link)->incarnation;
+}
+
 static void adopt(est_client *client, est_link *link)
 {
-    if (client->link == link) return;
     drop_link(client);
     client->link     = est_link_ref(link);
     client->since_ns = est_now_ns();
 }
 
-/* Links of one process need not be seen in the order they were made: those that it gave up while we did not answer may come
- * after the one that it uses. */
 bool est_server_knows(est_server *s, est_link *link)
 {
     est_client *client = est_server_client(s, link);
 
-    if (client == NULL || client->who.incarnation != est_link_peer(link)->incarnation) return false;
-    adopt(client, link);
+    if (client == NULL || !is_same_process(client, link)) return false;
+    if (client->link == NULL) adopt(client, link);
     client->left = false;
     return true;
 }
@@ -159,11 +161,11 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     client->who      = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
-/* An extension makes links of its own, which come and go while the first stays. */
-static bool is_spare(const est_server *s, const est_client *client, const est_link *link)
+/* One of those that come and go while another stays: an extension makes links of its own, and those that a process gave up while we
+ * did not answer may be seen after the one that it uses. */
+static bool is_spare(const est_client *client, const est_link *link)
 {
-    return s->extension.serve != NULL && client->link != NULL && !est_link_is_lost(client->link) &&
-           est_link_peer(link)->incarnation == client->who.incarnation;
+    return client->link != NULL && is_same_process(client, link);
 }
 
 /* Whether both are here, and not the same, however they are written. */
@@ -213,7 +215,7 @@ void est_clients_met(void *user, est_link *link)
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, link);
-    if (client != NULL && is_spare(s, client, link)) {
+    if (client != NULL && is_spare(client, link)) {
         pthread_mutex_unlock(&s->lock);
         return;
     }
@@ -308,7 +310,39 @@ void est_server_extend(est_server *s, const est_extension *extension)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What it waits for ends; a turn stays its own for a while, since it may be back with the step that it has begun. */
+/* Who waits for a turn over that link. */
+static void end_asking(est_server *s, const est_link *link)
+{
+    est_gate_entry e;
+
+    for (int i = 0; est_gate_entry_at(s->gate, i, &e); i++) {
+        if (e.waits && est_request_link(e.waiter) == link) est_gate_stop_waiting(s->gate, e.who);
+    }
+}
+
+/* Whether the process is still there, over another link. */
+static bool has_another(const est_server *s, est_client *client)
+{
+    est_link *other = client->left ? NULL : est_net_find(s->net, &client->who);
+
+    if (other != NULL) client->link = est_link_ref(other);
+    return other != NULL;
+}
+
+/* A turn stays its own for a while, since it may be back with the step that it has begun. */
+static void lose_client(est_server *s, est_client *client, const char *why)
+{
+    client->since_ns = est_now_ns();
+    snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
+    if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
+    if (has_only_looked(client)) {
+        forget_client(s, client);
+    } else if (!s->done && !s->stopping) {
+        tell_gone(s, client, why);
+    }
+}
+
+/* What was waited for or held over that link ends. */
 void est_clients_lost(void *user, est_link *link, const char *why)
 {
     est_server   *s = user;
@@ -322,23 +356,15 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     pthread_mutex_lock(&s->lock);
     end_waits(s, link, EST_UNAVAILABLE, why);
     client = est_clients_find(s, est_link_peer(link)->task);
-    if (client != NULL && client->holder == link) { /* it may have another link by now */
-        est_server_end_holds(s, client);
-        est_server_wake(s);
-    }
+    if (client != NULL && client->holder == link) est_server_end_holds(s, client); /* it may have another by now */
+    end_asking(s, link);
     if (client != NULL && client->link == link) {
         drop_link(client);
-        client->since_ns = est_now_ns();
-        snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
-        est_gate_stop_waiting(s->gate, client->who.task);
-        if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
-        est_server_wake(s);
-        if (has_only_looked(client)) {
-            forget_client(s, client);
-        } else if (!s->done && !s->stopping) {
-            tell_gone(s, client, why);
-        }
+        if (!has_another(s, client)) lose_client(s, client, why);
+    } else if (client != NULL && is_same_process(client, link)) {
+        add_counters(&client->gone, est_link_count(link));
     }
+    est_server_wake(s);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }

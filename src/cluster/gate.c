@@ -209,6 +209,6 @@ bool est_gate_entry_at(const est_gate *gate, int i, est_gate_entry *out)
 {
     if (i >= gate->n) return false;
     *out = (est_gate_entry){ gate->entries[i].who, gate->entries[i].waits, gate->entries[i].begun_at,
-                             gate->entries[i].since_ns };
+                             gate->entries[i].since_ns, gate->entries[i].waiter };
     return true;
 }

@@ -54,12 +54,13 @@ bool est_gate_is_held(const est_gate *gate);
 /* Whether whoever asks is told from now on that the job is finished. */
 void est_gate_finish(est_gate *gate, bool finished);
 
-/* Entry i of all that have a turn or wait, for the status view; false: there are no more. */
+/* Entry i of all that have a turn or wait; false: there are no more. */
 typedef struct est_gate_entry {
     const char *who;
     bool        waits;
     int64_t     begun_at; /* the global step when its turn began */
     int64_t     since_ns; /* est_now_ns() when it began to wait, or got its turn */
+    void       *waiter;   /* while it waits */
 } est_gate_entry;
 bool est_gate_entry_at(const est_gate *gate, int i, est_gate_entry *out);
 

@@ -58,7 +58,7 @@ typedef struct est_answered {
 /* A task that talks to this one. */
 typedef struct est_client {
     est_task_id   who;
-    est_link     *link;     /* the newest; a reference; NULL: gone */
+    est_link     *link;     /* one of its process, which stays until it is lost; a reference; NULL: gone */
     int64_t       since_ns; /* it came, or was lost */
     char          lost_why[160];
     char          before[EST_NET_PLACE_MAX]; /* the process that it put out while that was there; "": none */
@@ -191,7 +191,7 @@ void est_service_answer(est_request *request, const est_packing *packing);
 /* The client of a link, made if it is new; NULL: memory is out. Under `lock`. */
 est_client *est_server_client(est_server *server, est_link *link);
 
-/* Whether the process at the other end of a link has its task's place; the link is the newest from there then. Under `lock`. */
+/* Whether the process at the other end of a link has its task's place; it is there then. Under `lock`. */
 bool est_server_knows(est_server *server, est_link *link);
 
 /* Whether the task's place is kept for the process that had it, which may be on its way back over a new link, or that has it and was

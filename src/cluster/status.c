@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "cluster/clients.h"
 #include "cluster/waits.h"
 #include "kernels/key_rows.h"
 
@@ -238,15 +239,56 @@ static est_json *turns_of(const est_server *s)
 
 /* --- waits ------------------------------------------------------------------------------------------------------------- */
 
-/* Those who have turns: "worker:0, worker:2", cut when they are many; "": nobody. */
-static void turn_holders(const est_server *s, char *out, size_t size)
+/* To "worker:0, worker:2", cut when they are many; "": nobody. */
+static void add_name(char names[TEXT_BYTES_MAX], const char *name)
+{
+    size_t used = strlen(names);
+
+    snprintf(names + used, TEXT_BYTES_MAX - used, "%s%s", used > 0 ? ", " : "", name);
+}
+
+static void turn_holders(const est_server *s, char out[TEXT_BYTES_MAX])
 {
     est_gate_entry e;
-    size_t         used = 0;
 
     out[0] = '\0';
-    for (int i = 0; used < size && est_gate_entry_at(s->gate, i, &e); i++) {
-        if (!e.waits) used += (size_t)snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "", e.who);
+    for (int i = 0; est_gate_entry_at(s->gate, i, &e); i++) {
+        if (!e.waits) add_name(out, e.who);
+    }
+}
+
+/* Those who train or may be back with a step, but for `who`, who waits for them. */
+static void others_training(const est_server *s, const char *who, char out[TEXT_BYTES_MAX])
+{
+    out[0] = '\0';
+    for (int i = 0; i < s->n_clients; i++) {
+        const est_client *client = s->clients[i];
+        const char       *task   = client->who.task;
+
+        if (est_is_client(task) || strcmp(task, who) == 0) continue;
+        if (client->link != NULL || est_gate_has_turn(s->gate, task)) add_name(out, task);
+    }
+}
+
+static bool has_pushed(const est_server *s, const char *task)
+{
+    for (int i = 0; i < s->n_parked; i++) {
+        if (s->parked[i].method == EST_METHOD_FINISH_STEP &&
+            strcmp(est_link_peer(est_request_link(s->parked[i].request))->task, task) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Those who make steps with others and are not done with this one. */
+static void others_pushing(const est_server *s, char out[TEXT_BYTES_MAX])
+{
+    out[0] = '\0';
+    for (int i = 0; i < s->n_clients; i++) {
+        const est_client *client = s->clients[i];
+
+        if (client->together && client->link != NULL && !has_pushed(s, client->who.task))
+            add_name(out, client->who.task);
     }
 }
 
@@ -257,19 +299,52 @@ static bool add_wait(est_json *list, const char *who, const char *for_whom, cons
                                            "why", text_of(why), "since_secs", secs_since(since_ns))) == 0;
 }
 
-static bool add_parked(est_json *list, const est_server *s, const char *holders)
+/* Whom one waits for that is done with a step that is made with others, and why. */
+static const char *explain_finish(const est_server *s, char for_whom[TEXT_BYTES_MAX])
 {
-    for (int i = 0; i < s->n_parked; i++) {
-        const est_parked *p    = &s->parked[i];
-        const char       *who  = est_link_peer(est_request_link(p->request))->task;
-        bool              hold = p->method == EST_METHOD_HOLD;
+    if (s->committer[0] != '\0') {
+        snprintf(for_whom, TEXT_BYTES_MAX, "%s", s->committer);
+        return "it makes the step of what was pushed";
+    }
+    if (est_gate_is_held(s->gate)) {
+        snprintf(for_whom, TEXT_BYTES_MAX, "%s", est_server_chief(s, NULL));
+        return "it holds steps for a checkpoint";
+    }
+    others_pushing(s, for_whom);
+    if (for_whom[0] != '\0') return "they have not pushed all of the step yet";
+    snprintf(for_whom, TEXT_BYTES_MAX, "workers that have not come yet");
+    return "a step is made of what they push, too";
+}
 
-        if (!add_wait(list, who, hold ? holders : est_server_chief(s, NULL),
-                      hold ? "their steps are under way, and a checkpoint waits for them"
-                           : "it has not given the variables here their values",
-                      p->since_ns)) {
-            return false;
-        }
+static const char *explain(const est_server *s, const est_parked *p, const char *who, char for_whom[TEXT_BYTES_MAX])
+{
+    switch (p->method) {
+    case EST_METHOD_FINISH_STEP: return explain_finish(s, for_whom);
+    case EST_METHOD_HOLD:
+        turn_holders(s, for_whom);
+        if (s->committer[0] != '\0') add_name(for_whom, s->committer);
+        return "their steps are under way, and a checkpoint waits for them";
+    case EST_METHOD_AWAIT_ALONE:
+        others_training(s, who, for_whom);
+        if (for_whom[0] != '\0') return "they still train";
+        snprintf(for_whom, TEXT_BYTES_MAX, "tasks that have not come yet");
+        return "they may still train";
+    default:
+        snprintf(for_whom, TEXT_BYTES_MAX, "%s", est_server_chief(s, NULL));
+        return "it has not given the variables here their values";
+    }
+}
+
+static bool add_parked(est_json *list, const est_server *s)
+{
+    char for_whom[TEXT_BYTES_MAX];
+
+    for (int i = 0; i < s->n_parked; i++) {
+        const est_parked *p   = &s->parked[i];
+        const char       *who = est_link_peer(est_request_link(p->request))->task;
+        const char       *why = explain(s, p, who, for_whom);
+
+        if (!add_wait(list, who, for_whom, why, p->since_ns)) return false;
     }
     return true;
 }
@@ -307,8 +382,8 @@ static est_json *waits_of(const est_server *s)
     est_json *list = json_array();
     char      holders[TEXT_BYTES_MAX];
 
-    turn_holders(s, holders, sizeof holders);
-    if (add_parked(list, s, holders) && add_askers(list, s, holders) && add_own(list, s)) return list;
+    turn_holders(s, holders);
+    if (add_parked(list, s) && add_askers(list, s, holders) && add_own(list, s)) return list;
     json_decref(list);
     return NULL;
 }

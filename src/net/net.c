@@ -564,6 +564,17 @@ est_status est_net_connect_while(est_net *net, const char *address, const char *
     return make_link(&e, out);
 }
 
+est_link *est_net_find(const est_net *net, const est_task_id *peer)
+{
+    est_link *link = net->links;
+
+    while (link != NULL && (link->state != EST_LINK_OPEN || link->peer.incarnation != peer->incarnation ||
+                            strcmp(link->peer.task, peer->task) != 0 || est_link_is_lost(link))) {
+        link = link->next;
+    }
+    return link;
+}
+
 /* --- cancelling ------------------------------------------------------------------------------------------------------ */
 
 static est_status cancel_call(est_net *net, void *arg)

@@ -116,6 +116,9 @@ typedef est_status (*est_net_look)(void *user, const char *why);
 EST_MUST_CHECK est_status est_net_connect_while(est_net *net, const char *address, const char *task, est_net_look look,
                                                 void *user, est_link **out);
 
+/* The newest open link with that process of a task; borrowed. NULL: none. Only from callbacks. */
+est_link *est_net_find(const est_net *net, const est_task_id *peer);
+
 /* Makes every est_net_connect and est_ask_wait under way, and all later ones, fail with EST_CANCELLED; from any thread. */
 void est_net_cancel(est_net *net, const char *why);
 

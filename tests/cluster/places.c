@@ -103,11 +103,6 @@ static bool is_lost(est_server *ps)
     return find(ps, "worker:0")->link == NULL;
 }
 
-static bool is_relinked(est_server *ps)
-{
-    return find(ps, "worker:0")->link != NULL && find(ps, "worker:0")->gone.requests_in > 0;
-}
-
 static bool is_free(est_server *ps)
 {
     return !est_gate_is_held(ps->gate);
@@ -124,6 +119,17 @@ static est_link *connect_again(const trainer *t)
 
     assert_ok(est_net_connect(est_server_net(t->server), peer_of(t)->address, "ps:0", DEADLINE_SECS, &link));
     return link;
+}
+
+/* When it is answered the server has met the link. */
+static void ask_over(est_link *link)
+{
+    est_message *answer = NULL;
+    est_ask     *ask    = NULL;
+
+    assert_ok(est_link_ask(link, EST_METHOD_VARIABLES, "names", (est_payload){ 0 }, DEADLINE_SECS, NULL, NULL, &ask));
+    assert_ok(est_ask_wait(ask, &answer));
+    est_message_free(answer);
 }
 
 static void close_link(est_link *link)
@@ -144,7 +150,7 @@ static void test_hold_ends_with_its_link(void **state)
     (void)state;
     assert_ok(est_remote_hold(t.remote));
     again = connect_again(&t);
-    await(s.ps[0], is_relinked);
+    ask_over(again);
     est_link_close(peer_of(&t)->link, "broke");
     await(s.ps[0], is_free);
     close_link(again);
@@ -166,6 +172,121 @@ static void test_hold_ends_with_a_step(void **state)
     pthread_mutex_lock(&s.ps[0]->lock);
     assert_true(is_free(s.ps[0]));
     pthread_mutex_unlock(&s.ps[0]->lock);
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+/* --- several links of one process --------------------------------------------------------------------------------------- */
+
+static bool has_lost_second(est_server *ps)
+{
+    return find(ps, "worker:0")->gone.requests_in == 3;
+}
+
+static bool has_lost_first(est_server *ps)
+{
+    return find(ps, "worker:0")->gone.requests_in > 3;
+}
+
+/* It is there and has its turn; returns what it has asked for. */
+static uint64_t expect_here(est_server *ps)
+{
+    const est_client *client;
+    uint64_t          requests;
+
+    pthread_mutex_lock(&ps->lock);
+    client = find(ps, "worker:0");
+    assert_non_null(client->link);
+    assert_true(est_gate_has_turn(ps->gate, "worker:0"));
+    requests = client->gone.requests_in + est_link_count(client->link).requests_in;
+    pthread_mutex_unlock(&ps->lock);
+    return requests;
+}
+
+/* Connections that it has given up, which may be seen late, are no loss while another is there; nor is the first one. What went over
+ * them counts once. */
+static void test_links_that_are_given_up(void **state)
+{
+    servers   s = servers_start(1, 1, "tcp");
+    trainer   t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
+    est_link *second, *third;
+    uint64_t  before;
+    bool      finished;
+
+    (void)state;
+    assert_ok(t.remote->ops->turn(t.remote, &finished));
+    before = expect_here(s.ps[0]);
+    second = connect_again(&t);
+    for (int i = 0; i < 2; i++) {
+        ask_over(second);
+        ask_over(peer_of(&t)->link);
+    }
+    ask_over(second);
+    close_link(second);
+    await(s.ps[0], has_lost_second);
+    assert_int_equal(expect_here(s.ps[0]), before + 5);
+    third = connect_again(&t);
+    ask_over(third);
+    est_link_close(peer_of(&t)->link, "broke");
+    await(s.ps[0], has_lost_first);
+    assert_int_equal(expect_here(s.ps[0]), before + 6);
+    close_link(third);
+    await(s.ps[0], is_lost);
+    close_trainer(&t);
+    servers_stop(&s);
+}
+
+static bool has_waiter(est_server *ps)
+{
+    est_gate_entry e;
+
+    return est_gate_entry_at(ps->gate, 0, &e) && e.waits;
+}
+
+static bool has_no_waiter(est_server *ps)
+{
+    return !has_waiter(ps);
+}
+
+static void hold_gate(est_server *ps, bool hold)
+{
+    pthread_mutex_lock(&ps->lock);
+    if (hold) {
+        est_gate_hold(ps->gate);
+    } else {
+        est_gate_release(ps->gate);
+        est_server_wake(ps);
+    }
+    pthread_mutex_unlock(&ps->lock);
+}
+
+/* Who waits for a turn over one link waits on when another is lost, and no longer when that one is. */
+static void test_wait_ends_with_its_link(void **state)
+{
+    servers      s = servers_start(1, 1, "tcp");
+    trainer      t = make_trainer(s.worker[0], EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
+    est_link    *links[2];
+    est_ask     *ask    = NULL;
+    est_message *answer = NULL;
+
+    (void)state;
+    hold_gate(s.ps[0], true);
+    for (int i = 0; i < 2; i++) {
+        links[i] = connect_again(&t);
+        assert_ok(est_link_ask(links[i], EST_METHOD_TURN, "turn", (est_payload){ 0 }, DEADLINE_SECS, NULL, NULL, &ask));
+        await(s.ps[0], has_waiter);
+        if (i == 0) {
+            close_link(links[i]);
+            await(s.ps[0], has_no_waiter);
+            assert_int_equal(est_ask_wait(ask, &answer), EST_UNAVAILABLE);
+        }
+    }
+    est_link_close(peer_of(&t)->link, "broke");
+    await(s.ps[0], has_lost_first);
+    hold_gate(s.ps[0], false);
+    assert_ok(est_ask_wait(ask, &answer));
+    est_message_free(answer);
+    close_link(links[1]);
     close_trainer(&t);
     servers_stop(&s);
 }
@@ -437,6 +558,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hold_ends_with_its_link),
         cmocka_unit_test(test_hold_ends_with_a_step),
+        cmocka_unit_test(test_links_that_are_given_up),
+        cmocka_unit_test(test_wait_ends_with_its_link),
         cmocka_unit_test(test_older_process),
         cmocka_unit_test(test_clock_went_back),
         cmocka_unit_test(test_still_gated),

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "cluster/remote.h"
+#include "cluster/tasks.h"
 #include "cluster/waits.h"
 #include "estoc/estoc.h"
 #include "kernels/row_table.h"
@@ -492,6 +493,119 @@ static void test_wait_for_a_checkpoint(void **state)
     tear_down(&f);
 }
 
+static void *await_others(void *remote)
+{
+    assert_ok(est_remote_await_others(remote, false));
+    return NULL;
+}
+
+/* The chief has made its steps. */
+static void test_wait_for_the_others(void **state)
+{
+    fixture    f = set_up(0);
+    est_thread chief;
+    est_json  *root;
+    model      m;
+
+    (void)state;
+    open_model(&m, f.remote[0]);
+    assert_ok(est_remote_declare_ready(f.remote[0]));
+    assert_ok(est_thread_start(&chief, "chief", await_others, f.remote[0]));
+    root = await_wait(f.ps, "worker:0", true);
+    expect_wait(root, "worker:0", "tasks that have not come yet", "they may still train", 0);
+    est_json_free(root);
+    assert_ok(f.remote[1]->ops->connect(f.remote[1]));
+    root = status_of(f.ps);
+    expect_wait(root, "worker:0", "worker:1", "they still train", 0);
+    est_json_free(root);
+    est_remote_free(f.remote[1]);
+    f.remote[1] = NULL;
+    est_thread_join(&chief);
+    close_model(&m);
+    tear_down(&f);
+}
+
+/* Asks for what is waited for, and does not wait. */
+static est_ask *ask_ps(const fixture *f, int worker, est_method method, const est_packing *packing)
+{
+    est_ask    *ask = NULL;
+    est_payload payload;
+
+    assert_ok(est_packing_payload(packing, &payload));
+    assert_ok(est_link_ask(est_tasks_of(f->remote[worker])->peers[0].link, (uint16_t)method, est_method_text(method),
+                           payload, DEADLINE_SECS, NULL, NULL, &ask));
+    return ask;
+}
+
+static void expect_answer(est_ask *ask, bool commit)
+{
+    est_message *answer = NULL;
+
+    assert_ok(est_ask_wait(ask, &answer));
+    assert_int_equal(est_head_u64(answer, EST_FIELD_COMMIT, 0), commit);
+    est_message_free(answer);
+}
+
+static void await_reason(const fixture *f, const char *why, const char *who, const char *for_whom)
+{
+    est_json *root, *wait;
+
+    for (;;) {
+        root = await_wait(f->ps, who, true);
+        wait = find_by(root, "waits", "why", why);
+        if (wait != NULL) break;
+        est_json_free(root);
+    }
+    expect_text(wait, "who", who);
+    expect_text(wait, "for_whom", for_whom);
+    est_json_free(root);
+}
+
+/* Steps of two workers: one that has not come, one that has not pushed, one that commits, and a chief that holds. */
+static void test_wait_for_a_step(void **state)
+{
+    fixture     f    = set_up(0);
+    est_packing step = { 0 }, held = { 0 };
+    est_ask    *chief, *worker, *hold;
+    bool        finished;
+    model       m;
+
+    (void)state;
+    open_model(&m, f.remote[0]);
+    assert_ok(est_remote_declare_ready(f.remote[0]));
+    assert_ok(f.remote[1]->ops->connect(f.remote[1]));
+    for (int i = 0; i < WORKERS; i++) est_tasks_of(f.remote[i])->options.sync_replicas = WORKERS;
+    assert_ok(f.remote[0]->ops->turn(f.remote[0], &finished));
+    est_wire_put_i64(&step.head, EST_FIELD_STEP, 0);
+    est_wire_put_u64(&step.head, EST_FIELD_ERA, est_tasks_of(f.remote[0])->era);
+    est_wire_put_i64(&step.head, EST_FIELD_TOGETHER, WORKERS);
+    est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
+
+    chief = ask_ps(&f, 0, EST_METHOD_FINISH_STEP, &step);
+    await_reason(&f, "a step is made of what they push, too", "worker:0", "workers that have not come yet");
+    assert_ok(f.remote[1]->ops->turn(f.remote[1], &finished));
+    await_reason(&f, "they have not pushed all of the step yet", "worker:0", "worker:1");
+    hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held); /* nothing is under way */
+    expect_answer(hold, false);
+    await_reason(&f, "it holds steps for a checkpoint", "worker:0", "worker:0");
+    est_packing_reset(&held);
+    expect_answer(ask_ps(&f, 0, EST_METHOD_HOLD, &held), false);
+    worker = ask_ps(&f, 1, EST_METHOD_FINISH_STEP, &step);
+    expect_answer(worker, true);
+    await_reason(&f, "it makes the step of what was pushed", "worker:0", "worker:1");
+    est_wire_put_bool(&held.head, EST_FIELD_HELD, true);
+    hold = ask_ps(&f, 0, EST_METHOD_HOLD, &held);
+    await_reason(&f, "their steps are under way, and a checkpoint waits for them", "worker:0", "worker:1");
+    assert_ok(est_peer_tell(&est_tasks_of(f.remote[1])->peers[0], EST_METHOD_COMMIT, &step, DEADLINE_SECS));
+    expect_answer(hold, false);
+    assert_ok(est_remote_end_job(f.remote[0]));
+    expect_answer(chief, false);
+    est_packing_clear(&step);
+    est_packing_clear(&held);
+    close_model(&m);
+    tear_down(&f);
+}
+
 static void *run_step(void *m)
 {
     train(m, 1);
@@ -783,6 +897,8 @@ int main(void)
         cmocka_unit_test(test_wait_for_the_chief),
         cmocka_unit_test(test_wait_for_a_turn),
         cmocka_unit_test(test_wait_for_a_checkpoint),
+        cmocka_unit_test(test_wait_for_the_others),
+        cmocka_unit_test(test_wait_for_a_step),
         cmocka_unit_test(test_busy_task),
         cmocka_unit_test(test_hung_task),
         cmocka_unit_test(test_wait_for_an_answer),
