@@ -15,7 +15,10 @@
  * who is missing. When it is the host that is not there the one with the next number takes its place. One that comes later is
  * let in by the next meeting, which it causes: the host aborts the group. It may have moved: workers say where they listen. Of two
  * processes under one name the one that was started later has the place; the other is refused and fails with
- * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
+ * EST_FAILED_PRECONDITION.
+ *
+ * All need the same list of tasks and the same `terms`. Of two that differ the one fails, with EST_FAILED_PRECONDITION, that has not been at
+ * a meeting, or has the higher number: a job that runs goes on, whoever comes, and who waits for others goes on waiting.
  *
  * The end: the chief says est_ensemble_end_job; whoever of the last meeting meets then, or waits for a meeting, gets EST_OK and
  * est_meeting.over, and so does the next process of a task that was lost before it heard. Any other has come for the next job, unless
@@ -41,7 +44,9 @@ typedef struct est_ensemble_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char       *terms; /* NULL: ""; what all must have the same, a line of name=value each; copied */
+    const char *
+        purpose; /* NULL: "train"; what they do together; only who has the same meets: a task may already be at its next job. Borrowed */
     const char *
         after; /* the purpose before: whoever comes for that, until this job ends, is told that it is over. NULL: none */
 
@@ -91,6 +96,10 @@ EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */
 EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
                                               est_gathered *all);
+
+/* This task ends with the failure that est_error_message tells, and the others read why: in what their steps fail with, in the log, and
+ * while they wait for it. Only est_ensemble_free is left to be called. */
+void est_ensemble_fail(est_ensemble *ensemble, est_status status);
 
 /* The chief: it is over. Waits, for 30 s at most, until the others have heard it, also those that were lost after the last meeting:
  * whoever comes back in the place of one learns that there is nothing left to do. A signal ends the waiting. */
