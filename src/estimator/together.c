@@ -313,28 +313,42 @@ static est_status broadcast(est_together *together, void *data, size_t bytes)
     return await(work);
 }
 
-static est_status share_positions(est_together *together)
+/* Those of the source, packed. */
+static est_status share_positions(est_together *together, char **out, size_t *size)
 {
-    uint64_t   size   = packed_size(together);
-    bool       source = together->meeting.rank == together->meeting.source;
-    char      *bytes;
+    uint64_t   bytes = packed_size(together);
+    char      *data;
     est_status status;
 
-    EST_TRY(broadcast(together, &size, sizeof size));
-    bytes = est_alloc((size_t)size + 1);
-    if (bytes == NULL) return no_memory();
-    if (source) pack_positions(together, bytes);
-    status = broadcast(together, bytes, (size_t)size);
-    if (status == EST_OK && !source) status = unpack_positions(together, bytes, (size_t)size);
-    est_free(bytes);
-    return status;
+    EST_TRY(broadcast(together, &bytes, sizeof bytes));
+    data = est_alloc((size_t)bytes + 1);
+    if (data == NULL) return no_memory();
+    if (together->meeting.rank == together->meeting.source) pack_positions(together, data);
+    status = broadcast(together, data, (size_t)bytes);
+    if (status != EST_OK) {
+        est_free(data);
+        return status;
+    }
+    *out  = data;
+    *size = (size_t)bytes;
+    return EST_OK;
 }
 
+/* Positions come first and are used last: whoever is left when the source is lost has either the old ones and the old variables, or the
+ * new of both. */
 est_status est_together_share(est_together *together, est_session *session)
 {
+    char      *positions = NULL;
+    size_t     size;
+    est_status status;
+
     together->met = false; /* whatever comes of it: one that fails is tried again in a meeting */
-    EST_TRY(est_ensemble_share(together->ensemble, session, together->meeting.source));
-    return share_positions(together);
+    EST_TRY(share_positions(together, &positions, &size));
+    status = est_ensemble_share(together->ensemble, session, together->meeting.source);
+    if (status == EST_OK && together->meeting.rank != together->meeting.source)
+        status = unpack_positions(together, positions, size);
+    est_free(positions);
+    return status;
 }
 
 /* --- sums -------------------------------------------------------------------------------------------------------------------- */

@@ -647,6 +647,11 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
     return status;
 }
 
+bool est_ensemble_torn(const est_ensemble *e)
+{
+    return e->torn;
+}
+
 void est_ensemble_mend(est_ensemble *e)
 {
     e->torn = false;

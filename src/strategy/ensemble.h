@@ -80,17 +80,21 @@ est_peers *est_ensemble_peers(est_ensemble *ensemble);
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
  * and last step), of which est_ensemble_word gives that of the first meeting's source or, when there is none, rank 0's: what was
  * agreed on once stays, as long as one is left who was there, and whoever comes back brings nothing new. EST_CANCELLED: a signal.
- * Whoever has failed to get all variables of a share has none, whatever step it says. */
+ * Whoever is torn has no variables, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
+
+/* Whether a share has overwritten variables and failed before all had come: they count for nothing. */
+bool est_ensemble_torn(const est_ensemble *ensemble);
 
 /* The session is another one, or has got all variables in another way: what a share has left behind counts no more. */
 void est_ensemble_mend(est_ensemble *ensemble);
 
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
  * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that
- * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. When that
- * happens on the way the variables of those who were getting them have no values any more. */
+ * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. What is sent is
+ * what somebody lacks. Who has the same values already keeps them, whatever happens; who has others keeps those until all have
+ * come, unless there is no memory for both, which leaves it torn when the source is lost on the way. */
 EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session *session, int source);
 
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */

@@ -368,11 +368,11 @@ static est_status rejoin(est_loop *loop, est_status status)
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
         est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
         status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
-        if (status != EST_OK) continue;
         if (step != loop->global_step) loop->has_batch = false;
-        loop->global_step = step;
+        loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
-        loop->stop        = false;
+        if (status != EST_OK) continue;
+        loop->stop = false;
         if (over) {
             est_loop_request_stop(loop, "the job is over");
         } else {
