@@ -31,7 +31,6 @@
     X(FIND_NAN, 16, "look for NaN")                                                                                    \
     X(FINISH_STEP, 17, "finish a step with others")                                                                    \
     X(COMMIT, 18, "do what was collected")                                                                             \
-    X(COLLECTED, 19, "say what came of a step")                                                                        \
     X(AWAIT_ALONE, 20, "wait until nobody else trains")                                                                \
     X(COMPARE, 21, "compare clusters")
 

@@ -58,7 +58,8 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
     call->n_out       = segment->io.n_fetches;
     call->piece       = segment->piece;
     call->counted     = segment->counted;
-    call->collected   = segment->writes && segment->trains && call->remote->options.sync_replicas > 0;
+    call->collected   = segment->writes && segment->trains && remote->together;
+    call->late        = segment->late;
     call->incarnation = call->remote->peers[call->task].incarnation;
     status            = enter_at(call, segment);
     if (status != EST_OK) {
@@ -127,11 +128,8 @@ static est_status tag_run(est_remote_call *call)
 {
     est_tasks *r = call->remote;
 
-    if (r->tag < 0) return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
-    if (r->committed) {
-        return est_fail(EST_UNIMPLEMENTED, "an update depends on the result of another one, which steps that are made "
-                                           "together do not have before they end");
-    }
+    if (r->tag < 0 || r->committed)
+        return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
     r->pushed = true;
     est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
     est_wire_put_u64(&call->in.head, EST_FIELD_ERA, r->era);
@@ -153,6 +151,7 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
 {
     est_peer *p = &call->remote->peers[call->task];
 
+    if (call->late) EST_TRY(est_tasks_complete_step(call->remote));
     est_message_free(call->answer);
     call->answer   = NULL;
     call->sequence = ++call->remote->server->sequence;
@@ -214,7 +213,6 @@ est_status est_call_finish(est_remote_call *call, const est_view **out)
         status = await_answer(call);
     }
     EST_TRY(status);
-    if (call->collected && call->n_out > 0) EST_TRY(est_call_fetch_collected(call));
     EST_TRY(est_unpack_tensors(call->answer, &call->out));
     if (call->out.n != call->n_out) {
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, call->out.n, call->n_out);

@@ -50,8 +50,7 @@ static est_status commit_step(est_tasks *r, const est_peer *clock)
     return status;
 }
 
-/* Waits until the step was made, which may be up to this task. */
-static est_status complete_step(est_tasks *r)
+est_status est_tasks_complete_step(est_tasks *r)
 {
     est_packing  packing = { 0 };
     est_message *answer;
@@ -86,22 +85,6 @@ static est_status complete_step(est_tasks *r)
     return EST_OK;
 }
 
-/* The results of the step, in place of the answer that said that the push has come. */
-est_status est_call_fetch_collected(est_remote_call *call)
-{
-    est_tasks  *r       = call->remote;
-    est_packing packing = { 0 };
-    est_status  status;
-
-    EST_TRY(complete_step(r));
-    est_message_free(call->answer);
-    call->answer = NULL;
-    est_wire_put_i64(&packing.head, EST_FIELD_PART, call->part);
-    status = est_peer_ask(&r->peers[call->task], EST_METHOD_COLLECTED, &packing, r->options.answer_secs, &call->answer);
-    est_packing_clear(&packing);
-    return status;
-}
-
 /* Asks the clock to begin a step, and learns where the job is. */
 static est_status ask_turn(est_tasks *r, bool *finished)
 {
@@ -127,7 +110,7 @@ static est_status ask_turn(est_tasks *r, bool *finished)
 
 static est_status join_step(est_tasks *r, bool *finished)
 {
-    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
+    if (r->pushed) EST_TRY(est_tasks_complete_step(r)); /* nobody asked for a result of it */
     r->pushed = false;
     if (!r->committed) return ask_turn(r, finished);
     r->committed = false; /* it is known where the job is */

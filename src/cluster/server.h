@@ -100,7 +100,7 @@ typedef struct est_part_state {
     int64_t      ns;      /* what a run took lately */
     bool         counts;  /* it counts the global step */
     int          phase;   /* of the step that it is of */
-    bool         has_run; /* after a commit; its results are still there */
+    bool         has_run; /* after a commit */
     est_tag      ran;     /* the step that it was */
     est_collect *collect; /* NULL: nothing was collected yet */
     uint64_t    *came;    /* [n_came]: fingerprints of the workers whose pushes it has */

@@ -8,7 +8,6 @@
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
  * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
  * COMMIT     STEP, ERA                               -> -
- * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE -                                      -> -; waits until no other task is here or has a turn
  * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
@@ -128,19 +127,6 @@ static est_status commit(est_server *s, est_request *request)
     return EST_OK;
 }
 
-/* What the last step that was made of this part gave. */
-static est_status say_collected(est_server *s, est_request *request, est_packing *out)
-{
-    uint64_t part = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
-
-    if (part >= (uint64_t)est_host_parts(s->host) || !s->parts[part].has_run) {
-        return est_fail(EST_ABORTED, "no step was made with that segment yet: was the task started anew?");
-    }
-    for (int i = 0; i < est_host_outputs(s->host, (int)part); i++)
-        est_pack_view(out, est_host_output(s->host, (int)part, i));
-    return EST_OK;
-}
-
 /* --- one request ------------------------------------------------------------------------------------------------------------------ */
 
 static void run_packed(est_server *s, est_request *request, int method)
@@ -153,7 +139,6 @@ static void run_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit(s, request);
-    if (method == EST_METHOD_COLLECTED) status = say_collected(s, request, &out);
     if (status == EST_OK) {
         est_service_answer(request, &out);
     } else {
@@ -463,7 +448,6 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
     case EST_METHOD_COMMIT:
-    case EST_METHOD_COLLECTED:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
     case EST_METHOD_STATUS: answer_how_things_are(s, request); break;
     default: coordinate(s, request, method); break;

@@ -16,8 +16,9 @@
  * in. Until then they refuse an era before theirs, rather than drop what belongs to a step that is counted.
  *
  * What goes into one step:
- *   S1  Updates are collected by part, that is, by segment. Workers whose segments differ, because they ask for other results,
- *       would each make a step of their own. Whoever comes second with another part that changes the same variable is refused.
+ *   S1  Updates are collected by part, that is, by segment. What a worker fetches does not change the segments that it pushes (C5 in
+ *       runtime/partition.c); workers whose updates differ would each make a step of their own. Whoever comes second with another
+ *       part that changes the same variable is refused.
  *   S2  A part is done once for a step. If a later one fails, the step is made again without it.
  *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come

@@ -55,6 +55,7 @@ struct est_remote_call {
     int              task, part, phase, piece;
     bool             counted;   /* as est_segment.counted */
     bool             collected; /* it writes in training steps that are made together */
+    bool             late;      /* as est_segment.late */
     est_ask         *ask;       /* under way; NULL: none */
     bool             started;
     uint64_t         sequence, incarnation;
@@ -114,8 +115,8 @@ void                      est_tasks_abandon(est_remote *remote);
 /* The task that counts the steps. */
 EST_MUST_CHECK est_status est_tasks_clock(est_tasks *r, est_peer **out);
 EST_MUST_CHECK est_status est_tasks_turn(est_remote *remote, bool *finished);
-/* The results of a step that is made together, once it was, in place of the call's answer. */
-EST_MUST_CHECK est_status est_call_fetch_collected(est_remote_call *call);
+/* Waits until the step that was pushed has been made with others, which may be up to this task. */
+EST_MUST_CHECK est_status est_tasks_complete_step(est_tasks *r);
 
 EST_MUST_CHECK est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out);
 EST_MUST_CHECK est_status est_tasks_save(est_remote *remote, const est_remote_files *files, bool *parts);
