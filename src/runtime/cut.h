@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What partition.c, pieces.c and core.c share: where and when the nodes of a step run. */
+ * What partition.c, pieces.c and step_core.c share: where and when the nodes of a step run. */
 #ifndef EST_RUNTIME_CUT_H
 #define EST_RUNTIME_CUT_H
 
@@ -23,7 +23,7 @@ typedef struct est_phases {
     est_incoming    in;
 } est_phases;
 
-/* What a node is to a step that is made together (runtime/core.c). */
+/* What a node is to a step that is made together (runtime/step_core.c). */
 typedef enum est_role {
     EST_ROLE_PLAIN = 0, /* sees no change of the step */
     EST_ROLE_UPDATE,    /* changes variables, or is needed for that and sees changes */
