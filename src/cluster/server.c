@@ -173,7 +173,6 @@ void est_server_wake(est_server *s)
         if (may_go(s, &s->parked[i])) let_go(s, i);
     }
     est_sync_wake(s);
-    if (s->committer[0] != '\0') s->committing = (est_tag){ s->era, s->step };
 }
 
 /* By the names that it goes by. */

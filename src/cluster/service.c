@@ -125,6 +125,7 @@ static est_status commit(est_server *s, est_request *request)
         s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
+    s->committing = (est_tag){ 0 }; /* all others were asked before the clock */
     est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);
     return EST_OK;

@@ -276,5 +276,6 @@ void est_sync_wake(est_server *s)
     if (came == 0 || est_gate_is_held(s->gate) || s->committer[0] != '\0' || came < enough(s, s->parked[one].wanted))
         return;
     snprintf(s->committer, sizeof s->committer, "%s", est_link_peer(est_request_link(s->parked[one].request))->task);
+    s->committing = (est_tag){ s->era, s->step };
     answer_step(s, one, true);
 }
