@@ -110,10 +110,10 @@ bench-cluster: build/dist/build.ninja
 	@scripts/bench-env
 	@bench/compare-cluster $(if $(BENCH),--only $(BENCH))
 
-bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed
+bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed; NETWORKS=1: between network namespaces
 bench-allreduce: build/dist/build.ninja
 	@cmake --build build/dist --target bench/all_reduce bench/net
-	@bench/compare-allreduce
+	@bench/compare-allreduce $(if $(NETWORKS),--networks)
 
 bench-sync: ## compare two workers that train together with one, with TensorFlow's and with PyTorch's
 bench-sync: build/dist/build.ninja

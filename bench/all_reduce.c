@@ -3,7 +3,7 @@
  * All-reduce of float32 between processes of this machine. Rank 0 prints one line of JSON a size: how long an operation took, for
  * every window. bench/compare-allreduce puts that beside others.
  *
- *   all_reduce transport ranks [communication [largest size in bytes [networks]]]
+ *   all_reduce transport ranks [communication [sizes in bytes, as 4096,65536 [seconds a size [networks]]]]
  *
  * `networks`, as a=10.0.0.1,b=10.0.0.2: network namespaces and this machine's addresses there. The ranks are spread over them as over
  * hosts. "-": this network, but every rank says that it is on a host of its own, so that nothing goes through shared memory. */
@@ -25,11 +25,21 @@
 #define RANKS_MAX 16
 #define N_WINDOWS 5
 
-static const size_t sizes[] = { 4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
+#define CALLS_MAX 500 /* of a window */
 
-#define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
-
+static const char  *sizes         = "4096,65536,1048576,16777216,268435456";
+static double       secs_per_size = 1;
 static est_mailbox *mailbox;
+
+/* The size that the list begins with, and where the next is; false: there is none. */
+static bool next_size(const char **list, size_t *out)
+{
+    char *end;
+
+    *out  = (size_t)strtoull(*list, &end, 10);
+    *list = *end == ',' ? end + 1 : end;
+    return *out > 0;
+}
 
 /* Where a rank is. */
 typedef struct place {
@@ -88,18 +98,29 @@ static void reduce(est_rank_group *group, float *data, size_t count)
     bench_check(est_work_wait(work));
 }
 
-/* As often as it takes to move some 64 MB, so that a window is neither long nor short. */
-static int calls_for(size_t bytes)
+static int clamp(double value, int least, int most)
 {
-    size_t n = ((size_t)64 << 20) / bytes;
+    return value < least ? least : value > most ? most : (int)value;
+}
 
-    return n < 1 ? 1 : n > 500 ? 500 : (int)n;
+/* How long one takes, as rank 0 sees it: all ranks must measure as often. */
+static double try_one(est_rank_group *group, float *data, size_t count)
+{
+    double    start = bench_now_secs(), secs;
+    est_work *work;
+
+    reduce(group, data, count);
+    secs = bench_now_secs() - start;
+    bench_check(est_broadcast(group, &secs, sizeof secs, 0, NULL, &work));
+    bench_check(est_work_wait(work));
+    return secs;
 }
 
 static void measure(est_rank_group *group, float *data, size_t bytes)
 {
     size_t count = bytes / sizeof *data;
-    int    calls = calls_for(bytes), n = est_group_ranks(group), rank = est_group_rank(group);
+    int    calls, windows, n = est_group_ranks(group), rank = est_group_rank(group);
+    double secs;
 
     for (size_t i = 0; i < count; i++) data[i] = (float)(i % 100) + (float)rank;
     reduce(group, data, count);
@@ -110,8 +131,11 @@ static void measure(est_rank_group *group, float *data, size_t bytes)
         }
     }
     memset(data, 0, bytes); /* sums of zeros stay finite */
+    secs    = try_one(group, data, count);
+    calls   = clamp(secs_per_size / N_WINDOWS / secs, 1, CALLS_MAX);
+    windows = clamp(secs_per_size / (calls * secs), 2, N_WINDOWS);
     if (rank == 0) printf("{\"bytes\":%zu,\"secs\":[", bytes);
-    for (int w = 0; w < N_WINDOWS; w++) {
+    for (int w = 0; w < windows; w++) {
         est_work *work;
         double    start;
 
@@ -127,7 +151,7 @@ static void measure(est_rank_group *group, float *data, size_t bytes)
 
 /* One rank: says its port to the first process and gets all of them back. */
 static void be_rank(const char *transport, const char *folder, int rank, int n, est_communication communication,
-                    size_t bytes_max, const char *networks, int in, int out)
+                    const char *networks, int in, int out)
 {
     est_net_options   options = { .transport    = transport,
                                   .certificates = folder,
@@ -143,7 +167,8 @@ static void be_rank(const char *transport, const char *folder, int rank, int n, 
     int             ports[RANKS_MAX];
     est_net        *net;
     est_rank_group *group;
-    float          *data = NULL;
+    float          *data      = NULL;
+    size_t          bytes_max = 0, bytes;
 
     for (int i = 0; i < n; i++) find_place(networks, i, n, &places[i]);
     enter(&places[rank]);
@@ -161,10 +186,9 @@ static void be_rank(const char *transport, const char *folder, int rank, int n, 
         ranks[i] = (est_rank){ tasks[i], addresses[i], 0 };
     }
     bench_check(est_group_create(mailbox, net, &join, &group));
+    for (const char *list = sizes; next_size(&list, &bytes);) bytes_max = bytes > bytes_max ? bytes : bytes_max;
     if (posix_memalign((void **)&data, 64, bytes_max) != 0) exit(1);
-    for (int i = 0; i < N_SIZES; i++) {
-        if (sizes[i] <= bytes_max) measure(group, data, sizes[i]);
-    }
+    for (const char *list = sizes; next_size(&list, &bytes);) measure(group, data, bytes);
     free(data);
     est_group_free(group);
     est_net_free(net);
@@ -178,21 +202,21 @@ int main(int argc, char **argv)
     int               n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2, to[RANKS_MAX], ports[RANKS_MAX] = { 0 };
     int               status, failed = 0;
     est_communication communication = EST_COMMUNICATION_AUTO;
-    size_t            bytes_max     = argc > 4 ? (size_t)strtoull(argv[4], NULL, 10) : sizes[N_SIZES - 1];
 
     if (argc < 2 || n < 1 || n > RANKS_MAX || mkdtemp(folder) == NULL) {
-        (void)fprintf(stderr, "all_reduce transport ranks [communication [largest size in bytes [networks]]]\n");
+        (void)fprintf(stderr, "all_reduce transport ranks [communication [sizes [seconds a size [networks]]]]\n");
         return 2;
     }
     if (argc > 3) bench_check(est_communication_find(argv[3], &communication));
+    if (argc > 4) sizes = argv[4];
+    if (argc > 5) secs_per_size = strtod(argv[5], NULL);
     bench_check(est_certificates_make(folder, "bench", 1));
     for (int i = 0; i < n; i++) { /* before this process has any thread */
         int   down[2], up[2];
         pid_t pid;
 
         if (pipe(down) != 0 || pipe(up) != 0 || (pid = fork()) < 0) return 1;
-        if (pid == 0)
-            be_rank(argv[1], folder, i, n, communication, bytes_max, argc > 5 ? argv[5] : NULL, down[0], up[1]);
+        if (pid == 0) be_rank(argv[1], folder, i, n, communication, argc > 6 ? argv[6] : NULL, down[0], up[1]);
         close(down[0]);
         close(up[1]);
         to[i] = down[1];

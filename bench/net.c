@@ -2,7 +2,7 @@
  *
  * The network between two processes of this machine: what a small request costs there and back, how many small ones go
  * through at once, and how fast large ones are pushed, over tcp, tls and ucx; beside it, what the machine can do: bare writes to a
- * loopback socket, and memcpy.
+ * loopback socket, in one direction and in both, and memcpy.
  *
  *   net [seconds of a measurement [transport]] */
 #include <arpa/inet.h>
@@ -199,6 +199,27 @@ static double measure_socket(const uint8_t *bytes, size_t size)
     return sum / (end - start);
 }
 
+/* The same in both directions at once, by four processes: what each gets. */
+static double measure_both_ways(const uint8_t *bytes, size_t size)
+{
+    double one, other;
+    int    ends[2];
+    pid_t  pid;
+
+    fflush(stdout);
+    if (pipe(ends) != 0 || (pid = fork()) < 0) abort();
+    if (pid == 0) {
+        other = measure_socket(bytes, size);
+        _exit(write(ends[1], &other, sizeof other) != sizeof other);
+    }
+    one = measure_socket(bytes, size);
+    if (read(ends[0], &other, sizeof other) != sizeof other) abort();
+    waitpid(pid, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
+    return (one + other) / 2;
+}
+
 static double measure_memcpy(uint8_t *bytes, size_t size)
 {
     uint8_t *to = malloc(size);
@@ -235,6 +256,8 @@ int main(int argc, char **argv)
     }
     printf("%-10s %28s", "bare tcp", "");
     for (int i = 0; i < N_PUSHES; i++) printf(" %13.2f", measure_socket(bytes, pushes[i]) / 1e9);
+    printf("\n%-10s %28s", "both ways", "");
+    for (int i = 0; i < N_PUSHES; i++) printf(" %13.2f", measure_both_ways(bytes, pushes[i]) / 1e9);
     printf("\n%-10s %28s", "memcpy", "");
     for (int i = 0; i < N_PUSHES; i++) printf(" %13.2f", measure_memcpy(bytes, pushes[i]) / 1e9);
     printf("\n");

@@ -287,7 +287,7 @@ static void append_jobs(est_strbuf *out, const est_cluster *cluster)
     }
 }
 
-/* What is well described may still be more than this build can run. */
+/* What is well described may still need a strategy that the program must choose. */
 static bool is_for_several(const est_task *task)
 {
     if (strcmp(task->type, "evaluator") == 0 || est_cluster_tasks(task->cluster, "ps") > 0) return false;
@@ -323,10 +323,11 @@ static void check_tf_config(report *r)
     }
     task = est_resolver_task(resolver);
     append_jobs(&jobs, task->cluster);
-    add(r, "TF_CONFIG", is_for_several(task) ? NOTE : FINE, "this is %s %d%s%s%s%s%s", task->type, task->index,
+    add(r, "TF_CONFIG", is_for_several(task) ? NOTE : FINE, "this is %s %d%s%s%s%s", task->type, task->index,
         task->is_chief ? ", the chief" : "", jobs.size > 0 ? ", in a cluster of " : "", est_strbuf_text(&jobs),
-        error.status != EST_OK ? "; it has no chief: only for strategies that need none" : "",
-        is_for_several(task) ? "; without ps tasks this build trains on one machine only, and refuses it" : "");
+        is_for_several(task)     ? "; it has no ps tasks: to train together they need multi_worker_mirrored"
+        : error.status != EST_OK ? "; it has no chief: only for multi_worker_mirrored, which needs none"
+                                 : "");
     est_strbuf_clear(&jobs);
     est_resolver_free(resolver);
 }

@@ -57,13 +57,13 @@ static const void *const_member(const void *record, const job_field *field)
     return (const char *)record + field->offset;
 }
 
-/* The one of n names that TensorFlow has another word for; NULL: none. */
-static const char *translate(const char *word, const char *const *names, size_t n)
+/* Which of n names TensorFlow has that word for; NULL: none. */
+static const job_alias *translate(const char *word, const char *const *names, size_t n)
 {
     for (const job_alias *a = job_aliases; a->theirs != NULL; a++) {
         if (strcmp(a->theirs, word) != 0) continue;
         for (size_t i = 0; i < n; i++) {
-            if (strcmp(a->ours, names[i]) == 0) return names[i];
+            if (strcmp(a->ours, names[i]) == 0) return a;
         }
     }
     return NULL;
@@ -71,12 +71,16 @@ static const char *translate(const char *word, const char *const *names, size_t 
 
 const char *job_suggestion(const char *word, const char *const *names, size_t n)
 {
-    static char text[128];
-    const char *nearest = translate(word, names, n);
+    static char      text[128];
+    const job_alias *alias   = translate(word, names, n);
+    const char      *nearest = alias != NULL ? alias->ours : tool_nearest(word, names, n);
+    const char      *why     = alias != NULL ? alias->why : NULL;
 
-    if (nearest == NULL) nearest = tool_nearest(word, names, n);
     text[0] = '\0';
-    if (nearest != NULL) snprintf(text, sizeof text, "; did you mean \"%s\"?", nearest);
+    if (nearest != NULL) {
+        snprintf(text, sizeof text, "%s%s; did you mean \"%s\"?", why != NULL ? ": " : "", why != NULL ? why : "",
+                 nearest);
+    }
     return text;
 }
 

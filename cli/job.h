@@ -431,9 +431,10 @@ struct job_record {
 
 extern const job_record job_schema;
 
-/* What TensorFlow calls a key or a word; who writes that is told ours. Ends with NULL. */
+/* What TensorFlow calls a key or a word; who writes that is told ours, and why theirs is not here. Ends with NULL. */
 typedef struct job_alias {
     const char *theirs, *ours;
+    const char *why; /* NULL: ours is only another name */
 } job_alias;
 
 extern const job_alias job_aliases[];
@@ -468,7 +469,8 @@ int64_t job_n_classes(const job_model *model);
 /* The type of that feature as the file calls it. */
 const char *job_feature_type_text(const job_feature *feature);
 
-/* "; did you mean \"x\"?" for the one of n names that TensorFlow calls so, or the nearest, or ""; good until the next call. */
+/* "; did you mean \"x\"?" for the one of n names that TensorFlow calls so, or the nearest, or ""; good until the next call. Before it
+ * stands why TensorFlow's word is not here. */
 const char *job_suggestion(const char *word, const char *const *names, size_t n);
 
 /* --- using it ---------------------------------------------------------------------------------------------------------- */

@@ -620,6 +620,7 @@ const job_alias job_aliases[] = {
     { "ParameterServerStrategy", "parameter_server" }, { "MirroredStrategy", "mirrored" }, { "CentralStorageStrategy", "central_storage" },
     { "OneDeviceStrategy", "one_device" }, { "MultiWorkerMirroredStrategy", "multi_worker_mirrored" },
     { "CollectiveAllReduceStrategy", "multi_worker_mirrored" }, { "implementation", "communication" }, { "AUTO", "auto" }, { "RING", "ring" },
+    { "NCCL", "ring", "it is for GPUs, and devices here are CPUs" }, { "nccl", "ring", "it is for GPUs, and devices here are CPUs" },
     { "timeout_seconds", "timeout_secs" }, { "auto_shard_policy", "autoshard" }, { "FILE", "file" }, { "DATA", "data" }, { "OFF", "off" },
     { "replicas_to_aggregate", "sync_replicas" },
     { "variable_partitioner", "partitioner" }, { "FixedShardsPartitioner", "fixed_shards" }, { "fixed_size_partitioner", "fixed_shards" },

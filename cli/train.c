@@ -173,12 +173,21 @@ static est_status train(job_call *call, est_metrics **metrics)
                      EST_TRAIN_OPTIONS(.input_fn = job_input, .input_user = &call->runner, .max_steps = max_steps));
 }
 
+/* Workers that evaluate together all have the metrics, and the chief tells them. */
+static bool tells_metrics(const est_task *task)
+{
+    return task->is_chief || strcmp(task->type, "worker") != 0;
+}
+
 static est_status print(const job_call *call, const est_metrics *metrics)
 {
     est_strbuf text = { 0 };
     est_status status;
 
-    if (!call->json) return metrics != NULL ? job_print_metrics(metrics, (double)NAN) : EST_OK;
+    if (!call->json) {
+        if (metrics == NULL || !tells_metrics(est_estimator_task(call->runner.estimator))) return EST_OK;
+        return job_print_metrics(metrics, (double)NAN);
+    }
     est_strbuf_append(&text, "{\"model_dir\": ");
     tool_append_json_text(&text, est_estimator_model_dir(call->runner.estimator));
     est_strbuf_append(&text, ", \"metrics\": ");

@@ -93,6 +93,12 @@ static bool was_trained(const est_estimator *classifier, const est_metrics *metr
     return metrics == NULL && est_cluster_jobs(est_estimator_task(classifier)->cluster) == 0;
 }
 
+/* Workers that evaluate together all have the metrics; one tells them. */
+static bool tells_metrics(const est_task *task)
+{
+    return task->is_chief || strcmp(task->type, "worker") != 0;
+}
+
 /* Trains, evaluates after every epoch and exports at the end. */
 static est_status run(est_estimator *classifier, const settings *s)
 {
@@ -109,7 +115,7 @@ static est_status run(est_estimator *classifier, const settings *s)
     if (status == EST_OK && was_trained(classifier, metrics)) {
         status = est_evaluate(classifier, EST_EVALUATE_OPTIONS(.input_fn = input_fn), &metrics);
     }
-    if (status == EST_OK && metrics != NULL) {
+    if (status == EST_OK && metrics != NULL && tells_metrics(est_estimator_task(classifier))) {
         printf("test accuracy %.4f after %" PRId64 " steps\n", est_metrics_get(metrics, "accuracy"),
             est_metrics_global_step(metrics));
         printf("curves:         tensorboard --logdir %s\n", est_estimator_model_dir(classifier));

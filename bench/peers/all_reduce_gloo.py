@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Gloo's all-reduce through torch.distributed, measured as bench/all_reduce.c measures ours, with its sizes and its output.
+"""Gloo's all-reduce through torch.distributed, measured as bench/all_reduce.c measures ours, with its output.
 
-  all_reduce_gloo.py ranks [largest size in bytes [networks]]
+  all_reduce_gloo.py ranks sizes in bytes, as 4096,65536 | seconds a size [networks]
 
 `networks` as bench/all_reduce.c has it; their interface is called "bench"."""
 import ctypes
@@ -11,8 +11,8 @@ import socket
 import sys
 import time
 
-SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20]
 WINDOWS = 5
+CALLS_MAX = 500
 
 
 def enter(network):
@@ -23,7 +23,7 @@ def enter(network):
     os.close(fd)
 
 
-def be_rank(rank, ranks, port, bytes_max, networks):
+def be_rank(rank, ranks, port, sizes, secs_per_size, networks):
     import torch
     import torch.distributed as dist
 
@@ -33,12 +33,16 @@ def be_rank(rank, ranks, port, bytes_max, networks):
         os.environ.update(MASTER_ADDR=networks[0][1], GLOO_SOCKET_IFNAME="bench")
         enter(networks[rank * len(networks) // ranks][0])
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    for size in [size for size in SIZES if size <= bytes_max]:
+    for size in sizes:
         data = torch.zeros(size // 4)
-        calls = min(max((64 << 20) // size, 1), 500)
         dist.all_reduce(data)
+        start = time.perf_counter()
+        dist.all_reduce(data)
+        one = torch.tensor(time.perf_counter() - start, dtype=torch.float64)
+        dist.broadcast(one, 0)  # all ranks must measure as often
+        calls = min(max(int(secs_per_size / WINDOWS / one.item()), 1), CALLS_MAX)
         secs = []
-        for _ in range(WINDOWS):
+        for _ in range(min(max(int(secs_per_size / (calls * one.item())), 2), WINDOWS)):
             dist.barrier()
             start = time.perf_counter()
             for _ in range(calls):
@@ -51,8 +55,8 @@ def be_rank(rank, ranks, port, bytes_max, networks):
 
 def main():
     ranks = int(sys.argv[1])
-    bytes_max = int(sys.argv[2]) if len(sys.argv) > 2 else SIZES[-1]
-    networks = [text.split("=") for text in sys.argv[3].split(",")] if len(sys.argv) > 3 else []
+    sizes, secs_per_size = [int(size) for size in sys.argv[2].split(",")], float(sys.argv[3])
+    networks = [text.split("=") for text in sys.argv[4].split(",")] if len(sys.argv) > 4 else []
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -60,7 +64,7 @@ def main():
     for rank in range(ranks):
         child = os.fork()
         if child == 0:
-            be_rank(rank, ranks, port, bytes_max, networks)
+            be_rank(rank, ranks, port, sizes, secs_per_size, networks)
             os._exit(0)
         children.append(child)
     sys.exit(any(os.waitpid(child, 0)[1] for child in children))

@@ -1,44 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MPI's all-reduce, measured as bench/all_reduce.c measures ours, with its sizes and its output. Compiled with mpicc by
+ * MPI's all-reduce, measured as bench/all_reduce.c measures ours, with its output. Compiled with mpicc by
  * bench/compare-allreduce.
  *
- *   all_reduce_mpi [largest size in bytes] */
+ *   all_reduce_mpi sizes in bytes, as 4096,65536 | seconds a size */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define N_WINDOWS 5
+#define CALLS_MAX 500
+
+static void reduce(float *data, int count)
+{
+    MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static int clamp(double value, int least, int most)
+{
+    return value < least ? least : value > most ? most : (int)value;
+}
+
+/* How long one takes, as rank 0 sees it: all ranks must measure as often. */
+static double try_one(float *data, int count)
+{
+    double start = MPI_Wtime(), secs;
+
+    reduce(data, count);
+    secs = MPI_Wtime() - start;
+    MPI_Bcast(&secs, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return secs;
+}
+
+static void measure(size_t bytes, double secs_per_size)
+{
+    float *data  = calloc(bytes, 1);
+    int    count = (int)(bytes / sizeof *data), rank, calls, windows;
+    double secs;
+
+    if (data == NULL) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    reduce(data, count);
+    secs    = try_one(data, count);
+    calls   = clamp(secs_per_size / N_WINDOWS / secs, 1, CALLS_MAX);
+    windows = clamp(secs_per_size / (calls * secs), 2, N_WINDOWS);
+    if (rank == 0) printf("{\"bytes\":%zu,\"secs\":[", bytes);
+    for (int w = 0; w < windows; w++) {
+        double start;
+
+        MPI_Barrier(MPI_COMM_WORLD);
+        start = MPI_Wtime();
+        for (int i = 0; i < calls; i++) reduce(data, count);
+        if (rank == 0) printf("%s%.9f", w > 0 ? "," : "", (MPI_Wtime() - start) / calls);
+    }
+    if (rank == 0) printf("]}\n");
+    fflush(stdout);
+    free(data);
+}
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[]   = { 4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
-    float              *data      = calloc(sizes[4], 1);
-    size_t              bytes_max = argc > 1 ? strtoull(argv[1], NULL, 10) : sizes[4];
-    int                 rank;
-
-    if (data == NULL) return 1;
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int s = 0; s < 5 && sizes[s] <= bytes_max; s++) {
-        size_t n     = ((size_t)64 << 20) / sizes[s];
-        int    calls = n < 1 ? 1 : n > 500 ? 500 : (int)n, count = (int)(sizes[s] / sizeof *data);
-
-        MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        if (rank == 0) printf("{\"bytes\":%zu,\"secs\":[", sizes[s]);
-        for (int w = 0; w < N_WINDOWS; w++) {
-            double start;
-
-            MPI_Barrier(MPI_COMM_WORLD);
-            start = MPI_Wtime();
-            for (int i = 0; i < calls; i++)
-                MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-            if (rank == 0) printf("%s%.9f", w > 0 ? "," : "", (MPI_Wtime() - start) / calls);
-        }
-        if (rank == 0) printf("]}\n");
-        fflush(stdout);
-    }
+    if (argc != 3) return 2;
+    for (char *at = argv[1]; *at != '\0'; at += *at == ',') measure(strtoull(at, &at, 10), strtod(argv[2], NULL));
     MPI_Finalize();
-    free(data);
     return 0;
 }

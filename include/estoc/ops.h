@@ -292,7 +292,7 @@ EST_API est_node est_apply_keras_momentum(est_node var, est_node accum, est_node
                                           bool nesterov);
 /* epsilon: EST_NO_NODE for the form without one (ResourceApplyAdagrad), else ResourceApplyAdagradV2. */
 EST_API est_node est_apply_adagrad(est_node var, est_node accum, est_node lr, est_node epsilon, est_gradient g);
-/* Dense gradients only; est_apply_lazy_adam touches the rows of a sparse one. */
+/* Moves every row also when the gradient is sparse, as TensorFlow's does; est_apply_lazy_adam only the rows of the gradient. */
 EST_API est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,
                                 est_node lr, est_node beta1, est_node beta2, est_node epsilon, est_gradient g,
                                 bool nesterov);

@@ -48,8 +48,8 @@ typedef struct est_server_options {
 
 #define EST_SERVER(...) (&(const est_server_options){ .struct_size = sizeof(est_server_options), __VA_ARGS__ })
 
-/* Starts task `index` of job `type`, listening at its address in the cluster. type NULL: a client that is no task and listens
- * nowhere. The cluster is copied. */
+/* Starts task `index` of job `type`, listening at its port in the cluster: on all interfaces, unless its host there is an IP address
+ * or localhost. type NULL: a client that is no task and listens nowhere. The cluster is copied. */
 EST_API EST_MUST_CHECK est_status est_server_create(const est_cluster *cluster, const char *type, int index,
                                                     const est_server_options *options, est_server **out);
 
@@ -69,7 +69,7 @@ typedef struct est_remote_options {
                                 * tasks have the variables that no device places, or all when there is no ps task */
     bool        is_chief; /* gives variables their values; others wait until it has */
     double      connect_secs;  /* 0: 7200; how long to wait for tasks that are not there, and for the chief */
-    double      answer_secs;   /* 0: 600; how long one part of a step may take there */
+    double      answer_secs;   /* 0: 600; how long one part of a step may take there; after a signal a save, too */
     int64_t     step_limit;    /* 0: none; the global step at which training ends, for all workers together */
     int64_t     max_staleness; /* 0: no bound; how many steps may be counted while another step is under way */
     int sync_replicas; /* 0: each worker's step counts by itself; n: a step is the mean of what n workers push, and

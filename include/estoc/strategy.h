@@ -149,7 +149,10 @@ typedef struct est_multi_worker_mirrored_options {
 EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_options *options,
                                                                      est_strategy                           **out);
 
-/* Replicas whose gradients meet in one step, those of all workers; what a batch is divided by. */
+/* Replicas whose gradients meet in one step, those of all workers; what a batch is divided by. It is fixed when the strategy is made:
+ * those of a worker that go_on leaves out are counted still. So what is divided by this number and then summed, as
+ * est_compute_average_loss and est_scale_regularization_loss do it, is smaller by the missing share until the worker is back. A mean
+ * of an Estimator's loss is not: it is taken over the examples that were there. */
 EST_API int est_strategy_num_replicas_in_sync(const est_strategy *strategy);
 
 struct est_input_context; /* estoc/input.h */
@@ -215,7 +218,7 @@ EST_API est_node est_replica_all_reduce(const est_replica_context *context, est_
 EST_API est_node est_replica_all_gather(const est_replica_context *context, est_node value, int axis);
 
 /* sum(loss weight) / global_batch_size of the losses of a replica's examples. sample_weight EST_NO_NODE: 1. global_batch_size 0: the
- * examples here times the number of replicas. */
+ * examples here times est_strategy_num_replicas_in_sync, which counts a worker that is left out, too. */
 EST_API est_node est_compute_average_loss(est_node per_example_loss, est_node sample_weight, int64_t global_batch_size);
 
 /* The loss divided by the number of replicas: it is summed as often. */

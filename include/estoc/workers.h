@@ -70,7 +70,7 @@ EST_API struct est_peers *est_workers_peers(const est_workers *workers);
 EST_API EST_MUST_CHECK est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step);
 
 /* All is done; to be called on all workers, with the step that they ended with. Worker 0 (or the first that is left) tells the others,
- * after it has saved what is to be saved; the others return when it has. Until then they are there for one that was lost in its
+ * after it has saved what is to be saved, and waits until they have heard, for 30 s at most; the others return when it has. Until then they are there for one that was lost in its
  * last step: it gets the variables from them. Errors as in est_workers_meet. */
 EST_API EST_MUST_CHECK est_status est_workers_end(est_workers *workers, est_session *session, int64_t step);
 

@@ -40,6 +40,10 @@ EST_MUST_CHECK est_status est_shared_memory_open(const est_shared_memory_name *n
 void est_shared_memory_hide(est_shared_memory *memory);  /* nobody finds it any more; who has it keeps it */
 void est_shared_memory_close(est_shared_memory *memory); /* a zeroed one is fine */
 
+/* Copies into memory that another core is to read, and has read before: past the caches of this one, so that it need not get the
+ * lines from the other first. A mark that is set after it is seen after it, as with memcpy. */
+void est_copy_across(void *to, const void *from, size_t bytes);
+
 /* A number in shared memory. Everything that was written before it was set is seen by who reads it; and of two that each set one
  * number and then read the other's, at least one sees what was set. */
 typedef struct est_mark {
@@ -64,8 +68,9 @@ static inline uint64_t est_mark_swap(est_mark *mark, uint64_t value)
     return atomic_exchange(&mark->value, value);
 }
 
-/* Waits for `ready` for a short while without sleeping, giving the core to whoever wants it; at once where `crowded`, which says that
- * there are more who wait like this than cores. False: it is not ready. */
+/* Waits for `ready` for a short while without sleeping: looks for some microseconds, then gives the core to whoever wants it, until
+ * limit_ns are over; with a limit of 0 it only looks. `crowded` says that there are more who wait like this than cores: then
+ * it looks once. False: it is not ready. */
 typedef bool (*est_ready_fn)(const void *arg);
 bool est_poll(est_ready_fn ready, const void *arg, bool crowded, int64_t limit_ns);
 

@@ -157,7 +157,8 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
     est_gate_leave(s->gate, who->task);
     est_server_end_holds(s, client);
     if (strcmp(s->committer, who->task) == 0) s->committer[0] = '\0'; /* it was the other that was asked to */
-    client->who = *who; /* a task that asks for turns does so in all its processes: `gated` stays */
+    client->together = false; /* nobody waits for its pushes before it begins a step */
+    client->who      = *who;  /* a task that asks for turns does so in all its processes: `gated` stays */
 }
 
 /* One of those that come and go while another stays: an extension makes links of its own, and those that a process gave up while we
@@ -167,13 +168,12 @@ static bool is_spare(const est_client *client, const est_link *link)
     return client->link != NULL && is_same_process(client, link);
 }
 
-/* Whether both are here, and not the same, however they are written. Most are written the same, and the disk is not asked. */
+/* Whether both are here, and not the same, however they are written. */
 static bool are_apart(const char *first, const char *second)
 {
     char *a, *b;
     bool  apart;
 
-    if (strcmp(first, second) == 0) return false;
     a     = realpath(first, NULL);
     b     = realpath(second, NULL);
     apart = a != NULL && b != NULL && strcmp(a, b) != 0;
@@ -183,26 +183,29 @@ static bool are_apart(const char *first, const char *second)
 }
 
 /* A task saves in one folder only. A chief of another folder could not go on here, but would put out the one that can. */
-bool est_clients_admit(void *user, const est_task_id *peer, char *why, size_t size)
+est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_block, char *why, size_t size)
 {
     est_server *s = user;
     const char *root;
 
-    if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return true;
+    if (peer->folder[0] == '\0' || strcmp(peer->task, est_server_chief(s, NULL)) != 0) return EST_ADMITTED;
     root = est_server_root(s);
-    if (root == NULL || !are_apart(root, peer->folder)) return true;
+    if (root == NULL || strcmp(root, peer->folder) == 0) return EST_ADMITTED; /* most do, and the disk is not asked */
+    if (!may_block) return EST_UNDECIDED;
+    if (!are_apart(root, peer->folder)) return EST_ADMITTED;
     snprintf(why, size,
              "%s has model_dir %.150s, and %s keeps checkpoints in %.150s: give all tasks of a job one "
              "model_dir, and another job addresses and an ESTOC_JOB of its own",
              peer->task, peer->folder, s->task, root);
     est_log_warn("%s: %s is refused: %s", s->task, peer->place, why);
-    return false;
+    return EST_REFUSED;
 }
 
+/* Beats come at a third of the silence. */
 bool est_client_is_kept(const est_server *s, const est_client *client)
 {
-    return client->link == NULL && !client->left &&
-           (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
+    if (client->link != NULL) return est_link_count(client->link).silent_secs > s->silence_secs / 2;
+    return !client->left && (double)(est_now_ns() - client->since_ns) < s->silence_secs * (double)EST_NS_PER_SEC;
 }
 
 void est_clients_met(void *user, est_link *link)
@@ -218,11 +221,11 @@ void est_clients_met(void *user, est_link *link)
     }
     if (client == NULL) {
         est_link_close(link, "no memory for another client");
+    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
+        est_link_close(link, EST_PLACE_KEPT);
     } else if (client->link != NULL && est_link_peer(link)->incarnation < client->who.incarnation) {
         est_log_warn("%s: an older process says that it is %s, %s; it gets nothing: %s has its place", s->task,
                      client->who.task, est_link_peer(link)->place, client->who.place);
-    } else if (est_client_is_kept(s, client) && est_link_peer(link)->incarnation < client->who.incarnation) {
-        est_link_close(link, EST_PLACE_KEPT);
     } else {
         put_out(s, client, est_link_peer(link));
         adopt(client, link);

@@ -14,9 +14,9 @@ est_client *est_clients_find(const est_server *s, const char *task);
 void        est_clients_free_one(est_client *client);
 
 /* For est_net_options; user is the server. */
-bool est_clients_admit(void *user, const est_task_id *peer, char *why, size_t size);
-void est_clients_met(void *user, est_link *link);
-void est_clients_lost(void *user, est_link *link, const char *why);
+est_admission est_clients_admit(void *user, const est_task_id *peer, bool may_block, char *why, size_t size);
+void          est_clients_met(void *user, est_link *link);
+void          est_clients_lost(void *user, est_link *link, const char *why);
 
 /* Gives the turns of those who did not come back to others. */
 void est_clients_forget_lost(est_server *s);

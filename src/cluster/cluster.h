@@ -38,8 +38,9 @@ typedef struct est_cluster_difference {
 } est_cluster_difference;
 
 /* Finds one. Evaluators do not count, nor do the two tasks `but` ("worker:1"), nor what a list with gaps leaves out. All that
- * it gives is borrowed from the clusters. */
+ * it gives is borrowed from the clusters. `are_one` (NULL: no) says whether two addresses that are written differently are one. */
 bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
+                        bool (*are_one)(void *user, const char *first, const char *second), void *user,
                         est_cluster_difference *out);
 
 /* Appends the cluster as JSON that est_cluster_parse reads as the same. */

@@ -467,19 +467,31 @@ static bool has_gaps(const est_job *job)
     return false;
 }
 
-static bool job_differs(const char *name, const est_cluster *first, const est_cluster *second, const char *const but[2],
-                        est_cluster_difference *out)
+/* What is compared, and how. */
+typedef struct comparison {
+    const est_cluster *first, *second;
+    const char *const *but; /* [2] */
+    bool (*are_one)(void *user, const char *first, const char *second);
+    void *user;
+} comparison;
+
+static bool is_same(const comparison *c, const char *x, const char *y)
 {
-    const est_job *a = est_cluster_find(first, name), *b = est_cluster_find(second, name);
+    return strcmp(x, y) == 0 || (c->are_one != NULL && c->are_one(c->user, x, y));
+}
+
+static bool job_differs(const comparison *c, const char *name, est_cluster_difference *out)
+{
+    const est_job *a = est_cluster_find(c->first, name), *b = est_cluster_find(c->second, name);
     bool           gaps = has_gaps(a) || has_gaps(b);
     char           task[64];
 
     for (int i = 0; (a != NULL && i < a->n) || (b != NULL && i < b->n); i++) {
-        const char *x = est_cluster_address(first, name, i), *y = est_cluster_address(second, name, i);
+        const char *x = est_cluster_address(c->first, name, i), *y = est_cluster_address(c->second, name, i);
 
         snprintf(task, sizeof task, "%.40s:%d", name, i);
-        if (strcmp(task, but[0]) == 0 || strcmp(task, but[1]) == 0 || (x == NULL && y == NULL)) continue;
-        if ((x == NULL || y == NULL) ? gaps : strcmp(x, y) == 0) continue;
+        if (strcmp(task, c->but[0]) == 0 || strcmp(task, c->but[1]) == 0 || (x == NULL && y == NULL)) continue;
+        if ((x == NULL || y == NULL) ? gaps : is_same(c, x, y)) continue;
         *out = (est_cluster_difference){ a != NULL ? a->name : b->name, i, x, y };
         return true;
     }
@@ -487,15 +499,17 @@ static bool job_differs(const char *name, const est_cluster *first, const est_cl
 }
 
 bool est_cluster_differ(const est_cluster *first, const est_cluster *second, const char *const but[2],
+                        bool (*are_one)(void *user, const char *first, const char *second), void *user,
                         est_cluster_difference *out)
 {
     const est_cluster *both[] = { first, second };
+    comparison         c      = { first, second, but, are_one, user };
 
-    for (int c = 0; c < 2; c++) {
-        for (int j = 0; j < est_cluster_jobs(both[c]); j++) {
-            const char *name = est_cluster_job(both[c], j);
+    for (int k = 0; k < 2; k++) {
+        for (int j = 0; j < est_cluster_jobs(both[k]); j++) {
+            const char *name = est_cluster_job(both[k], j);
 
-            if (strcmp(name, "evaluator") != 0 && job_differs(name, first, second, but, out)) return true;
+            if (strcmp(name, "evaluator") != 0 && job_differs(&c, name, out)) return true;
         }
     }
     return false;

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "tensor/shape.h"
 
+#define TEXT_MAX (1 << 20)
+
 enum { DTYPE = 1, DIMS };
 
 const char *est_method_text(int method)
@@ -152,6 +154,11 @@ est_str est_head_bytes(const est_message *message, uint32_t number)
         if (field.number == number && field.type == EST_WIRE_BYTES) return field.bytes;
     }
     return (est_str){ 0 };
+}
+
+int est_text_precision(est_str text)
+{
+    return text.size < TEXT_MAX ? (int)text.size : TEXT_MAX;
 }
 
 static bool is_number_type(est_dtype dtype)

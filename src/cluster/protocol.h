@@ -31,7 +31,6 @@
     X(FIND_NAN, 16, "look for NaN")                                                                                    \
     X(FINISH_STEP, 17, "finish a step with others")                                                                    \
     X(COMMIT, 18, "do what was collected")                                                                             \
-    X(COLLECTED, 19, "say what came of a step")                                                                        \
     X(AWAIT_ALONE, 20, "wait until nobody else trains")                                                                \
     X(COMPARE, 21, "compare clusters")
 
@@ -110,6 +109,10 @@ void                      est_unpacked_clear(est_unpacked *unpacked);
 /* The first number or bytes under a field of the head; the fallback when there is none. */
 uint64_t est_head_u64(const est_message *message, uint32_t field, uint64_t fallback);
 est_str  est_head_bytes(const est_message *message, uint32_t field); /* data NULL: none */
+
+/* The precision that prints a text of a head by "%.*s". A peer says how long it is, and that may be more than an int: what is longer
+ * than any name or path is cut. */
+int est_text_precision(est_str text);
 
 /* A reader over the fields of the head. */
 void est_head_open(const est_message *message, est_wire_reader *out);

@@ -9,9 +9,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "net/socket.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
 #define ANSWER_SECS_DEFAULT  600.0
+#define LOOK_UP_SECS         INT64_C(10) /* for addresses that are written differently */
+#define ADDRESSES_MAX        16          /* of a host */
 
 static void forget_variables(est_peer *p)
 {
@@ -34,7 +37,7 @@ static est_status take_variables(est_peer *p, const est_message *message)
         if (field.number == EST_FIELD_NAME) {
             est_str text = est_wire_bytes(&r, &field);
 
-            name = est_arena_printf(p->names, "%.*s", (int)text.size, text.data);
+            name = est_arena_printf(p->names, "%.*s", est_text_precision(text), text.data);
             if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
             bool *has_value = est_arena_alloc(p->names, sizeof *has_value);
@@ -95,22 +98,76 @@ static est_status await_ready(const est_tasks *r, const est_peer *p)
     return EST_OK;
 }
 
+static est_status report_difference(const char *first, const char *second, const est_cluster_difference *d)
+{
+    const char *has[] = { first, second }, *at[] = { d->first, d->second };
+    char        text[2][EST_NET_NAME_MAX + 320];
+
+    for (int i = 0; i < 2; i++) {
+        if (at[i] != NULL) {
+            snprintf(text[i], sizeof text[i], "%s has %s:%d at %s", has[i], d->job, d->index, at[i]);
+        } else {
+            snprintf(text[i], sizeof text[i], "%s has no %s:%d", has[i], d->job, d->index);
+        }
+    }
+    return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
+}
+
+/* Whether two addresses have one in common, as far as can be found out until then. */
+static bool are_one(void *until_ns, const char *first, const char *second)
+{
+    est_socket_address a[ADDRESSES_MAX], b[ADDRESSES_MAX];
+    int                n_a, n_b;
+
+    if (est_machine_ns() > *(const int64_t *)until_ns) return false;
+    if (est_socket_resolve(first, a, ADDRESSES_MAX, &n_a) != EST_OK ||
+        est_socket_resolve(second, b, ADDRESSES_MAX, &n_b) != EST_OK) {
+        est_error_clear();
+        return false;
+    }
+    for (int i = 0; i < n_a * n_b; i++) {
+        const est_socket_address *x = &a[i / n_b], *y = &b[i % n_b];
+
+        if (x->size == y->size && memcmp(&x->at, &y->at, x->size) == 0) return true;
+    }
+    return false;
+}
+
+/* Where the two tasks themselves are does not count: this one may have been moved, and nobody looks for it there; the other was
+ * found, and may know itself by the address that it listens at. */
+static est_status compare_with(const est_tasks *r, const est_peer *p, const est_message *answer)
+{
+    const char            *both[] = { r->server->task, p->name };
+    est_str                text   = est_head_bytes(answer, EST_FIELD_BYTES);
+    char                  *json   = est_alloc(text.size + 1);
+    int64_t                until  = est_machine_ns() + LOOK_UP_SECS * EST_NS_PER_SEC;
+    est_cluster           *theirs = NULL;
+    est_cluster_difference found;
+    est_status             status;
+
+    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
+    if (text.size > 0) memcpy(json, text.data, text.size);
+    json[text.size] = '\0';
+    status          = est_cluster_parse(json, p->name, &theirs);
+    if (status == EST_OK && est_cluster_differ(r->server->cluster, theirs, both, are_one, &until, &found)) {
+        status = report_difference(both[0], both[1], &found);
+    }
+    est_cluster_free(theirs);
+    est_free(json);
+    return status;
+}
+
 /* Tasks that were told of different clusters would wait for different tasks, or share rows differently. A client is free to know
  * a part of a cluster only. */
 static est_status compare_clusters(const est_tasks *r, const est_peer *p)
 {
-    est_packing packing = { 0 };
-    est_strbuf  text    = { 0 };
-    est_status  status;
+    est_packing  nothing = { 0 };
+    est_message *answer;
+    est_status   status;
 
-    est_cluster_text(r->server->cluster, &text);
-    status = est_strbuf_status(&text);
-    if (status == EST_OK) {
-        est_wire_put_string(&packing.head, EST_FIELD_BYTES, est_strbuf_text(&text));
-        status = est_peer_tell(p, EST_METHOD_COMPARE, &packing, EST_ASK_SECS);
-    }
-    est_strbuf_clear(&text);
-    est_packing_clear(&packing);
+    EST_TRY(est_peer_ask(p, EST_METHOD_COMPARE, &nothing, EST_ASK_SECS, &answer));
+    status = compare_with(r, p, answer);
+    est_message_free(answer);
     return status;
 }
 
@@ -328,7 +385,8 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
         r->partitioner      = *r->options.partitioner;
         r->base.partitioner = &r->partitioner;
     }
-    r->base.in_turn = r->options.round_robin;
+    r->base.in_turn  = r->options.round_robin;
+    r->base.together = r->options.sync_replicas > 0;
     if (status == EST_OK && server->has_remote) {
         status = est_fail(EST_FAILED_PRECONDITION,
                           "%s has a remote already: tasks know a process by its server; free the "

@@ -12,7 +12,8 @@ void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *use
 
 /* The chief: nobody begins a step, none is under way, and no variable changes, from the return of hold until release. A push of a
  * task that was lost with its step under way is refused meanwhile, so what is copied is of one moment at all tasks; of such a step
- * it may have the pushes that had come before. To hold again is no second hold, and to release what is not held does nothing. */
+ * it may have the pushes that had come before. A step that is made together and whose committer was lost is finished before. To
+ * hold again is no second hold, and to release what is not held does nothing. */
 EST_MUST_CHECK est_status est_remote_hold(est_remote *remote);
 EST_MUST_CHECK est_status est_remote_release(est_remote *remote);
 

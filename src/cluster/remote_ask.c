@@ -25,6 +25,8 @@ struct waiting {
     est_waiting      base;
     const est_tasks *remote;
     double           limit_secs;
+    double           stop_secs;                     /* that are left when a signal is seen */
+    double           end_secs;                      /* since one was; INFINITY: none */
     void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
 };
 
@@ -32,7 +34,7 @@ static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *
 {
     double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
 
-    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, NULL };
+    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, 0, INFINITY, NULL };
 }
 
 /* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
@@ -54,14 +56,19 @@ static bool is_there(const est_peer *p)
     return p->link != NULL && !est_link_is_lost(p->link);
 }
 
+static void take_link(est_peer *p, est_link *link)
+{
+    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
+    p->link = link;
+}
+
 static est_status try_to_reach(const est_tasks *r, est_peer *p, double secs)
 {
     est_link *link;
 
     if (is_there(p)) return EST_OK;
     EST_TRY(est_net_connect(est_server_net(r->server), p->address, p->name, secs, &link));
-    est_link_free(p->link); /* not before: whoever asks over a link that is lost is told so */
-    p->link = link;
+    take_link(p, link);
     return EST_OK;
 }
 
@@ -94,7 +101,8 @@ static est_status keep_waiting(waiting *w, const char *detail)
     est_strbuf  more   = { 0 };
     est_status  status = EST_OK;
 
-    if (est_stop_signal() != 0) {
+    if (est_stop_signal() != 0) w->end_secs = fmin(w->end_secs, secs + w->stop_secs);
+    if (secs >= w->end_secs) {
         return est_fail(EST_CANCELLED, "%s while waiting for %s (%s)", est_stop_signal_name(), for_whom, why);
     }
     if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
@@ -108,7 +116,11 @@ static est_status keep_waiting(waiting *w, const char *detail)
                           more.size > 0 ? ": " : "", est_strbuf_text(&more));
     } else {
         if (isfinite(w->limit_secs)) {
-            est_strbuf_printf(&more, "%sgives up after %g s", more.size > 0 ? "; " : "", w->limit_secs);
+            bool last = w->limit_secs >=
+                        w->remote->options.connect_secs; /* else a new session comes next, and waits on */
+
+            est_strbuf_printf(&more, "%s%s after %g s", more.size > 0 ? "; " : "",
+                              last ? "gives up" : "makes a new session", w->limit_secs);
         }
         est_wait_report(&w->base, est_strbuf_text(&more));
     }
@@ -120,23 +132,38 @@ static est_status keep_waiting(waiting *w, const char *detail)
 
 /* A task that is lost is found out by the link. One that is there and does not answer is worth a word when others would have
  * been given up for less. */
-static est_status await_answer(const est_peer *p, est_ask *ask, const char *why, bool stoppable, est_message **answer)
+est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs, est_message **answer)
 {
     est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
-    est_status  status = est_wait_answer(&w, ask, stoppable, answer);
+    est_status  status = est_wait_answer(&w, ask, stop_secs, answer);
 
     est_wait_end(&w);
     return status;
 }
 
-est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
+/* Those whose time was over with that of another have had it, too. */
+est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_method method, double stop_secs,
+                               est_message **out)
 {
-    return await_answer(p, ask, why, false, answer);
-}
+    est_status status = EST_OK;
+    est_error  error;
 
-est_status est_peer_await_run(const est_peer *p, est_ask *ask, const char *why, est_message **answer)
-{
-    return await_answer(p, ask, why, true, answer);
+    for (int task = 0; task < r->base.n_tasks; task++) {
+        est_message *answer;
+        est_status   own;
+
+        if (asks[task] == NULL) continue;
+        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), stop_secs, &answer);
+        if (own == EST_CANCELLED) stop_secs = 0;
+        if (own == EST_OK && out != NULL) {
+            out[task] = answer;
+        } else if (own == EST_OK) {
+            est_message_free(answer);
+        } else if (status == EST_OK) {
+            est_error_take(status = own, &error);
+        }
+    }
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
 est_status est_peer_ask(const est_peer *p, est_method method, const est_packing *packing, double secs,
@@ -147,7 +174,7 @@ est_status est_peer_ask(const est_peer *p, est_method method, const est_packing 
 
     EST_TRY(est_packing_payload(packing, &payload));
     EST_TRY(est_link_ask(p->link, (uint16_t)method, est_method_text(method), payload, secs, NULL, NULL, &ask));
-    return est_peer_await(p, ask, est_method_text(method), answer);
+    return est_peer_await(p, ask, est_method_text(method), INFINITY, answer);
 }
 
 /* The same when the answer is of no interest. */
@@ -218,15 +245,16 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     est_status status = EST_OK;
 
     if (method == EST_METHOD_AWAIT_READY) w.add = add_chief;
+    if (method == EST_METHOD_HOLD) w.stop_secs = est_tasks_save_secs(r);
     pthread_mutex_lock(&got->lock);
     while (!got->done) {
         est_cond_wait_ns(&got->changed, &got->lock, (int64_t)(SLICE_SECS * (double)EST_NS_PER_SEC));
         if (got->done || status != EST_OK) continue;
+        /* The network thread takes the lock, and what follows asks disks and writes logs. */
+        pthread_mutex_unlock(&got->lock);
         status = keep_waiting(&w, "");
         if (status == EST_OK) status = check_links(r);
-        if (status == EST_OK) continue;
-        pthread_mutex_unlock(&got->lock);
-        give_up(p, status);
+        if (status != EST_OK) give_up(p, status);
         pthread_mutex_lock(&got->lock);
     }
     pthread_mutex_unlock(&got->lock);
@@ -267,39 +295,25 @@ est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_met
 
 /* --- links -------------------------------------------------------------------------------------------------------------------- */
 
-static bool may_come_yet(est_status status)
+static est_status look_while_connecting(void *user, const char *why)
 {
-    return status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
-}
-
-static est_status connect_patiently(waiting *w, est_peer *p)
-{
-    est_status status;
-
-    do {
-        status = try_to_reach(w->remote, p, SLICE_SECS);
-        if (may_come_yet(status)) {
-            char why[256];
-
-            snprintf(why, sizeof why, "%s", est_error_message());
-            EST_TRY(keep_waiting(w, why));
-        }
-    } while (may_come_yet(status));
-    return status;
+    return keep_waiting(user, why);
 }
 
 /* A link to the peer, within the limit. */
 est_status est_peer_reach(const est_tasks *r, est_peer *p, double limit_secs)
 {
     waiting    w;
+    est_link  *link;
     est_status status;
 
     if (is_there(p)) return EST_OK;
     w      = begin_wait(r, p->name, "it is not there", limit_secs);
     w.add  = add_missing;
-    status = connect_patiently(&w, p);
+    status = est_net_connect_while(est_server_net(r->server), p->address, p->name, look_while_connecting, &w, &link);
     est_wait_end(&w.base);
     EST_TRY(status);
+    take_link(p, link);
     if (w.base.reported) est_log_info("%s is there", p->name);
     return EST_OK;
 }

@@ -3,11 +3,18 @@
  * Checkpoints of variables at other tasks: each writes and reads its own (cluster/service_files.h). */
 #include "cluster/tasks.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cluster/entries.h"
 
 #define FILES_SECS 3600.0 /* to write or read a task's part of a checkpoint */
+
+double est_tasks_save_secs(const est_tasks *r)
+{
+    return fmin(r->options.answer_secs, EST_STOP_SAVE_SECS);
+}
 
 /* --- checkpoints ------------------------------------------------------------------------------------------------------------------- */
 
@@ -41,29 +48,6 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
     return status;
 }
 
-/* Waits for all; the first failure counts. `out` (may be NULL) gets an answer a task, to be freed. */
-static est_status await_all(const est_tasks *r, est_ask **asks, est_method method, est_message **out)
-{
-    est_status status = EST_OK;
-    est_error  error;
-
-    for (int task = 0; task < r->base.n_tasks; task++) {
-        est_message *answer;
-        est_status   own;
-
-        if (asks[task] == NULL) continue;
-        own = est_peer_await(&r->peers[task], asks[task], est_method_text(method), &answer);
-        if (own == EST_OK && out != NULL) {
-            out[task] = answer;
-        } else if (own == EST_OK) {
-            est_message_free(answer);
-        } else if (status == EST_OK) {
-            est_error_take(status = own, &error);
-        }
-    }
-    return status == EST_OK ? EST_OK : est_error_raise(&error);
-}
-
 /* Tasks do one thing after the other: one that answers this has made its copies. */
 static est_status await_copies(est_tasks *r, est_ask *const *asks)
 {
@@ -92,7 +76,7 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
         status = est_fail_context(released, "steps were perhaps not held while variables were copied");
         est_error_take(status, &error);
     }
-    last = asks != NULL ? await_all(r, asks, method, out) : EST_OK;
+    last = asks != NULL ? est_tasks_await_all(r, asks, method, est_tasks_save_secs(r), out) : EST_OK;
     est_free(asks);
     return status == EST_OK ? last : est_error_raise(&error);
 }

@@ -16,8 +16,7 @@
 #include "base/signals.h"
 #include "cluster/status.h"
 
-#define BREAKS_MAX 5              /* of links in a row while one run is asked for */
-#define STOP_NS    EST_NS_PER_SEC /* for answers to a step that is given up because of a signal */
+#define BREAKS_MAX 5 /* of links in a row while one run is asked for */
 
 /* --- segments ------------------------------------------------------------------------------------------------------------------- */
 
@@ -58,7 +57,8 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
     call->n_out       = segment->io.n_fetches;
     call->piece       = segment->piece;
     call->counted     = segment->counted;
-    call->collected   = segment->writes && segment->trains && call->remote->options.sync_replicas > 0;
+    call->collected   = segment->writes && segment->trains && remote->together;
+    call->late        = segment->late;
     call->incarnation = call->remote->peers[call->task].incarnation;
     status            = enter_at(call, segment);
     if (status != EST_OK) {
@@ -77,7 +77,8 @@ static void drop_ask(est_remote_call *call)
     est_status   status;
 
     if (call->ask == NULL) return;
-    status = est_peer_await_run(&call->remote->peers[call->task], call->ask, "a step that was given up", &answer);
+    status = est_peer_await(&call->remote->peers[call->task], call->ask, "a step that was given up", EST_STOP_SECS,
+                            &answer);
     if (status == EST_OK) est_message_free(answer);
     call->ask = NULL;
 }
@@ -110,6 +111,7 @@ static est_status send(est_remote_call *call)
     snprintf(what, sizeof what, "phase %d of a step", call->phase);
     EST_TRY(est_packing_payload(&call->in, &payload));
     payload.behind = call->piece > 0;
+    call->link     = p->link;
     return est_link_ask(p->link, EST_METHOD_RUN, what, payload, r->options.answer_secs, NULL, NULL, &call->ask);
 }
 
@@ -127,15 +129,23 @@ static est_status tag_run(est_remote_call *call)
 {
     est_tasks *r = call->remote;
 
-    if (r->tag < 0) return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
-    if (r->committed) {
-        return est_fail(EST_UNIMPLEMENTED, "an update depends on the result of another one, which steps that are made "
-                                           "together do not have before they end");
-    }
+    if (r->tag < 0 || r->committed)
+        return est_fail(EST_FAILED_PRECONDITION, "a step that is made together begins with a turn");
     r->pushed = true;
     est_wire_put_i64(&call->in.head, EST_FIELD_TAG, r->tag + 1);
     est_wire_put_u64(&call->in.head, EST_FIELD_ERA, r->era);
     return EST_OK;
+}
+
+/* Whether a run that was started before at the same task may have been lost with a link, and waits to be asked for again. */
+static bool is_behind_lost(const est_remote_call *call)
+{
+    const est_link *link = call->remote->peers[call->task].link;
+
+    for (const est_remote_call *c = call->remote->calls; c != NULL; c = c->next) {
+        if (c != call && c->task == call->task && c->started && (c->ask == NULL || c->link != link)) return true;
+    }
+    return false;
 }
 
 /* The oldest run at the task whose answer is not here yet: it may be asked for again. */
@@ -153,6 +163,7 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
 {
     est_peer *p = &call->remote->peers[call->task];
 
+    if (call->late) EST_TRY(est_tasks_complete_step(call->remote));
     est_message_free(call->answer);
     call->answer   = NULL;
     call->sequence = ++call->remote->server->sequence;
@@ -166,7 +177,8 @@ est_status est_call_start(est_remote_call *call, uint64_t run_seed, est_view *co
     if (call->counted) est_wire_put_bool(&call->in.head, EST_FIELD_COUNTED, true);
     if (call->collected) EST_TRY(tag_run(call));
     for (int i = 0; i < n_in; i++) est_pack_view(&call->in, in[i]);
-    if (send(call) != EST_OK) { /* finish finds out what became of the task, and asks again if it can */
+    if (is_behind_lost(call)) return EST_OK; /* finish asks for one after the other */
+    if (send(call) != EST_OK) {              /* it finds out what became of the task, and asks again if it can */
         est_error_clear();
         call->ask = NULL;
     }
@@ -190,7 +202,7 @@ static est_status await_answer(est_remote_call *call)
     char        why[64];
 
     snprintf(why, sizeof why, "phase %d of a step", call->phase);
-    status    = est_peer_await_run(&call->remote->peers[call->task], call->ask, why, &call->answer);
+    status    = est_peer_await(&call->remote->peers[call->task], call->ask, why, EST_STOP_SECS, &call->answer);
     call->ask = NULL;
     pthread_mutex_lock(&server->lock);
     est_server_sample(server);
@@ -214,7 +226,6 @@ est_status est_call_finish(est_remote_call *call, const est_view **out)
         status = await_answer(call);
     }
     EST_TRY(status);
-    if (call->collected && call->n_out > 0) EST_TRY(est_call_fetch_collected(call));
     EST_TRY(est_unpack_tensors(call->answer, &call->out));
     if (call->out.n != call->n_out) {
         return est_fail(EST_DATA_LOSS, "%s answered with %d tensors instead of %d", p->name, call->out.n, call->n_out);
@@ -234,7 +245,7 @@ static void give_up_when_stopped(est_remote_call *call, int64_t until_ns)
 
 void est_tasks_abandon(est_remote *remote)
 {
-    int64_t until_ns = est_machine_ns() + STOP_NS;
+    int64_t until_ns = est_machine_ns() + (int64_t)(EST_STOP_SECS * (double)EST_NS_PER_SEC);
 
     est_tasks_of(remote)->has_turn = false; /* the next step asks anew, which gives back whatever turn there is */
     est_tasks_of(remote)->pushed = est_tasks_of(remote)->committed = false;

@@ -12,46 +12,45 @@
 
 /* --- steps that are made together (cluster/sync.h) ------------------------------------------------------------------------------------ */
 
-/* All other tasks first, at the same time; the clock, which lets everybody go, last. */
-static est_status commit_step(est_tasks *r, const est_peer *clock)
+/* Asks a task to make the step; asks[] has a place a task. */
+static est_status ask_commit(const est_tasks *r, int task, const est_packing *packing, est_ask **asks)
+{
+    est_payload payload;
+
+    EST_TRY(est_packing_payload(packing, &payload));
+    return est_link_ask(r->peers[task].link, EST_METHOD_COMMIT, est_method_text(EST_METHOD_COMMIT), payload,
+                        r->options.answer_secs, NULL, NULL, &asks[task]);
+}
+
+/* All tasks but the clock, or that one alone. */
+static est_status commit_at(const est_tasks *r, const est_peer *clock, bool at_clock, est_tag tag, double stop_secs)
 {
     est_packing packing = { 0 };
     est_ask   **asks    = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_payload payload;
+    est_status  status  = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    est_status  last;
     est_error   error;
-    est_status  status;
 
-    est_wire_put_i64(&packing.head, EST_FIELD_STEP, r->tag);
-    est_wire_put_u64(&packing.head, EST_FIELD_ERA, r->era);
-    status = asks != NULL ? est_packing_payload(&packing, &payload)
-                          : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, tag.step);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, tag.era);
     for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
-        if (&r->peers[i] == clock) continue;
-        status = est_link_ask(r->peers[i].link, EST_METHOD_COMMIT, est_method_text(EST_METHOD_COMMIT), payload,
-                              r->options.answer_secs, NULL, NULL, &asks[i]);
+        if ((&r->peers[i] == clock) == at_clock) status = ask_commit(r, i, &packing, asks);
     }
     est_error_take(status, &error);
-    for (int i = 0; asks != NULL && i < r->base.n_tasks; i++) {
-        est_message *answer;
-        est_status   own;
-
-        if (asks[i] == NULL) continue;
-        own = est_peer_await(&r->peers[i], asks[i], est_method_text(EST_METHOD_COMMIT), &answer);
-        if (own == EST_OK) est_message_free(answer);
-        if (own != EST_OK && status == EST_OK) est_error_take(status = own, &error);
-    }
-    if (status == EST_OK) {
-        status = est_peer_tell(clock, EST_METHOD_COMMIT, &packing, r->options.answer_secs);
-    } else {
-        (void)est_error_raise(&error);
-    }
+    last = asks != NULL ? est_tasks_await_all(r, asks, EST_METHOD_COMMIT, stop_secs, NULL) : EST_OK;
     est_free(asks);
     est_packing_clear(&packing);
-    return status;
+    return status == EST_OK ? last : est_error_raise(&error);
 }
 
-/* Waits until the step was made, which may be up to this task. */
-static est_status complete_step(est_tasks *r)
+/* All other tasks first, at the same time; the clock, which lets everybody go, last. */
+static est_status commit_step(const est_tasks *r, const est_peer *clock, est_tag tag, double stop_secs)
+{
+    EST_TRY(commit_at(r, clock, false, tag, stop_secs));
+    return commit_at(r, clock, true, tag, stop_secs);
+}
+
+est_status est_tasks_complete_step(est_tasks *r)
 {
     est_packing  packing = { 0 };
     est_message *answer;
@@ -76,7 +75,7 @@ static est_status complete_step(est_tasks *r)
     ended  = est_head_u64(answer, EST_FIELD_FINISHED, 0) != 0;
     est_message_free(answer);
     if (commit) {
-        EST_TRY(commit_step(r, clock));
+        EST_TRY(commit_step(r, clock, (est_tag){ r->era, r->tag }, EST_STOP_SECS));
         step = r->tag + 1;
     }
     r->committed = true;
@@ -84,22 +83,6 @@ static est_status complete_step(est_tasks *r)
     r->tag       = step;
     r->era       = era;
     return EST_OK;
-}
-
-/* The results of the step, in place of the answer that said that the push has come. */
-est_status est_call_fetch_collected(est_remote_call *call)
-{
-    est_tasks  *r       = call->remote;
-    est_packing packing = { 0 };
-    est_status  status;
-
-    EST_TRY(complete_step(r));
-    est_message_free(call->answer);
-    call->answer = NULL;
-    est_wire_put_i64(&packing.head, EST_FIELD_PART, call->part);
-    status = est_peer_ask(&r->peers[call->task], EST_METHOD_COLLECTED, &packing, r->options.answer_secs, &call->answer);
-    est_packing_clear(&packing);
-    return status;
 }
 
 /* Asks the clock to begin a step, and learns where the job is. */
@@ -127,7 +110,7 @@ static est_status ask_turn(est_tasks *r, bool *finished)
 
 static est_status join_step(est_tasks *r, bool *finished)
 {
-    if (r->pushed) EST_TRY(complete_step(r)); /* nobody asked for a result of it */
+    if (r->pushed) EST_TRY(est_tasks_complete_step(r)); /* nobody asked for a result of it */
     r->pushed = false;
     if (!r->committed) return ask_turn(r, finished);
     r->committed = false; /* it is known where the job is */
@@ -168,7 +151,7 @@ static void tell_put_out(const est_peer *p, const est_message *answer)
 
     if (before.data == NULL) return;
     est_log_warn("%s has taken the place of another process at %s, which was still there: %.*s", p->server->task,
-                 p->name, (int)before.size, before.data);
+                 p->name, est_text_precision(before), before.data);
 }
 
 static est_status check_chief(const est_tasks *r, const char *what)
@@ -237,6 +220,15 @@ static void undo_hold(est_remote *remote, est_status status)
     (void)est_error_raise(&error);
 }
 
+/* A step whose committer was lost is finished: every task that has not made it has all that it needs. */
+static est_status finish_commit(const est_tasks *r, const est_peer *clock, const est_message *held)
+{
+    est_tag tag = { est_head_u64(held, EST_FIELD_ERA, 0), (int64_t)est_head_u64(held, EST_FIELD_STEP, 0) };
+
+    if (est_head_u64(held, EST_FIELD_COMMIT, 0) == 0) return EST_OK;
+    return commit_step(r, clock, tag, est_tasks_save_secs(r));
+}
+
 /* The clock comes first: it knows when no step is under way any more. The others then refuse what comes late. A turn that was given
  * in advance would be waited for. */
 est_status est_remote_hold(est_remote *remote)
@@ -255,9 +247,10 @@ est_status est_remote_hold(est_remote *remote)
                                     "steps are under way, and a checkpoint waits for them", r->options.connect_secs,
                                     &answer);
     if (status == EST_OK) {
-        est_message_free(answer);
         r->held = p;
-        status  = tell_others(r, p, &packing);
+        status  = finish_commit(r, p, answer);
+        est_message_free(answer);
+        if (status == EST_OK) status = tell_others(r, p, &packing);
         if (status != EST_OK) undo_hold(remote, status);
     }
     est_packing_clear(&packing);

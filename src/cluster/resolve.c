@@ -83,6 +83,13 @@ static est_status find_chief(decision *d)
             d->chief = "worker";
             return EST_OK;
         }
+        if (est_cluster_tasks(cluster, "worker") > 0 && est_cluster_tasks(cluster, "ps") == 0) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "%s: nothing says how the workers train together; set train_distribute to an "
+                            "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), "
+                            "or add \"chief\": [\"host:port\"] and \"ps\" tasks",
+                            what(d));
+        }
         return est_fail(EST_INVALID_ARGUMENT, "%s: the cluster has no job \"chief\"%s; add \"chief\": [\"host:port\"]",
                         what(d), d->no_chief_ok ? " and no \"worker\" that could be it" : "");
     }

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
 #define SILENCE_SECS_DEFAULT 10.0
@@ -131,14 +133,31 @@ static est_status check_how(const est_server *s, const est_request *request)
                     s->agreed);
 }
 
+/* A committer that was lost may have come to some tasks and not to others: whoever holds finishes what it began. */
+static void answer_hold(const est_server *s, est_request *request)
+{
+    est_packing out = { 0 };
+
+    if (s->committing.era == s->era && s->committing.step == s->step) {
+        est_wire_put_bool(&out.head, EST_FIELD_COMMIT, true);
+        est_wire_put_i64(&out.head, EST_FIELD_STEP, s->step);
+        est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
+    }
+    est_service_answer(request, &out);
+    est_packing_clear(&out);
+}
+
 /* Answers a request whose wait is over. */
 static void let_go(est_server *s, int parked)
 {
     est_request *request = s->parked[parked].request;
-    est_status status = s->parked[parked].method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
+    est_method   method  = s->parked[parked].method;
+    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
 
     s->parked[parked] = s->parked[--s->n_parked];
-    if (status == EST_OK) {
+    if (status == EST_OK && method == EST_METHOD_HOLD) {
+        answer_hold(s, request);
+    } else if (status == EST_OK) {
         est_request_answer(request, (est_payload){ 0 });
     } else {
         est_request_fail(request, status, est_error_message());
@@ -155,6 +174,7 @@ void est_server_wake(est_server *s)
         if (may_go(s, &s->parked[i])) let_go(s, i);
     }
     est_sync_wake(s);
+    if (s->committer[0] != '\0') s->committing = (est_tag){ s->era, s->step };
 }
 
 /* By the names that it goes by. */
@@ -534,15 +554,43 @@ static bool may_stop(est_server *s)
     return has_written(s);
 }
 
+/* What the task of an Estimator's job waits for the chief to do; NULL: for nothing. */
+static const char *awaited_of_chief(const est_server *s)
+{
+    const est_client *chief = est_clients_find(s, est_server_chief(s, NULL));
+    bool              here  = chief != NULL && chief->link != NULL;
+
+    if (s->root == NULL || s->done) return NULL;
+    if (!s->ready) return here ? "it has not given the variables their values" : "it has not come";
+    if (here) return NULL;
+    return n_present(s) > 0 ? "it is gone, and nothing is saved meanwhile"
+                            : "it is gone, and has to save the last steps and to end the job";
+}
+
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. */
+static void await_chief(const est_server *s, est_waiting *w, const char *why)
+{
+    const char *address, *name = est_server_chief(s, &address);
+
+    if (w->why != why) {
+        if (w->why != NULL) est_wait_end(w);
+        *w = (est_waiting){ 0 };
+        if (why != NULL) *w = est_wait_begin(s->task, name, why, fmin(EST_WAIT_REPORT_SECS, s->silence_secs));
+    }
+    if (why != NULL) est_wait_report(w, address);
+}
+
 est_status est_server_join(est_server *s)
 {
-    int64_t    here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
-    est_status status = EST_OK;
+    int64_t     here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
+    est_waiting wait   = { 0 };
+    est_status  status = EST_OK;
 
     pthread_mutex_lock(&s->lock);
     for (;;) {
         int64_t now = est_now_ns();
 
+        await_chief(s, &wait, awaited_of_chief(s));
         if (n_present(s) > 0) here_ns = now;
         if (n_present(s) == 0 && s->over != NULL && now - asked_ns > EST_NS_PER_SEC) {
             bool over;
@@ -570,6 +618,7 @@ est_status est_server_join(est_server *s)
         est_server_wake(s); /* some waits end by time */
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
+    await_chief(s, &wait, NULL);
     pthread_mutex_unlock(&s->lock);
     if (status == EST_OK) est_log_info("%s: the job has ended", s->task);
     return status;

@@ -30,6 +30,7 @@
 #include "runtime/host.h"
 
 #define EST_GOODBYE "it has left" /* why a task closes its own links; peers hear who has closed it before that */
+#define EST_ENDED   "it ended: "  /* the same of one that fails, before the reason */
 
 /* What was counted at a moment, for numbers per second (status.c). */
 typedef struct est_sample {
@@ -99,7 +100,7 @@ typedef struct est_part_state {
     int64_t      ns;      /* what a run took lately */
     bool         counts;  /* it counts the global step */
     int          phase;   /* of the step that it is of */
-    bool         has_run; /* after a commit; its results are still there */
+    bool         has_run; /* after a commit */
     est_tag      ran;     /* the step that it was */
     est_collect *collect; /* NULL: nothing was collected yet */
     uint64_t    *came;    /* [n_came]: fingerprints of the workers whose pushes it has */
@@ -174,6 +175,7 @@ struct est_server {
     uint64_t       told_era;                    /* that of the clock, from the chief, before the next push; 0: none */
     uint64_t       steps;                       /* that were counted here */
     char           committer[EST_NET_NAME_MAX]; /* who was asked to commit; "": nobody */
+    est_tag        committing;                  /* the last step that somebody was asked to: half of it may be made */
     int64_t        together_ns;                 /* when the first came that makes steps with others; 0: none did */
     int            enough;                      /* workers that made the last step */
     est_sample     samples[2];
@@ -210,8 +212,8 @@ est_client *est_server_client(est_server *server, est_link *link);
 /* Whether the process at the other end of a link has its task's place; it is there then. Under `lock`. */
 bool est_server_knows(est_server *server, est_link *link);
 
-/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link; an older one is told
- * EST_PLACE_KEPT until then. Under `lock`. */
+/* Whether the task's place is kept for the process that had it, which may be on its way back over a new link, or that has it and was
+ * not heard lately; an older one is told EST_PLACE_KEPT until it is known whether that one lives. Under `lock`. */
 bool est_client_is_kept(const est_server *server, const est_client *client);
 
 #define EST_PLACE_KEPT "a newer process had this task's place a moment ago, and may be back"

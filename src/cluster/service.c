@@ -8,15 +8,15 @@
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
  * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
  * COMMIT     STEP, ERA                               -> -
- * COLLECTED  PART                                    -> tensors
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE FINISHED (nobody is to begin a step)   -> -; waits until no other task is here or has a turn
  * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
- * HOLD       HELD                                    -> -; waits until no step is under way; variables stay as they are then
+ * HOLD       HELD                                    -> COMMIT, STEP, ERA (of a step to be finished first); waits until none is under
+ *                                                       way; variables stay as they are then, but for that one
  * STATUS     -                                       -> BYTES (JSON)
- * COMPARE    BYTES (a cluster)                       -> -; EST_FAILED_PRECONDITION: it is not that of this task
+ * COMPARE    -                                       -> BYTES (the cluster, as JSON)
  * and those of cluster/service_runs.h and cluster/service_files.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,10 +113,12 @@ static est_status write_variable(est_server *s, est_request *request)
 static est_status commit(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
+    const est_client  *client;
     bool               held;
 
     pthread_mutex_lock(&s->lock);
-    held = est_server_is_held(s);
+    client = est_server_client(s, est_request_link(request));
+    held   = est_server_is_held(s) && (client == NULL || client->holder == NULL);
     pthread_mutex_unlock(&s->lock);
     if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
     EST_TRY(est_sync_commit(
@@ -125,19 +127,6 @@ static est_status commit(est_server *s, est_request *request)
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
     est_service_look_at_step(s, NULL);
     pthread_mutex_unlock(&s->lock);
-    return EST_OK;
-}
-
-/* What the last step that was made of this part gave. */
-static est_status say_collected(est_server *s, est_request *request, est_packing *out)
-{
-    uint64_t part = est_head_u64(est_request_message(request), EST_FIELD_PART, UINT64_MAX);
-
-    if (part >= (uint64_t)est_host_parts(s->host) || !s->parts[part].has_run) {
-        return est_fail(EST_ABORTED, "no step was made with that segment yet: was the task started anew?");
-    }
-    for (int i = 0; i < est_host_outputs(s->host, (int)part); i++)
-        est_pack_view(out, est_host_output(s->host, (int)part, i));
     return EST_OK;
 }
 
@@ -153,7 +142,6 @@ static void run_packed(est_server *s, est_request *request, int method)
     if (method == EST_METHOD_READ) status = read_variable(s, request, &out);
     if (method == EST_METHOD_WRITE) status = write_variable(s, request);
     if (method == EST_METHOD_COMMIT) status = commit(s, request);
-    if (method == EST_METHOD_COLLECTED) status = say_collected(s, request, &out);
     if (status == EST_OK) {
         est_service_answer(request, &out);
     } else {
@@ -288,7 +276,7 @@ static void declare_ready(est_server *s, est_request *request)
 
     s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
     if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
-    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", (int)how.size, how.data);
+    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", est_text_precision(how), how.data);
     s->ready       = true;
     s->enough_made = false;
     est_gate_finish(s->gate, s->done);
@@ -300,43 +288,23 @@ static void declare_ready(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
-static est_status report_difference(const char *first, const char *second, const est_cluster_difference *d)
+/* Whoever asks compares: names may have to be looked up, and nobody is to wait for that here. */
+static void tell_cluster(const est_server *s, est_request *request)
 {
-    const char *has[] = { first, second }, *at[] = { d->first, d->second };
-    char        text[2][EST_NET_NAME_MAX + 320];
+    est_strbuf  text = { 0 };
+    est_packing out  = { 0 };
+    est_status  status;
 
-    for (int i = 0; i < 2; i++) {
-        if (at[i] != NULL) {
-            snprintf(text[i], sizeof text[i], "%s has %s:%d at %s", has[i], d->job, d->index, at[i]);
-        } else {
-            snprintf(text[i], sizeof text[i], "%s has no %s:%d", has[i], d->job, d->index);
-        }
+    est_cluster_text(s->cluster, &text);
+    status = est_strbuf_status(&text);
+    if (status == EST_OK) {
+        est_wire_put_string(&out.head, EST_FIELD_BYTES, est_strbuf_text(&text));
+        est_service_answer(request, &out);
+    } else {
+        est_request_fail(request, status, est_error_message());
     }
-    return est_fail(EST_FAILED_PRECONDITION, "%s, %s: all tasks need the same cluster in TF_CONFIG", text[0], text[1]);
-}
-
-/* Where the two tasks themselves are does not count: the asking one may have been moved, and nobody looks for it there; this one
- * was found, and may know itself by the address that it listens at. */
-static est_status compare(const est_server *s, const est_request *request)
-{
-    est_str                text   = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
-    const char            *asker  = est_link_peer(est_request_link(request))->task;
-    char                  *json   = text.data != NULL ? est_alloc(text.size + 1) : NULL;
-    est_cluster           *theirs = NULL;
-    est_cluster_difference found;
-    est_status             status;
-
-    if (text.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "a comparison without a cluster");
-    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
-    memcpy(json, text.data, text.size);
-    json[text.size] = '\0';
-    status          = est_cluster_parse(json, asker, &theirs);
-    if (status == EST_OK && est_cluster_differ(theirs, s->cluster, (const char *const[]){ asker, s->task }, &found)) {
-        status = report_difference(asker, s->task, &found);
-    }
-    est_cluster_free(theirs);
-    est_free(json);
-    return status;
+    est_strbuf_clear(&text);
+    est_packing_clear(&out);
 }
 
 /* Who waits for the others to end makes no more steps: neither with them, nor the one that it could have begun. */
@@ -381,7 +349,10 @@ static void coordinate(est_server *s, est_request *request, int method)
         waits = true; /* it is answered there */
         declare_ready(s, request);
         break;
-    case EST_METHOD_COMPARE: status = compare(s, request); break;
+    case EST_METHOD_COMPARE:
+        waits = true; /* it is answered there */
+        tell_cluster(s, request);
+        break;
     case EST_METHOD_HOLD: status = hold(s, request, &waits); break;
     case EST_METHOD_LEAVE: est_server_leave(s, est_request_link(request)); break;
     case EST_METHOD_DONE:
@@ -468,7 +439,6 @@ void est_service_serve(void *user, est_request *request)
     case EST_METHOD_VERIFY:
     case EST_METHOD_FIND_NAN:
     case EST_METHOD_COMMIT:
-    case EST_METHOD_COLLECTED:
     case EST_METHOD_RESTORE: enqueue(s, request); break;
     case EST_METHOD_STATUS: answer_how_things_are(s, request); break;
     default: coordinate(s, request, method); break;

@@ -50,7 +50,8 @@ static est_status open_files(est_server *server, const est_request *request, fil
 
     *out = (files){ .arena = est_arena_create() };
     if (out->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
-    out->prefix = est_arena_printf(out->arena, "%.*s", (int)prefix.size, prefix.data != NULL ? prefix.data : "");
+    out->prefix = est_arena_printf(out->arena, "%.*s", est_text_precision(prefix),
+                                   prefix.data != NULL ? prefix.data : "");
     if (out->prefix == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
     if (root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(root, out->prefix));
     return est_entries_unpack(message, out->arena, &out->entries, &out->n);

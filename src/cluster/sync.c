@@ -80,8 +80,8 @@ static est_status report_other_parts(est_server *s, const char *task, uint64_t w
     pthread_mutex_unlock(&s->lock);
     return est_fail(
         EST_FAILED_PRECONDITION,
-        "what %s pushes does not go together with what %s has pushed: workers that make steps together need "
-        "the same graph and must ask for the same results, summaries and those of hooks included",
+        "what %s pushes does not go together with what %s has pushed: workers that make steps together need the same graph "
+        "and must run the same updates with a step, those of hooks included",
         task, name);
 }
 

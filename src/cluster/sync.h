@@ -6,8 +6,8 @@
  * what fits the step it is at (est_server.version), and drops what is older: the work of spare workers that came late. When a
  * worker has pushed to all tasks it tells the one that counts steps, the clock, which keeps it waiting. When enough have come one
  * of those who wait is asked to commit: it tells all other tasks and the clock last to do what they have collected. The clock
- * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits; committing again
- * does nothing where it was done.
+ * counts the step with that, and all who wait go on. A committer that dies is replaced by another who waits, or by whoever holds
+ * steps for a checkpoint; committing again does nothing where it was done.
  *
  * The global step may go back, to that of a checkpoint: then an older step is the one to make, and what was made for a later one is
  * of no use. So steps are numbered within an era, which the clock begins when it is started and whenever its step goes back. A
@@ -16,8 +16,9 @@
  * in. Until then they refuse an era before theirs, rather than drop what belongs to a step that is counted.
  *
  * What goes into one step:
- *   S1  Updates are collected by part, that is, by segment. Workers whose segments differ, because they ask for other results,
- *       would each make a step of their own. Whoever comes second with another part that changes the same variable is refused.
+ *   S1  Updates are collected by part, that is, by segment. What a worker fetches does not change the segments that it pushes (C5 in
+ *       runtime/partition.c); workers whose updates differ would each make a step of their own. Whoever comes second with another
+ *       part that changes the same variable is refused.
  *   S2  A part is done once for a step. If a later one fails, the step is made again without it.
  *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come

@@ -19,6 +19,11 @@
 #define EST_ASK_SECS   60.0 /* for what takes no time of its own */
 #define EST_LEAVE_SECS 2.0  /* to say goodbye */
 
+/* How long an answer is waited for when a signal came: to a part of a step, which is made once, though nobody waits for it; to what
+ * a checkpoint needs, which a task that is stopped has still to make (est_tasks_save_secs). */
+#define EST_STOP_SECS      1.0
+#define EST_STOP_SAVE_SECS 120.0
+
 /* A task that has variables or runs parts of steps. */
 
 typedef struct est_peer {
@@ -56,7 +61,9 @@ struct est_remote_call {
     int              task, part, phase, piece;
     bool             counted;   /* as est_segment.counted */
     bool             collected; /* it writes in training steps that are made together */
+    bool             late;      /* as est_segment.late */
     est_ask         *ask;       /* under way; NULL: none */
+    const est_link  *link;      /* that it went over; kept by `ask` */
     bool             started;
     uint64_t         sequence, incarnation;
     est_packing      in;
@@ -81,15 +88,18 @@ EST_MUST_CHECK est_status est_peer_ask(const est_peer *p, est_method method, con
                                        est_message **answer);
 EST_MUST_CHECK est_status est_peer_tell(const est_peer *p, est_method method, const est_packing *packing, double secs);
 
-/* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long. */
-EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, est_message **answer);
+/* Waits for the answer to what was asked before, which is `why`, and says in the log that it does when that takes long. A signal
+ * ends it with EST_CANCELLED, `stop_secs` later; INFINITY: it does not. */
+EST_MUST_CHECK est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs,
+                                         est_message **answer);
 
-/* The same for a part of a step, which a task that is stopped need not finish: a signal ends it with EST_CANCELLED. Runs have
- * numbers, so one that is made nevertheless is made once. */
-EST_MUST_CHECK est_status est_peer_await_run(const est_peer *p, est_ask *ask, const char *why, est_message **answer);
+/* The same for what was asked of several tasks, asks[n_tasks], NULL where nothing was: all are waited for, and the first failure
+ * counts. `out` (may be NULL) gets an answer a task, to be freed. */
+EST_MUST_CHECK est_status est_tasks_await_all(const est_tasks *r, est_ask *const *asks, est_method method,
+                                              double stop_secs, est_message **out);
 
-/* The same where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
- * a signal, the end of the job or the limit. */
+/* est_peer_ask where the answer may take long, because others come first: says in the log whom it waits for and why, and ends with
+ * a signal (est_tasks_save_secs after it, for HOLD), the end of the job or the limit. */
 EST_MUST_CHECK est_status est_peer_ask_patiently(const est_tasks *r, const est_peer *p, est_method method,
                                                  const est_packing *packing, const char *why, double limit_secs,
                                                  est_message **answer);
@@ -115,9 +125,10 @@ void                      est_tasks_abandon(est_remote *remote);
 /* The task that counts the steps. */
 EST_MUST_CHECK est_status est_tasks_clock(est_tasks *r, est_peer **out);
 EST_MUST_CHECK est_status est_tasks_turn(est_remote *remote, bool *finished);
-/* The results of a step that is made together, once it was, in place of the call's answer. */
-EST_MUST_CHECK est_status est_call_fetch_collected(est_remote_call *call);
+/* Waits until the step that was pushed has been made with others, which may be up to this task. */
+EST_MUST_CHECK est_status est_tasks_complete_step(est_tasks *r);
 
+double                    est_tasks_save_secs(const est_tasks *r); /* EST_STOP_SAVE_SECS; no more than answer_secs */
 EST_MUST_CHECK est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entries, int n, int *out);
 EST_MUST_CHECK est_status est_tasks_save(est_remote *remote, const est_remote_files *files, bool *parts);
 EST_MUST_CHECK est_status est_tasks_verify(est_remote *remote, const est_remote_files *files);

@@ -12,8 +12,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 
-#define SLICE_SECS  0.5 /* between two looks at the clock */
-#define SIGNAL_SECS 1.0 /* for the answer, from the look that found a signal */
+#define SLICE_SECS 0.5 /* between two looks at the clock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `table` */
 static est_wait        table[EST_WAITS_MAX];             /* since_ns 0: free */
@@ -68,16 +67,16 @@ void est_wait_report(est_waiting *w, const char *detail)
     w->reported = true;
 }
 
-est_status est_wait_answer(est_waiting *w, est_ask *ask, bool stoppable, est_message **answer)
+est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_message **answer)
 {
-    double stop_secs = INFINITY;
+    double end_secs = INFINITY;
 
     while (!est_ask_await(ask, SLICE_SECS)) {
         double secs = est_wait_secs(w);
 
         est_wait_report(w, "");
-        if (stoppable && est_stop_signal() != 0) stop_secs = fmin(stop_secs, secs + SIGNAL_SECS);
-        if (secs >= stop_secs) est_ask_give_up(ask, est_stop_signal_name());
+        if (est_stop_signal() != 0) end_secs = fmin(end_secs, secs + stop_secs);
+        if (secs >= end_secs) est_ask_give_up(ask, est_stop_signal_name());
     }
     return est_ask_wait(ask, answer);
 }

@@ -38,9 +38,8 @@ double est_wait_secs(const est_waiting *w); /* so far */
 /* Tells the log when it is time to. `detail`: what was seen last, or "". To be called now and then. */
 void est_wait_report(est_waiting *w, const char *detail);
 
-/* est_ask_wait that reports. `stoppable`: a signal ends it, a second later, with EST_CANCELLED; not so for what a task that is
- * stopped has still to do. */
-EST_MUST_CHECK est_status est_wait_answer(est_waiting *w, est_ask *ask, bool stoppable, est_message **answer);
+/* est_ask_wait that reports. A signal ends it with EST_CANCELLED, `stop_secs` after it was seen; INFINITY: it does not. */
+EST_MUST_CHECK est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_message **answer);
 
 /* Copies the waits of `who`, `max` of them at most; returns how many. */
 int est_waits_of(const char *who, est_wait *out, int max);

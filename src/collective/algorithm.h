@@ -44,7 +44,8 @@ typedef struct est_hosts {
 /* What an operation is about. */
 typedef struct est_collective {
     uint8_t         *data;
-    size_t           count, element; /* elements, and bytes of one */
+    size_t           count, element; /* elements, and bytes of one; in all_gather those of this rank's part */
+    const uint8_t   *mine;           /* in all_gather: this rank's part, which may lie in its region of data */
     const size_t    *begins;         /* in bytes, [n + 1]: the regions of the ranks in all_gather; NULL elsewhere */
     uint8_t         *scratch;        /* as large as the data, for direct reductions; NULL for others */
     const est_hosts *hosts;
@@ -52,13 +53,18 @@ typedef struct est_collective {
     int              root;
 } est_collective;
 
+typedef enum est_shared_kind {
+    EST_SHARED_CUT,   /* a sum: every rank adds up its segment of every piece */
+    EST_SHARED_WHOLE, /* a small one: every rank adds up everything; a barrier */
+    EST_SHARED_GATHER
+} est_shared_kind;
+
 /* What goes through shared memory: there are n_steps, but no list of them, since they follow from their number. */
 typedef struct est_shared_part {
-    bool           used;
-    bool           whole; /* small: every rank adds up everything */
-    est_collective what;
-    size_t         n_pieces;
-    uint64_t       first; /* number of its first piece in the group */
+    bool            used;
+    est_shared_kind kind;
+    est_collective  what;
+    size_t          n_pieces; /* of a gathering 1 until the lengths of all ranks are known */
 } est_shared_part;
 
 /* A list that is being written; its memory grows as needed. */

@@ -180,9 +180,10 @@ static void on_told(void *user, est_status status, const char *error, est_messag
     est_rank_group *group   = user;
     est_mailbox    *mailbox = group->mailbox;
 
-    (void)status, (void)error, (void)answer; /* who is gone need not know */
+    (void)answer; /* who is gone need not know */
     pthread_mutex_lock(&mailbox->lock);
     group->n_asks--;
+    if (status == EST_RESOURCE_EXHAUSTED) est_group_end(group, error); /* one who is there does not */
     pthread_cond_broadcast(&group->changed);
     est_group_unref(group);
     pthread_mutex_unlock(&mailbox->lock);
@@ -190,13 +191,15 @@ static void on_told(void *user, est_status status, const char *error, est_messag
 
 void est_group_tell(est_rank_group *group, int rank, uint16_t method, const char *what)
 {
+    est_status status;
+
     group->n_asks++;
     est_group_ref(group);
-    if (est_link_ask(group->peers[rank].link, method, what, (est_payload){ 0 }, EST_FOREVER, on_told, group, NULL) !=
-        EST_OK) {
-        group->n_asks--;
-        group->refs--;
-    }
+    status = est_link_ask(group->peers[rank].link, method, what, (est_payload){ 0 }, EST_FOREVER, on_told, group, NULL);
+    if (status == EST_OK) return;
+    group->n_asks--;
+    group->refs--;
+    if (status != EST_UNAVAILABLE && status != EST_CANCELLED) est_group_end(group, est_error_message());
 }
 
 /* Takes the group out of the mailbox and its links down. */

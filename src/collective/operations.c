@@ -37,7 +37,8 @@ static est_status choose(const est_rank_group *group, int kind, const est_collec
         return est_fail(EST_FAILED_PRECONDITION, "the ranks have no memory in common, which communication by shared "
                                                  "memory needs; use auto or ring");
     }
-    if (!does(c, kind)) c = est_collective_choose(group->n, bytes, EST_TOPOLOGY_APART);
+    if (!does(c, kind) || (c == EST_COMMUNICATION_SHARED && group->n == 1))
+        c = est_collective_choose(group->n, bytes, EST_TOPOLOGY_APART);
     *out = does(c, kind) ? c : EST_COMMUNICATION_RING;
     return EST_OK;
 }
@@ -121,13 +122,14 @@ est_status est_reduce_scatter(est_rank_group *group, void *data, size_t count, e
 /* The steps of a gathering into `all`, with this rank's part put there. */
 static void write_gather(est_work *w, const void *mine, uint8_t *all, const size_t *begins, est_communication by)
 {
-    est_moves     *s = &w->moves;
-    est_collective c = { .data = all, .begins = begins };
+    est_moves     *s     = &w->moves;
+    size_t         bytes = begins[s->rank + 1] - begins[s->rank];
+    est_collective c     = { .data = all, .count = bytes, .element = 1, .mine = mine, .begins = begins };
     uint8_t       *own;
 
     if (begins[s->n] == 0) return;
     own = all + begins[s->rank];
-    if (own != mine) est_moves_add(s, EST_MOVE_COPY, 0, own, mine, begins[s->rank + 1] - begins[s->rank]);
+    if (own != mine && by != EST_COMMUNICATION_SHARED) est_moves_add(s, EST_MOVE_COPY, 0, own, mine, bytes);
     if (s->n > 1) est_algorithm_of(by)->all_gather(s, &c);
 }
 
@@ -194,6 +196,12 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     w->mine                 = mine;
     w->gathered             = all;
     w->then                 = gather_bytes;
+    if (by == EST_COMMUNICATION_SHARED) { /* where lengths come with the first piece */
+        est_collective c = { .count = bytes, .element = 1, .mine = mine };
+
+        est_algorithm_of(by)->all_gather(&w->moves, &c);
+        return est_work_begin(w, out);
+    }
     for (int i = 0; i <= n; i++) w->result.begins[i] = (size_t)i * sizeof *w->lengths; /* of the lengths, for now */
     write_gather(w, &w->lengths[group->rank], (uint8_t *)w->lengths, w->result.begins, EST_COMMUNICATION_DIRECT);
     est_moves_add(&w->moves, EST_MOVE_CALL, 0, NULL, NULL, 0);

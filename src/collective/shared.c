@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums through memory that the ranks have in common, for groups on one host.
+ * Sums and gatherings through memory that the ranks have in common, for groups on one host.
  *
  * The data is cut into pieces that fit the cache. Of each, a rank lays into its slot what the others add up (in), adds up its own
  * segment from the slots of all, in order of rank (sum), and takes the other segments from the slots of those who added them (out).
  * So everything is copied twice and crosses main memory once each way. Pieces overlap: while piece k comes in, k - 1
  * is added up and k - 2 goes out, so that nobody waits for a rank that is a little behind. What is small is one piece that every rank
- * adds up for itself, in the same order, which saves a round.
+ * adds up for itself, in the same order, which saves a round. To be gathered, a piece of every rank's part is laid into its slot
+ * (in) and taken from the slots of all (out); the first is told how long each part is, and taken before the second is laid.
  *
  * Ranks tell each other how many pieces they have through, from the first operation of the group on, by three marks each:
  *   S1  a slot is written to when all ranks are done with the piece that was there, EST_SLOTS before;
- *   S2  a segment is added up when it is ready in all slots, and taken when it is summed;
+ *   S2  a segment is added up when it is ready in all slots, and taken when it is summed; what is gathered, when it is ready;
  *   S3  operations of a group go through one at a time, in their order.
  *
- * What others write there is compared, added and copied, never an address or a length: a rank gone wild spoils sums, as it could
- * with blocks, and nothing else.
+ * What others write there is compared, added and copied, never an address; a length is read once, and checked as one that came in a
+ * block. So a rank gone wild spoils results, as it could with blocks, and nothing else.
  *
- * A rank that has to wait polls for a moment, if someone waits for the operation; then it says that it is asleep. Whoever sets a mark
- * after that rings: a message over the link, which wakes it. Losing a rank, deadlines and aborts go over the links, too. */
+ * A rank that has to wait polls for a moment, if someone waits for the operation, and looks for less than a bell takes if nobody
+ * does; then it says that it is asleep. Whoever sets a mark after that rings: a message over the link, which wakes it. Losing
+ * a rank, deadlines and aborts go over the links, too. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@
 
 #define POLL_NS     100000     /* a few times what waking takes */
 #define BLOCK_BYTES 4096       /* what is added up from all ranks before it leaves the first cache */
-#define WHOLE_BYTES (16 << 10) /* up to that, every rank adds up everything */
+#define WHOLE_BYTES (16 << 10) /* few: up to that, every rank adds up everything */
 
 enum { STAGE_IN, STAGE_SUM, STAGE_OUT, N_STAGES };
 
@@ -63,31 +65,57 @@ static uint8_t *slot(const est_rank_group *g, int rank, uint64_t piece)
 
 /* --- the stages of a work ---------------------------------------------------------------------------------------------- */
 
+static size_t pieces_of(size_t bytes)
+{
+    return (bytes + EST_PIECE_BYTES - 1) / EST_PIECE_BYTES;
+}
+
 static void shared_all_reduce(est_moves *s, const est_collective *c)
 {
-    size_t bytes = c->count * c->element, n_pieces = (bytes + EST_PIECE_BYTES - 1) / EST_PIECE_BYTES;
-    bool   whole = bytes <= WHOLE_BYTES;
+    size_t          bytes = c->count * c->element, n_pieces = pieces_of(bytes);
+    bool            whole = bytes <= WHOLE_BYTES;
+    est_shared_kind kind  = whole ? EST_SHARED_WHOLE : EST_SHARED_CUT;
 
     if (bytes == 0) return;
-    s->shared  = (est_shared_part){ .used = true, .whole = whole, .what = *c, .n_pieces = n_pieces };
+    s->shared  = (est_shared_part){ .used = true, .kind = kind, .what = *c, .n_pieces = n_pieces };
     s->n_steps = whole ? STAGE_SUM + 1 : N_STAGES * (int)(n_pieces + STAGE_OUT);
 }
 
 /* A piece of nothing. */
 static void shared_barrier(est_moves *s)
 {
-    s->shared  = (est_shared_part){ .used = true, .whole = true, .what = { .element = 1 }, .n_pieces = 1 };
+    s->shared  = (est_shared_part){ .used = true, .kind = EST_SHARED_WHOLE, .what = { .element = 1 }, .n_pieces = 1 };
     s->n_steps = STAGE_SUM + 1;
+}
+
+/* Of the rank that has most; of one at least, since a rank may know no length but its own. */
+static void shared_all_gather(est_moves *s, const est_collective *c)
+{
+    size_t n_pieces = 1;
+
+    for (int i = 0; i < s->n && c->begins != NULL; i++) {
+        size_t n = pieces_of(c->begins[i + 1] - c->begins[i]);
+
+        n_pieces = n > n_pieces ? n : n_pieces;
+    }
+    s->shared  = (est_shared_part){ .used = true, .kind = EST_SHARED_GATHER, .what = *c, .n_pieces = n_pieces };
+    s->n_steps = n_pieces == 1 ? 2 : 2 * (int)(n_pieces + 1);
 }
 
 /* Which stage of which piece comes next; false: none, at the begin and the end of the overlap. */
 static bool next_stage(const est_work *w, int *stage, size_t *piece)
 {
-    size_t round = (size_t)(w->at / N_STAGES);
+    const est_shared_part *p  = &w->moves.shared;
+    size_t                 at = (size_t)w->at;
 
+    if (p->kind == EST_SHARED_GATHER) { /* the first piece goes out at once, since it tells how many there are */
+        *stage = at % 2 == 0 ? STAGE_IN : STAGE_OUT;
+        *piece = at == 1 ? 0 : at / 2 - at % 2;
+        return at != 3 && *piece < p->n_pieces;
+    }
     *stage = w->at % N_STAGES;
-    *piece = w->moves.shared.whole ? 0 : round - (size_t)*stage;
-    return w->moves.shared.whole || (round >= (size_t)*stage && *piece < w->moves.shared.n_pieces);
+    *piece = p->kind == EST_SHARED_WHOLE ? 0 : at / N_STAGES - (size_t)*stage;
+    return p->kind == EST_SHARED_WHOLE || (at / N_STAGES >= (size_t)*stage && *piece < p->n_pieces);
 }
 
 static est_collective piece_of(const est_work *w, size_t piece)
@@ -100,6 +128,13 @@ static est_collective piece_of(const est_work *w, size_t piece)
     return c;
 }
 
+/* By which a rank says that it is ready for the stage (S1, S2). */
+static const est_mark *mark_for(const est_shared_rank *rank, est_shared_kind kind, int stage)
+{
+    if (stage == STAGE_IN) return &rank->done;
+    return stage == STAGE_OUT && kind == EST_SHARED_CUT ? &rank->summed : &rank->ready;
+}
+
 int est_shared_behind(const est_work *w)
 {
     const est_rank_group *g = w->group;
@@ -108,14 +143,12 @@ int est_shared_behind(const est_work *w)
     uint64_t              needed;
 
     if (w->at == w->moves.n_steps || !next_stage(w, &stage, &piece)) return -1;
-    needed = w->moves.shared.first + piece + 1;
+    needed = g->commons.pieces + piece + 1;
     if (stage == STAGE_IN) needed = needed > EST_SLOTS ? needed - EST_SLOTS : 0;
     for (int k = 1; k < g->n; k++) {
-        int                    i    = (g->rank + k) % g->n;
-        const est_shared_rank *rank = &g->commons.ranks[i];
-        const est_mark *mark = stage == STAGE_IN ? &rank->done : stage == STAGE_SUM ? &rank->ready : &rank->summed;
+        int i = (g->rank + k) % g->n;
 
-        if (est_mark_get(mark) < needed) return i;
+        if (est_mark_get(mark_for(&g->commons.ranks[i], w->moves.shared.kind, stage)) < needed) return i;
     }
     return -1;
 }
@@ -131,23 +164,34 @@ int est_shared_await(const est_work *w, bool poll)
     int       behind;
 
     if (poll && est_mark_get(asleep) != 0) est_mark_set(asleep, 0);
-    if (is_next(w)) return -1;
-    if (poll && est_poll(is_next, w, w->group->commons.crowded, POLL_NS)) return -1;
+    if (est_poll(is_next, w, w->group->commons.crowded, poll ? POLL_NS : 0)) return -1;
     est_mark_set(asleep, 1);
     behind = est_shared_behind(w); /* it may have come before we said so */
     if (behind < 0) est_mark_set(asleep, 0);
     return behind;
 }
 
+/* Lays bytes into a slot: past the caches where there are many, since the peer's still have the lines of a piece before. With cores
+ * that share no cache a sum of 16 MB takes 2 ms so instead of 9, with cores that do 2.2 instead of 1.4; of few, half more. */
+static void lay(uint8_t *to, const uint8_t *from, size_t bytes, bool many)
+{
+    if (many) {
+        est_copy_across(to, from, bytes);
+    } else if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
 static void copy_in(const est_work *w, const est_collective *c, uint8_t *to)
 {
-    int n = w->group->n;
+    bool cut = w->moves.shared.kind == EST_SHARED_CUT;
+    int  n   = w->group->n;
 
     for (int i = 0; i < n; i++) {
         est_region segment = est_collective_segment(c, n, i);
 
-        if (i == w->group->rank && !w->moves.shared.whole) continue; /* nobody else needs it; its sum will be there */
-        if (segment.bytes > 0) memcpy(to + (segment.data - c->data), segment.data, segment.bytes);
+        if (i == w->group->rank && cut) continue; /* nobody else needs it; its sum will be there */
+        lay(to + (segment.data - c->data), segment.data, segment.bytes, cut);
     }
 }
 
@@ -186,7 +230,7 @@ static void add_up(const est_work *w, const est_collective *c, est_region region
         }
         if (c->mean) est_elements_divide(block, bytes, dtype, g->n);
         memcpy(data, block, bytes);
-        if (!w->moves.shared.whole) memcpy(slot(g, g->rank, piece) + first + at, block, bytes);
+        if (w->moves.shared.kind == EST_SHARED_CUT) lay(slot(g, g->rank, piece) + first + at, block, bytes, true);
     }
 }
 
@@ -197,7 +241,7 @@ static est_status check_heads(const est_work *w)
     char                  name[EST_NET_NAME_MAX + 32];
 
     for (int i = 0; i < g->n; i++) {
-        const est_block_head *other = &g->commons.ranks[i].heads[w->moves.shared.first % EST_SLOTS];
+        const est_block_head *other = &g->commons.ranks[i].heads[g->commons.pieces % EST_SLOTS];
 
         if (memcmp(other, &w->head, sizeof *other) == 0) continue;
         return est_fail(EST_FAILED_PRECONDITION,
@@ -208,38 +252,129 @@ static est_status check_heads(const est_work *w)
     return EST_OK;
 }
 
+/* --- gathering --------------------------------------------------------------------------------------------------------- */
+
+/* The part of piece `piece` of so many bytes. */
+static est_region part_of(uint8_t *data, size_t bytes, size_t piece)
+{
+    size_t begin = piece * EST_PIECE_BYTES, left = bytes > begin ? bytes - begin : 0;
+
+    return (est_region){ left > 0 ? data + begin : NULL, left < EST_PIECE_BYTES ? left : EST_PIECE_BYTES };
+}
+
+static void gather_in(const est_work *w, size_t piece, uint8_t *to)
+{
+    const est_collective *c    = &w->moves.shared.what;
+    est_region            part = part_of((uint8_t *)(uintptr_t)c->mine, c->count, piece);
+
+    lay(to, part.data, part.bytes, part.bytes > WHOLE_BYTES);
+}
+
+/* Takes over the lengths of all ranks, once, so that nobody can change them afterwards, and makes room. */
+static est_status learn_lengths(est_work *w)
+{
+    const est_rank_group *g = w->group;
+    est_status            status;
+
+    for (int i = 0; i < g->n; i++) {
+        if (i != g->rank) w->lengths[i] = g->commons.ranks[i].lengths[g->commons.pieces % EST_SLOTS];
+    }
+    pthread_mutex_lock(&g->mailbox->lock); /* others look whom it waits for */
+    status = w->then(w);
+    pthread_mutex_unlock(&g->mailbox->lock);
+    return status;
+}
+
+static void gather_out(const est_work *w, size_t piece)
+{
+    const est_collective *c = &w->moves.shared.what;
+    const est_rank_group *g = w->group;
+
+    if (c->begins == NULL) return; /* nobody has anything */
+    for (int i = 0; i < g->n; i++) {
+        est_region     part = part_of(c->data + c->begins[i], c->begins[i + 1] - c->begins[i], piece);
+        const uint8_t *from = slot(g, i, g->commons.pieces + piece);
+
+        if (part.bytes == 0) continue;
+        if (i == g->rank) from = c->mine + piece * EST_PIECE_BYTES;
+        if (from != part.data) memcpy(part.data, from, part.bytes);
+    }
+}
+
+/* --- taking steps ------------------------------------------------------------------------------------------------------- */
+
+static void come_in(const est_work *w, size_t piece, uint64_t number)
+{
+    const est_shared_part *p    = &w->moves.shared;
+    const est_rank_group  *g    = w->group;
+    est_shared_rank       *mine = &g->commons.ranks[g->rank];
+
+    if (piece == 0) {
+        mine->heads[number % EST_SLOTS] = w->head;
+    }
+    if (p->kind == EST_SHARED_GATHER) {
+        if (piece == 0) mine->lengths[number % EST_SLOTS] = (int64_t)p->what.count;
+        gather_in(w, piece, slot(g, g->rank, number));
+    } else if (p->what.count > 0) {
+        est_collective c = piece_of(w, piece);
+
+        copy_in(w, &c, slot(g, g->rank, number));
+    }
+    est_mark_set(&mine->ready, number + 1);
+}
+
+static void sum(const est_work *w, size_t piece, uint64_t number)
+{
+    const est_rank_group *g     = w->group;
+    est_shared_rank      *mine  = &g->commons.ranks[g->rank];
+    bool                  whole = w->moves.shared.kind == EST_SHARED_WHOLE;
+
+    if (w->moves.shared.what.count > 0) { /* else a barrier, which has no memory */
+        est_collective c   = piece_of(w, piece);
+        est_region     all = { c.data, c.count * c.element };
+
+        add_up(w, &c, whole ? all : est_collective_segment(&c, g->n, g->rank), number);
+    }
+    est_mark_set(whole ? &mine->done : &mine->summed, number + 1);
+}
+
+static void go_out(const est_work *w, size_t piece, uint64_t number)
+{
+    if (w->moves.shared.kind == EST_SHARED_GATHER) {
+        gather_out(w, piece);
+    } else {
+        est_collective c = piece_of(w, piece);
+
+        copy_out(w, &c, number);
+    }
+    est_mark_set(&w->group->commons.ranks[w->group->rank].done, number + 1);
+}
+
 est_status est_shared_take(est_work *w)
 {
-    est_shared_rank *mine  = &w->group->commons.ranks[w->group->rank];
-    bool             empty = w->moves.shared.what.count == 0; /* a barrier, which has no memory */
-    est_collective   c     = w->moves.shared.what;
-    int              stage;
-    size_t           piece;
-    uint64_t         number;
+    bool     gathers = w->moves.shared.kind == EST_SHARED_GATHER;
+    int      stage;
+    size_t   piece;
+    uint64_t number;
 
     if (!next_stage(w, &stage, &piece)) return EST_OK;
-    number = w->moves.shared.first + piece;
-    if (!empty) c = piece_of(w, piece);
+    number = w->group->commons.pieces + piece;
+    if (piece == 0 && stage == (gathers ? STAGE_OUT : STAGE_SUM)) {
+        EST_TRY(check_heads(w));
+        if (w->then != NULL) EST_TRY(learn_lengths(w));
+    }
     if (stage == STAGE_IN) {
-        if (piece == 0) mine->heads[number % EST_SLOTS] = w->head;
-        if (!empty) copy_in(w, &c, slot(w->group, w->group->rank, number));
-        est_mark_set(&mine->ready, number + 1);
+        come_in(w, piece, number);
     } else if (stage == STAGE_SUM) {
-        est_region whole = { c.data, c.count * c.element };
-
-        if (piece == 0) EST_TRY(check_heads(w));
-        if (!empty)
-            add_up(w, &c, w->moves.shared.whole ? whole : est_collective_segment(&c, w->group->n, w->group->rank),
-                   number);
-        est_mark_set(w->moves.shared.whole ? &mine->done : &mine->summed, number + 1);
+        sum(w, piece, number);
     } else {
-        copy_out(w, &c, number);
-        est_mark_set(&mine->done, number + 1);
+        go_out(w, piece, number);
     }
     return EST_OK;
 }
 
 const est_algorithm est_algorithm_shared = {
     .all_reduce = shared_all_reduce,
+    .all_gather = shared_all_gather,
     .barrier    = shared_barrier,
 };

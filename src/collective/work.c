@@ -31,20 +31,16 @@ static void unlock(est_work *w)
 est_status est_work_create(est_rank_group *group, const char *name, est_block_head head,
                            const est_collective_options *options, est_work **out)
 {
-    est_work  *w = est_zalloc(sizeof *w);
+    est_work  *w = est_zalloc(sizeof *w + (size_t)group->n * sizeof *w->lanes);
     est_status status;
 
-    if (w != NULL) w->lanes = est_zalloc((size_t)group->n * sizeof *w->lanes);
-    if (w == NULL || w->lanes == NULL) {
-        est_free(w);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an operation of %d ranks", group->n);
-    }
+    if (w == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an operation of %d ranks", group->n);
     status = est_cond_init(&w->changed);
     if (status != EST_OK) {
-        est_free(w->lanes);
         est_free(w);
         return status;
     }
+    w->lanes = (est_lane *)(w + 1);
     for (int i = 0; i < group->n; i++) w->lanes[i].work = w;
     w->group         = group;
     w->name          = name;
@@ -69,7 +65,6 @@ void est_work_unref(est_work *w)
     est_free(w->lengths);
     est_free_aligned(w->scratch);
     est_free(w->moves.steps);
-    est_free(w->lanes);
     est_free(w);
 }
 
@@ -91,6 +86,7 @@ static void settle(est_work *w)
         est_error_take(w->error.status, &w->error);
     }
     w->finished = true;
+    if (w->moves.shared.used && !has_failed(w)) g->commons.pieces += w->moves.shared.n_pieces;
     for (est_work **at = &g->works; *at != NULL; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
@@ -504,8 +500,6 @@ est_status est_work_begin(est_work *w, est_work **out)
     g->works           = w;
     take_early(w);
     if (w->moves.shared.used) {
-        w->moves.shared.first = g->commons.pieces;
-        g->commons.pieces += w->moves.shared.n_pieces;
         run_shared(g, false);
     } else {
         run(w, false);
@@ -550,7 +544,8 @@ est_status est_work_wait(est_work *w)
     }
     est_wait_end(&w->wait);
     w->wait.place = -1;
-    error         = w->error;
+    error.status  = w->error.status;
+    if (error.status != EST_OK) error = w->error; /* it is long */
     if (error.status == EST_OK && w->gathered != NULL) {
         *w->gathered = w->result;
         w->result    = (est_gathered){ 0 };

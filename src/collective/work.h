@@ -75,6 +75,7 @@ typedef struct est_shared_rank {
     _Alignas(64) est_mark ready, summed, done;
     _Alignas(64) est_mark asleep;                 /* 1: wants to hear of changes */
     _Alignas(64) est_block_head heads[EST_SLOTS]; /* of the operation that begins with the piece in the slot */
+    int64_t lengths[EST_SLOTS];                   /* what the rank has to be gathered in it, in bytes */
 } est_shared_rank;
 
 /* The memory that the ranks of a group have in common. */
@@ -83,7 +84,7 @@ typedef struct est_commons {
     est_shared_memory_name name;
     est_shared_rank       *ranks;   /* [n] */
     uint8_t               *slots;   /* [n, EST_SLOTS, EST_PIECE_BYTES] */
-    uint64_t               pieces;  /* of all operations that were begun */
+    uint64_t               pieces;  /* of all operations that are over */
     bool                   crowded; /* more ranks than cores */
 } est_commons;
 
@@ -152,7 +153,7 @@ struct est_work {
     est_waiting     wait;      /* place -1: not shown */
     int             wait_peer; /* the rank that is shown there */
 
-    /* For EST_MOVE_CALL. */
+    /* For EST_MOVE_CALL, and for gatherings through shared memory: once `lengths` are those of all ranks. */
     est_status (*then)(est_work *work);
     const void   *mine;
     est_gathered *gathered; /* the caller's */

@@ -227,6 +227,15 @@ static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
     return EST_OK;
 }
 
+/* "accuracy = 0.9, loss = 0.25" */
+static void append_metrics(const est_metrics *metrics, est_strbuf *out)
+{
+    for (int i = 0; i < est_metrics_count(metrics); i++) {
+        est_strbuf_printf(out, "%s%s = %.9g", i > 0 ? ", " : "", est_metrics_name(metrics, i),
+                          est_metrics_value(metrics, i));
+    }
+}
+
 /* The log line, and one event in the evaluation's directory, which is what an evaluation is for: unlike other summaries it
  * must be there. */
 static est_status publish(const evaluation *e, const est_metrics *metrics)
@@ -245,9 +254,9 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
         for (int i = 0; i < est_metrics_count(metrics); i++) {
             const char *name = est_metrics_name(metrics, i);
 
-            est_strbuf_printf(&line, "%s%s = %.9g", i > 0 ? ", " : "", name, est_metrics_value(metrics, i));
             if (strcmp(name, "global_step") != 0) est_summary_add_scalar(writer, name, est_metrics_value(metrics, i));
         }
+        append_metrics(metrics, &line);
         est_log_info("Saving dict for global step %" PRId64 ": %s", step, est_strbuf_text(&line));
         if (e->path[0] != '\0') {
             est_log_info("Saving 'checkpoint_path' summary for global step %" PRId64 ": %s", step, e->path);
@@ -262,6 +271,16 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
     est_strbuf_clear(&line);
     est_strbuf_clear(&dir);
     return status;
+}
+
+/* What a worker logs that leaves publishing to another. */
+static void mention(const est_metrics *metrics)
+{
+    est_strbuf line = { 0 };
+
+    append_metrics(metrics, &line);
+    est_log_debug("global step %" PRId64 ": %s", est_metrics_global_step(metrics), est_strbuf_text(&line));
+    est_strbuf_clear(&line);
 }
 
 /* Of several workers the first. */
@@ -372,7 +391,9 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (e.together.ensemble != NULL) status = agree(&e, status);
     if (status == EST_OK && !e.none) status = run(&e, &metrics);
     if (status == EST_OK && metrics != NULL && publishes(&e)) status = publish(&e, metrics);
+    if (status == EST_OK && metrics != NULL && !publishes(&e)) mention(metrics);
     if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
+    est_together_fail(&e.together, status);
     est_together_close(&e.together);
     est_hook_free(e.progress);
     est_model_free(e.model);

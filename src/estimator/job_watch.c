@@ -7,10 +7,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "cluster/cluster.h"
 #include "estimator/cluster_task.h"
-
-#define REACH_SECS 0.1
 
 /* An evaluator needs no certificates and no network for its work: without them it just cannot watch. */
 static est_status start_client(est_job_watch *w, const est_estimator *estimator)
@@ -25,28 +24,41 @@ static est_status start_client(est_job_watch *w, const est_estimator *estimator)
     return status;
 }
 
-static bool reach_any(est_job_watch *w, const est_cluster *cluster)
+/* Nobody listens, or nobody answers for as long as one may be silent; one who takes its time for a hello is there. */
+static est_status look(void *user, const char *why)
 {
-    for (int i = 0; i < est_cluster_tasks(cluster, "ps"); i++) {
-        const char *address = est_cluster_address(cluster, "ps", i);
-        char        name[EST_NET_NAME_MAX];
+    const int64_t *until_ns = user;
 
-        snprintf(name, sizeof name, "ps:%d", i);
-        if (address != NULL &&
-            est_net_connect(est_server_net(w->client), address, name, REACH_SECS, &w->link) == EST_OK) {
-            return true;
-        }
+    if (est_stop_signal() != 0) return est_fail(EST_CANCELLED, "%s", est_stop_signal_name());
+    if (why[0] != '\0' || est_now_ns() > *until_ns) return est_fail(EST_UNAVAILABLE, "it is not there");
+    return EST_OK;
+}
+
+/* One task at a time: the evaluator has other things to look at. */
+static bool reach_next(est_job_watch *w, const est_cluster *cluster, double silence_secs)
+{
+    int         i        = w->n_missed % est_cluster_tasks(cluster, "ps");
+    const char *address  = est_cluster_address(cluster, "ps", i);
+    int64_t     until_ns = est_now_ns() + (int64_t)(silence_secs * (double)EST_NS_PER_SEC);
+    char        name[EST_NET_NAME_MAX];
+
+    snprintf(name, sizeof name, "ps:%d", i);
+    if (address != NULL &&
+        est_net_connect_while(est_server_net(w->client), address, name, look, &until_ns, &w->link) == EST_OK) {
+        w->n_missed = 0;
+        return true;
     }
     w->link = NULL;
+    w->n_missed++;
     return false;
 }
 
-static bool is_there(est_job_watch *w, const est_cluster *cluster)
+static bool is_there(est_job_watch *w, const est_cluster *cluster, double silence_secs)
 {
     if (w->link != NULL && !est_link_is_lost(w->link)) return true;
     if (w->link != NULL) est_link_free(w->link);
     w->link = NULL;
-    return reach_any(w, cluster);
+    return reach_next(w, cluster, silence_secs);
 }
 
 bool est_job_watch_is_gone(est_job_watch *w, const est_estimator *estimator)
@@ -55,13 +67,13 @@ bool est_job_watch_is_gone(est_job_watch *w, const est_estimator *estimator)
     double             silence_secs = estimator->config.peer_silence_secs;
 
     if (cluster == NULL || est_cluster_tasks(cluster, "ps") == 0 || start_client(w, estimator) != EST_OK) return false;
-    if (is_there(w, cluster)) {
+    if (is_there(w, cluster, silence_secs)) {
         w->seen    = true;
         w->gone_ns = 0;
     } else if (w->gone_ns == 0) {
         w->gone_ns = est_now_ns();
     }
-    return w->seen && w->gone_ns != 0 &&
+    return w->seen && w->gone_ns != 0 && w->n_missed >= est_cluster_tasks(cluster, "ps") &&
            (double)(est_now_ns() - w->gone_ns) > 3 * silence_secs * (double)EST_NS_PER_SEC;
 }
 

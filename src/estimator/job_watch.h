@@ -15,12 +15,14 @@ typedef struct est_job_watch {
     est_server *client;
     est_link   *link; /* to one of the ps tasks; NULL: none */
     bool        failed;
-    bool        seen;    /* one was there */
-    int64_t     gone_ns; /* est_now_ns() since when none is; 0: one is */
+    bool        seen;     /* one was there */
+    int64_t     gone_ns;  /* est_now_ns() since when none is; 0: one is */
+    int         n_missed; /* looked for since, one after the other */
 } est_job_watch;
 
-/* Looks for the ps tasks, for a fraction of a second each. True: some were there, and for three times peer_silence_secs, in
- * which one that was lost would have come back, none is any more. */
+/* Looks for one of the ps tasks, the next each time: for half a second where nobody listens, for peer_silence_secs where nobody
+ * answers. True: some were there, and for three times peer_silence_secs, in which one that was lost would have come back, none is
+ * any more. */
 bool est_job_watch_is_gone(est_job_watch *watch, const est_estimator *estimator);
 void est_job_watch_clear(est_job_watch *watch);
 

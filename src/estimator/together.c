@@ -6,9 +6,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "strategy/workers.h"
+
+#define TRAINING "train" /* a purpose to meet for */
 
 static est_status no_memory(void)
 {
@@ -28,20 +32,45 @@ static bool is_over(void *user)
     return est_cluster_task_is_over(user);
 }
 
+/* What all workers need the same, beyond what their strategy says, for a training to end, and to be followed by what comes next. */
+static est_status write_terms(const est_together *together, char **out)
+{
+    const est_estimator *estimator = together->job.estimator;
+    int64_t              max_steps = together->job.max_steps;
+    est_strbuf           text      = { 0 };
+
+    if (max_steps > 0) {
+        est_strbuf_printf(&text, "max_steps=%" PRId64 "\n", max_steps);
+    } else {
+        est_strbuf_printf(&text, "max_steps=none\n");
+    }
+    est_strbuf_printf(&text, "eval_distribute=%s\n",
+                      est_trains_together(estimator, estimator->config.eval_distribute) ? "multi_worker_mirrored"
+                                                                                        : "none");
+    return est_strbuf_take(&text, out);
+}
+
 /* One that is slow with its part of an evaluation is not lost: that its links tell. */
 static est_status make_ensemble(est_together *together, const est_strategy *strategy)
 {
     const est_estimator *estimator    = together->job.estimator;
     double               connect_secs = estimator->config.session_creation_timeout_secs;
     bool                 trains       = together->job.max_steps != (int64_t)EST_OFF;
+    char                *terms        = NULL;
+    est_status           status;
 
-    return est_ensemble_of_task(together->job.server, estimator->task, strategy,
-                                &(est_ensemble_options){ .connect_secs  = connect_secs,
-                                                         .deadline_secs = trains ? 0 : connect_secs,
-                                                         .purpose       = trains ? "training" : "evaluation",
-                                                         .over          = trains ? is_over : NULL,
-                                                         .user          = &together->job },
-                                &together->ensemble);
+    if (trains) EST_TRY(write_terms(together, &terms));
+    status = est_ensemble_of_task(together->job.server, estimator->task, strategy,
+                                  &(est_ensemble_options){ .connect_secs  = connect_secs,
+                                                           .deadline_secs = trains ? 0 : connect_secs,
+                                                           .terms         = terms,
+                                                           .purpose       = trains ? TRAINING : "evaluate",
+                                                           .after         = trains ? NULL : TRAINING,
+                                                           .over          = trains ? is_over : NULL,
+                                                           .user          = &together->job },
+                                  &together->ensemble);
+    est_free(terms);
+    return status;
 }
 
 est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,
@@ -57,6 +86,11 @@ est_status est_together_open(est_estimator *estimator, const est_strategy *strat
     if (status == EST_OK) status = make_ensemble(out, strategy);
     if (status != EST_OK) est_together_close(out);
     return status;
+}
+
+void est_together_fail(est_together *together, est_status status)
+{
+    if (together->ensemble != NULL && status != EST_OK) est_ensemble_fail(together->ensemble, status);
 }
 
 void est_together_close(est_together *together)
@@ -279,28 +313,42 @@ static est_status broadcast(est_together *together, void *data, size_t bytes)
     return await(work);
 }
 
-static est_status share_positions(est_together *together)
+/* Those of the source, packed. */
+static est_status share_positions(est_together *together, char **out, size_t *size)
 {
-    uint64_t   size   = packed_size(together);
-    bool       source = together->meeting.rank == together->meeting.source;
-    char      *bytes;
+    uint64_t   bytes = packed_size(together);
+    char      *data;
     est_status status;
 
-    EST_TRY(broadcast(together, &size, sizeof size));
-    bytes = est_alloc((size_t)size + 1);
-    if (bytes == NULL) return no_memory();
-    if (source) pack_positions(together, bytes);
-    status = broadcast(together, bytes, (size_t)size);
-    if (status == EST_OK && !source) status = unpack_positions(together, bytes, (size_t)size);
-    est_free(bytes);
-    return status;
+    EST_TRY(broadcast(together, &bytes, sizeof bytes));
+    data = est_alloc((size_t)bytes + 1);
+    if (data == NULL) return no_memory();
+    if (together->meeting.rank == together->meeting.source) pack_positions(together, data);
+    status = broadcast(together, data, (size_t)bytes);
+    if (status != EST_OK) {
+        est_free(data);
+        return status;
+    }
+    *out  = data;
+    *size = (size_t)bytes;
+    return EST_OK;
 }
 
+/* Positions come first and are used last: whoever is left when the source is lost has either the old ones and the old variables, or the
+ * new of both. */
 est_status est_together_share(est_together *together, est_session *session)
 {
+    char      *positions = NULL;
+    size_t     size;
+    est_status status;
+
     together->met = false; /* whatever comes of it: one that fails is tried again in a meeting */
-    EST_TRY(est_ensemble_share(together->ensemble, session, together->meeting.source));
-    return share_positions(together);
+    EST_TRY(share_positions(together, &positions, &size));
+    status = est_ensemble_share(together->ensemble, session, together->meeting.source);
+    if (status == EST_OK && together->meeting.rank != together->meeting.source)
+        status = unpack_positions(together, positions, size);
+    est_free(positions);
+    return status;
 }
 
 /* --- sums -------------------------------------------------------------------------------------------------------------------- */

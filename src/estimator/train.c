@@ -655,10 +655,7 @@ static est_status train(est_training *t)
     bool is_chief = t->estimator->task->is_chief;
 
     EST_TRY(est_estimator_make_dir(t->estimator));
-    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) {
-        if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
-        return est_training_run_together(t);
-    }
+    if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) return est_training_run_together(t);
     if (t->held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     t->leads = is_chief;
     if (est_has_ps(t->estimator)) {
@@ -681,6 +678,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     EST_TRY(check_options(estimator, &own));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
+    est_together_fail(&t.together, status);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);

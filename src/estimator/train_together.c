@@ -156,18 +156,22 @@ static est_status meet(est_training *t, int64_t step)
     return choose_leader(t);
 }
 
-/* After a meeting: all have the same variables, and the input is where it belongs. */
-static est_status share(est_training *t, est_loop *loop, bool seek)
+/* After a meeting: all have the same variables, of step *at, and the input is where it belongs. */
+static est_status share(est_training *t, est_loop *loop, bool seek, int64_t *at)
 {
-    int64_t step = t->together.meeting.step;
+    int64_t    step   = t->together.meeting.step;
+    est_status status = est_together_share(&t->together, est_loop_session(loop));
 
-    t->torn = t->together.meeting.rank != t->together.meeting.source;
-    EST_TRY(est_together_share(&t->together, est_loop_session(loop)));
-    t->torn = false;
-    if (!seek || t->estimator->config.no_input_position) return EST_OK;
+    t->torn = status != EST_OK && (t->torn || est_ensemble_torn(t->together.ensemble));
+    EST_TRY(status);
+    *at      = step;
+    t->seeks = t->seeks || seek;
+    if (!t->seeks || t->estimator->config.no_input_position) return EST_OK;
     EST_TRY(est_loop_reset_input(loop));
     t->input_resumed = step > 0;
-    return est_together_seek(&t->together, est_loop_input(loop), t->input, step);
+    EST_TRY(est_together_seek(&t->together, est_loop_input(loop), t->input, step));
+    t->seeks = false;
+    return EST_OK;
 }
 
 /* The source has what it offered, unless its newest checkpoint turns out to be damaged: then all meet again. */
@@ -200,7 +204,7 @@ est_status est_training_join(est_training *t, est_loop *loop)
         return est_session_init(est_loop_session(loop));
     }
     if (t->together.meeting.rank == t->together.meeting.source) EST_TRY(restore_offered(t, loop));
-    return share(t, loop, true);
+    return share(t, loop, true, &offered);
 }
 
 /* One is gone for good, as the last failure says: the loop ends as if it were over. */
@@ -247,9 +251,7 @@ est_status est_training_rejoin(void *user, est_loop *loop, int64_t *global_step,
     if (*over) return EST_OK;
     step = t->together.meeting.step;
     if (t->torn && t->together.meeting.rank == t->together.meeting.source) EST_TRY(restore_offered(t, loop));
-    EST_TRY(share(t, loop, step != *global_step && step != *global_step + 1));
-    *global_step = step;
-    return EST_OK;
+    return share(t, loop, step != *global_step && step != *global_step + 1, global_step);
 }
 
 est_status est_training_await_end(est_training *t, est_loop *loop)
@@ -312,7 +314,8 @@ static est_status lock_early(est_training *t)
     return status == EST_FAILED_PRECONDITION && t->estimator->config.train_distribute->workers.go_on ? EST_OK : status;
 }
 
-/* A chief that has nothing left to do does not wait for others to say so. */
+/* A chief that has nothing left to do does not wait for others to say so. Any other asks first: a chief that has just ended the job
+ * may be waiting for it. */
 est_status est_training_run_together(est_training *t)
 {
     int64_t saved, max_steps = t->options->max_steps;

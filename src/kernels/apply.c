@@ -3,6 +3,8 @@
  * Shapes, checks and the parallel loop of the optimizer updates (kernels/apply.h). */
 #include "kernels/apply.h"
 
+#include <string.h>
+
 #include "kernels/lazy_rows.h"
 
 static est_status infer_slots(const est_infer *c, est_apply_form form, est_shape *var)
@@ -103,4 +105,77 @@ void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops)
     } else if (a->cols > 0) {
         est_parallel_for(pool, a->n, 1, ns * (double)a->cols + ROW_MISS_NS * a->n_vars, loops->rows[wide], a);
     }
+}
+
+/* --- sparse gradients for rules that move every row ------------------------------------------------------------------------- */
+
+typedef struct all_rows {
+    const est_apply *a;
+    est_range_fn     loop; /* of a dense gradient */
+    size_t           size; /* of an element */
+    uint8_t         *saved;
+} all_rows;
+
+static const double zeros[512];
+
+static uint8_t *row_in_table(const all_rows *all, int v, int64_t i)
+{
+    return (uint8_t *)all->a->var[v] +
+           (size_t)(est_row_at(all->a->indices, all->a->wide, i) * all->a->cols) * all->size;
+}
+
+static uint8_t *row_in_saved(const all_rows *all, int v, int64_t i)
+{
+    return all->saved + (size_t)((v * all->a->n + i) * all->a->cols) * all->size;
+}
+
+static void save_rows(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const all_rows *all  = arg;
+    size_t          size = (size_t)all->a->cols * all->size;
+
+    (void)block;
+    for (int v = 0; v < all->a->n_vars; v++) {
+        for (int64_t i = begin; i < end; i++) memcpy(row_in_saved(all, v, i), row_in_table(all, v, i), size);
+    }
+}
+
+static void restore_rows(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const all_rows *all  = arg;
+    size_t          size = (size_t)all->a->cols * all->size;
+
+    (void)block;
+    for (int v = 0; v < all->a->n_vars; v++) {
+        for (int64_t i = begin; i < end; i++) memcpy(row_in_table(all, v, i), row_in_saved(all, v, i), size);
+    }
+}
+
+static void move_without_gradient(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const all_rows *all   = arg;
+    est_apply       piece = *all->a;
+    int64_t         most  = (int64_t)(sizeof zeros / all->size);
+
+    (void)block;
+    piece.grad = zeros;
+    for (int64_t at = begin; at < end; at += most) {
+        for (int v = 0; v < EST_APPLY_VARS; v++) piece.var[v] = (uint8_t *)all->a->var[v] + (size_t)at * all->size;
+        all->loop(&piece, 0, end - at < most ? end - at : most, 0);
+    }
+}
+
+/* Rows with a gradient are moved by the zeros, too, and then put back: so nobody needs to know which rows those are. */
+void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved)
+{
+    bool     wide = a->dtype == EST_F64;
+    double   ns   = wide ? 2 * loops->ns : loops->ns;
+    all_rows all  = { a, loops->dense[wide], wide ? 8 : 4, saved };
+    double   copy = BYTE_NS * (double)all.size * (double)a->cols * a->n_vars + ROW_MISS_NS * a->n_vars;
+
+    if ((double)all.size * (double)elements * a->n_vars > CACHE_BYTES) ns += BYTE_NS * (double)all.size * a->n_vars;
+    est_parallel_for(pool, a->n, 1, copy, save_rows, &all);
+    est_parallel_for(pool, elements, 64, ns, move_without_gradient, &all);
+    est_parallel_for(pool, a->n, 1, copy, restore_rows, &all);
+    est_apply_run(pool, a, loops);
 }

@@ -56,6 +56,10 @@ EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply_form form,
 /* Runs the update. */
 void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
 
+/* Runs it on every row of the variable, of `elements` elements: rows that the gradient has not get one of zeros. saved: room for
+ * as many elements as the gradient has, for each variable. */
+void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loops, int64_t elements, void *saved);
+
 #define EST_APPLY_DEFINE_LOOPS(name, T, suffix)                                                                        \
     static void name##_dense_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                            \
     {                                                                                                                  \

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "net/link.h"
 
 #define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
@@ -159,7 +160,7 @@ static est_status send_ask(est_link *link, est_ask *ask, uint16_t method, est_pa
 est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_payload payload, double deadline_secs,
                         est_ask_done done, void *user, est_ask **out)
 {
-    est_ask   *ask     = est_block_alloc(link->blocks, sizeof *ask);
+    est_ask   *ask     = EST_FAULT_POINT("net.ask") ? NULL : est_block_alloc(link->blocks, sizeof *ask);
     bool       forever = deadline_secs == EST_FOREVER;
     est_status status;
 

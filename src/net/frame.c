@@ -122,14 +122,17 @@ bool est_frame_may_begin(const uint8_t *bytes, size_t size)
     return memcmp(bytes, magic, size < sizeof magic ? size : sizeof magic) == 0;
 }
 
-est_status est_frame_decode(const uint8_t in[EST_FRAME_BYTES], est_frame *out)
+est_status est_frame_decode(const uint8_t *in, size_t size, est_frame *out)
 {
-    uint16_t  version = get_u16(in + 4), kind = get_u16(in + 6);
+    uint16_t  version, kind;
     est_frame frame;
 
-    if (get_u32(in) != MAGIC) {
+    if (!est_frame_may_begin(in, size)) {
         return est_fail(EST_DATA_LOSS, "what came is no frame of estoc (does one side use tls and the other tcp?)");
     }
+    if (size < EST_FRAME_BYTES) return est_fail(EST_DATA_LOSS, "a frame ends after %zu bytes of its header", size);
+    version = get_u16(in + 4);
+    kind    = get_u16(in + 6);
     if (version != EST_FRAME_VERSION) {
         return est_fail(EST_FAILED_PRECONDITION, "speaks version %d of the protocol, this is version %d", version,
                         EST_FRAME_VERSION);

@@ -55,9 +55,9 @@ void est_frame_encode(const est_frame *frame, uint8_t out[EST_FRAME_BYTES]);
 /* Whether these bytes, fewer than a header, may be the begin of one. */
 bool est_frame_may_begin(const uint8_t *bytes, size_t size);
 
-/* EST_DATA_LOSS: not a frame of ours. EST_FAILED_PRECONDITION: of another version. The sizes fit into 63 bits and into the
- * body. */
-EST_MUST_CHECK est_status est_frame_decode(const uint8_t in[EST_FRAME_BYTES], est_frame *out);
+/* Reads a header, the first of `size` bytes. EST_DATA_LOSS: not a frame of ours, or not all of the header is there.
+ * EST_FAILED_PRECONDITION: of another version. The sizes fit into 63 bits and into the body. */
+EST_MUST_CHECK est_status est_frame_decode(const uint8_t *in, size_t size, est_frame *out);
 
 /* Checks the table of a body that has arrived, and puts into it where every part ends, counted from the body's begin. */
 EST_MUST_CHECK est_status est_frame_read_table(const est_frame *frame, uint64_t *table);

@@ -193,36 +193,13 @@ static const char *job_word(const char *job)
     return job[0] != '\0' ? "job " : "no job (set ESTOC_JOB)";
 }
 
-static void welcome(est_link *link, const est_hello *hello)
+static void let_in(est_link *link, const est_task_id *peer)
 {
-    est_net          *net    = link->net;
-    const est_task_id self   = net->options.self;
-    est_status        status = EST_OK;
-    char              why[EST_WHY_MAX];
+    est_net   *net    = link->net;
+    est_status status = EST_OK;
 
-    if (strcmp(hello->self.job, self.job) != 0) {
-        snprintf(why, sizeof why, "%s is of %s%s, this is of %s%s", hello->self.task, job_word(hello->self.job),
-                 hello->self.job, job_word(self.job), self.job);
-        refuse(link, EST_PERMISSION_DENIED, why);
-        return;
-    }
-    if (hello->wanted[0] != '\0' && strcmp(hello->wanted, self.task) != 0) {
-        snprintf(why, sizeof why, "%s looks for %s, this is %s", hello->self.task, hello->wanted, self.task);
-        refuse(link, EST_FAILED_PRECONDITION, why);
-        return;
-    }
-    if (link->wanted[0] != '\0' && strcmp(hello->self.task, link->wanted) != 0) {
-        snprintf(why, sizeof why, "it is %s, not %s", hello->self.task, link->wanted);
-        refuse(link, EST_FAILED_PRECONDITION, why);
-        return;
-    }
-    if (link->accepted && net->options.admit != NULL &&
-        !net->options.admit(net->options.user, &hello->self, why, sizeof why)) {
-        refuse(link, EST_FAILED_PRECONDITION, why);
-        return;
-    }
     pthread_mutex_lock(&link->lock);
-    link->peer = hello->self;
+    link->peer = *peer;
     pthread_mutex_unlock(&link->lock);
     est_link_inject(link);
     pthread_mutex_lock(&link->lock);
@@ -244,6 +221,85 @@ static void welcome(est_link *link, const est_hello *hello)
     pthread_mutex_unlock(&link->lock);
 }
 
+/* A peer of which only the disk knows whether it is let in. */
+typedef struct judgement {
+    uv_work_t     work;
+    est_net      *net;
+    est_link     *link; /* a reference */
+    est_task_id   peer;
+    est_admission admission;
+    char          why[EST_WHY_MAX];
+} judgement;
+
+/* In a thread of the loop's pool. */
+static void judge(uv_work_t *work)
+{
+    judgement *j = EST_CONTAINER_OF(work, judgement, work);
+
+    j->admission = j->net->options.admit(j->net->options.user, &j->peer, true, j->why, sizeof j->why);
+}
+
+static void on_judged(uv_work_t *work, int cancelled)
+{
+    judgement *j = EST_CONTAINER_OF(work, judgement, work);
+
+    (void)cancelled; /* nobody does */
+    if (j->link->state == EST_LINK_HELLO && j->admission == EST_ADMITTED) {
+        let_in(j->link, &j->peer);
+    } else if (j->link->state == EST_LINK_HELLO) { /* it may not have waited */
+        refuse(j->link, EST_FAILED_PRECONDITION, j->why);
+    }
+    est_link_free(j->link);
+    est_free(j);
+}
+
+static void begin_to_judge(est_link *link, const est_task_id *peer)
+{
+    judgement *j = est_zalloc(sizeof *j);
+
+    if (j == NULL) {
+        est_link_lose(link, EST_RESOURCE_EXHAUSTED, "no memory for a hello");
+        return;
+    }
+    *j           = (judgement){ .net = link->net, .link = est_link_ref(link), .peer = *peer };
+    link->judged = true;
+    (void)uv_queue_work(&link->net->loop, &j->work, judge, on_judged); /* fails without a function only */
+}
+
+static void welcome(est_link *link, const est_hello *hello)
+{
+    est_net          *net  = link->net;
+    const est_task_id self = net->options.self;
+    char              why[EST_WHY_MAX];
+    est_admission     admission = EST_ADMITTED;
+
+    if (strcmp(hello->self.job, self.job) != 0) {
+        snprintf(why, sizeof why, "%s is of %s%s, this is of %s%s", hello->self.task, job_word(hello->self.job),
+                 hello->self.job, job_word(self.job), self.job);
+        refuse(link, EST_PERMISSION_DENIED, why);
+        return;
+    }
+    if (hello->wanted[0] != '\0' && strcmp(hello->wanted, self.task) != 0) {
+        snprintf(why, sizeof why, "%s looks for %s, this is %s", hello->self.task, hello->wanted, self.task);
+        refuse(link, EST_FAILED_PRECONDITION, why);
+        return;
+    }
+    if (link->wanted[0] != '\0' && strcmp(hello->self.task, link->wanted) != 0) {
+        snprintf(why, sizeof why, "it is %s, not %s", hello->self.task, link->wanted);
+        refuse(link, EST_FAILED_PRECONDITION, why);
+        return;
+    }
+    if (link->accepted && net->options.admit != NULL)
+        admission = net->options.admit(net->options.user, &hello->self, false, why, sizeof why);
+    if (admission == EST_REFUSED) {
+        refuse(link, EST_FAILED_PRECONDITION, why);
+    } else if (admission == EST_UNDECIDED) {
+        begin_to_judge(link, &hello->self);
+    } else {
+        let_in(link, &hello->self);
+    }
+}
+
 static void on_hello_frame(est_link *link, const est_frame *frame, est_message *message)
 {
     est_hello   hello;
@@ -252,7 +308,9 @@ static void on_hello_frame(est_link *link, const est_frame *frame, est_message *
     size_t      size;
     const void *head = est_message_head(message, &size);
 
-    if (frame->kind == EST_FRAME_HELLO) {
+    if (link->judged) {
+        status = est_fail(EST_DATA_LOSS, "it sends before it was let in");
+    } else if (frame->kind == EST_FRAME_HELLO) {
         status = est_hello_decode(head, size, &hello);
         if (status == EST_OK) {
             welcome(link, &hello);

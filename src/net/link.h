@@ -69,6 +69,7 @@ struct est_link {
     /* The network thread's. */
     est_link *next, *previous;
     bool      listed, met, held;
+    bool      judged;   /* another thread finds out whether the peer is let in */
     uint64_t  sequence; /* of the frame that comes next */
     int64_t   close_by_ns;
     bool      half_closed;

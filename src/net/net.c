@@ -19,7 +19,8 @@
 #define TICK_NS_MAX    (EST_NS_PER_SEC / 10)
 #define STOP_NS        (60 * EST_NS_PER_SEC) /* for answers to leave before the end, where peers take them slowly */
 #define RETRY_NS_MIN   (20 * EST_NS_PER_SEC / 1000)
-#define RETRY_NS_MAX   (500 * EST_NS_PER_SEC / 1000)
+#define RETRY_NS_MAX   (200 * EST_NS_PER_SEC / 1000)
+#define LOOK_NS        (EST_NS_PER_SEC / 2)
 #define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)
 #define ADDRESSES_MAX  8
 
@@ -383,29 +384,70 @@ static bool is_cancelled(est_net *net, char why[EST_WHY_MAX])
     return cancelled;
 }
 
+/* What it takes to connect. */
+typedef struct effort {
+    est_net     *net;
+    const char  *address, *task;
+    double       deadline_secs;
+    int64_t      until_ns;
+    est_net_look look; /* NULL: there is nothing else to look at meanwhile */
+    void        *user;
+    int64_t      look_ns;          /* when it is time to */
+    est_error    looked;           /* its failure, which ends all */
+    est_error    reason;           /* of the last attempt that got somewhere */
+    char         why[EST_WHY_MAX]; /* what came of the last attempt on all addresses */
+} effort;
+
+static void look_around(effort *e)
+{
+    est_status status;
+
+    if (e->look == NULL || est_machine_ns() < e->look_ns) return;
+    status = e->look(e->user, e->why);
+    if (status != EST_OK) est_error_take(status, &e->looked);
+    e->look_ns = est_machine_ns() + LOOK_NS;
+}
+
+/* From now on; less when it is time to look before. */
+static int64_t wait_ns(const effort *e, int64_t until_ns)
+{
+    int64_t left = (e->look != NULL && e->look_ns < until_ns ? e->look_ns : until_ns) - est_machine_ns();
+
+    return left > 0 ? left : 0;
+}
+
+/* Waits until the link is open or lost, or it is too late. */
+static void await_link(effort *e, est_link *link, int64_t until_ns)
+{
+    pthread_mutex_lock(&link->lock);
+    while (link->state < EST_LINK_OPEN && e->looked.status == EST_OK && est_machine_ns() < until_ns) {
+        est_cond_wait_ns(&link->changed, &link->lock, wait_ns(e, until_ns));
+        pthread_mutex_unlock(&link->lock);
+        look_around(e);
+        pthread_mutex_lock(&link->lock);
+    }
+    pthread_mutex_unlock(&link->lock);
+}
+
 /* One connection to one address: open, or failed. */
-static est_status try_address(est_net *net, const char *address, const est_socket_address *to, const char *task,
-                              int64_t until_ns, est_error *reason, est_link **out)
+static est_status try_address(effort *e, const est_socket_address *to, int64_t until_ns, est_link **out)
 {
     attempt    a = { .to = to };
     est_status status;
-    int64_t    now;
-    bool       reached;
+    bool       late, reached;
 
-    EST_TRY(est_link_create(net, address, task, &a.link));
-    status = call_thread(net, connect_call, &a);
+    EST_TRY(est_link_create(e->net, e->address, e->task, &a.link));
+    status = call_thread(e->net, connect_call, &a);
     if (status != EST_OK) {
         est_link_free(a.link);
         return status;
     }
+    await_link(e, a.link, until_ns);
     pthread_mutex_lock(&a.link->lock);
-    while (a.link->state < EST_LINK_OPEN && (now = est_machine_ns()) < until_ns) {
-        est_cond_wait_ns(&a.link->changed, &a.link->lock, until_ns - now);
-    }
     reached = a.link->state != EST_LINK_CONNECTING;
-    status  = a.link->state < EST_LINK_OPEN ? EST_DEADLINE_EXCEEDED : EST_OK;
+    late    = a.link->state < EST_LINK_OPEN;
     pthread_mutex_unlock(&a.link->lock);
-    if (status != EST_OK) EST_TRY(call_thread(net, give_up_call, a.link));
+    if (late) EST_TRY(call_thread(e->net, give_up_call, a.link));
 
     pthread_mutex_lock(&a.link->lock);
     status = a.link->state == EST_LINK_OPEN ? EST_OK : est_fail(a.link->failure, "%s", a.link->why);
@@ -413,69 +455,113 @@ static est_status try_address(est_net *net, const char *address, const est_socke
     if (status != EST_OK) {
         est_link_free(a.link);
         /* One that had no time to get anywhere says less than those before it. */
-        if (!reached && reason->status != EST_OK) return est_error_raise(reason);
-        if (reached) est_error_take(status, reason);
-        return reached ? est_error_raise(reason) : status;
+        if (!reached && e->reason.status != EST_OK) return est_error_raise(&e->reason);
+        if (reached) est_error_take(status, &e->reason);
+        return reached ? est_error_raise(&e->reason) : status;
     }
     *out = a.link;
     return EST_OK;
 }
 
-/* All addresses of the host, one after the other. */
-static est_status try_host(est_net *net, const char *address, const char *task, int64_t until_ns, est_error *reason,
-                           est_link **out)
+/* All addresses of the host, one after the other. Each has its share of the time, or one where nobody answers would have it all. */
+static est_status try_host(effort *e, est_link **out)
 {
     est_socket_address to[ADDRESSES_MAX];
     est_status         status;
     int                n;
 
-    EST_TRY(est_socket_resolve(address, to, ADDRESSES_MAX, &n));
+    EST_TRY(est_socket_resolve(e->address, to, ADDRESSES_MAX, &n));
     status = est_fail(EST_UNAVAILABLE, "the host has no address");
-    for (int i = 0; i < n && status == EST_UNAVAILABLE; i++) {
-        status = try_address(net, address, &to[i], task, until_ns, reason, out);
+    for (int i = 0; i < n && status == EST_UNAVAILABLE && e->looked.status == EST_OK; i++) {
+        int64_t now = est_machine_ns();
+
+        status = try_address(e, &to[i], now + (e->until_ns - now) / (n - i), out);
     }
     return status;
 }
 
-static est_status connect_until(est_net *net, const char *address, const char *task, double deadline_secs,
-                                est_link **out)
+/* Between two attempts. */
+static void rest(effort *e, int64_t pause_ns)
 {
-    int64_t   until = est_machine_ns() + (int64_t)(deadline_secs * 1e9), pause = RETRY_NS_MIN;
-    est_error reason = { .status = EST_OK };
-    char      why[EST_WHY_MAX];
+    int64_t  until = est_machine_ns() + pause_ns;
+    est_net *net   = e->net;
+
+    pthread_mutex_lock(&net->lock);
+    while (!net->cancelled && e->looked.status == EST_OK && est_machine_ns() < until) {
+        est_cond_wait_ns(&net->changed, &net->lock, wait_ns(e, until));
+        pthread_mutex_unlock(&net->lock);
+        look_around(e);
+        pthread_mutex_lock(&net->lock);
+    }
+    pthread_mutex_unlock(&net->lock);
+}
+
+static est_status connect_until(effort *e, est_link **out)
+{
+    int64_t pause = RETRY_NS_MIN;
+    char    why[EST_WHY_MAX];
 
     for (;;) {
         est_status status;
-        int64_t    now;
 
-        if (is_cancelled(net, why)) return est_fail(EST_CANCELLED, "cancelled: %s", why);
-        status = try_host(net, address, task, until, &reason, out);
-        if (is_cancelled(net, why) && status != EST_OK) return est_fail(EST_CANCELLED, "cancelled: %s", why);
-        now = est_machine_ns();
+        if (is_cancelled(e->net, why)) return est_fail(EST_CANCELLED, "cancelled: %s", why);
+        if (e->looked.status != EST_OK) return e->looked.status;
+        status = try_host(e, out);
+        if (is_cancelled(e->net, why) && status != EST_OK) return est_fail(EST_CANCELLED, "cancelled: %s", why);
         if (status != EST_UNAVAILABLE) return status;
-        if (now + pause >= until) return est_fail_context(status, "not reached within %g s", deadline_secs);
-        pthread_mutex_lock(&net->lock);
-        if (!net->cancelled) est_cond_wait_ns(&net->changed, &net->lock, pause);
-        pthread_mutex_unlock(&net->lock);
+        if (est_machine_ns() + pause >= e->until_ns)
+            return est_fail_context(status, "not reached within %g s", e->deadline_secs);
+        snprintf(e->why, sizeof e->why, "%s", est_error_message());
+        rest(e, pause);
         pause = 2 * pause < RETRY_NS_MAX ? 2 * pause : RETRY_NS_MAX;
     }
 }
 
-est_status est_net_connect(est_net *net, const char *address, const char *task, double deadline_secs, est_link **out)
+static est_status make_link(effort *e, est_link **out)
 {
+    est_net   *net = e->net;
     est_status status;
 
     pthread_mutex_lock(&net->lock);
     net->n_connecting++;
     pthread_mutex_unlock(&net->lock);
-    status = connect_until(net, address, task != NULL ? task : "", deadline_secs, out);
-    if (status != EST_OK)
-        status = est_fail_context(status, "connecting to %s at %s", task != NULL ? task : "a peer", address);
+    status = connect_until(e, out);
+    if (status != EST_OK && e->looked.status != EST_OK) {
+        status = est_error_raise(&e->looked);
+    } else if (status != EST_OK) {
+        status = est_fail_context(status, "connecting to %s at %s", e->task[0] != '\0' ? e->task : "a peer",
+                                  e->address);
+    }
     pthread_mutex_lock(&net->lock);
     net->n_connecting--;
     pthread_cond_broadcast(&net->changed);
     pthread_mutex_unlock(&net->lock);
     return status;
+}
+
+est_status est_net_connect(est_net *net, const char *address, const char *task, double deadline_secs, est_link **out)
+{
+    effort e = { .net           = net,
+                 .address       = address,
+                 .task          = task != NULL ? task : "",
+                 .deadline_secs = deadline_secs,
+                 .until_ns      = est_machine_ns() + (int64_t)(deadline_secs * 1e9) };
+
+    return make_link(&e, out);
+}
+
+est_status est_net_connect_while(est_net *net, const char *address, const char *task, est_net_look look, void *user,
+                                 est_link **out)
+{
+    effort e = { .net      = net,
+                 .address  = address,
+                 .task     = task,
+                 .until_ns = INT64_MAX,
+                 .look     = look,
+                 .user     = user,
+                 .look_ns  = est_machine_ns() + LOOK_NS };
+
+    return make_link(&e, out);
 }
 
 est_link *est_net_find(const est_net *net, const est_task_id *peer)

@@ -63,6 +63,8 @@ void                      *est_message_part(const est_message *message, int i, s
 est_message               *est_message_ref(est_message *message);
 void                       est_message_free(est_message *message); /* gives a reference back; NULL is fine */
 
+typedef enum est_admission { EST_REFUSED, EST_ADMITTED, EST_UNDECIDED } est_admission;
+
 typedef struct est_net_options {
     const char *transport;    /* "tls", "tcp", "ucx" */
     const char *certificates; /* for tls: a folder with ca.pem, cert.pem and key.pem (net/certificates.h) */
@@ -74,8 +76,9 @@ typedef struct est_net_options {
      * keeps it longer). Called in the order in which requests of one link were made. */
     void (*serve)(void *user, est_request *request);
 
-    /* Whether a peer of our job that has come is let in; when not it is told `why`, which has room for `size` bytes. NULL: it is. */
-    bool (*admit)(void *user, const est_task_id *peer, char *why, size_t size);
+    /* Whether a peer of our job that has come is let in; when not it is told `why`, which has room for `size` bytes. Who cannot say
+     * without the disk is asked once more, with `may_block`, in a thread that may wait for it. NULL: it is let in. */
+    est_admission (*admit)(void *user, const est_task_id *peer, bool may_block, char *why, size_t size);
 
     /* A link that was made by either side, or lost; the text says why. Each once a link. NULL: not told. */
     void (*met)(void *user, est_link *link);
@@ -94,16 +97,24 @@ EST_MUST_CHECK est_status est_net_create(const est_net_options *options, est_net
  * given back later. NULL is fine. */
 void est_net_free(est_net *net);
 
-/* Listens at "host:port", "[IPv6]:port" or ":port" (all interfaces); port 0 takes a free one. Once. EST_UNAVAILABLE when the
- * port is in use, with what to do. */
+/* Listens at "host:port", "[IPv6]:port" or ":port"; port 0 takes a free one. Once. An address is that of the interface, localhost
+ * the loopback, and any other name, which says where others find us, stands for all interfaces. EST_UNAVAILABLE when the port is
+ * in use, with what to do. */
 EST_MUST_CHECK est_status est_net_listen(est_net *net, const char *address);
 int                       est_net_port(const est_net *net); /* 0: does not listen */
 
 /* A new link to the process at an address, which must turn out to be `task` of our job (NULL: whatever it is). Tries again
- * while nobody listens there (EST_UNAVAILABLE after `deadline_secs`, naming the address and the last reason); a peer that
- * refuses us or is another than `task` fails at once. Blocks; est_net_cancel ends it. */
+ * while nobody listens there (EST_UNAVAILABLE after `deadline_secs`, naming the address and the last reason); the addresses of a
+ * host share that time. A peer that refuses us or is another than `task` fails at once. Blocks; est_net_cancel ends it. */
 EST_MUST_CHECK est_status est_net_connect(est_net *net, const char *address, const char *task, double deadline_secs,
                                           est_link **out);
+
+/* The same for who has to look at other things meanwhile, and knows by them when to give up. `look` is called twice a second,
+ * without a lock, with what came of the last attempt ("": none has ended yet); its failure ends all and is what is returned. An
+ * attempt is not broken off for that: a peer that takes its time to say who it is gets it. */
+typedef est_status (*est_net_look)(void *user, const char *why);
+EST_MUST_CHECK est_status est_net_connect_while(est_net *net, const char *address, const char *task, est_net_look look,
+                                                void *user, est_link **out);
 
 /* The newest open link with that process of a task; borrowed. NULL: none. Only from callbacks. */
 est_link *est_net_find(const est_net *net, const est_task_id *peer);

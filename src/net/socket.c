@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -43,6 +44,18 @@ static est_status split(const char *address, char host[256], char port[8])
     return EST_OK;
 }
 
+/* Whether to listen at this host only. A name says where others find us: it may be a service's, be translated on the way, or stand
+ * for 127.0.1.1 in /etc/hosts. Who means one interface gives its address. */
+static bool is_interface(const char *host)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *found;
+
+    if (strcasecmp(host, "localhost") == 0) return true;
+    if (getaddrinfo(host, NULL, &hints, &found) != 0) return false;
+    freeaddrinfo(found);
+    return true;
+}
+
 static est_status look_up(const char *address, int flags, struct addrinfo **out)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags };
@@ -53,6 +66,7 @@ static est_status look_up(const char *address, int flags, struct addrinfo **out)
     if (host[0] == '\0' && !(flags & AI_PASSIVE)) {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\" names no host to connect to", address);
     }
+    if ((flags & AI_PASSIVE) && !is_interface(host)) host[0] = '\0';
     error = EST_FAULT_POINT("net.resolve") ? EAI_AGAIN : getaddrinfo(host[0] != '\0' ? host : NULL, port, &hints, out);
     if (error != 0) {
         return est_fail(EST_UNAVAILABLE, "the host of \"%s\" has no address: %s", address, gai_strerror(error));

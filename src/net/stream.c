@@ -269,10 +269,10 @@ static ssize_t read_some(est_wire *wire, void *to, size_t size)
     return -1;
 }
 
-/* A header has come: finds room for the body. */
-static bool begin_frame(est_wire *wire, const uint8_t header[EST_FRAME_BYTES])
+/* A header has come, or what is none: finds room for the body. */
+static bool begin_frame(est_wire *wire, const uint8_t *header, size_t size)
 {
-    est_status status = est_frame_decode(header, &wire->frame);
+    est_status status = est_frame_decode(header, size, &wire->frame);
 
     if (status != EST_OK) {
         est_error error;
@@ -306,7 +306,7 @@ static bool unstage_frames(est_wire *wire)
 
             /* What is no frame need not be one's length to be refused: an alert of TLS is shorter. */
             if (left < EST_FRAME_BYTES && est_frame_may_begin(wire->staged + at, left)) break;
-            if (!begin_frame(wire, wire->staged + at)) return false;
+            if (!begin_frame(wire, wire->staged + at, left)) return false;
             at += EST_FRAME_BYTES;
         }
         size_t rest = (size_t)wire->frame.body_size - wire->body_got, here = wire->n_staged - at;

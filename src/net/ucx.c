@@ -9,6 +9,7 @@
 #if defined(EST_UCX) && EST_UCX
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -262,6 +263,18 @@ static void on_event(uv_poll_t *poll, int status, int events)
 
 /* --- listening ------------------------------------------------------------------------------------------------------- */
 
+/* UCX takes no IPv4 connections at an IPv6 socket, and has no two listeners at one port. So all interfaces are all of IPv4, unless
+ * they were asked for as [::]. */
+static void keep_to_ipv4(const char *address, struct sockaddr_storage *own, socklen_t *size)
+{
+    const struct sockaddr_in6 *six  = (const struct sockaddr_in6 *)own;
+    struct sockaddr_in         four = { .sin_family = AF_INET, .sin_port = six->sin6_port };
+
+    if (address[0] == '[' || own->ss_family != AF_INET6 || !IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr)) return;
+    memcpy(own, &four, sizeof four);
+    *size = sizeof four;
+}
+
 /* A socket of ours finds out whether the address may be listened at, and says why not. */
 static est_status ucx_listen(est_carrier *carrier, const char *address, int *port)
 {
@@ -276,6 +289,7 @@ static est_status ucx_listen(est_carrier *carrier, const char *address, int *por
     EST_TRY(est_socket_listen(address, &fd, port));
     failed = getsockname(fd, (struct sockaddr *)&own, &size);
     close(fd);
+    if (failed == 0) keep_to_ipv4(address, &own, &size);
     params.sockaddr = (ucs_sock_addr_t){ (const struct sockaddr *)&own, size };
     pthread_mutex_lock(&carrier->lock);
     status = failed != 0 ? UCS_ERR_IO_ERROR

@@ -113,7 +113,7 @@ ucs_status_t est_ucx_on_frame(void *user, const void *front, size_t front_bytes,
     if (front_bytes > 0) memcpy(room, front, front_bytes);
     if (!kept && size > 0) memcpy(room + front_bytes, data, size);
     /* One that cannot be read has the sequence 0, so that it is looked at next. */
-    if (front_bytes < EST_FRAME_BYTES || est_frame_decode(room, &a->frame) != EST_OK) a->frame = (est_frame){ 0 };
+    if (est_frame_decode(room, front_bytes, &a->frame) != EST_OK) a->frame = (est_frame){ 0 };
     if (wire->first == NULL) {
         wire->first = a;
     } else {
@@ -413,8 +413,7 @@ static est_status check(const arrival *a)
 {
     est_frame frame;
 
-    if (a->front_bytes < EST_FRAME_BYTES) return est_fail(EST_DATA_LOSS, "a message came that is no frame");
-    EST_TRY(est_frame_decode((const uint8_t *)(a + 1), &frame));
+    EST_TRY(est_frame_decode((const uint8_t *)(a + 1), a->front_bytes, &frame));
     if (a->front_bytes - EST_FRAME_BYTES > frame.body_size ||
         frame.body_size - (a->front_bytes - EST_FRAME_BYTES) != a->size) {
         return est_fail(EST_DATA_LOSS, "a frame came that is not as long as it says");

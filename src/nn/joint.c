@@ -85,6 +85,18 @@ static est_gradient rows(const est_joint *j, est_nodes indices, est_nodes values
     return j->peers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_MEET_MEAN) : g;
 }
 
+/* A gradient has the shape of its variable, any number of rows of it where it has indices, though what it was computed from may not
+ * say so before there is a batch: a worker that has none has to bring something that fits. */
+static est_node shaped(est_node value, est_node variable, bool rows)
+{
+    est_shape shape = *est_node_shape(variable);
+    bool      known = true;
+
+    if (rows) shape.dim[0] = -1;
+    for (int i = 0; i < shape.rank; i++) known = known && (est_node_dim(value, i) >= 0 || (rows && i == 0));
+    return known ? value : est_reshape(value, (est_i64s){ shape.dim, shape.rank });
+}
+
 est_gradient est_joint_gradient(const est_joint *joint, est_node variable, const est_gradient *gradients)
 {
     est_node *values = node_list(joint->graph, joint->n), *indices = node_list(joint->graph, joint->n);
@@ -101,8 +113,10 @@ est_gradient est_joint_gradient(const est_joint *joint, est_node variable, const
         est_gradient g = gradients[i];
 
         if (g.values.graph == NULL) continue;
+        if (sparse == 0) g = (est_gradient){ .values = est_nn_densify(g, variable) };
+        if (joint->peers) g.values = shaped(g.values, variable, sparse > 0);
         indices[n]  = g.indices;
-        values[n++] = part(joint, i, sparse > 0 ? g.values : est_nn_densify(g, variable));
+        values[n++] = part(joint, i, g.values);
     }
     if (sparse > 0) return rows(joint, (est_nodes){ indices, n }, (est_nodes){ values, n });
     return (est_gradient){ .values = dense(joint, (est_nodes){ values, n }) };

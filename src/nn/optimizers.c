@@ -86,7 +86,6 @@ static est_node adam_apply(est_update *u, est_node var, est_gradient g)
     est_node             epsilon = est_update_hyper(u, var, 2);
 
     if (o->lazy && g.indices.graph != NULL) return est_apply_lazy_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g);
-    g = (est_gradient){ .values = est_nn_densify(g, var) };
     return est_apply_adam(var, m, v, p1, p2, rate, b1, b2, epsilon, g, o->nesterov);
 }
 

@@ -5,13 +5,13 @@
  *   m += (1 - beta1) (g - m),  v += (1 - beta2) (g^2 - v),  w -= alpha m / (sqrt(v) + epsilon)
  *
  * and, Nesterov, alpha (beta1 m + (1 - beta1) g) in place of alpha m. The powers of the betas are inputs, kept by the
- * optimizer. ResourceApplyAdam moves every element, as TensorFlow does also for sparse gradients: m and v of rows
- * without a gradient decay. EstLazyAdam does the same to the rows of a sparse gradient only, with the same t. */
+ * optimizer. ResourceApplyAdam moves every element, and so does EstSparseAdam, as TensorFlow does for sparse gradients: m and v
+ * of rows without a gradient decay. EstLazyAdam moves the rows of a sparse gradient only, with the same t. */
 #include "kernels/apply.h"
 #include "ops/ops.h"
 
 static const est_apply_form dense_form = { .n_vars = 3, .grad = 9 };
-static const est_apply_form lazy_form  = { .n_vars = 3, .grad = 9, .indices = 10 };
+static const est_apply_form rows_form  = { .n_vars = 3, .grad = 9, .indices = 10 };
 
 #define ADAM(T, suffix, sqrt_fn)                                                                                       \
     static inline void adam_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3, const T *restrict g, \
@@ -37,9 +37,9 @@ static est_status adam_infer(est_infer *c)
     return est_apply_infer(c, dense_form);
 }
 
-static est_status lazy_adam_infer(est_infer *c)
+static est_status rows_infer(est_infer *c)
 {
-    return est_apply_infer(c, lazy_form);
+    return est_apply_infer(c, rows_form);
 }
 
 static est_status adam_prepare(est_call *c)
@@ -48,32 +48,52 @@ static est_status adam_prepare(est_call *c)
     return EST_OK;
 }
 
-static est_status adam_run(est_call *c, est_apply_form form, bool nesterov)
+static est_status adam_open(est_call *c, est_apply_form form, bool nesterov, est_apply *a)
 {
-    double    beta1, beta2, alpha;
-    est_apply a;
+    double beta1, beta2, alpha;
 
-    EST_TRY(est_apply_open(c, form, &a));
-    beta1  = a.in[3];
-    beta2  = a.in[4];
-    alpha  = a.in[2] * __builtin_sqrt(1 - a.in[1]) / (1 - a.in[0]); /* beta1_power, beta2_power, lr */
-    a.k[0] = 1 - beta1;
-    a.k[1] = 1 - beta2;
-    a.k[2] = a.in[5];
-    a.k[3] = nesterov ? alpha * beta1 : alpha;
-    a.k[4] = nesterov ? alpha * (1 - beta1) : 0;
-    est_apply_run(c->pool, &a, &adam_loops);
+    EST_TRY(est_apply_open(c, form, a));
+    beta1   = a->in[3];
+    beta2   = a->in[4];
+    alpha   = a->in[2] * __builtin_sqrt(1 - a->in[1]) / (1 - a->in[0]); /* beta1_power, beta2_power, lr */
+    a->k[0] = 1 - beta1;
+    a->k[1] = 1 - beta2;
+    a->k[2] = a->in[5];
+    a->k[3] = nesterov ? alpha * beta1 : alpha;
+    a->k[4] = nesterov ? alpha * (1 - beta1) : 0;
     return EST_OK;
 }
 
 static est_status adam_cpu(est_call *c)
 {
-    return adam_run(c, dense_form, c->param[0].i != 0);
+    est_apply a;
+
+    EST_TRY(adam_open(c, dense_form, c->param[0].i != 0, &a));
+    est_apply_run(c->pool, &a, &adam_loops);
+    return EST_OK;
 }
 
 static est_status lazy_adam_cpu(est_call *c)
 {
-    return adam_run(c, lazy_form, false);
+    est_apply a;
+
+    EST_TRY(adam_open(c, rows_form, false, &a));
+    est_apply_run(c->pool, &a, &adam_loops);
+    return EST_OK;
+}
+
+static size_t sparse_adam_scratch(const est_call *c)
+{
+    return 3 * (size_t)c->in[9]->count * est_dtype_size(c->in[9]->dtype);
+}
+
+static est_status sparse_adam_cpu(est_call *c)
+{
+    est_apply a;
+
+    EST_TRY(adam_open(c, rows_form, c->param[0].i != 0, &a));
+    est_apply_run_all(c->pool, &a, &adam_loops, est_call_variable(c, 0)->value.count, c->scratch);
+    return EST_OK;
 }
 
 /* Gathered rows, the formula on them, scattered back. */
@@ -92,6 +112,17 @@ static void lazy_adam_lower(const est_node_def *node, est_graph *graph, const es
                                         est_scatter_sub(in[0], rows, step)));
 }
 
+/* TensorFlow's own way, with a gradient as large as the table. */
+static void sparse_adam_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node rows = est_scalar(graph, EST_I32, (double)est_node_dim(in[0], 0));
+
+    out[0] = est_build_update(&est_op_apply_adam,
+                              EST_NODES(in[0], in[1], in[2], in[3], in[4], in[5], in[6], in[7], in[8],
+                                        est_unsorted_segment_sum(in[9], in[10], rows)),
+                              EST_ATTRS(est_attr_bool("use_nesterov", est_node_bool(node, "use_nesterov"))));
+}
+
 const est_op est_op_apply_adam = {
     .name      = "ResourceApplyAdam",
     .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
@@ -107,7 +138,7 @@ const est_op est_op_lazy_adam = {
     .name      = "EstLazyAdam",
     .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
                  "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
-    .infer     = lazy_adam_infer,
+    .infer     = rows_infer,
     .cpu       = EST_KERNELS({ .run = lazy_adam_cpu }),
     .lower     = lazy_adam_lower,
     .stateful  = true,
@@ -115,19 +146,30 @@ const est_op est_op_lazy_adam = {
     .writes    = 7u,
 };
 
-/* A sparse gradient is made dense first: every row of m and v has to decay, so the pass over the table is due anyway. */
+const est_op est_op_sparse_adam = {
+    .name      = "EstSparseAdam",
+    .signature = "var: resource, m: resource, v: resource, beta1_power: T, beta2_power: T, lr: T, beta1: T, beta2: T, "
+                 "epsilon: T, grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}; "
+                 "use_nesterov: bool = false",
+    .infer     = rows_infer,
+    .cpu       = EST_KERNELS({ .run = sparse_adam_cpu, .prepare = adam_prepare, .scratch = sparse_adam_scratch }),
+    .lower     = sparse_adam_lower,
+    .stateful  = true,
+    .writes    = 7u,
+};
+
 est_node est_apply_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power, est_node lr,
                         est_node beta1, est_node beta2, est_node epsilon, est_gradient g, bool nesterov)
 {
-    est_node dense = g.values;
+    est_attrs attrs = EST_ATTRS(est_attr_bool("use_nesterov", nesterov));
 
     if (g.indices.graph != NULL) {
-        est_node rows = est_scalar(var.graph, EST_I32, (double)est_node_dim(var, 0));
-        dense         = est_unsorted_segment_sum(g.values, g.indices, rows);
+        return est_build_update(
+            &est_op_sparse_adam,
+            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values, g.indices), attrs);
     }
     return est_build_update(&est_op_apply_adam,
-                            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, dense),
-                            EST_ATTRS(est_attr_bool("use_nesterov", nesterov)));
+                            EST_NODES(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, g.values), attrs);
 }
 
 est_node est_apply_lazy_adam(est_node var, est_node m, est_node v, est_node beta1_power, est_node beta2_power,

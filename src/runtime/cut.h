@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What partition.c and pieces.c share: where and when the nodes of a step run. */
+ * What partition.c, pieces.c and step_core.c share: where and when the nodes of a step run. */
 #ifndef EST_RUNTIME_CUT_H
 #define EST_RUNTIME_CUT_H
 
@@ -9,15 +9,37 @@
 
 #define EST_HERE       (-1)
 #define EST_PIECES_MAX 4 /* of one phase at one task */
+#define EST_READING    (-1)
+
+/* What each node waits for: node i for from[first[i]] up to from[first[i + 1] - 1]. */
+typedef struct est_incoming {
+    const int32_t *first, *from;
+} est_incoming;
 
 typedef struct est_phases {
-    const est_plan *whole; /* the order of the step as a whole */
+    const est_plan *whole; /* the order of the step as a whole, or of its core */
     int             n_tasks;
     const int32_t  *task, *phase; /* per node; EST_HERE: this one */
-    const int32_t  *first, *from; /* node i waits for from[first[i]] up to from[first[i + 1] - 1] */
+    est_incoming    in;
 } est_phases;
 
-/* Which piece of its phase a node is in, from 1 to EST_PIECES_MAX; piece[] is 0 for all that are in none, and was before (C4). */
+/* What a node is to a step that is made together (runtime/step_core.c). */
+typedef enum est_role {
+    EST_ROLE_PLAIN = 0, /* sees no change of the step */
+    EST_ROLE_UPDATE,    /* changes variables, or is needed for that and sees changes */
+    EST_ROLE_LATE       /* sees changes, and no update needs it */
+} est_role;
+
+/* Orders the core alone; *out is as est_plan_order leaves it. */
+EST_MUST_CHECK est_status est_core_order(const est_plan *whole, est_plan *out);
+
+/* Fills role[], which is EST_ROLE_PLAIN for all, of what is in the whole step; `in` is of that. */
+void est_core_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role);
+
+/* est_pass_extract of something in the core, with names and an order that are the same whatever else is in the graph. */
+EST_MUST_CHECK est_status est_core_extract(const est_plan *core, est_io *io, est_graph **out);
+
+/* Which piece of its phase a node is in, from 1 to EST_PIECES_MAX; piece[] stays as it was for all that are in none (C4). */
 EST_MUST_CHECK est_status est_cut_pieces(const est_phases *phases, int32_t *piece);
 
 /* Handles and constants are wherever they are needed (C3). A constant that waits for something is not: repeated elsewhere it would

@@ -107,32 +107,49 @@ static void redirect(est_node_def *n, const int32_t *becomes)
     for (int32_t i = 0; i < n->n_control; i++) n->control[i] = becomes[n->control[i]];
 }
 
-est_status est_pass_merge(est_graph *graph, est_io *io)
+/* Updates and what they need. */
+static void mark_core(const est_graph *graph, bool *core)
+{
+    for (int32_t id = est_graph_size(graph) - 1; id >= 0; id--) {
+        const est_node_def *n = est_graph_node(graph, id);
+
+        core[id] = core[id] || n->op->writes != 0;
+        for (int32_t i = 0; core[id] && i < n->n_in; i++) core[n->in[i].node] = true;
+        for (int32_t i = 0; core[id] && i < n->n_control; i++) core[n->control[i]] = true;
+    }
+}
+
+est_status est_pass_merge(est_graph *graph, est_io *io, bool apart)
 {
     int32_t  n       = est_graph_size(graph);
     int64_t  slots   = 64;
     int32_t *becomes = est_alloc(sizeof *becomes * (size_t)(n + 1));
+    bool    *core    = est_zalloc((size_t)n + 1);
     int32_t *table;
 
     while (slots < 2 * (int64_t)n) slots *= 2;
     table = est_zalloc(sizeof *table * (size_t)slots); /* id + 1; 0: free */
-    if (becomes == NULL || table == NULL) {
+    if (becomes == NULL || core == NULL || table == NULL) {
         est_free(becomes);
+        est_free(core);
         est_free(table);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge equal nodes");
     }
+    if (apart) mark_core(graph, core);
     for (int32_t id = 0; id < n; id++) {
         est_node_def *node = est_graph_node(graph, id);
         becomes[id]        = id;
         redirect(node, becomes);
         if (!may_merge(node, graph)) continue;
         for (int64_t at = (int64_t)(hash_node(node) & (uint64_t)(slots - 1));; at = (at + 1) & (slots - 1)) {
-            if (table[at] == 0) {
-                table[at] = id + 1;
+            bool same = table[at] != 0 && same_node(est_graph_node(graph, table[at] - 1), node);
+
+            if (same && (core[table[at] - 1] || !core[id])) {
+                becomes[id] = table[at] - 1;
                 break;
             }
-            if (same_node(est_graph_node(graph, table[at] - 1), node)) {
-                becomes[id] = table[at] - 1;
+            if (table[at] == 0 || same) {
+                table[at] = id + 1;
                 break;
             }
         }
@@ -140,6 +157,7 @@ est_status est_pass_merge(est_graph *graph, est_io *io)
     for (int i = 0; i < io->n_fetches; i++) io->fetches[i].id = becomes[io->fetches[i].id];
     for (int i = 0; i < io->n_targets; i++) io->targets[i].id = becomes[io->targets[i].id];
     est_free(becomes);
+    est_free(core);
     est_free(table);
     return EST_OK;
 }

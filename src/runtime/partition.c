@@ -15,6 +15,11 @@
  * Updates whose gradients are there before the last one need not wait for it: a few pieces (runtime/pieces.c) are cut off, segments
  * of their own that are on their way while the backward pass still runs.
  *
+ * Together: a training step that is made of what several workers push (est_remote.together) changes nothing before all of them have
+ * pushed the same, whatever else each of them fetches. So its segments either change variables or give results, and those that
+ * change variables are cut as if nothing was fetched (C5). What is to see the changes, as the fetched global step, is late: it is
+ * asked for when the step has been made.
+ *
  *   C1  Edges never lead to a lower phase: data, control, and reads of a variable before writes that do not depend on them
  *       (P2), for which the order of the whole step is made first.
  *   C2  The segments of one task are started in the order of their phases, each when those of the phase before have finished.
@@ -23,7 +28,10 @@
  *   C3  Constants, and reads of a variable that the same task asks for again, are repeated in a segment rather than sent, unless a
  *       segment in between has written the variable.
  *   C4  An operation of a piece gives nothing to others and waits for nothing of its own phase at its task. So edges within a
- *       phase lead from pieces to the rest only, and need no answer to be waited for. */
+ *       phase lead from pieces to the rest only, and need no answer to be waited for.
+ *   C5  Together, the bytes of a segment that changes variables depend on the updates of the step and what they need alone: on
+ *       what these are, their order (`core`), names and phases. It has no outputs.
+ *   C6  Together, late segments are of later phases than all others, and are started when all others have finished. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,14 +61,17 @@ typedef struct cut {
     const est_store  *store;
     const est_remote *remote;
     est_arena        *arena;
-    est_plan          whole; /* the order of the step as a whole, and its edges */
-    int32_t           n;     /* nodes before the cut */
-    int32_t          *task;  /* per node */
+    est_plan          whole;    /* the order of the step as a whole, and its edges */
+    est_plan          apart;    /* together: the same of its updates and what they need */
+    const est_plan   *core;     /* that, or the whole */
+    bool              together; /* as above */
+    int32_t           n;        /* nodes before the cut */
+    int32_t          *task;     /* per node */
     int32_t          *phase;
-    int32_t          *piece;   /* per node: of its phase, 0: none */
+    int32_t          *piece;   /* per node: of its phase, 0: none; EST_READING: what changes nothing, together */
     int32_t          *segment; /* per node: which it is in, -1: none */
-    int32_t          *first;   /* per node: its incoming edges in `from`; one more at the end */
-    int32_t          *from;
+    est_role         *role;    /* per node */
+    est_incoming      in_whole, in_core;
     est_segment      *segments;
     border           *borders; /* per segment */
     int               n_segments;
@@ -148,6 +159,30 @@ static est_status flatten_groups(const cut *c)
         }
     }
     return EST_OK;
+}
+
+static bool writes_variable(const cut *c, const est_node_def *def, const char *name)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        const est_node_def *handle = node_of(c, def->in[i].node);
+
+        if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
+            strcmp(est_node_string(handle, "shared_name"), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
+static int32_t find_count(const cut *c)
+{
+    for (int32_t k = 0; k < c->whole.n_items; k++) {
+        const est_node_def *def = node_of(c, c->whole.order[k]);
+
+        if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
+    }
+    return -1;
 }
 
 /* --- where --------------------------------------------------------------------------------------------------------- */
@@ -247,6 +282,7 @@ static est_status assign_tasks(cut *c)
         EST_TRY(task_of_variables(c, def, &touches, &c->task[def->id]));
         if (!touches) EST_TRY(task_of_device(c, def, &c->task[def->id]));
     }
+    if (c->together) return EST_OK; /* where what an update needs is does not depend on who else uses it (C5) */
     mark_varying(c, varies);
     move_constants(c, varies, user);
     move_groups(c);
@@ -255,43 +291,67 @@ static est_status assign_tasks(cut *c)
 
 /* --- when ----------------------------------------------------------------------------------------------------------- */
 
-/* Incoming edges by node. */
-static est_status link_edges(cut *c)
+static est_status link_edges(const cut *c, const est_plan *plan, est_incoming *out)
 {
-    int32_t *next = est_arena_alloc(c->arena, sizeof *next * ((size_t)c->n + 2));
+    int32_t *next  = est_arena_alloc(c->arena, sizeof *next * ((size_t)c->n + 2));
+    int32_t *first = est_arena_alloc(c->arena, sizeof *first * ((size_t)c->n + 2));
+    int32_t *from  = est_arena_alloc(c->arena, sizeof *from * ((size_t)plan->n_edges + 1));
 
-    c->first = est_arena_alloc(c->arena, sizeof *c->first * ((size_t)c->n + 2));
-    c->from  = est_arena_alloc(c->arena, sizeof *c->from * ((size_t)c->whole.n_edges + 1));
-    if (next == NULL || c->first == NULL || c->from == NULL) return no_memory();
-    for (int32_t e = 0; e < c->whole.n_edges; e++) c->first[c->whole.edge_to[e] + 1]++;
-    for (int32_t id = 0; id < c->n; id++) next[id + 1] = c->first[id + 1] += c->first[id];
-    for (int32_t e = 0; e < c->whole.n_edges; e++) c->from[next[c->whole.edge_to[e]]++] = c->whole.edge_from[e];
+    if (next == NULL || first == NULL || from == NULL) return no_memory();
+    for (int32_t e = 0; e < plan->n_edges; e++) first[plan->edge_to[e] + 1]++;
+    for (int32_t id = 0; id < c->n; id++) next[id + 1] = first[id + 1] += first[id];
+    for (int32_t e = 0; e < plan->n_edges; e++) from[next[plan->edge_to[e]]++] = plan->edge_from[e];
+    *out = (est_incoming){ first, from };
     return EST_OK;
 }
 
-/* The first phase of `task` in which something of phase `phase` at `from` is there. */
-static int32_t phase_after(int32_t from, int32_t phase, int32_t task)
+/* The first phase of a node in which something that it waits for is there. Together, an update is sent what its task gives. */
+static int32_t phase_after(const cut *c, int32_t from, int32_t id)
 {
-    if (from == task) return phase;
-    return from == EST_HERE || task == EST_HERE ? phase + 1 : phase + 2;
+    int32_t at = c->task[from], phase = c->phase[from];
+
+    if (at != c->task[id]) return at == EST_HERE || c->task[id] == EST_HERE ? phase + 1 : phase + 2;
+    if (at == EST_HERE || c->role[id] != EST_ROLE_UPDATE || c->role[from] == EST_ROLE_UPDATE || is_read(c, from))
+        return phase;
+    return phase + 2;
 }
 
-static void assign_phases(cut *c)
+/* Phases of what has none yet and is no later than `upto`; at other tasks from `first` on. */
+static void assign_phases_of(const cut *c, const est_plan *plan, const est_incoming *in, est_role upto, int32_t first)
 {
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        int32_t id    = c->whole.order[k];
-        int32_t task  = c->task[id];
-        int32_t phase = task == EST_HERE ? 0 : 1;
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        int32_t id    = plan->order[k];
+        int32_t phase = c->task[id] == EST_HERE ? 0 : first;
 
-        for (int32_t e = c->first[id]; e < c->first[id + 1]; e++) {
-            int32_t from = c->from[e], after;
+        if (c->phase[id] >= 0 || c->role[id] > upto) continue;
+        for (int32_t e = in->first[id]; e < in->first[id + 1]; e++) {
+            int32_t after = est_is_free(c->graph, in->from[e]) ? 0 : phase_after(c, in->from[e], id);
 
-            if (est_is_free(c->graph, from)) continue;
-            after = phase_after(c->task[from], c->phase[from], task);
             if (after > phase) phase = after;
         }
         c->phase[id] = phase;
     }
+}
+
+/* Updates first, as nothing else may hold them back (C5); what is late last (C6). */
+static void assign_phases(const cut *c)
+{
+    int32_t last = 1;
+
+    for (int32_t id = 0; id < c->n; id++) c->phase[id] = -1;
+    assign_phases_of(c, c->core, &c->in_core, EST_ROLE_UPDATE, 1);
+    assign_phases_of(c, &c->whole, &c->in_whole, EST_ROLE_UPDATE, 1);
+    for (int32_t id = 0; id < c->n; id++) {
+        if (c->task[id] != EST_HERE && c->phase[id] > last) last = c->phase[id];
+    }
+    assign_phases_of(c, &c->whole, &c->in_whole, EST_ROLE_LATE, last + 2);
+}
+
+static est_status assign_pieces(const cut *c)
+{
+    for (int32_t id = 0; id < c->n; id++)
+        c->piece[id] = c->together && c->role[id] != EST_ROLE_UPDATE ? EST_READING : 0;
+    return est_cut_pieces(&(est_phases){ c->core, c->remote->n_tasks, c->task, c->phase, c->in_core }, c->piece);
 }
 
 /* --- segments ------------------------------------------------------------------------------------------------------- */
@@ -337,10 +397,11 @@ static void list_piece(cut *c, int32_t phase, int32_t piece)
         }
         c->segment[id] = at;
         c->segments[at].writes |= node_of(c, id)->op->writes != 0;
+        c->segments[at].late |= c->role[id] == EST_ROLE_LATE;
     }
 }
 
-/* Segments in the order of their phases, pieces before the rest (C2). */
+/* Segments in the order of their phases, what changes nothing before pieces and these before the rest (C2). */
 static est_status list_segments(cut *c)
 {
     int32_t last = 0;
@@ -349,40 +410,17 @@ static est_status list_segments(cut *c)
     for (int32_t k = 0; k < c->whole.n_items; k++) {
         if (c->phase[c->whole.order[k]] > last) last = c->phase[c->whole.order[k]];
     }
-    max         = (size_t)(last + 1) * (size_t)c->remote->n_tasks * (EST_PIECES_MAX + 1) + 1;
+    max         = (size_t)(last + 1) * (size_t)c->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
     c->segments = est_arena_alloc(c->arena, sizeof *c->segments * max);
     c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * max);
     if (c->segments == NULL || c->borders == NULL) return no_memory();
     for (int32_t id = 0; id < c->n; id++) c->segment[id] = -1;
     for (int32_t phase = 1; phase <= last; phase += 2) {
+        list_piece(c, phase, EST_READING);
         for (int32_t piece = 1; piece <= EST_PIECES_MAX; piece++) list_piece(c, phase, piece);
         list_piece(c, phase, 0);
     }
     return EST_OK;
-}
-
-static bool writes_variable(const cut *c, const est_node_def *def, const char *name)
-{
-    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
-        const est_node_def *handle = node_of(c, def->in[i].node);
-
-        if ((def->op->writes & 1u << i) != 0 && handle->op->source == EST_SOURCE_VARIABLE &&
-            strcmp(est_node_string(handle, "shared_name"), name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The node with which the step counts itself: it moves global_step on from the value that it has. -1: none. */
-static int32_t find_count(const cut *c)
-{
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole.order[k]);
-
-        if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
-    }
-    return -1;
 }
 
 static void mark_training(const cut *c)
@@ -422,6 +460,19 @@ static bool crosses(const cut *c, est_edge edge, int32_t at)
     return c->segments[from].task != c->segments[at].task || is_changed_before(c, edge.node, at);
 }
 
+/* Keeps C5. */
+static est_status add_output(const cut *c, est_edge edge)
+{
+    if (c->together && c->role[edge.node] == EST_ROLE_UPDATE) {
+        return est_fail(
+            EST_UNIMPLEMENTED,
+            "'%s' depends on the result of an update, which steps that are made together do not have before "
+            "they end",
+            node_of(c, edge.node)->name);
+    }
+    return add_edge(c, &c->borders[c->segment[edge.node]].out, edge);
+}
+
 static est_status find_data_borders(cut *c, const est_node_def *def)
 {
     int32_t at = c->segment[def->id];
@@ -431,13 +482,13 @@ static est_status find_data_borders(cut *c, const est_node_def *def)
 
         if (!crosses(c, edge, at)) continue;
         if (at >= 0) EST_TRY(add_edge(c, &c->borders[at].in, edge));
-        if (c->segment[edge.node] >= 0) EST_TRY(add_edge(c, &c->borders[c->segment[edge.node]].out, edge));
+        if (c->segment[edge.node] >= 0) EST_TRY(add_output(c, edge));
     }
     return EST_OK;
 }
 
 /* Control edges that leave or enter a segment are those of its two ends; within it they stay. Those from a piece to the rest are
- * kept by the order in which the task runs them (C2). */
+ * kept by the order in which the task runs them (C2). Updates are run in any case. */
 static est_status find_control_borders(cut *c, est_node_def *def)
 {
     int32_t at = c->segment[def->id], kept = 0;
@@ -445,7 +496,9 @@ static est_status find_control_borders(cut *c, est_node_def *def)
     for (int32_t i = 0; i < def->n_control; i++) {
         int32_t before = def->control[i], from = c->segment[before];
 
-        if (from >= 0 && from != at) EST_TRY(add_edge(c, &c->borders[from].targets, (est_edge){ before, 0 }));
+        if (from >= 0 && from != at && c->role[before] != EST_ROLE_UPDATE) {
+            EST_TRY(add_edge(c, &c->borders[from].targets, (est_edge){ before, 0 }));
+        }
         if (at >= 0 && from >= 0 && from != at && are_beside(c, from, at)) continue;
         if (at >= 0 && from != at) {
             EST_TRY(add_edge(c, &c->borders[at].after, (est_edge){ before, 0 }));
@@ -457,28 +510,38 @@ static est_status find_control_borders(cut *c, est_node_def *def)
     return EST_OK;
 }
 
-static est_status find_borders(cut *c)
+/* Of the nodes that are in segments that change variables, together, or of all others. */
+static est_status find_borders_of(cut *c, const est_plan *plan, bool reading)
 {
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_node_def *def = est_graph_node(c->graph, plan->order[k]);
         int32_t       at  = c->segment[def->id];
 
+        if ((c->piece[def->id] == EST_READING) != reading) continue;
         EST_TRY(find_data_borders(c, def));
         EST_TRY(find_control_borders(c, def));
         if (at >= 0 && (def->op->writes != 0 || def->n_out == 0)) {
             EST_TRY(add_edge(c, &c->borders[at].targets, (est_edge){ def->id, 0 }));
         }
     }
+    return EST_OK;
+}
+
+static est_status find_borders(cut *c)
+{
+    EST_TRY(find_borders_of(c, c->core, false));
+    EST_TRY(find_borders_of(c, &c->whole, true));
     for (int i = 0; i < c->io->n_fetches; i++) {
         const est_node *node = &c->io->fetches[i];
 
         if (c->segment[node->id] < 0) continue;
-        EST_TRY(add_edge(c, &c->borders[c->segment[node->id]].out, (est_edge){ node->id, node->output }));
+        EST_TRY(add_output(c, (est_edge){ node->id, node->output }));
     }
     for (int i = 0; i < c->io->n_targets; i++) {
         int32_t id = c->io->targets[i].id;
 
-        if (c->segment[id] >= 0) EST_TRY(add_edge(c, &c->borders[c->segment[id]].targets, (est_edge){ id, 0 }));
+        if (c->segment[id] >= 0 && c->role[id] != EST_ROLE_UPDATE)
+            EST_TRY(add_edge(c, &c->borders[c->segment[id]].targets, (est_edge){ id, 0 }));
     }
     return EST_OK;
 }
@@ -554,7 +617,11 @@ static est_status make_segment(cut *c, int at)
         as_nodes(c, &b->in), as_nodes(c, &b->out), as_nodes(c, &b->targets), b->in.n, b->out.n, b->targets.n
     };
     if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return no_memory();
-    EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
+    if (c->together && c->segments[at].writes) {
+        EST_TRY(est_core_extract(c->core, io, &c->segments[at].graph));
+    } else {
+        EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
+    }
     return name_apart(c->segments[at].graph);
 }
 
@@ -579,6 +646,7 @@ static est_status name_end(const cut *c, est_node end, int at, const char *what)
     char               piece[24] = "", *name;
 
     if (segment->piece > 0) snprintf(piece, sizeof piece, "/piece_%d", segment->piece);
+    if (segment->piece == EST_READING) snprintf(piece, sizeof piece, "/reading");
     name = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d%s/%s",
                             c->remote->ops->name(c->remote, segment->task), segment->phase, piece, what);
     if (name == NULL) return no_memory();
@@ -607,6 +675,23 @@ static est_status find_sent(const cut *c, int at, sent *out)
     return EST_OK;
 }
 
+/* Behind all that the program does. */
+static int32_t last_place(const cut *c)
+{
+    int32_t last = 0;
+
+    for (int32_t id = 0; id < c->n; id++) {
+        if (node_of(c, id)->order > last) last = node_of(c, id)->order;
+    }
+    return last;
+}
+
+/* Whether segment `at` waits for segment i, which is before it: C2, C6. */
+static bool waits_for(const cut *c, int at, int i)
+{
+    return c->segments[i].task == c->segments[at].task || (c->segments[at].late && !c->segments[i].late);
+}
+
 static est_status add_start(cut *c, int at, const sent *s)
 {
     border  *b     = &c->borders[at];
@@ -616,12 +701,13 @@ static est_status add_start(cut *c, int at, const sent *s)
     for (int32_t i = 0; i < b->after.n; i++) {
         start = est_after(start, (est_node){ c->graph, here_control(c, b->after.data[i].node), 0 });
     }
-    for (int i = 0; i < at; i++) { /* C2 */
-        if (c->segments[i].task != c->segments[at].task) continue;
+    for (int i = 0; i < at; i++) {
+        if (!waits_for(c, at, i)) continue;
         start = est_after(start, are_beside(c, i, at) ? c->borders[i].start : c->borders[i].finish);
     }
     EST_TRY(est_graph_status(c->graph));
-    est_graph_node(c->graph, start.id)->order = 0; /* as soon as it can */
+    /* as soon as it can; what is late waits for others, so what can be done here comes first */
+    est_graph_node(c->graph, start.id)->order = c->segments[at].late ? last_place(c) : 0;
     b->start                                  = start;
     return name_end(c, start, at, "start");
 }
@@ -631,7 +717,6 @@ static est_status add_finish(cut *c, int at, const sent *s)
     border    *b      = &c->borders[at];
     int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
     est_shape *shapes = est_arena_alloc(c->arena, sizeof *shapes * ((size_t)b->out.n + 1));
-    int32_t    last   = 0;
 
     if (types == NULL || shapes == NULL) return no_memory();
     for (int32_t i = 0; i < b->out.n; i++) {
@@ -639,9 +724,6 @@ static est_status add_finish(cut *c, int at, const sent *s)
 
         types[i]  = def->dtype[b->out.data[i].output];
         shapes[i] = def->shape[b->out.data[i].output];
-    }
-    for (int32_t id = 0; id < c->n; id++) {
-        if (node_of(c, id)->order > last) last = node_of(c, id)->order;
     }
     b->finish = est_build(
         c->graph, &est_op_finish, s->in,
@@ -652,7 +734,7 @@ static est_status add_finish(cut *c, int at, const sent *s)
         if (are_beside(c, i, at)) b->finish = est_after(b->finish, c->borders[i].finish);
     }
     EST_TRY(est_graph_status(c->graph));
-    est_graph_node(c->graph, b->finish.id)->order = last; /* until somebody needs it */
+    est_graph_node(c->graph, b->finish.id)->order = last_place(c); /* until somebody needs it */
     return name_end(c, b->finish, at, "finish");
 }
 
@@ -700,11 +782,19 @@ static est_status make_cut(cut *c)
 {
     EST_TRY(flatten_groups(c));
     EST_TRY(est_plan_order(&c->whole));
+    EST_TRY(link_edges(c, &c->whole, &c->in_whole));
+    c->core     = &c->whole;
+    c->in_core  = c->in_whole;
+    c->together = c->remote->together && find_count(c) >= 0;
+    if (c->together) {
+        EST_TRY(est_core_order(&c->whole, &c->apart));
+        c->core = &c->apart;
+        EST_TRY(link_edges(c, c->core, &c->in_core));
+        est_core_roles(&c->whole, &c->in_whole, c->core, c->role);
+    }
     EST_TRY(assign_tasks(c));
-    EST_TRY(link_edges(c));
     assign_phases(c);
-    EST_TRY(
-        est_cut_pieces(&(est_phases){ &c->whole, c->remote->n_tasks, c->task, c->phase, c->first, c->from }, c->piece));
+    EST_TRY(assign_pieces(c));
     EST_TRY(list_segments(c));
     if (c->n_segments == 0) return EST_OK;
     mark_training(c);
@@ -734,9 +824,13 @@ est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *sto
     c.phase   = est_arena_alloc(arena, sizeof *c.phase * n);
     c.piece   = est_arena_alloc(arena, sizeof *c.piece * n);
     c.segment = est_arena_alloc(arena, sizeof *c.segment * n);
-    status    = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL ? make_cut(&c) : no_memory();
+    c.role    = est_arena_alloc(arena, sizeof *c.role * n);
+    status = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL && c.role != NULL ? make_cut(&c)
+                                                                                                         : no_memory();
     est_free(c.whole.edge_from);
     est_free(c.whole.edge_to);
+    est_free(c.apart.edge_from);
+    est_free(c.apart.edge_to);
     for (int i = 0; i < c.n_segments && status != EST_OK; i++) est_graph_free(c.segments[i].graph);
     EST_TRY(status);
     *segments   = c.segments;

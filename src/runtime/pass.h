@@ -28,8 +28,9 @@ EST_MUST_CHECK est_status est_pass_extract_in_order(const est_graph *graph, est_
 /* Replaces every use of node `from`'s output (and every mention in io) by `to`. */
 void est_pass_replace(est_graph *graph, est_io *io, est_edge from, est_edge to);
 
-/* Merges equal operations on equal inputs. */
-EST_MUST_CHECK est_status est_pass_merge(est_graph *graph, est_io *io);
+/* Merges equal operations on equal inputs. apart: what updates need is not merged into what they do not need and was made before,
+ * so that neither it nor its place depends on what else is fetched. */
+EST_MUST_CHECK est_status est_pass_merge(est_graph *graph, est_io *io, bool apart);
 
 /* Makes one operation of chains that would cross memory more often than they need (runtime/fuse.c). */
 EST_MUST_CHECK est_status est_pass_fuse(est_graph *graph, est_io *io);

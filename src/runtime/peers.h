@@ -59,10 +59,12 @@ typedef struct est_peers_ops {
     void (*abort)(est_peers *peers, const char *why);
 } est_peers_ops;
 
+#define EST_BYTES_PER_PACK ((size_t)4 << 20)
+
 struct est_peers {
     const est_peers_ops *ops;
     int                  n, rank;        /* workers, and which of them this is */
-    size_t               bytes_per_pack; /* 0: 4 MiB; a pack is closed once it has more */
+    size_t               bytes_per_pack; /* 0: EST_BYTES_PER_PACK; a pack is closed once it has more */
     bool                 ended;          /* set by EstReduceEnd: no worker had an example for the last step */
 };
 
@@ -77,7 +79,8 @@ EST_MUST_CHECK est_status est_pass_reduce(est_graph *graph, const est_graph *pro
                                           est_arena *arena, est_exchange **out);
 
 /* Adds to the targets of a step what it would bring together if nothing were fed, and what writes variables with that, as far as
- * the feeds let it be computed. So a worker that feeds est_reduce_inputs begins what all others begin, and changes what they change. */
+ * the feeds let it be computed. So a worker that feeds est_reduce_inputs begins what all others begin, and changes what they change. Of
+ * its targets those are left out that need a batch, but for what they write without one. */
 EST_MUST_CHECK est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena);
 
 /* What the graph brings together, values and weights, in order and none twice: at most `max` of them, and how many there are. A worker that

@@ -33,8 +33,8 @@ static bool is_beside(const est_phases *c, int32_t id, int32_t other)
 static bool may_leave(const est_phases *c, const est_node_def *def)
 {
     if (def->op->writes == 0 || def->n_out > 0) return false;
-    for (int32_t e = c->first[def->id]; e < c->first[def->id + 1]; e++) {
-        if (is_beside(c, c->from[e], def->id)) return false;
+    for (int32_t e = c->in.first[def->id]; e < c->in.first[def->id + 1]; e++) {
+        if (is_beside(c, c->in.from[e], def->id)) return false;
     }
     return true;
 }

@@ -432,7 +432,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     if (options->peers != NULL) EST_TRY(est_reduce_unhide(graph, &plan->io, plan->arena));
     EST_TRY(est_pass_extract(graph, &plan->io, &plan->graph));
     if (options->passes) {
-        EST_TRY(est_pass_merge(plan->graph, &plan->io));
+        EST_TRY(est_pass_merge(plan->graph, &plan->io, options->remote != NULL && options->remote->together));
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->peers, plan->arena, &plan->exchange));

@@ -22,8 +22,6 @@
 #include "runtime/plan.h"
 #include "tensor/shape.h"
 
-#define BYTES_PER_PACK ((size_t)4 << 20)
-
 static est_status no_memory(void)
 {
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to bring values of workers together");
@@ -256,7 +254,7 @@ static est_status close_filling(builder *b, filling *f)
 
 static size_t pack_limit(const builder *b)
 {
-    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : BYTES_PER_PACK;
+    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : EST_BYTES_PER_PACK;
 }
 
 static bool is_distinct(const builder *b, est_edge indices)
@@ -570,6 +568,7 @@ typedef struct hidden {
     bool            *whole; /* per node: the step would need it without the feeds, */
     bool            *cut;   /* and with them */
     int32_t         *depth;
+    bool             idle; /* everything that meets is fed */
 } hidden;
 
 static bool is_fed(const hidden *h, est_edge edge)
@@ -620,13 +619,30 @@ static void find_ready(const hidden *h)
     }
 }
 
-/* What all workers do alike: sites, and what writes variables with the values that met. */
+/* Whether all that meets is fed: a worker without a batch. */
+static bool is_idle(const hidden *h)
+{
+    site_kind kind;
+
+    for (int32_t id = 0; id < est_graph_size(h->program); id++) {
+        const est_node_def *def = est_graph_node(h->program, id);
+
+        for (int32_t i = 0; i < def->n_in && find_kind(def->op, &kind); i++) {
+            if (!is_fed(h, def->in[i]) && !find_kind(est_graph_node(h->program, def->in[i].node)->op, &kind))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* What all workers do alike: sites, and what writes variables with the values that met. Whoever has no batch also does what it
+ * is asked for and needs none. */
 static bool is_common(const hidden *h, int32_t id)
 {
     const est_op *op = est_graph_node(h->program, id)->op;
     site_kind     kind;
 
-    return find_kind(op, &kind) || (op->writes != 0 && h->depth[id] > 0);
+    return find_kind(op, &kind) || (op->writes != 0 && (h->depth[id] > 0 || (h->idle && h->cut[id])));
 }
 
 static est_node node_in(const est_graph *graph, int32_t id, int32_t output)
@@ -639,14 +655,19 @@ static est_status add_hidden(const hidden *h, est_io *io, est_arena *arena)
     int32_t   n       = est_graph_size(h->program);
     est_node *targets = est_arena_alloc(arena, sizeof *targets * ((size_t)io->n_targets + (size_t)n));
 
+    int n_kept = 0;
+
     if (targets == NULL) return no_memory();
-    if (io->n_targets > 0) memcpy(targets, io->targets, sizeof *targets * (size_t)io->n_targets);
-    io->targets = targets;
+    for (int i = 0; i < io->n_targets; i++) {
+        if (!h->idle || h->ready[io->targets[i].id]) targets[n_kept++] = io->targets[i];
+    }
     for (int32_t id = 0; id < n; id++) {
-        if (h->whole[id] && !h->cut[id] && !h->fed[id] && h->ready[id] && is_common(h, id)) {
-            targets[io->n_targets++] = node_in(h->program, id, 0);
+        if (h->whole[id] && (h->idle || !h->cut[id]) && !h->fed[id] && h->ready[id] && is_common(h, id)) {
+            targets[n_kept++] = node_in(h->program, id, 0);
         }
     }
+    io->targets   = targets;
+    io->n_targets = n_kept;
     return EST_OK;
 }
 
@@ -680,6 +701,7 @@ est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *ar
     find_depths(program, h.depth);
     find_ready(&h);
     find_needed(&h);
+    h.idle = is_idle(&h);
     return add_hidden(&h, io, arena);
 }
 

@@ -23,10 +23,11 @@ typedef struct est_remote_call est_remote_call; /* a segment that was entered at
 typedef struct est_segment {
     int        task;
     int        phase;   /* which exchange of messages with that task, from 1 up */
-    int        piece;   /* 0: all of it that is in no piece; from 1 up: pieces, which are sent before */
+    int        piece;   /* 0: what is in no piece; from 1 up: pieces, sent before; -1: what only reads, together */
     bool       writes;  /* changes variables: must not run twice for one start */
     bool       trains;  /* is of a step that moves the variable "global_step" on */
     bool       counted; /* trains and writes at the task where another segment of the step does that */
+    bool       late;    /* sees what a step that is made together has changed: runs when it was made */
     est_graph *graph;
     est_io     io; /* of that graph */
 } est_segment;
@@ -67,8 +68,8 @@ typedef struct est_remote_ops {
     EST_MUST_CHECK est_status (*enter)(est_remote *remote, const est_segment *segment, est_remote_call **out);
     void (*leave)(est_remote_call *call); /* NULL is fine */
 
-    /* Sends the inputs, which stay as they are until finish; does not wait. Several may be under way at one task, which runs them
-     * in the order of their starts. */
+    /* Sends the inputs, which stay as they are until finish; does not wait, but until the step was made if the segment is late.
+     * Several may be under way at one task, which runs them in the order of their starts. */
     EST_MUST_CHECK est_status (*start)(est_remote_call *call, uint64_t run_seed, est_view *const *in, int n_in);
 
     /* Waits for the outputs, which are borrowed until the next start, and are read from where they lie. */
@@ -103,6 +104,7 @@ struct est_remote {
     const est_remote_ops  *ops;
     int                    n_tasks;
     int                    n_keepers;   /* the first of them, which get the variables that no device places */
+    bool                   together;    /* training steps are made of what several workers push */
     bool                   in_turn;     /* `place` goes round: variables come as they were made, not by size */
     const est_partitioner *partitioner; /* which variables are spread over tasks; borrowed. NULL: none */
 };

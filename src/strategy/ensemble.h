@@ -15,7 +15,10 @@
  * who is missing. When it is the host that is not there the one with the next number takes its place. One that comes later is
  * let in by the next meeting, which it causes: the host aborts the group. It may have moved: workers say where they listen. Of two
  * processes under one name the one that was started later has the place; the other is refused and fails with
- * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
+ * EST_FAILED_PRECONDITION.
+ *
+ * All need the same list of tasks and the same `terms`. Of two that differ the one fails, with EST_FAILED_PRECONDITION, that has not been at
+ * a meeting, or has the higher number: a job that runs goes on, whoever comes, and who waits for others goes on waiting.
  *
  * The end: the chief says est_ensemble_end_job; whoever of the last meeting meets then, or waits for a meeting, gets EST_OK and
  * est_meeting.over, and so does the next process of a task that was lost before it heard. Any other has come for the next job, unless
@@ -41,7 +44,11 @@ typedef struct est_ensemble_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char       *terms; /* NULL: ""; what all must have the same, a line of name=value each; copied */
+    const char *
+        purpose; /* NULL: "train"; what they do together; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char *
+        after; /* the purpose before: whoever comes for that, until this job ends, is told that it is over. NULL: none */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
     bool (*over)(void *user);
@@ -73,22 +80,30 @@ est_peers *est_ensemble_peers(est_ensemble *ensemble);
 /* Leaves the group, if there is one, and meets all the others. step -1: no variables. `word` is a text for all (the chief's seed
  * and last step), of which est_ensemble_word gives that of the first meeting's source or, when there is none, rank 0's: what was
  * agreed on once stays, as long as one is left who was there, and whoever comes back brings nothing new. EST_CANCELLED: a signal.
- * Whoever has failed to get all variables of a share has none, whatever step it says. */
+ * Whoever is torn has no variables, whatever step it says. */
 EST_MUST_CHECK est_status est_ensemble_meet(est_ensemble *ensemble, int64_t step, const char *word, est_meeting *out);
 const char               *est_ensemble_word(const est_ensemble *ensemble); /* borrowed until the next meeting */
+
+/* Whether a share has overwritten variables and failed before all had come: they count for nothing. */
+bool est_ensemble_torn(const est_ensemble *ensemble);
 
 /* The session is another one, or has got all variables in another way: what a share has left behind counts no more. */
 void est_ensemble_mend(est_ensemble *ensemble);
 
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
  * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that
- * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. When that
- * happens on the way the variables of those who were getting them have no values any more. */
+ * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. What is sent is
+ * what somebody lacks. Who has the same values already keeps them, whatever happens; who has others keeps those until all have
+ * come, unless there is no memory for both, which leaves it torn when the source is lost on the way. */
 EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session *session, int source);
 
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */
 EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
                                               est_gathered *all);
+
+/* This task ends with the failure that est_error_message tells, and the others read why: in what their steps fail with, in the log, and
+ * while they wait for it. Only est_ensemble_free is left to be called. */
+void est_ensemble_fail(est_ensemble *ensemble, est_status status);
 
 /* The chief: it is over. Waits, for 30 s at most, until the others have heard it, also those that were lost after the last meeting:
  * whoever comes back in the place of one learns that there is nothing left to do. A signal ends the waiting. */

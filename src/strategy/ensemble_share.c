@@ -2,13 +2,19 @@
  *
  * The variables of one rank to all others.
  *
- * First everybody says which variables it has, so that all see the same difference, if there is one, and fail alike. Then values go
- * out in the order of names: large ones from where they are to where they will be, small ones in packs. A rank that gets only
- * some of them is torn: it has no variables, until it gets all. */
+ * First everybody says which variables it has, so that all see the same difference, if there is one, and fail alike, and a fingerprint
+ * of each value. Then values that somebody lacks go out in the order of names: large ones by themselves, small ones in packs.
+ *
+ *   S1  A source may be lost on the way, and whoever has variables must still have them then. A value that is here already is
+ *       received over itself, which changes no bit; one that is not, in memory beside the one that is here, which it replaces when
+ *       all have come. Only without that memory is it overwritten at once: then a rank that does not get all is torn, and has
+ *       no variables until it does. */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fingerprint.h"
 #include "cluster/waits.h"
+#include "kernels/key_rows.h"
 #include "kernels/lazy_rows.h"
 #include "runtime/session.h"
 #include "strategy/ensemble_parts.h"
@@ -19,8 +25,8 @@
 
 /* --- what there is --------------------------------------------------------------------------------------------------------- */
 
-enum { RUNS = 1, VARIABLE };                            /* of a rank */
-enum { NAME = 1, DTYPE, DIMS, KEYED, KEYS, HAS_VALUE }; /* of a variable */
+enum { RUNS = 1, VARIABLE };                                   /* of a rank */
+enum { NAME = 1, DTYPE, DIMS, KEYED, KEYS, HAS_VALUE, PRINT }; /* of a variable */
 
 /* A variable as a rank says it has it. */
 typedef struct entry {
@@ -30,6 +36,7 @@ typedef struct entry {
     bool      keyed; /* it has rows for keys, */
     int64_t   keys;  /* so many of them */
     bool      has_value;
+    uint64_t  print; /* the fingerprint of the value */
 } entry;
 
 typedef struct inventory {
@@ -38,12 +45,21 @@ typedef struct inventory {
     int      n;
 } inventory;
 
+/* Of a value, all of whose rows are drawn for that. */
+static uint64_t print_of(est_var *var, est_pool *pool)
+{
+    est_view stored = est_var_stored(var);
+
+    est_lazy_draw_all(var, pool);
+    return est_fingerprint64(stored.data, (size_t)stored.count * est_dtype_size(stored.dtype));
+}
+
 static est_status describe(est_session *session, est_var *const *vars, int n, est_wire_writer *out)
 {
     est_wire_put_u64(out, RUNS, est_session_run_count(session));
     for (int i = 0; i < n; i++) {
-        const est_var *var = vars[i];
-        size_t         mark;
+        est_var *var = vars[i];
+        size_t   mark;
 
         if (var->elsewhere)
             return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is kept by another task: it needs no sharing",
@@ -55,6 +71,7 @@ static est_status describe(est_session *session, est_var *const *vars, int n, es
         est_wire_put_bool(out, KEYED, var->rows != NULL);
         est_wire_put_i64(out, KEYS, var->rows != NULL ? var->rows->n : 0);
         est_wire_put_bool(out, HAS_VALUE, var->initialized);
+        if (var->initialized) est_wire_put_u64(out, PRINT, print_of(var, est_session_pool(session)));
         est_wire_end(out, mark);
     }
     return est_wire_writer_status(out);
@@ -88,6 +105,7 @@ static est_status read_entry(est_wire_reader *outer, const est_wire_field *varia
         case KEYED: out->keyed = est_wire_u64(&r, &field) != 0; break;
         case KEYS: out->keys = est_wire_i64(&r, &field); break;
         case HAS_VALUE: out->has_value = est_wire_u64(&r, &field) != 0; break;
+        case PRINT: out->print = est_wire_u64(&r, &field); break;
         default: break;
         }
     }
@@ -157,43 +175,78 @@ static est_status check_same(const inventory *a, const char *who_a, const invent
     return EST_OK;
 }
 
+/* --- moving ------------------------------------------------------------------------------------------------------------------ */
+
+/* What becomes of a variable on this rank. */
+typedef struct move {
+    bool  wanted; /* somebody has another value than the source, or none */
+    bool  here;   /* this rank has the same value */
+    void *to;     /* where it is received, or sent from */
+} move;
+
+/* Variables on their way. */
+typedef struct mover {
+    est_rank_group *group;
+    int             source;
+    const char     *who, *source_name; /* this task and that of the source, for the status view */
+    est_var *const *vars;              /* of this rank */
+    inventory       from;              /* of the source */
+    move           *moves;             /* [from.n] */
+    uint8_t        *pack;
+    uint8_t        *beside; /* what is received while another value is here; NULL: nothing is */
+    bool           *torn;   /* set when a value was, or may have been, overwritten by part of another */
+} mover;
+
+/* Whether a rank has the values of the source. */
+static void compare_values(mover *m, int rank, const inventory *other)
+{
+    for (int i = 0; i < m->from.n; i++) {
+        const entry *a = &m->from.entries[i], *b = &other->entries[i];
+        bool         same = b->has_value && a->keys == b->keys && a->print == b->print;
+
+        if (!same) m->moves[i].wanted = true;
+        if (rank == est_group_rank(m->group)) m->moves[i].here = same;
+    }
+}
+
 static const char *name_of(const est_ensemble *e, int rank)
 {
     return e->tasks[e->agreed.members.data[rank]].task;
 }
 
-/* Compares what all have with what the source has, which is left in *out. All ranks come to the same result. */
-static est_status check_all(const est_ensemble *e, const est_gathered *all, int source, inventory *out)
+/* Compares what all have with what the source has. All ranks come to the same result. */
+static est_status check_all(const est_ensemble *e, const est_gathered *all, mover *m)
 {
     const char *data   = all->data;
-    est_status  status = read_inventory(data + all->begins[source], all->begins[source + 1] - all->begins[source], out);
+    size_t      begin  = all->begins[m->source];
+    est_status  status = read_inventory(data + begin, all->begins[m->source + 1] - begin, &m->from);
 
+    if (status == EST_OK) {
+        m->moves = est_zalloc(sizeof *m->moves * ((size_t)m->from.n + 1));
+        if (m->moves == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to compare variables");
+    }
     for (int i = 0; i < e->agreed.members.n && status == EST_OK; i++) {
         inventory other = { 0 };
 
         status = read_inventory(data + all->begins[i], all->begins[i + 1] - all->begins[i], &other);
-        if (status == EST_OK) status = check_same(out, name_of(e, source), &other, name_of(e, i));
+        if (status == EST_OK) status = check_same(&m->from, m->source_name, &other, name_of(e, i));
+        if (status == EST_OK) compare_values(m, i, &other);
         est_free(other.entries);
     }
-    for (int i = 0; i < out->n && status == EST_OK; i++) {
-        if (out->entries[i].has_value) continue;
+    for (int i = 0; i < m->from.n && status == EST_OK; i++) {
+        const entry *has = &m->from.entries[i];
+
+        if (has->has_value) continue;
         status = est_fail(EST_FAILED_PRECONDITION, "variable '%.*s' of %s has no value to be shared",
-                          (int)out->entries[i].name.size, out->entries[i].name.data, name_of(e, source));
+                          (int)has->name.size, has->name.data, m->source_name);
     }
     return status;
 }
 
-/* --- moving ------------------------------------------------------------------------------------------------------------------ */
-
-/* Variables on their way. */
-typedef struct mover {
-    est_rank_group  *group;
-    int              source;
-    const char      *who, *source_name; /* this task and that of the source, for the status view */
-    est_var *const  *vars;              /* of this rank */
-    const inventory *from;              /* of the source */
-    uint8_t         *pack;
-} mover;
+static bool is_source(const mover *m)
+{
+    return est_group_rank(m->group) == m->source;
+}
 
 /* Bytes of a variable that the source has; of one with rows for keys those of keys that there are. */
 static size_t bytes_of(const mover *m, int i)
@@ -202,8 +255,44 @@ static size_t bytes_of(const mover *m, int i)
     int64_t         count = value->count, rows = value->shape.rank > 0 ? value->shape.dim[0] : 0;
 
     if (m->vars[i]->rows != NULL && value->shape.rank > 0)
-        count = rows > 0 ? count / rows * m->from->entries[i].keys : 0;
+        count = rows > 0 ? count / rows * m->from.entries[i].keys : 0;
     return (size_t)count * est_dtype_size(value->dtype);
+}
+
+/* Whether this rank gets a value that it has not, */
+static bool is_new(const mover *m, int i)
+{
+    return m->moves[i].wanted && !m->moves[i].here && !is_source(m);
+}
+
+/* and has another. */
+static bool is_other(const mover *m, int i)
+{
+    const est_var *var = m->vars[i];
+
+    return is_new(m, i) && (var->rows != NULL ? var->rows->n > 0 : var->initialized);
+}
+
+/* Keeps S1. */
+static void choose_places(mover *m)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < m->from.n; i++) bytes += is_other(m, i) ? bytes_of(m, i) : 0;
+    if (bytes > 0) m->beside = est_alloc(bytes);
+    bytes = 0;
+    for (int i = 0; i < m->from.n; i++) {
+        m->moves[i].to = m->vars[i]->value.data;
+        if (!is_other(m, i) || m->beside == NULL) continue;
+        m->moves[i].to = m->beside + bytes;
+        bytes += bytes_of(m, i);
+    }
+}
+
+/* Before a value is received. */
+static void note_overwritten(const mover *m, int i)
+{
+    if (is_other(m, i) && m->beside == NULL && bytes_of(m, i) > 0) *m->torn = true;
 }
 
 static est_status broadcast(const mover *m, void *data, size_t bytes)
@@ -219,72 +308,118 @@ static est_status broadcast(const mover *m, void *data, size_t bytes)
     return status;
 }
 
+static bool is_small(const mover *m, int i)
+{
+    return !m->moves[i].wanted || bytes_of(m, i) < LARGE_BYTES;
+}
+
+/* What a variable takes up in a pack. */
+static size_t packed_bytes(const mover *m, int i)
+{
+    return m->moves[i].wanted ? bytes_of(m, i) : 0;
+}
+
 /* Small ones from `first` on, as many as fit. *n: how many that are. */
 static est_status send_pack(const mover *m, int first, int *n)
 {
-    bool   is_source = est_group_rank(m->group) == m->source;
-    size_t used      = 0;
-    int    end       = first;
+    size_t used = 0;
+    int    end  = first;
 
-    for (; end < m->from->n && bytes_of(m, end) < LARGE_BYTES && used + bytes_of(m, end) <= PACK_BYTES; end++) {
-        if (is_source && bytes_of(m, end) > 0) memcpy(m->pack + used, m->vars[end]->value.data, bytes_of(m, end));
-        used += bytes_of(m, end);
+    for (; end < m->from.n && is_small(m, end) && used + packed_bytes(m, end) <= PACK_BYTES; end++) {
+        if (is_source(m) && packed_bytes(m, end) > 0) memcpy(m->pack + used, m->moves[end].to, packed_bytes(m, end));
+        used += packed_bytes(m, end);
     }
     *n = end - first;
     if (used > 0) EST_TRY(broadcast(m, m->pack, used));
     used = 0;
-    for (int i = first; i < end && !is_source; i++) {
-        if (bytes_of(m, i) > 0) memcpy(m->vars[i]->value.data, m->pack + used, bytes_of(m, i));
-        used += bytes_of(m, i);
+    for (int i = first; i < end && !is_source(m); i++) {
+        note_overwritten(m, i);
+        if (packed_bytes(m, i) > 0) memcpy(m->moves[i].to, m->pack + used, packed_bytes(m, i));
+        used += packed_bytes(m, i);
     }
     return EST_OK;
 }
 
 static est_status move_all(const mover *m)
 {
-    for (int i = 0, n; i < m->from->n; i += n) {
+    for (int i = 0, n; i < m->from.n; i += n) {
         n = 1;
-        if (bytes_of(m, i) >= LARGE_BYTES) {
-            EST_TRY(broadcast(m, m->vars[i]->value.data, bytes_of(m, i)));
-        } else {
+        if (is_small(m, i)) {
             EST_TRY(send_pack(m, i, &n));
+        } else {
+            note_overwritten(m, i);
+            EST_TRY(broadcast(m, m->moves[i].to, bytes_of(m, i)));
         }
     }
     return EST_OK;
 }
 
-/* How many keys the source has in a set. */
+/* Whether a set of keys is another one now, */
+static bool is_changed(const mover *m, const est_key_rows *set)
+{
+    for (int i = 0; i < m->from.n; i++) {
+        if (m->vars[i]->rows == set && is_new(m, i)) return true;
+    }
+    return false;
+}
+
+/* and how many keys the source has in it. */
 static int64_t keys_of(const mover *m, const est_key_rows *set)
 {
-    for (int i = 0; i < m->from->n; i++) {
-        if (m->vars[i] == set->vars[0]) return m->from->entries[i].keys;
+    for (int i = 0; i < m->from.n; i++) {
+        if (m->vars[i] == set->vars[0]) return m->from.entries[i].keys;
     }
     return 0;
 }
 
-/* Makes variables of what has come, or says that there are none when it was not all. */
-static est_status settle(est_store *store, const mover *m, est_status status)
+/* All have come: makes variables of them. */
+static est_status take_values(est_store *store, const mover *m)
+{
+    est_key_rows *set;
+
+    for (int i = 0; i < m->from.n; i++) {
+        void *data = m->vars[i]->value.data;
+
+        if (m->moves[i].to == data) continue;
+        *m->torn = true;
+        memcpy(data, m->moves[i].to, bytes_of(m, i));
+    }
+    for (int i = 0; (set = est_store_keys(store, i)) != NULL; i++) {
+        if (!is_changed(m, set)) continue;
+        *m->torn = true;
+        EST_TRY(est_key_rows_restore(set, keys_of(m, set)));
+    }
+    for (int i = 0; i < m->from.n; i++) {
+        m->vars[i]->initialized = true;
+        m->vars[i]->blank       = false;
+    }
+    *m->torn = false;
+    return EST_OK;
+}
+
+/* Not all have come: what was received in its place, or could not be made use of, is none. */
+static void drop_values(est_store *store, const mover *m)
 {
     est_key_rows *set;
 
     for (int i = 0; (set = est_store_keys(store, i)) != NULL; i++) {
-        if (status == EST_OK) status = est_key_rows_restore(set, keys_of(m, set));
-        if (status != EST_OK) est_key_rows_drop(set);
+        if (*m->torn && is_changed(m, set)) est_key_rows_drop(set);
     }
-    for (int i = 0; i < m->from->n; i++) {
-        if (m->vars[i]->rows != NULL && status != EST_OK) continue; /* a set without keys is one */
-        m->vars[i]->initialized = status == EST_OK;
-        m->vars[i]->blank       = false;
+    for (int i = 0; i < m->from.n; i++) {
+        est_var *var = m->vars[i];
+
+        if (!is_new(m, i) || var->rows != NULL) continue; /* a set without keys is one */
+        var->blank = false;
+        if (*m->torn) var->initialized = false;
     }
-    return status;
 }
 
 /* Keys that the source has must have room here: shapes were compared, but numbers come from others. */
 static est_status check_keys(const mover *m)
 {
-    for (int i = 0; i < m->from->n; i++) {
+    for (int i = 0; i < m->from.n; i++) {
         const est_view *value = &m->vars[i]->value;
-        int64_t         keys  = m->from->entries[i].keys;
+        int64_t         keys  = m->from.entries[i].keys;
 
         if (m->vars[i]->rows == NULL || value->shape.rank == 0) continue;
         if (keys < 0 || keys > value->shape.dim[0])
@@ -294,24 +429,25 @@ static est_status check_keys(const mover *m)
     return EST_OK;
 }
 
-static est_status take_over(est_ensemble *e, est_session *session, const mover *m)
+static est_status take_over(est_session *session, mover *m)
 {
-    bool       is_source = est_group_rank(m->group) == m->source;
     est_store *store;
     est_status status;
 
     EST_TRY(check_keys(m));
     EST_TRY(est_session_store(session, &store));
-    for (int i = 0; i < m->from->n; i++) {
-        if (is_source) est_lazy_draw_all(m->vars[i], est_session_pool(session));
-        if (!is_source) est_lazy_overwritten(m->vars[i]);
+    choose_places(m);
+    if (is_source(m)) return move_all(m);
+    for (int i = 0; i < m->from.n; i++) {
+        if (is_new(m, i)) est_lazy_overwritten(m->vars[i]);
     }
-    if (is_source) return move_all(m);
-    e->torn = true;
-    status  = settle(store, m, move_all(m));
-    if (status != EST_OK) return status;
-    est_session_set_run_count(session, m->from->runs);
-    e->torn = false;
+    status = move_all(m);
+    if (status == EST_OK) status = take_values(store, m);
+    if (status != EST_OK) {
+        drop_values(store, m);
+        return status;
+    }
+    est_session_set_run_count(session, m->from.runs);
     return EST_OK;
 }
 
@@ -331,26 +467,27 @@ static est_status share(est_ensemble *e, est_session *session, int source, est_v
 {
     est_wire_writer mine   = { 0 };
     est_gathered    all    = { 0 };
-    inventory       from   = { 0 };
     mover           m      = { .group       = e->group,
                                .source      = source,
                                .who         = e->server->task,
                                .source_name = name_of(e, source),
                                .vars        = vars,
-                               .from        = &from };
+                               .torn        = &e->torn };
     est_status      status = give_up(e, describe(session, vars, n, &mine));
 
     if (status == EST_OK) status = est_ensemble_gather(e, mine.data, mine.size, &all);
-    if (status == EST_OK) status = check_all(e, &all, source, &from);  /* fails on all, or on none, */
+    if (status == EST_OK) status = check_all(e, &all, &m);             /* fails on all, or on none, */
     if (status == EST_RESOURCE_EXHAUSTED) status = give_up(e, status); /* but for this */
     if (status == EST_OK) {
         m.pack = est_alloc(PACK_BYTES);
-        status = m.pack != NULL ? take_over(e, session, &m)
+        status = m.pack != NULL ? take_over(session, &m)
                                 : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to share variables");
         status = give_up(e, status);
     }
     est_free(m.pack);
-    est_free(from.entries);
+    est_free(m.beside);
+    est_free(m.moves);
+    est_free(m.from.entries);
     est_gathered_clear(&all);
     est_wire_writer_clear(&mine);
     return status;

@@ -127,6 +127,12 @@ static est_status count_replicas(const char *strategy, const char *const *device
     return EST_OK;
 }
 
+/* TensorFlow makes a replica of every GPU it finds; here somebody has to ask for more than one. */
+static void say_if_one(const char *strategy, int n_devices, int n)
+{
+    if (n == 1 && n_devices == 0) est_log_info("%s: 1 replica; set replicas to have more", strategy);
+}
+
 /* --- constructors ---------------------------------------------------------------------------------------------------- */
 
 static est_status make(est_strategy_kind kind, int replicas, est_strategy **out)
@@ -159,7 +165,9 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
 
     EST_TRY(est_options_take("EST_MIRRORED", options, &o, sizeof o));
     EST_TRY(count_replicas("mirrored", o.devices, o.n_devices, o.replicas, &n));
-    return make(EST_STRATEGY_MIRRORED, n, out);
+    EST_TRY(make(EST_STRATEGY_MIRRORED, n, out));
+    say_if_one("mirrored", o.n_devices, n);
+    return EST_OK;
 }
 
 est_status est_central_storage_strategy(const est_central_storage_options *options, est_strategy **out)
@@ -170,7 +178,9 @@ est_status est_central_storage_strategy(const est_central_storage_options *optio
     EST_TRY(est_options_take("EST_CENTRAL_STORAGE", options, &o, sizeof o));
     EST_TRY(count_replicas("central_storage", o.compute_devices, o.n_devices, o.replicas, &n));
     if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
-    return make(EST_STRATEGY_CENTRAL_STORAGE, n, out);
+    EST_TRY(make(EST_STRATEGY_CENTRAL_STORAGE, n, out));
+    say_if_one("central_storage", o.n_devices, n);
+    return EST_OK;
 }
 
 /* Not a number of seconds, and not what stands for none. */

@@ -255,28 +255,33 @@ static est_status run_once(est_loop *loop)
     return EST_OK;
 }
 
-/* A step of which others have the batches. */
+static est_status read_global_step(est_loop *loop)
+{
+    est_tensor *step = NULL;
+
+    EST_TRY(est_session_read(loop->session, "global_step", &step));
+    loop->global_step = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
+/* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may be more. */
 static est_status run_idle(est_loop *loop)
 {
     const est_loop_together *together = loop->spec.together;
-    est_node                 fetches[2];
-    int                      n = 0;
 
     EST_TRY(CALL_IDLE(loop, before_run));
-    if (loop->spec.loss.graph != NULL) fetches[n++] = loop->spec.loss;
-    if (loop->spec.global_step.graph != NULL) fetches[n++] = loop->spec.global_step;
     if (loop->idle == NULL) {
         EST_TRY(est_session_prepare(loop->session, (est_nodes){ together->idle_feeds, together->n_idle },
-                                    (est_nodes){ fetches, n }, (est_nodes){ loop->targets, loop->spec.targets.n },
-                                    &loop->idle));
+                                    (est_nodes){ &loop->spec.loss, loop->spec.loss.graph != NULL },
+                                    (est_nodes){ loop->targets, loop->spec.targets.n }, &loop->idle));
     }
     est_session_set_run_count(loop->session, loop->run_count);
     EST_TRY(est_step_run(loop->idle, together->idle_values));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
-    n               = 0;
-    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, n++);
-    if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(loop->idle, n++);
+    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
+    if (loop->spec.global_step.graph != NULL) EST_TRY(read_global_step(loop));
     loop->runs++;
     EST_TRY(CALL_IDLE(loop, after_run));
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -363,11 +368,11 @@ static est_status rejoin(est_loop *loop, est_status status)
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
         est_session_set_run_count(loop->session, loop->run_count); /* others may take it over */
         status = loop->spec.together->rejoin(loop->spec.user, loop, &step, &over);
-        if (status != EST_OK) continue;
         if (step != loop->global_step) loop->has_batch = false;
-        loop->global_step = step;
+        loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
-        loop->stop        = false;
+        if (status != EST_OK) continue;
+        loop->stop = false;
         if (over) {
             est_loop_request_stop(loop, "the job is over");
         } else {
@@ -531,12 +536,8 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
  * right name. Where nobody answers any more, a step of our own is what we know. */
 static void ask_for_step(est_loop *loop)
 {
-    est_tensor *step = NULL;
-
     if (loop->spec.global_step.graph == NULL || est_session_remote(loop->session) == NULL) return;
-    if (est_session_read(loop->session, "global_step", &step) != EST_OK) return;
-    loop->global_step = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
+    if (read_global_step(loop) != EST_OK) est_log_debug("the last step is one of our own: %s", est_error_message());
 }
 
 est_status est_loop_end(est_loop *loop)

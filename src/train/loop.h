@@ -36,7 +36,7 @@ typedef struct est_loop_together {
     int                      n_idle;
 
     /* A worker was lost, or has come back: meets the others, so that all have the same variables at the same step, and says
-     * which it is. *over: the job has ended meanwhile. */
+     * which it is, also when something fails behind that. *over: the job has ended meanwhile. */
     est_status (*rejoin)(void *user, est_loop *loop, int64_t *global_step, bool *over);
 } est_loop_together;
 

@@ -122,6 +122,27 @@ static void test_who_finds_it(void **state)
     est_shared_memory_close(&found);
 }
 
+/* Every place within a line, with what is around it left as it was. */
+static void test_copy_across(void **state)
+{
+    uint8_t from[300], to[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (uint8_t)(i + 1);
+    for (size_t place = 0; place < 64; place++) {
+        for (size_t bytes = 0; bytes < 200; bytes += bytes < 70 ? 1 : 13) {
+            memset(to, 0, sizeof to);
+            est_copy_across(to + place, from + place % 7, bytes);
+            for (size_t i = 0; i < sizeof to; i++) {
+                bool in = i >= place && i < place + bytes;
+
+                assert_int_equal(to[i], in ? from[place % 7 + i - place] : 0);
+            }
+        }
+    }
+    est_copy_across(NULL, NULL, 0);
+}
+
 static void test_poll(void **state)
 {
     est_mark mark = { 0 };
@@ -129,6 +150,8 @@ static void test_poll(void **state)
     (void)state;
     assert_false(est_poll(is_set, &mark, false, 1000));
     assert_false(est_poll(is_set, &mark, true, 1000));
+    assert_false(est_poll(is_set, &mark, false, 0));
+    assert_false(est_poll(is_set, &mark, true, 0));
     est_mark_set(&mark, 1);
     assert_true(est_poll(is_set, &mark, false, 0));
     assert_true(est_poll(is_set, &mark, true, 0));
@@ -137,7 +160,7 @@ static void test_poll(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_two_processes), cmocka_unit_test(test_who_finds_it),
-                                        cmocka_unit_test(test_poll) };
+                                        cmocka_unit_test(test_copy_across), cmocka_unit_test(test_poll) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,12 @@ static void test_tf_config(void **state)
                 "TF_CONFIG", "this is chief 0, the chief, in a cluster of 1 chief");
     expect_line(0, "TF_CONFIG",
                 "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", "TF_CONFIG",
-                "it has no chief: only for strategies that need none");
+                "it has no chief: only for multi_worker_mirrored, which needs none");
+    expect_line(0, "TF_CONFIG",
+                "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+                "TF_CONFIG",
+                "note   this is worker 0, the chief, in a cluster of 2 worker; it has no ps tasks: to train together "
+                "they need multi_worker_mirrored");
     expect_line(1, "TF_CONFIG", "{\"cluster\": ", "TF_CONFIG", "BAD    TF_CONFIG");
     expect_line(1, "TF_CONFIG", "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 7}}",
                 "TF_CONFIG", "worker");

@@ -247,6 +247,11 @@ static void test_evaluate_together(void **state)
     est_json_free(second);
     est_json_free(alone);
     assert_int_equal(access("in-step/export/final", R_OK), 0);
+    run = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("in-step"), TOGETHER,
+               "--set", "train.max_steps=70"); /* for people one of them says it, the chief */
+    tool_expect_part(lines_of(run.out, "worker:0"), "accuracy", "standard output of worker 0");
+    tool_expect_text(lines_of(run.out, "worker:1"), "", "standard output of worker 1");
+    tool_run_free(&run);
 }
 
 int main(void)

@@ -2,9 +2,7 @@
  *
  * `estoc status` against tasks that are processes of their own: what it shows of them, of one that is not there, and of one that
  * waits; and certificates of another job. */
-#include <arpa/inet.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include "base/thread.h"
 #include "cli/tool.h"
@@ -12,6 +10,7 @@
 #include "cluster/status.h"
 #include "estoc/estoc.h"
 #include "net/certificates.h"
+#include "support/port_test.h"
 
 #define WAIT_NS (INT64_C(30) * 1000000000) /* for what should be at once, on a busy machine */
 
@@ -20,6 +19,7 @@
 typedef struct job {
     est_cluster *cluster;
     char         ps[32], worker[32];
+    int          ports[2]; /* sockets that keep them */
     const char  *transport, *certificates;
 } job;
 
@@ -29,26 +29,13 @@ typedef struct task {
     int   stop;
 } task;
 
-static int free_port(void)
-{
-    int                fd   = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
 static job make_job_of(const char *second, const char *transport, const char *certificates)
 {
     job         j  = { .transport = transport, .certificates = certificates };
     const char *ps = j.ps, *worker = j.worker;
 
-    snprintf(j.ps, sizeof j.ps, "127.0.0.1:%d", free_port());
-    snprintf(j.worker, sizeof j.worker, "127.0.0.1:%d", free_port());
+    snprintf(j.ps, sizeof j.ps, "127.0.0.1:%d", port_take(&j.ports[0]));
+    snprintf(j.worker, sizeof j.worker, "127.0.0.1:%d", port_take(&j.ports[1]));
     tool_check(est_cluster_create((const est_job[]){ { "ps", &ps, 1 }, { second, &worker, 1 } }, 2, &j.cluster));
     return j;
 }
@@ -56,6 +43,12 @@ static job make_job_of(const char *second, const char *transport, const char *ce
 static job make_job(const char *transport, const char *certificates)
 {
     return make_job_of("worker", transport, certificates);
+}
+
+static void free_job(job *j)
+{
+    for (int i = 0; i < 2; i++) close(j->ports[i]);
+    est_cluster_free(j->cluster);
 }
 
 static void *wait_for_the_chief(void *arg)
@@ -180,7 +173,7 @@ static void test_table(void **state)
     tool_run_free(&run);
     stop_task(worker);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* The row of a task: its step, and the bytes of its variables. */
@@ -214,7 +207,7 @@ static void test_training(void **state)
     tool_run_free(&run);
     stop_task(chief);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* Those who train together count their steps themselves. */
@@ -258,7 +251,7 @@ static void test_json(void **state)
     tool_run_free(&run);
     stop_task(worker);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* A task that is not there is shown, and makes the exit code 1. */
@@ -287,7 +280,7 @@ static void test_task_that_is_not_there(void **state)
     tool_run_free(&run);
     TOOL_OUT(1, "", j.worker, "status", "--transport", "tcp", j.worker); /* nobody to ask for the cluster */
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* By options or by the environment; another job's do not open the door. */
@@ -318,7 +311,7 @@ static void test_certificates(void **state)
     TOOL_OUT(1, "", "certificate", "status", j.ps);
     stop_task(worker);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* Tasks answer nobody of another job. The name is an option, or in the environment. */
@@ -338,7 +331,7 @@ static void test_job(void **state)
     TOOL_OUT(1, "", "is of job clicks, this is of job ads", "status", "--transport", "tcp", "--job", "clicks", j.ps);
     TOOL_OUT(1, "", "is of no job (set ESTOC_JOB), this is of job ads", "status", "--transport", "tcp", j.ps);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 /* Shows it again and again; a reader that goes away is the end of it. */
@@ -370,7 +363,7 @@ static void test_watch(void **state)
     assert_int_equal(status, 0);
     stop_task(worker);
     stop_task(ps);
-    est_cluster_free(j.cluster);
+    free_job(&j);
 }
 
 static void test_wrong_usage(void **state)

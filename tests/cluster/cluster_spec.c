@@ -293,6 +293,12 @@ static void test_memory_failures(void **state)
     est_fault_arm_alloc(0);
 }
 
+static bool is_alias(void *user, const char *first, const char *second)
+{
+    (void)user;
+    return strcmp(first, "alias:1") == 0 && strcmp(second, "b:1") == 0;
+}
+
 /* What two tasks were told differently: the first such task, with what each has. */
 static void test_differences(void **state)
 {
@@ -310,6 +316,8 @@ static void test_differences(void **state)
         { "{\"ps\": [\"a:1\"], \"evaluator\": [\"b:1\"]}", "{\"ps\": [\"a:1\"]}", "", NULL },
         { "{\"ps\": [\"a:1\"], \"worker\": {\"1\": \"c:1\"}}",
           "{\"ps\": [\"a:1\"], \"worker\": [\"b:1\", \"c:1\", \"d:1\"]}", "", NULL },
+        { "{\"ps\": [\"a:1\", \"alias:1\"]}", "{\"ps\": [\"a:1\", \"b:1\"]}", "", NULL },
+        { "{\"ps\": [\"alias:1\", \"d:1\"]}", "{\"ps\": [\"b:1\", \"c:1\"]}", "", "ps:1 d:1 c:1" },
         { "{\"worker\": {\"1\": \"x:1\"}}", "{\"worker\": [\"b:1\", \"c:1\"]}", "", "worker:1 x:1 c:1" },
     };
 
@@ -322,7 +330,7 @@ static void test_differences(void **state)
 
         assert_int_equal(est_cluster_parse(cases[i].first, "first", &first), EST_OK);
         assert_int_equal(est_cluster_parse(cases[i].second, "second", &second), EST_OK);
-        differ = est_cluster_differ(first, second, (const char *const[2]){ cases[i].but, "" }, &d);
+        differ = est_cluster_differ(first, second, (const char *const[2]){ cases[i].but, "" }, is_alias, NULL, &d);
         if (differ) {
             snprintf(got, sizeof got, "%s:%d %s %s", d.job, d.index, d.first != NULL ? d.first : "-",
                      d.second != NULL ? d.second : "-");

@@ -149,7 +149,8 @@ static void test_stays(void **state)
     cut(true);
     cluster_wait_code(&c, worker, 1, 30);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
-    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 2 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited "), 1);
+    assert_true(cluster_count_log(worker, " s for ps:0 (it is not there)") > 0);
     worker->status = 0; /* as it was meant to */
     cluster_wait_all(&c, 60);
     cut(false);

@@ -28,7 +28,7 @@ static est_remote *drive(est_server *server)
     est_remote *remote = NULL;
 
     assert_ok(est_remote_create(
-        server, EST_REMOTE(.type = "*", .is_chief = true, .connect_secs = 20, .answer_secs = 20), &remote));
+        server, EST_REMOTE(.type = "*", .is_chief = true, .connect_secs = 60, .answer_secs = 20), &remote));
     return remote;
 }
 
@@ -262,11 +262,11 @@ static void test_ready(void **state)
     follower     f       = { .m = &m };
     est_session *session = NULL;
     pthread_t    follows, joins;
-    int64_t      until = est_now_ns() + 20 * EST_NS_PER_SEC;
+    int64_t      until = est_now_ns() + 60 * EST_NS_PER_SEC;
 
     (void)state;
-    assert_ok(est_remote_create(first, EST_REMOTE(.is_chief = true, .connect_secs = 20), &chief));
-    assert_ok(est_remote_create(second, EST_REMOTE(.connect_secs = 20), &f.remote));
+    assert_ok(est_remote_create(first, EST_REMOTE(.is_chief = true, .connect_secs = 60), &chief));
+    assert_ok(est_remote_create(second, EST_REMOTE(.connect_secs = 60), &f.remote));
     assert_int_equal(est_remote_declare_ready(f.remote), EST_FAILED_PRECONDITION);
     assert_int_equal(est_remote_end_job(f.remote), EST_FAILED_PRECONDITION);
     assert_string_equal(est_error_message(), "only the chief ends the job: make its remote with .is_chief = true");
@@ -277,6 +277,7 @@ static void test_ready(void **state)
         waits = s.ps[0]->n_parked == 1;
         pthread_mutex_unlock(&s.ps[0]->lock);
         assert_true(est_now_ns() < until);
+        if (!waits) est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
     assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = chief), &session));
     assert_ok(est_session_init(session));

@@ -53,6 +53,23 @@ static void test_address(void **state)
     cluster_free(&c);
 }
 
+/* The same place by its name, of a task that is neither of the two that compare. */
+static void test_name_of_host(void **state)
+{
+    cluster     c       = cluster_make(1, 1, 2, 0);
+    const char *address = cluster_find(&c, "ps", 1)->address;
+    char        change[128];
+
+    (void)state;
+    assert_memory_equal(address, "127.0.0.1:", 10);
+    snprintf(change, sizeof change, "%s>localhost%s", address, strchr(address, ':'));
+    c.args[0] = "steps=100";
+    c.args[1] = change;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    cluster_free(&c);
+}
+
 static void test_more_workers(void **state)
 {
     cluster     c       = cluster_make(1, 1, 1, 0);
@@ -85,8 +102,8 @@ static void test_own_address(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_address), cmocka_unit_test(test_more_workers),
-                                        cmocka_unit_test(test_own_address) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_address), cmocka_unit_test(test_name_of_host),
+                                        cmocka_unit_test(test_more_workers), cmocka_unit_test(test_own_address) };
 
     cluster_task_main(argc, argv, run_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cluster/remote.h"
+#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
 #include "runtime/session.h"
@@ -283,11 +284,12 @@ static void test_commit_fails(void **state)
 typedef struct worker {
     servers   *servers;
     int        index;
+    bool       uses_twice; /* uses a kernel twice: its gradient is the last that is ready, and the pieces are others */
     est_status status;
     est_error  error;
 } worker;
 
-/* The chief looks at a kernel, too, which changes the order of its step and so what its pieces are. */
+/* The chief looks at a kernel, too, which changes the order of its step. */
 static void *work(void *arg)
 {
     worker     *w      = arg;
@@ -298,14 +300,20 @@ static void *work(void *arg)
     est_step    *step    = NULL;
     est_tensor  *x       = batch();
     model        m       = { 0 };
-    est_node     h, kernel, more;
+    est_node     h, first = EST_NO_NODE, kernel, more;
     bool         finished;
 
     assert_ok(est_graph_create(3, &m.graph));
     m.x = h = est_placeholder(m.graph, "x", EST_F32, EST_SHAPE(-1, 8));
-    for (int i = 0; i < LAYERS; i++) h = est_dense(h, UNITS, EST_DENSE(.activation = est_relu));
     kernel  = est_read_variable(est_weight(m.graph, "w", EST_SHAPE(UNITS, 4), NULL));
-    m.loss  = est_reduce_mean(est_square(est_matmul(h, kernel)), EST_I64S(0, 1), false);
+    for (int i = 0; i < LAYERS; i++) {
+        h = est_dense(h, UNITS, EST_DENSE(.activation = est_relu));
+        if (i == 0) first = h;
+    }
+    m.loss = est_reduce_mean(est_square(est_matmul(h, kernel)), EST_I64S(0, 1), false);
+    if (w->uses_twice) {
+        m.loss = est_add(m.loss, est_reduce_mean(est_square(est_matmul(first, kernel)), EST_I64S(0, 1), false));
+    }
     m.train = est_minimize(est_adam(0.01, NULL), m.loss, NULL);
     m.step  = est_after(est_read_variable(est_global_step(m.graph)), m.train);
     more    = w->index == 0 ? est_reduce_sum(kernel, EST_I64S(0, 1), false) : m.loss;
@@ -325,22 +333,44 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void run_workers(servers *s, worker w[2])
+{
+    pthread_t thread[2];
+
+    for (int i = 0; i < 2; i++) {
+        w[i].servers = s;
+        w[i].index   = i;
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    assert_int_equal(*(const int64_t *)est_store_find(est_host_store(s->ps[0]->host), "global_step")->value.data, 1);
+}
+
+/* Pieces are cut alike, whatever else a worker looks at. */
+static void test_same_pieces(void **state)
+{
+    servers s    = servers_start(1, 2, "tcp");
+    worker  w[2] = { 0 };
+
+    (void)state;
+    run_workers(&s, w);
+    for (int i = 0; i < 2; i++) assert_int_equal(w[i].status, EST_OK);
+    servers_stop(&s);
+}
+
 /* Pieces that were cut in two ways do not fit together: whoever comes second is told so, and the other makes the step. */
 static void test_other_pieces(void **state)
 {
-    servers   s    = servers_start(1, 2, "tcp");
-    worker    w[2] = { { .servers = &s, .index = 0 }, { .servers = &s, .index = 1 } };
-    pthread_t thread[2];
-    int       second;
+    servers s    = servers_start(1, 2, "tcp");
+    worker  w[2] = { { .uses_twice = true } };
+    int     second;
 
     (void)state;
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
-    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    run_workers(&s, w);
     second = w[0].status == EST_OK;
     assert_int_equal(w[1 - second].status, EST_OK);
     assert_int_equal(w[second].status, EST_FAILED_PRECONDITION);
     assert_non_null(strstr(w[second].error.message, second == 0 ? "worker:1" : "worker:0"));
-    assert_int_equal(*(const int64_t *)est_store_find(est_host_store(s.ps[0]->host), "global_step")->value.data, 1);
     servers_stop(&s);
 }
 
@@ -363,11 +393,70 @@ static void test_links_break(void **state)
     est_graph_free(m.graph);
 }
 
+/* --- between two pieces -------------------------------------------------------------------------------------------------- */
+
+/* The call that the step entered last. */
+static est_remote_call *enter(est_session *session, est_remote *remote, est_node update)
+{
+    est_step *step = NULL;
+
+    assert_ok(est_session_prepare(session, EST_NO_NODES, EST_NO_NODES, EST_NODES(update), &step));
+    return est_tasks_of(remote)->calls;
+}
+
+/* The first is lost with its link, before or after it was sent, and a new link is there when the second is to go out, since a wait
+ * for another task looks for all that are missing: the second goes after the first nevertheless. */
+static void start_over_a_new_link(bool sent)
+{
+    servers          s       = servers_start(1, 1, "tcp");
+    est_remote      *remote  = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60));
+    est_peer        *ps      = &est_tasks_of(remote)->peers[0];
+    est_session     *session = NULL;
+    est_graph       *graph;
+    est_remote_call *doubles, *adds;
+    const est_view  *out;
+    est_node         a, twice, more;
+
+    assert_ok(est_graph_create(5, &graph));
+    a     = est_weight(graph, "a", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
+    twice = est_assign_add(a, est_read_variable(a));
+    more  = est_assign_add(a, est_const_f32(graph, EST_SHAPE(1), (const float[]){ 1 }));
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+    assert_ok(est_session_init(session));
+    doubles = enter(session, remote, twice);
+    adds    = enter(session, remote, more);
+    assert_ptr_not_equal(doubles, adds);
+    assert_ok(est_net_inject(est_server_net(s.worker[0]), "ps:0", EST_INJECT_SILENCE, 0));
+    if (!sent) est_link_close(ps->link, "cut");
+    assert_ok(remote->ops->start(doubles, 0, NULL, 0));
+    if (sent) est_link_close(ps->link, "cut");
+    assert_ok(est_net_inject(est_server_net(s.worker[0]), "ps:0", EST_INJECT_NOTHING, 0));
+    assert_ok(est_peer_reach(est_tasks_of(remote), ps, 60));
+    assert_ok(remote->ops->start(adds, 0, NULL, 0));
+    assert_ok(remote->ops->finish(doubles, &out));
+    assert_ok(remote->ops->finish(adds, &out));
+    assert_true(*(const float *)est_store_find(est_host_store(s.ps[0]->host), "a")->value.data == 3);
+    est_session_free(session);
+    est_remote_free(remote);
+    est_graph_free(graph);
+    servers_stop(&s);
+}
+
+static void test_order_over_a_new_link(void **state)
+{
+    (void)state;
+    start_over_a_new_link(false);
+    start_over_a_new_link(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers), cmocka_unit_test(test_without_turn), cmocka_unit_test(test_commit_fails),
-        cmocka_unit_test(test_other_pieces), cmocka_unit_test(test_links_break),
+        cmocka_unit_test(test_same_numbers),          cmocka_unit_test(test_without_turn),
+        cmocka_unit_test(test_commit_fails),          cmocka_unit_test(test_same_pieces),
+        cmocka_unit_test(test_other_pieces),          cmocka_unit_test(test_links_break),
+        cmocka_unit_test(test_order_over_a_new_link),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

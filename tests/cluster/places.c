@@ -9,6 +9,8 @@
 #include "cluster/remote.h"
 #include "cluster/tasks.h"
 #include "estoc/estoc.h"
+#include "net/inject.h"
+#include "net/link.h"
 #include "ops/array.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -396,6 +398,51 @@ static void test_older_process(void **state)
     free_twins(&w);
 }
 
+/* As if nothing had come from the client that has the place for most of a silence. */
+static void pass_most_of_silence(est_server *ps)
+{
+    est_link *link;
+
+    pthread_mutex_lock(&ps->lock);
+    link = find(ps, "worker:0")->link;
+    if (link != NULL) { /* else it has been lost meanwhile */
+        pthread_mutex_lock(&link->lock);
+        link->heard_ns -= (int64_t)(0.8 * ps->silence_secs * (double)EST_NS_PER_SEC);
+        pthread_mutex_unlock(&link->lock);
+    }
+    pthread_mutex_unlock(&ps->lock);
+}
+
+static est_status repeat_over_new_link(const trainer *t)
+{
+    est_link  *link   = connect_again(t);
+    est_status status = repeat(t, link);
+
+    est_link_free(link);
+    return status;
+}
+
+/* A process that was started after the one that has the place, where the clock is behind, looks older. It is refused for good while
+ * the other is heard, and may try again as soon as that may be dead. */
+static void test_clock_went_back(void **state)
+{
+    twins       w  = make_twins();
+    est_server *ps = w.servers.ps[0];
+
+    (void)state;
+    make_step(&w.newer);
+    assert_int_equal(repeat_over_new_link(&w.older), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "another process has taken the place of worker:0"));
+    assert_ok(est_net_inject(est_server_net(w.newer.server), "ps:0", EST_INJECT_SILENCE, 0)); /* its host is gone */
+    pass_most_of_silence(ps);
+    assert_int_equal(repeat_over_new_link(&w.older), EST_UNAVAILABLE);
+    await(ps, is_lost);
+    pass_silence(ps, 2);
+    assert_ok(repeat_over_new_link(&w.older));
+    expect_a(ps, 3);
+    free_twins(&w);
+}
+
 /* A task that asks for turns counts no step without one, in whichever process. */
 static void test_still_gated(void **state)
 {
@@ -509,10 +556,15 @@ static void test_new_process_of_a_task(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hold_ends_with_its_link), cmocka_unit_test(test_hold_ends_with_a_step),
-        cmocka_unit_test(test_links_that_are_given_up), cmocka_unit_test(test_wait_ends_with_its_link),
-        cmocka_unit_test(test_older_process),           cmocka_unit_test(test_still_gated),
-        cmocka_unit_test(test_clients_are_forgotten),   cmocka_unit_test(test_answers_are_forgotten),
+        cmocka_unit_test(test_hold_ends_with_its_link),
+        cmocka_unit_test(test_hold_ends_with_a_step),
+        cmocka_unit_test(test_links_that_are_given_up),
+        cmocka_unit_test(test_wait_ends_with_its_link),
+        cmocka_unit_test(test_older_process),
+        cmocka_unit_test(test_clock_went_back),
+        cmocka_unit_test(test_still_gated),
+        cmocka_unit_test(test_clients_are_forgotten),
+        cmocka_unit_test(test_answers_are_forgotten),
         cmocka_unit_test(test_new_process_of_a_task),
     };
 

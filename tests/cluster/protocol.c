@@ -3,6 +3,9 @@
  * Messages of the cluster: tensors and entries of checkpoints come out as they went in; whatever is cut off or changed is an
  * error or another message, never more. */
 #include "cluster/protocol.h"
+
+#include <limits.h>
+
 #include "base/fault.h"
 #include "cluster/entries.h"
 #include "support/message_test.h"
@@ -314,6 +317,16 @@ static void test_out_of_memory(void **state)
     est_blocks_free(blocks);
 }
 
+/* As an int, a size of 2 GiB would be negative, and a text without an end. */
+static void test_long_text(void **state)
+{
+    (void)state;
+    assert_int_equal(est_text_precision((est_str){ 0 }), 0);
+    assert_int_equal(est_text_precision((est_str){ "name", 4 }), 4);
+    assert_int_equal(est_text_precision((est_str){ "name", (size_t)INT_MAX + 1 }), 1 << 20);
+    assert_int_equal(est_text_precision((est_str){ "name", (size_t)UINT32_MAX + 5 }), 1 << 20);
+}
+
 static void test_methods(void **state)
 {
     (void)state;
@@ -494,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_mutation),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_long_text),
         cmocka_unit_test(test_methods),
         cmocka_unit_test(test_entries),
         cmocka_unit_test(test_damaged_entries),

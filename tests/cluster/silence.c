@@ -51,7 +51,7 @@ static void test_no_ps(void **state)
     cluster_wait_code(&c, worker, 1, 10);
     cluster_wait_code(&c, chief, 1, 10);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
-    assert_int_equal(cluster_count_log(worker, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(worker, " s for ps:0 (it is not there)"), 1);
     snprintf(missing, sizeof missing, "; missing: ps:0 (%s), ps:1 (%s)", cluster_find(&c, "ps", 0)->address,
              cluster_find(&c, "ps", 1)->address);
     snprintf(all, sizeof all, "%s; then chief:0 (%s)", missing, chief->address);
@@ -60,29 +60,31 @@ static void test_no_ps(void **state)
     assert_true(cluster_count_log(worker, all) > 0);
     snprintf(all, sizeof all, "%s; gives up after 1 s\n", missing);
     assert_true(cluster_count_log(chief, all) > 0);
-    assert_int_equal(cluster_count_log(chief, "DEADLINE_EXCEEDED: waited 1 s for ps:0 (it is not there)"), 1);
+    assert_int_equal(cluster_count_log(chief, " s for ps:0 (it is not there)"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
 
-/* The worker gives up first, then the ps tasks, which nobody came to any more. */
+/* The worker gives up first, then the ps tasks, which nobody came to any more. They must not before the worker has come. */
 static void test_no_chief(void **state)
 {
-    cluster       c      = make(1, 1, 1, "steps=10", "timeout=1", NULL);
+    cluster       c      = make(1, 1, 1, "steps=10", "timeout=5", NULL);
     cluster_task *worker = cluster_find(&c, "worker", 0), *ps = cluster_find(&c, "ps", 0);
     char          where[128];
 
     (void)state;
     cluster_start(&c, ps);
     cluster_start(&c, worker);
-    cluster_wait_code(&c, worker, 1, 10);
+    cluster_wait_code(&c, worker, 1, 30);
     assert_true(cluster_count_log(worker, "the chief has not given its variables their values") > 1);
-    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 1 s\n",
+    snprintf(where, sizeof where, "their values; chief:0 (%s); gives up after 5 s\n",
              cluster_find(&c, "chief", 0)->address);
     assert_true(cluster_count_log(worker, where) > 0);
     assert_true(cluster_count_log(worker, "worker:0 waits for ps:0 since ") > 0);
-    cluster_wait_code(&c, ps, 1, 10);
-    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 1 s"), 1);
+    cluster_wait_code(&c, ps, 1, 30);
+    snprintf(where, sizeof where, " s: it has not come; %s\n", cluster_find(&c, "chief", 0)->address);
+    assert_true(cluster_count_log(ps, where) > 0);
+    assert_int_equal(cluster_count_log(ps, "DEADLINE_EXCEEDED: ps:0: no task of the job was here for 5 s"), 1);
     cluster_check_clean(&c);
     cluster_free(&c);
 }
@@ -102,10 +104,10 @@ static void test_worker(void **state)
     cluster_signal(worker, SIGSTOP);
     cluster_wait_code(&c, cluster_find(&c, "chief", 0), 0, 20);
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
-    assert_int_equal(
-        cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came from worker:0 for 1 s"), 1);
-    assert_int_equal(
-        cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others"), 1);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "worker:0 is gone: nothing came from worker:0 for 1 s") >
+                0);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
+                0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 60);
@@ -181,8 +183,8 @@ static void test_worker_in_save(void **state)
     cluster_wait_log(&c, chief, "steps are under way, and a checkpoint waits for them", 20);
     cluster_wait_code(&c, chief, 0, 20);
     cluster_wait_code(&c, cluster_find(&c, "ps", 0), 0, 20);
-    assert_int_equal(
-        cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others"), 1);
+    assert_true(cluster_count_log(cluster_find(&c, "ps", 0), "the step that worker:0 had begun is given to others") >
+                0);
     cluster_signal(worker, SIGCONT);
     cluster_wait_code(&c, worker, 0, 20);
     end(&c, 300);
@@ -221,6 +223,7 @@ static void test_chief(void **state)
     cluster_wait_step(&c, 20, 20);
     cluster_signal(chief, SIGSTOP);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, cluster_find(&c, "worker", i), 0, 20);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "it is gone, and has to save the last steps", 20);
     cluster_signal(chief, SIGCONT);
     cluster_wait_all(&c, 20);
     end(&c, 200);

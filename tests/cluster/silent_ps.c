@@ -59,7 +59,7 @@ static void test_ps_anew(void **state)
 {
     (void)state;
     for (int which = 0; which < 2; which++) {
-        cluster       c     = make("steps=60", "timeout=8", "pause_us=10000");
+        cluster       c     = make("steps=60", "timeout=32", "pause_us=10000");
         cluster_task *chief = cluster_find(&c, "chief", 0), *worker = cluster_find(&c, "worker", 0),
                      *ps = cluster_find(&c, "ps", which);
 
@@ -67,13 +67,13 @@ static void test_ps_anew(void **state)
         cluster_start_all(&c);
         cluster_wait_step(&c, 20, 20);
         cluster_signal(worker, SIGSTOP);
-        cluster_wait_log(&c, chief, ": steps of others are under way", 20);
+        cluster_wait_log(&c, chief, ": steps of others are under way", 30); /* after a quarter of the timeout */
         cluster_signal(ps, SIGKILL);
         cluster_wait(&c, ps, 10);
         cluster_start(&c, ps);
-        cluster_wait_log(&c, chief, "Making a new session", 20);
+        cluster_wait_log(&c, chief, "Making a new session", 30);
         cluster_signal(worker, SIGCONT);
-        cluster_wait_all(&c, 20);
+        cluster_wait_all(&c, 60);
         end(&c, 60);
     }
 }

@@ -2,7 +2,8 @@
  *
  * A peer that falls silent at each state of the protocol, one row a state: the connection stays, but nothing comes any more.
  * Whoever waits says for whom and why, and goes on or ends with an error that names the peer, within its bound; when the peer
- * is heard again, training goes on. Processes that are stopped as a whole: silence.c, silent_ps.c. */
+ * is heard again, training goes on. And a task that is started anew under those who wait for a chief that does not come back.
+ * Processes that are stopped as a whole: silence.c, silent_ps.c. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "support/servers_test.h"
 
 #define SILENCE_SECS 1.0
-#define CONNECT_SECS 2.0
+#define CONNECT_SECS 2.0  /* for those who wait for nothing else to end it */
 #define ANSWER_SECS  60.0 /* what a wait takes that does not end as it should, or for ever */
 #define BUSY_SECS    30.0 /* that a machine with other work may add to a bound */
 
@@ -67,10 +68,15 @@ static trainer make_trainer(fixture *f, int index, int64_t limit, int sync_repli
 
     make_graph(&t);
     t.remote = servers_remote(&f->servers, index,
-                              EST_REMOTE(.is_chief = index == 0, .connect_secs = CONNECT_SECS,
+                              EST_REMOTE(.is_chief = index == 0, .connect_secs = ANSWER_SECS,
                                          .answer_secs = ANSWER_SECS, .step_limit = limit,
                                          .sync_replicas = sync_replicas));
     return t;
+}
+
+static void set_connect_secs(trainer *t, double secs)
+{
+    EST_CONTAINER_OF(t->remote, est_tasks, base)->options.connect_secs = secs;
 }
 
 static void prepare(trainer *t)
@@ -177,9 +183,26 @@ static est_status do_connect(fixture *f)
     return f->trainers[0].remote->ops->connect(f->trainers[0].remote);
 }
 
+static est_status do_connect_briefly(fixture *f)
+{
+    est_status status;
+
+    set_connect_secs(&f->trainers[0], CONNECT_SECS);
+    status = do_connect(f);
+    set_connect_secs(&f->trainers[0], ANSWER_SECS);
+    return status;
+}
+
 static est_status do_connect_worker(fixture *f)
 {
     f->trainers[1] = make_trainer(f, 1, 0, 0);
+    return f->trainers[1].remote->ops->connect(f->trainers[1].remote);
+}
+
+static est_status do_connect_worker_briefly(fixture *f)
+{
+    f->trainers[1] = make_trainer(f, 1, 0, 0);
+    set_connect_secs(&f->trainers[1], CONNECT_SECS);
     return f->trainers[1].remote->ops->connect(f->trainers[1].remote);
 }
 
@@ -295,13 +318,13 @@ typedef struct row {
 
 static const row rows[] = {
     /* clang-format off */
-    { "hello", strangers, do_connect, "ps:0", false, "worker:0", "ps:0", "it is not there",
+    { "hello", strangers, do_connect_briefly, "ps:0", false, "worker:0", "ps:0", "it is not there",
       EST_DEADLINE_EXCEEDED, " s for ps:0 (it is not there)", CONNECT_SECS },
     { "list variables", open_chief, do_connect, "ps:1", false, "worker:0", "ps:1", "list variables",
       EST_UNAVAILABLE, LOST_1, SILENCE_SECS },
     { "await ready", strangers, do_connect_worker, "ps:0", true, "worker:1", "ps:0",
       "the chief has not given its variables their values", EST_UNAVAILABLE, "ps:0", SILENCE_SECS },
-    { "no chief", strangers, do_connect_worker, "", false, "worker:1", "ps:0",
+    { "no chief", strangers, do_connect_worker_briefly, "", false, "worker:1", "ps:0",
       "the chief has not given its variables their values", EST_DEADLINE_EXCEEDED,
       " s for ps:0 (the chief has not given its variables their values)", CONNECT_SECS },
     { "declare ready", open_chief, do_declare_ready, "ps:1", false, "worker:0", "ps:1",
@@ -382,10 +405,11 @@ static bool is_waiting(const char *who, const char *for_whom, const char *why)
 
 static void await_wait(const row *r, const char *for_whom, const char *why)
 {
-    int64_t until = est_now_ns() + 20 * EST_NS_PER_SEC;
+    int64_t until = est_now_ns() + (int64_t)(ANSWER_SECS * (double)EST_NS_PER_SEC);
 
     while (!is_waiting(r->who, for_whom, why)) {
         if (est_now_ns() > until) fail_msg("%s: %s does not wait for %s: %s", r->name, r->who, for_whom, why);
+        est_sleep_ns(EST_NS_PER_SEC / 1000);
     }
 }
 
@@ -452,14 +476,88 @@ static void test_state(void **state)
     servers_stop(&f.servers);
 }
 
+/* --- a task that is started anew, and no chief --------------------------------------------------------------------------- */
+
+static est_status do_turn_worker(fixture *f)
+{
+    bool finished;
+
+    return f->trainers[1].remote->ops->turn(f->trainers[1].remote, &finished);
+}
+
+static est_status do_reconnect_worker(fixture *f)
+{
+    return f->trainers[1].remote->ops->connect(f->trainers[1].remote);
+}
+
+/* Nobody has come yet. */
+static void without_chief(fixture *f)
+{
+    f->trainers[1] = make_trainer(f, 1, 0, 0);
+}
+
+/* The only step that is left is the chief's. */
+static void chief_has_turn(fixture *f)
+{
+    with_both(f, 1, 0);
+    take_turn(&f->trainers[0]);
+}
+
+static const row anew_rows[] = {
+    /* clang-format off */
+    { "ps anew, await ready", without_chief, do_reconnect_worker, "ps:0", .who = "worker:1", .for_whom = "ps:0",
+      .why = "the chief has not given its variables their values" },
+    { "ps anew, turn", chief_has_turn, do_turn_worker, "ps:0", .who = "worker:1", .for_whom = "ps:2",
+      .why = "steps of others are under way" },
+    { "clock anew, turn", chief_has_turn, do_turn_worker, "ps:2", .who = "worker:1", .for_whom = "ps:2",
+      .why = "steps of others are under way" },
+    /* clang-format on */
+};
+
+/* The one that waits hears of it, comes back with a new session and is told in the end for whom it has waited in vain. */
+static void test_anew(void **state)
+{
+    const row *r     = *state;
+    fixture    f     = { .servers = servers_start(N_PS, 2, "tcp") };
+    act        a     = { .row = r, .f = &f };
+    int        which = (int)(r->silent[strlen(r->silent) - 1] - '0');
+    pthread_t  thread;
+    char       text[128];
+
+    r->before(&f);
+    est_tasks_of(f.trainers[1].remote)->options.connect_secs = ANSWER_SECS;
+    assert_int_equal(pthread_create(&thread, NULL, run_act, &a), 0);
+    await_wait(r, r->for_whom, r->why);
+    for (int i = 0; f.trainers[0].remote != NULL && i < N_PS; i++) {
+        est_link_close(est_tasks_of(f.trainers[0].remote)->peers[i].link, "it dies");
+    }
+    est_server_free(f.servers.ps[which]);
+    assert_ok(est_server_create(f.servers.cluster, "ps", which, EST_SERVER(.transport = "tcp", .threads = 1),
+                                &f.servers.ps[which]));
+    pthread_join(thread, NULL);
+    if (a.status != EST_UNAVAILABLE) fail_msg("%s: %s: %s", r->name, est_status_name(a.status), a.error);
+    assert_non_null(strstr(a.error, r->silent));
+    est_tasks_of(f.trainers[1].remote)->options.connect_secs = CONNECT_SECS;
+    assert_int_equal(do_reconnect_worker(&f), EST_DEADLINE_EXCEEDED);
+    snprintf(text, sizeof text, " s for %s (the chief has not given its variables their values): worker:0 (",
+             r->silent);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\" does not say \"%s\"", est_error_message(), text);
+    for (int i = 0; i < 2; i++) close_trainer(&f.trainers[i]);
+    servers_stop(&f.servers);
+}
+
+static struct CMUnitTest make_test(const row *r, CMUnitTestFunction test)
+{
+    return (struct CMUnitTest){ .name = r->name, .test_func = test, .initial_state = (void *)(uintptr_t)r };
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[sizeof rows / sizeof rows[0]];
+    struct CMUnitTest tests[sizeof rows / sizeof rows[0] + sizeof anew_rows / sizeof anew_rows[0]];
+    size_t            n = 0;
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tests[i] = (struct CMUnitTest){ .name          = rows[i].name,
-                                        .test_func     = test_state,
-                                        .initial_state = (void *)(uintptr_t)&rows[i] };
-    }
-    return _cmocka_run_group_tests("silent states", tests, sizeof rows / sizeof rows[0], NULL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) tests[n++] = make_test(&rows[i], test_state);
+    for (size_t i = 0; i < sizeof anew_rows / sizeof anew_rows[0]; i++)
+        tests[n++] = make_test(&anew_rows[i], test_anew);
+    return _cmocka_run_group_tests("silent states", tests, n, NULL, NULL);
 }

@@ -251,7 +251,11 @@ static void test_bad_options(void **state)
     assert_int_equal(est_resolve_slurm(&(est_slurm_options){ 0 }, NULL, &resolver), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "make them with EST_SLURM(...)"));
     assert_int_equal(est_resolve_slurm(NULL, NULL, &resolver), EST_INVALID_ARGUMENT); /* no chief */
-    assert_string_equal(est_error_message(), "Slurm: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    assert_string_equal(
+        est_error_message(),
+        "Slurm: nothing says how the workers train together; set train_distribute to an "
+        "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+        "\"chief\": [\"host:port\"] and \"ps\" tasks");
     assert_null(resolver);
 }
 

@@ -4,8 +4,6 @@
  * whom, and an answer at once from a task that is busy. */
 #include "cluster/status.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,6 +17,7 @@
 #include "ops/ops.h"
 #include "runtime/store.h"
 #include "support/nn_test.h"
+#include "support/port_test.h"
 
 #define WORKERS       2
 #define DEADLINE_SECS 20 /* for what should be at once, on a busy machine */
@@ -33,20 +32,8 @@ typedef struct fixture {
     est_server  *ps, *worker[WORKERS];
     est_remote  *remote[WORKERS]; /* the first is the chief's */
     char         address[WORKERS + 2][32];
+    int          ports[WORKERS + 2]; /* sockets that keep them */
 } fixture;
-
-static int free_port(void)
-{
-    int                fd   = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
 
 /* A worker of the cluster. The first is the chief. */
 static void add_worker(fixture *f, int i, int64_t limit)
@@ -66,7 +53,7 @@ static fixture set_up(int64_t limit)
     est_manual_clock_init(&manual, 1000 * SEC, 0);
     est_clock_set(&manual.clock);
     for (int i = 0; i < WORKERS + 2; i++) {
-        snprintf(f.address[i], sizeof f.address[i], "127.0.0.1:%d", free_port());
+        snprintf(f.address[i], sizeof f.address[i], "127.0.0.1:%d", port_take(&f.ports[i]));
         at[i] = f.address[i];
     }
     assert_ok(est_cluster_create(
@@ -84,6 +71,7 @@ static void tear_down(fixture *f)
         est_server_free(f->worker[i]);
     }
     est_server_free(f->ps);
+    for (int i = 0; i < WORKERS + 2; i++) close(f->ports[i]);
     est_cluster_free(f->cluster);
     est_clock_set(NULL);
 }

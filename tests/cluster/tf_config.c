@@ -179,7 +179,9 @@ static const struct {
                                       "list the tasks in \"cluster\"" },
     /* the chief */
     { "{\"cluster\": {\"worker\": [\"localhost:12345\", \"localhost:23456\"]}, " TASK("worker", "0") "}",
-      "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]" },
+      "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+      "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+      "\"chief\": [\"host:port\"] and \"ps\" tasks" },
     { "{\"cluster\": {\"evaluator\": [\"e:1\"]}, " TASK("evaluator", "0") "}",
       "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]" },
     { "{\"cluster\": {\"chief\": []}, " TASK("chief", "0") "}", "TF_CONFIG: cluster.chief has 0 addresses; write exactly one" },
@@ -385,8 +387,11 @@ static void test_simple(void **state)
     (void)state;
     assert_int_equal(est_cluster_create(&(est_job){ "worker", addresses, 2 }, 1, &cluster), EST_OK);
     assert_int_equal(est_resolve_simple(cluster, "worker", 0, NULL, &resolver), EST_INVALID_ARGUMENT);
-    assert_string_equal(est_error_message(),
-                        "cluster: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    assert_string_equal(
+        est_error_message(),
+        "cluster: nothing says how the workers train together; set train_distribute to an "
+        "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+        "\"chief\": [\"host:port\"] and \"ps\" tasks");
     assert_int_equal(est_resolve_simple(cluster, "worker", 2, EST_TASK_RULES(.no_chief_ok = true), &resolver),
                      EST_INVALID_ARGUMENT);
     assert_string_equal(est_error_message(), "cluster: index is 2; write a number from 0 to 1: there are 2 of worker");

@@ -117,16 +117,16 @@ static void test_counted(void **state)
     check_counted(1, "die_task=1");
 }
 
-/* One that is lost after the last step comes back when that is saved and the end is marked. Nothing in the directory says whether
- * the mark is of this training or of the one before: the chief does, before it leaves. */
-static void test_back_after_end(void **state)
+/* One that is lost after the last step comes back when that is saved and the end is marked: the chief, which waits for it, tells
+ * it before it leaves. Nothing in the directory says whether the mark is of this training or of the one before, unless the
+ * last step is known; and then, too, the chief is not left waiting. */
+static void check_back_after_end(const char *steps)
 {
-    cluster       c      = together_make(2, "count=20", NULL);
+    cluster       c      = together_make(2, steps, NULL);
     cluster_task *worker = together_worker(&c, 1);
     char          mark[160];
     int64_t       until;
 
-    (void)state;
     snprintf(mark, sizeof mark, "%s/training_done", c.model);
     c.args[TOGETHER_ARGS]     = "die=3";
     c.args[TOGETHER_ARGS + 1] = "die_task=1";
@@ -138,6 +138,13 @@ static void test_back_after_end(void **state)
     cluster_start(&c, worker);
     cluster_wait_all(&c, 20);
     together_end(&c, 20);
+}
+
+static void test_back_after_end(void **state)
+{
+    (void)state;
+    check_back_after_end("count=20");
+    check_back_after_end("steps=20");
 }
 
 /* Kills from outside, at a moment that nobody chose. */

@@ -2,9 +2,11 @@
  *
  * Workers that train together, as processes: ways to begin, to go on and to end that are not the usual one. Each worker has examples of
  * its own, so that all have the same variables only when they have trained with those of all. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,7 +14,8 @@
 #include "support/dynamic_test.h"
 #include "support/together_test.h"
 
-#define STEPS 12
+#define STEPS     12
+#define SLOW_SECS 4.0 /* for an operation, where one is slower: a busy machine is not */
 
 typedef enum way {
     WAY_PLAIN,
@@ -21,6 +24,7 @@ typedef enum way {
     WAY_UNSAVED,      /* there is no checkpoint to evaluate */
     WAY_NO_INPUT,     /* the chief's input_fn fails */
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
+    WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
     WAY_BACK_LATE     /* the chief, which has all metrics, says so to nobody until a file is there */
 } way;
 
@@ -67,29 +71,18 @@ static est_status input(const est_input_context *context, void *user, est_datase
 }
 
 typedef struct ways_hook {
-    est_hook hook;
-    way      way;
-    bool     last; /* of the workers */
+    est_hook    hook;
+    way         way;
+    bool        last; /* of the workers */
+    const char *file; /* that says something to processes of the test */
 } ways_hook;
 
-/* Says what the variables are. */
-static est_status show(est_hook *hook, est_loop *loop)
+static void touch(const char *path)
 {
-    est_nodes all = est_trainable_variables(est_loop_graph(loop));
+    FILE *file = fopen(path, "w");
 
-    (void)hook;
-    for (int i = 0; i < all.n; i++) {
-        est_tensor *value = NULL;
-        double      sum   = 0;
-
-        EST_TRY(est_session_read(est_loop_session(loop), est_node_name(all.data[i]), &value));
-        for (int64_t k = 0; k < est_tensor_count(value); k++) {
-            sum += (double)(k % 7 + 1) * (double)((const float *)est_tensor_data(value))[k];
-        }
-        fprintf(stderr, "variable %d at %lld: %.9g\n", i, (long long)est_loop_global_step(loop), sum);
-        est_tensor_free(value);
-    }
-    return EST_OK;
+    assert_non_null(file);
+    fclose(file);
 }
 
 static est_status stop_early(est_hook *hook, est_loop *loop)
@@ -105,17 +98,22 @@ static est_status take_time(est_hook *hook, est_loop *loop)
     const ways_hook *h = EST_CONTAINER_OF(hook, ways_hook, hook);
 
     (void)loop;
-    if (h->way == WAY_SLOW && h->last) est_sleep_ns(EST_NS_PER_SEC * 3 / 2);
+    if (h->way == WAY_SLOW && h->last) est_sleep_ns((int64_t)(1.5 * SLOW_SECS * (double)EST_NS_PER_SEC));
+    if (h->way == WAY_APART && h->last && access(h->file, F_OK) != 0) {
+        touch(h->file);
+        (void)raise(SIGKILL);
+    }
     return EST_OK;
 }
 
 static est_status make_estimator(const char *dir, job *j, const dynamic_params *params, est_strategy **strategy,
                                  est_estimator **out)
 {
-    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_BACK_LATE;
+    bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_APART ||
+                     j->way == WAY_BACK_LATE;
 
     EST_TRY(est_multi_worker_mirrored_strategy(
-        EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? 1 : 20), strategy));
+        EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? SLOW_SECS : 20), strategy));
     return est_estimator_create(
         j->way == WAY_DYNAMIC ? dynamic_model : model_fn,
         EST_ESTIMATOR(.params = params, .params_size = sizeof *params, .model_dir = dir,
@@ -148,7 +146,7 @@ static int task(int argc, char **argv)
 {
     const char *config = getenv("TF_CONFIG");
     job         j = { .way = (way)strtol(argv[1], NULL, 10), .chief = strstr(config, "\"worker\", \"index\"") == NULL };
-    ways_hook   trains       = { .hook = { .after_run = stop_early, .end = show }, .way = j.way, .last = !j.chief };
+    ways_hook   trains = { .hook = { .after_run = stop_early, .end = together_show }, .way = j.way, .last = !j.chief };
     ways_hook   evaluates    = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
     est_columns   *columns   = est_columns_create();
     dynamic_params params    = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL),
@@ -157,12 +155,14 @@ static int task(int argc, char **argv)
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
     est_status     status;
-    char           file[160];
+    char           file[160], dir[160];
 
     assert_int_equal(argc, 2);
     name_file(argv[0], file, sizeof file);
+    snprintf(dir, sizeof dir, "%s%s", argv[0], j.way == WAY_APART && !j.chief ? "-own" : "");
+    evaluates.file = file;
     if (j.way == WAY_BACK_LATE) est_log_set_sink(wait_with_metrics, file);
-    status = make_estimator(argv[0], &j, &params, &strategy, &estimator);
+    status = make_estimator(dir, &j, &params, &strategy, &estimator);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
@@ -192,33 +192,6 @@ static cluster make(way how)
     return c;
 }
 
-/* What a worker says of a variable in the end. */
-static void read_line(const cluster_task *task, int variable, char *out, size_t size)
-{
-    char  start[32];
-    FILE *log = fopen(task->log, "r");
-    bool  found;
-
-    snprintf(start, sizeof start, "variable %d at %d: ", variable, STEPS);
-    assert_non_null(log);
-    do {
-        if (fgets(out, (int)size, log) == NULL) fail_msg("%s: no line \"%s\"", task->log, start);
-        found = strncmp(out, start, strlen(start)) == 0;
-    } while (!found);
-    fclose(log);
-}
-
-static void check_same(cluster *c, const char *first, int variables)
-{
-    for (int i = 0; i < variables; i++) {
-        char a[128], b[128];
-
-        read_line(cluster_find(c, first, 0), i, a, sizeof a);
-        read_line(together_worker(c, 0), i, b, sizeof b);
-        assert_string_equal(a, b);
-    }
-}
-
 /* A master has the place of a chief, for strategies, too. */
 static void test_master(void **state)
 {
@@ -228,7 +201,7 @@ static void test_master(void **state)
     snprintf(cluster_find(&c, "chief", 0)->type, sizeof c.tasks[0].type, "master");
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "master", 1);
+    together_check_shown(&c, "master", STEPS, 1);
     assert_int_equal(cluster_count_log(cluster_find(&c, "master", 0), "seed of the job 3, as its own"), 1);
     assert_int_equal(cluster_count_log(together_worker(&c, 0), "seed of the job 3, not its own"), 1);
     together_end(&c, STEPS);
@@ -242,7 +215,7 @@ static void test_dynamic(void **state)
     (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "chief", 3);
+    together_check_shown(&c, "chief", STEPS, 3);
     together_end(&c, STEPS);
 }
 
@@ -283,22 +256,36 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is over. */
+static void test_apart(void **state)
+{
+    cluster       c      = make(WAY_APART);
+    cluster_task *worker = together_worker(&c, 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait(&c, worker, 30);
+    assert_true(WIFSIGNALED(worker->status));
+    cluster_start(&c, worker);
+    cluster_wait_all(&c, 15);
+    assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
+    assert_int_equal(cluster_count_log(worker, "has metrics"), 1);
+    together_end(&c, STEPS);
+}
+
 /* A worker that was lost when all metrics were summed has nothing left to do when it is back. */
 static void test_back_late(void **state)
 {
     cluster       c      = make(WAY_BACK_LATE);
     cluster_task *worker = together_worker(&c, 0);
     char          file[160];
-    FILE         *go;
 
     (void)state;
     cluster_start_all(&c);
     cluster_wait_log(&c, cluster_find(&c, "chief", 0), "Saving dict", 30);
     together_kill(&c, worker);
     name_file(c.model, file, sizeof file);
-    go = fopen(file, "w");
-    assert_non_null(go);
-    fclose(go);
+    touch(file);
     cluster_start(&c, worker);
     cluster_wait_all(&c, 20);
     assert_int_equal(cluster_count_log(cluster_find(&c, "chief", 0), "has metrics"), 1);
@@ -314,7 +301,7 @@ static void test_worker_stops(void **state)
     (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "chief", 1);
+    together_check_shown(&c, "chief", STEPS, 1);
     together_end(&c, STEPS);
 }
 
@@ -326,6 +313,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow_evaluation),
         cmocka_unit_test(test_nothing_to_evaluate),
         cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_apart),
         cmocka_unit_test(test_back_late),
         cmocka_unit_test(test_worker_stops),
     };

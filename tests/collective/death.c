@@ -26,7 +26,8 @@ typedef struct part {
     const char  *transport;
     int          rank, victim, stage, in, out;
     size_t       count;
-    bool         apart; /* each on a host of its own, so that nothing goes through shared memory */
+    bool         gathers; /* instead of reducing */
+    bool         apart;   /* each on a host of its own, so that nothing goes through shared memory */
     est_mailbox *mailbox;
 } part;
 
@@ -63,22 +64,26 @@ static void wait_to_be_killed(const part *p)
     for (;;) pause();
 }
 
-/* Reduces until the group ends. */
+/* Reduces, or gathers, until the group ends. */
 static est_status work(const part *p, est_rank_group *group)
 {
-    float     *data   = calloc(p->count, sizeof *data);
-    est_status status = EST_OK;
-    bool       victim = p->rank == p->victim;
+    float       *data   = calloc(p->count, sizeof *data);
+    est_gathered all    = { 0 };
+    est_status   status = EST_OK;
+    bool         victim = p->rank == p->victim;
 
     for (int i = 0; status == EST_OK; i++) {
         est_work *one;
 
         if (victim && i == 3 && p->stage == STAGE_JOINED) wait_to_be_killed(p);
-        status = est_all_reduce(group, data, p->count, EST_F32, EST_REDUCE_OP_SUM, NULL, &one);
+        est_gathered_clear(&all);
+        status = p->gathers ? est_all_gather_uneven(group, data, p->count * sizeof *data, &all, NULL, &one)
+                            : est_all_reduce(group, data, p->count, EST_F32, EST_REDUCE_OP_SUM, NULL, &one);
         if (victim && i == 3 && p->stage == STAGE_BEGUN) wait_to_be_killed(p);
         if (status == EST_OK) status = est_work_wait(one);
         if (victim && i == 3 && p->stage == STAGE_WORKING) say(p); /* and goes on */
     }
+    est_gathered_clear(&all);
     free(data);
     return status;
 }
@@ -153,7 +158,7 @@ static process start(part p)
     return out;
 }
 
-static void kill_one(const char *transport, int victim, int stage, size_t count, bool apart)
+static void kill_one(const char *transport, int victim, int stage, size_t count, bool gathers, bool apart)
 {
     process ranks[RANKS];
     int     ports[RANKS], status;
@@ -162,8 +167,13 @@ static void kill_one(const char *transport, int victim, int stage, size_t count,
     double  secs;
 
     for (int i = 0; i < RANKS; i++)
-        ranks[i] = start((part){
-            .transport = transport, .rank = i, .victim = victim, .stage = stage, .count = count, .apart = apart });
+        ranks[i] = start((part){ .transport = transport,
+                                 .rank      = i,
+                                 .victim    = victim,
+                                 .stage     = stage,
+                                 .count     = count,
+                                 .gathers   = gathers,
+                                 .apart     = apart });
     for (int i = 0; i < RANKS; i++) assert_int_equal(read(ranks[i].from, &ports[i], sizeof ports[i]), sizeof ports[i]);
     for (int i = 0; i < RANKS; i++) assert_int_equal(write(ranks[i].to, ports, sizeof ports), sizeof ports);
     assert_int_equal(read(ranks[victim].from, &byte, 1), 1);
@@ -187,8 +197,10 @@ static void test_kills(void **state)
         for (int k = 0; k < RANKS * N_STAGES; k++) {
             if (t > 0 && k % RANKS != 1) continue; /* the rest is not about the transport */
             for (int apart = t > 0; apart < 2; apart++) {
-                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 100, apart != 0);
-                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 1000000, apart != 0);
+                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 100, false, apart != 0);
+                kill_one(net_test_transports[t], k % RANKS, k / RANKS, 1000000, false, apart != 0);
+                if (t == 0 && k / RANKS >= STAGE_BEGUN)
+                    kill_one(net_test_transports[t], k % RANKS, k / RANKS, 1000000, true, apart != 0);
             }
         }
     }

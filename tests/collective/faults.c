@@ -2,12 +2,14 @@
  *
  * Every allocation fails, one a run, while two ranks do one operation of each kind: both end, soon, and with a reason. Leaks are for
  * the sanitizer to see. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "collective/work.h"
 #include "support/collective_test.h"
 
 #define SOON_SECS 5.0
@@ -105,6 +107,49 @@ static void test_allocations(void **state)
     collective_stop(&t);
 }
 
+/* Waits until the other rank sleeps, so that it has to be rung; then that fails, or what else is sent. */
+static void ring_and_fail(collective_rank *r)
+{
+    run      *one   = r->arg;
+    int64_t   start = est_machine_ns(), until = start + (int64_t)(SOON_SECS * 1e9);
+    float     data[100] = { 0 };
+    est_work *work;
+
+    if (r->rank == 0) {
+        while (est_mark_get(&r->group->commons.ranks[1].asleep) == 0 && est_machine_ns() < until) sched_yield();
+        est_fault_arm(one->n);
+    }
+    one->status[r->rank] = collective_finish(
+        est_all_reduce(r->group, data, 100, EST_F32, EST_REDUCE_OP_SUM, NULL, &work), &work);
+    if (one->status[r->rank] != EST_OK) est_group_abort(r->group, "it gives up");
+    if (est_machine_ns() > until) collective_fail(r, "it took too long");
+}
+
+/* A bell that nobody hears would leave the other rank asleep: the group fails. Which point it is, and whether the other sleeps when
+ * its turn comes, is as it happens: until it was that one. */
+static void test_bell(void **state)
+{
+    collective_test t;
+    bool            rung = false;
+
+    (void)state;
+    collective_start(&t, "tcp", 2);
+    for (uint64_t generation = 1; !rung; generation++) {
+        run one = { .n = 1 + (int64_t)(generation % 4) };
+
+        assert_true(generation < 1000);
+        collective_join(&t, &(est_group_options){ .generation = generation });
+        assert_non_null(t.ranks[0].group->commons.ranks);
+        collective_run(&t, ring_and_fail, &one);
+        rung = est_fault_fired() && strcmp(est_fault_name(), "net.ask") == 0;
+        est_fault_arm(0);
+        expect_clean(one.status[0]);
+        expect_clean(one.status[1]);
+        collective_leave(&t);
+    }
+    collective_stop(&t);
+}
+
 static int setup(void **state)
 {
     est_log_set_level(EST_LOG_OFF);
@@ -113,7 +158,7 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_allocations) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_allocations), cmocka_unit_test(test_bell) };
 
     return cmocka_run_group_tests(tests, setup, net_test_teardown);
 }

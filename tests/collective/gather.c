@@ -94,9 +94,11 @@ static void broadcast(collective_rank *r)
     free(data);
 }
 
+#define N_SIZES 8
+
 static void test_copies(void **state)
 {
-    static const size_t sizes[] = { 0, 1, 3, 1000, 16385, 600001, 3000000 };
+    static const size_t sizes[N_SIZES] = { 0, 1, 3, 1000, 16385, 262144, 600001, 3000000 };
 
     (void)state;
     for (int n = 1; n <= COLLECTIVE_RANKS_MAX; n++) {
@@ -104,10 +106,11 @@ static void test_copies(void **state)
 
         collective_start(&t, "tcp", n);
         collective_join(&t, NULL);
-        for (int k = 0; k < 7 * 4; k++) {
-            wanted w = {
-                .bytes = sizes[k % 7], .communication = algorithms[k / 7], .root = k % n, .in_place = k % 2 == 0
-            };
+        for (int k = 0; k < N_SIZES * 4; k++) {
+            wanted w = { .bytes         = sizes[k % N_SIZES],
+                         .communication = algorithms[k / N_SIZES],
+                         .root          = k % n,
+                         .in_place      = k % 2 == 0 };
 
             if (w.bytes > 100000 && (n % 2 == 0 || (EST_TEST_SANITIZED && n > 3))) continue; /* these take long */
             collective_run(&t, gather, &w);
@@ -116,6 +119,81 @@ static void test_copies(void **state)
         }
         collective_stop(&t);
     }
+}
+
+/* Of ranks on one host nothing of this goes over the network. */
+static void gather_here(collective_rank *r)
+{
+    static const size_t sizes[] = { 8, 1000000 };
+    int                 before  = collective_blocks(r);
+
+    for (int k = 0; k < 2; k++) {
+        wanted w = { .bytes = sizes[k] };
+
+        r->arg = &w;
+        gather(r);
+        gather_uneven(r);
+    }
+    if (collective_blocks(r) != before) collective_fail(r, "%d blocks came", collective_blocks(r) - before);
+}
+
+static void test_shared(void **state)
+{
+    collective_test t;
+
+    (void)state;
+    collective_start(&t, "tcp", 3);
+    collective_join(&t, NULL);
+    collective_run(&t, gather_here, NULL);
+    collective_stop(&t);
+}
+
+/* Many gatherings and sums under way, of which later ones are begun before the lengths of earlier ones are known. */
+#define N_MIXED 12
+
+static void gather_and_sum(collective_rank *r)
+{
+    size_t       mine         = 70001 * (size_t)(r->rank + 1);
+    uint8_t     *own          = malloc(mine);
+    est_gathered all[N_MIXED] = { { 0 } };
+    est_work    *works[N_MIXED];
+    double       sums[N_MIXED];
+
+    fill(own, mine, r->rank);
+    for (int k = 0; k < N_MIXED; k++) {
+        sums[k] = k + r->rank;
+        collective_check(r, k % 3 == 2
+                                ? est_all_reduce(r->group, &sums[k], 1, EST_F64, EST_REDUCE_OP_SUM, NULL, &works[k])
+                                : est_all_gather_uneven(r->group, own, k % 3 == 0 ? mine : 10 * (size_t)r->rank,
+                                                        &all[k], NULL, &works[k]));
+    }
+    for (int k = N_MIXED - 1; k >= 0 && r->error[0] == '\0'; k--) { /* the last first */
+        collective_check(r, est_work_wait(works[k]));
+        if (k % 3 == 2 && sums[k] != 3 * k + 3) collective_fail(r, "sum %d is %g", k, sums[k]);
+        for (int i = 0; i < 3 && k % 3 != 2 && r->error[0] == '\0'; i++) {
+            size_t bytes = k % 3 == 0 ? 70001 * (size_t)(i + 1) : 10 * (size_t)i;
+
+            if (all[k].begins[i + 1] - all[k].begins[i] != bytes) collective_fail(r, "lengths of %d are wrong", k);
+            expect(r, (uint8_t *)all[k].data + all[k].begins[i], bytes, i);
+        }
+        est_gathered_clear(&all[k]);
+    }
+    free(own);
+}
+
+static void test_mixed(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        collective_test t;
+
+        collective_apart = apart != 0;
+        collective_start(&t, "tcp", 3);
+        collective_join(&t, NULL);
+        collective_run(&t, gather_and_sum, NULL);
+        collective_stop(&t);
+    }
+    collective_apart = false;
 }
 
 /* Nobody is through a barrier before all have come to it. */
@@ -157,7 +235,8 @@ static void test_barrier(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_copies), cmocka_unit_test(test_barrier) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_copies), cmocka_unit_test(test_shared),
+                                        cmocka_unit_test(test_mixed), cmocka_unit_test(test_barrier) };
 
     return cmocka_run_group_tests(tests, net_test_setup, net_test_teardown);
 }

@@ -616,9 +616,14 @@ static void test_cluster(void **state)
 
     (void)state;
     setenv("TF_CONFIG", two_workers, 1);
-    expect_error(NULL, "d", "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+    expect_error(NULL, "d",
+                 "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+                 "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+                 "\"chief\": [\"host:port\"] and \"ps\" tasks");
     expect_error(EST_RUN_CONFIG(.train_distribute = s), "d", /* nor does a ps give variables their values */
-                 "TF_CONFIG: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+                 "TF_CONFIG: nothing says how the workers train together; set train_distribute to an "
+                 "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+                 "\"chief\": [\"host:port\"] and \"ps\" tasks");
     est_strategy_free(s);
     resolve_ok(EST_RUN_CONFIG(.cluster_json = "{}"), &r); /* wins over the variable */
     assert_true(est_resolver_task(r.resolver)->is_chief);
@@ -630,7 +635,9 @@ static void test_cluster(void **state)
     resolved_clear(&r);
     unsetenv("TF_CONFIG");
     expect_error(EST_RUN_CONFIG(.cluster_json = two_workers), "d",
-                 "RunConfig.cluster_json: the cluster has no job \"chief\"; add \"chief\": [\"host:port\"]");
+                 "RunConfig.cluster_json: nothing says how the workers train together; set train_distribute to an "
+                 "est_multi_worker_mirrored_strategy (in a job file run.strategy to multi_worker_mirrored), or add "
+                 "\"chief\": [\"host:port\"] and \"ps\" tasks");
     expect_error(EST_RUN_CONFIG(.cluster_json = ""), "d",
                  "RunConfig.cluster_json is empty; write {} for a program on its own");
     expect_error(EST_RUN_CONFIG(.cluster_json = "{\"model_dir\": \"a\"}", .model_dir = "b"), NULL,

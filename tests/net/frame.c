@@ -33,7 +33,7 @@ static void test_round_trip(void **state)
     uint64_t  table[3];
 
     (void)state;
-    assert_int_equal(est_frame_decode(front, &read), EST_OK);
+    assert_int_equal(est_frame_decode(front, EST_FRAME_BYTES, &read), EST_OK);
     assert_int_equal(read.kind, EST_FRAME_REQUEST);
     assert_int_equal(read.method, 7);
     assert_int_equal(read.sequence, 1234567890123);
@@ -61,7 +61,7 @@ static void test_damage(void **state)
     frame = make(front);
     for (int bit = 0; bit < 8 * EST_FRAME_BYTES; bit++) {
         front[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        assert_int_not_equal(est_frame_decode(front, &read), EST_OK);
+        assert_int_not_equal(est_frame_decode(front, EST_FRAME_BYTES, &read), EST_OK);
         front[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     for (int bit = 0; bit < 8 * 24; bit++) {
@@ -71,7 +71,7 @@ static void test_damage(void **state)
         front[64 + bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     front[4] = 9;
-    assert_int_equal(est_frame_decode(front, &read), EST_FAILED_PRECONDITION);
+    assert_int_equal(est_frame_decode(front, EST_FRAME_BYTES, &read), EST_FAILED_PRECONDITION);
     assert_string_equal(est_error_message(), "speaks version 9 of the protocol, this is version 3");
 }
 
@@ -95,7 +95,28 @@ static void test_lies(void **state)
         est_frame read;
 
         est_frame_encode(&lies[i], bytes);
-        assert_int_equal(est_frame_decode(bytes, &read), EST_DATA_LOSS);
+        assert_int_equal(est_frame_decode(bytes, sizeof bytes, &read), EST_DATA_LOSS);
+    }
+}
+
+/* No byte is read but those that there are. */
+static void test_short(void **state)
+{
+    uint8_t whole[EST_FRAME_BYTES];
+
+    (void)state;
+    est_frame_encode(&(est_frame){ .kind = EST_FRAME_BEAT }, whole);
+    for (size_t size = 1; size < sizeof whole; size++) {
+        uint8_t  *part = malloc(size);
+        est_frame read;
+
+        assert_non_null(part);
+        memcpy(part, whole, size);
+        assert_int_equal(est_frame_decode(part, size, &read), EST_DATA_LOSS);
+        part[0] ^= 1;
+        assert_int_equal(est_frame_decode(part, size, &read), EST_DATA_LOSS);
+        assert_non_null(strstr(est_error_message(), "no frame of estoc"));
+        free(part);
     }
 }
 
@@ -164,8 +185,8 @@ static void test_hello(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_damage), cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_too_large),  cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_damage),    cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_short),      cmocka_unit_test(test_too_large), cmocka_unit_test(test_hello),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static int read_frames(uint64_t *ids, const est_part *parts, int n_parts)
         uint64_t  table[8];
 
         assert_true(at.n - i >= EST_FRAME_BYTES);
-        assert_int_equal(est_frame_decode(at.bytes + i, &frame), EST_OK);
+        assert_int_equal(est_frame_decode(at.bytes + i, at.n - i, &frame), EST_OK);
         assert_int_equal(frame.sequence, n);
         i += EST_FRAME_BYTES;
         assert_true(at.n - i >= frame.body_size);

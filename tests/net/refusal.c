@@ -125,7 +125,7 @@ static est_frame get_frame(int fd, char head[EST_FAREWELL_MAX + 1])
     est_frame frame;
 
     assert_true(get(fd, bytes, sizeof bytes));
-    net_check(est_frame_decode(bytes, &frame));
+    net_check(est_frame_decode(bytes, EST_FRAME_BYTES, &frame));
     assert_true(frame.body_size <= EST_FAREWELL_MAX);
     if (frame.body_size > 0) assert_true(get(fd, head, (size_t)frame.body_size));
     head[frame.body_size] = '\0';
@@ -396,7 +396,7 @@ static void test_back_pressure(void **state)
 
         do { /* beats may come between */
             assert_true(get(fd, bytes, sizeof bytes));
-            net_check(est_frame_decode(bytes, &frame));
+            net_check(est_frame_decode(bytes, EST_FRAME_BYTES, &frame));
         } while (frame.kind == EST_FRAME_BEAT);
         assert_int_equal(frame.kind, EST_FRAME_ANSWER);
         assert_int_equal(frame.id, i);

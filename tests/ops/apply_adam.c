@@ -32,8 +32,33 @@ static void lazy(est_ref *r)
     apply_ref(r, 3, 9, 10, lazy_adam);
 }
 
+static bool has_gradient(const est_ref *r, int64_t row)
+{
+    for (int64_t i = 0; i < r->in_shape[10].dim[0]; i++) {
+        if ((int64_t)r->in[10][i] == row) return true;
+    }
+    return false;
+}
+
+/* Rows without a gradient move as with one of zeros. */
+static void sparse(est_ref *r)
+{
+    int64_t n = est_shape_count(&r->in_shape[0]), cols = n / r->in_shape[0].dim[0];
+
+    apply_ref(r, 3, 9, 10, adam);
+    for (int64_t i = 0; i < n; i++) {
+        double v[4] = { r->in[0][i], r->in[1][i], r->in[2][i] };
+        double s[]  = { r->in[3][0], r->in[4][0], r->in[5][0], r->in[6][0], r->in[7][0], r->in[8][0] };
+
+        if (has_gradient(r, i / cols)) continue;
+        adam(v, 0, s, r->node);
+        for (int k = 0; k < 3; k++) r->out[k][i] = v[k];
+    }
+}
+
 #define DENSE   .op = "ResourceApplyAdam", .tol = 5e-6, .ref = dense
 #define LAZY    .op = "EstLazyAdam", .tol = 5e-6, .ref = lazy
+#define SPARSE  .op = "EstSparseAdam", .tol = 5e-6, .ref = sparse
 #define SCALARS NUMBER(0.81), NUMBER(0.998), NUMBER(0.01), NUMBER(0.9), NUMBER(0.999), NUMBER(1e-4)
 
 int main(int argc, char **argv)
@@ -53,6 +78,13 @@ int main(int argc, char **argv)
         { LAZY, .in = { VAR(5000, 16), VAR(5000, 16), POSITIVE(5000, 16), SCALARS, IN(N_MANY, 16),
                         INDICES(EST_I64, N_MANY, many) } },
         { LAZY, .in = { VAR(11, 0), VAR(11, 0), POSITIVE(11, 0), SCALARS, IN(4, 0), INDICES(EST_I64, 4, few) } },
+        { SPARSE, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(4, 5), INDICES(EST_I64, 4, few) } },
+        { SPARSE, .in = { VAR(11), VAR(11), POSITIVE(11), SCALARS, IN(4), INDICES(EST_I32, 4, few) },
+          .attrs = EST_ATTRS(est_attr_bool("use_nesterov", true)) },
+        { SPARSE, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(0, 5), INDICES(EST_I64, 0, few) } },
+        { SPARSE, .in = { VAR(5000, 16), VAR(5000, 16), POSITIVE(5000, 16), SCALARS, IN(N_MANY, 16),
+                          INDICES(EST_I64, N_MANY, many) } },
+        { SPARSE, .in = { VAR(11, 0), VAR(11, 0), POSITIVE(11, 0), SCALARS, IN(4, 0), INDICES(EST_I64, 4, few) } },
     };
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
 }

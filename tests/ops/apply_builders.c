@@ -55,16 +55,24 @@ static est_node lazy_adam(const table *t, est_gradient g)
 {
     return est_apply_lazy_adam(t->var, t->slot[0], t->slot[1], K(0.9), K(0.99), K(0.1), K(0.9), K(0.99), K(0.01), g);
 }
-/* The lazy one written in TensorFlow's ops must do the same. */
-static est_node lowered_adam(const table *t, est_gradient g)
+/* Those for rows written in TensorFlow's ops must do the same. */
+static est_node lower(est_node node, est_gradient g)
 {
-    est_node            node = lazy_adam(t, g), in[12];
-    const est_node_def *def  = est_def(node);
+    const est_node_def *def = est_def(node);
+    est_node            in[12];
 
     if (def == NULL || g.indices.graph == NULL) return node;
     for (int i = 0; i < def->n_in; i++) in[i] = (est_node){ node.graph, def->in[i].node, def->in[i].output };
     def->op->lower(def, node.graph, in, &node);
     return node;
+}
+static est_node lowered_lazy_adam(const table *t, est_gradient g)
+{
+    return lower(lazy_adam(t, g), g);
+}
+static est_node lowered_adam(const table *t, est_gradient g)
+{
+    return lower(adam(t, g), g);
 }
 static est_node rms_prop(const table *t, est_gradient g)
 {
@@ -185,7 +193,8 @@ int main(void)
         { "adagrad v2", adagrad_v2, false },
         { "adam", adam, true },
         { "lazy adam", lazy_adam, false },
-        { "lowered lazy adam", lowered_adam, false },
+        { "lowered adam", lowered_adam, true },
+        { "lowered lazy adam", lowered_lazy_adam, false },
         { "rms prop", rms_prop, false },
         { "centered rms prop", centered, false },
         { "ftrl", ftrl, false },

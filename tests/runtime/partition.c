@@ -309,6 +309,33 @@ static void test_pieces_overlap(void **state)
     }
 }
 
+/* Of tables only rows travel, also where the update moves every row. */
+static void test_rows_travel(void **state)
+{
+    (void)state;
+    for (int lazy = 0; lazy < 2; lazy++) {
+        model        m       = make_model(lazy ? est_lazy_adam(0.1, NULL) : est_adam(0.1, NULL));
+        est_remote  *remote  = memory_remote_create(1);
+        est_session *session = NULL;
+        est_step    *step    = NULL;
+        batch        b       = make_batch(1);
+        size_t       before, after;
+        int          n_sent;
+
+        assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1, .remote = remote), &session));
+        assert_ok(est_session_init(session));
+        assert_ok(est_session_prepare(session, EST_NODES(m.ids, m.splits, m.x, m.y), EST_NODES(m.loss),
+                                      EST_NODES(m.train), &step));
+        assert_ok(est_step_run(step, (const est_tensor *const *)b.values));
+        measure_overlap(step, &before, &after, &n_sent);
+        assert_true(before + after < sizeof(float) * ROWS * WIDTH);
+        free_batch(&b);
+        est_session_free(session);
+        memory_remote_free(remote);
+        est_graph_free(m.graph);
+    }
+}
+
 /* The rest gets the old value of what a piece has written: b becomes a as it was. */
 static void test_pieces_and_reads(void **state)
 {
@@ -649,19 +676,13 @@ static void test_constant_after(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_numbers),
-        cmocka_unit_test(test_messages_a_step),
-        cmocka_unit_test(test_placement_by_size),
-        cmocka_unit_test(test_pinned),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_errors_come_back),
-        cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_pieces_same_numbers),
-        cmocka_unit_test(test_pieces_overlap),
-        cmocka_unit_test(test_pieces_and_reads),
-        cmocka_unit_test(test_old_value_in_later_phase),
-        cmocka_unit_test(test_pulled_in_place),
-        cmocka_unit_test(test_pieces_without_memory),
+        cmocka_unit_test(test_same_numbers),      cmocka_unit_test(test_messages_a_step),
+        cmocka_unit_test(test_placement_by_size), cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_refused),           cmocka_unit_test(test_errors_come_back),
+        cmocka_unit_test(test_dynamic),           cmocka_unit_test(test_pieces_same_numbers),
+        cmocka_unit_test(test_pieces_overlap),    cmocka_unit_test(test_rows_travel),
+        cmocka_unit_test(test_pieces_and_reads),  cmocka_unit_test(test_old_value_in_later_phase),
+        cmocka_unit_test(test_pulled_in_place),   cmocka_unit_test(test_pieces_without_memory),
         cmocka_unit_test(test_constant_after),
     };
 

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 #include "estoc/log.h"
 #include "net/inject.h"
 #include "strategy/ensemble_parts.h"
@@ -293,9 +294,13 @@ static void test_partition(void **state)
 /* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
-    est_arrival own = {
-        .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = ""
-    };
+    est_arrival     own  = { .number  = m->number,
+                             .terms   = { .tasks = "", .options = "" },
+                             .step    = -1,
+                             .address = m->crew->addresses[2],
+                             .word    = "",
+                             .purpose = "train",
+                             .why     = "" };
     est_link       *link = NULL;
     est_ask        *ask;
     est_message    *message = NULL;
@@ -307,7 +312,7 @@ static void agree_and_go(crew_member *m)
     for (int i = 0; i < m->crew->n; i++) {
         const char *task = m->crew->tasks[i];
 
-        own.list = est_fingerprint_cat64(own.list, est_fingerprint64(task, strlen(task)));
+        own.terms.list = est_fingerprint_cat64(own.terms.list, est_fingerprint64(task, strlen(task)));
     }
     est_arrival_write(&own, &out);
     crew_check(m,
@@ -638,9 +643,9 @@ static void test_purpose(void **state)
     crew c;
 
     (void)state;
-    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "training" });
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "train" });
     crew_start(&c, 0);
-    c.options.purpose = "evaluation";
+    c.options.purpose = "evaluate";
     crew_start(&c, 1);
     crew_run(&c, CREW_ALL, come_early, NULL);
     crew_stop(&c, 0);
@@ -648,6 +653,110 @@ static void test_purpose(void **state)
     crew_stop(&c, 1);
     crew_start(&c, 1);
     expect_meeting(&c, CREW_ALL, &(expected){ .n = 2, .source = -1, .step = -1 });
+    crew_free(&c);
+}
+
+/* One of two has other terms, or another list, and comes first or last. */
+typedef struct odd_one {
+    int         wrong; /* who has them, and fails */
+    bool        first;
+    const char *terms;
+    int         n; /* tasks of its list; 0: all */
+    const char *text;
+    expected    want;
+} odd_one;
+
+/* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
+static void meet_odd_one(crew_member *m)
+{
+    const odd_one *x     = m->arg;
+    bool           wrong = m->number == x->wrong;
+    crew          *c     = m->crew;
+
+    if (wrong != x->first) crew_await_wait(&c->members[1 - m->number], "worker:");
+    if (wrong) {
+        int n = c->options.n;
+
+        c->options.terms = x->terms;
+        if (x->n > 0) c->options.n = x->n;
+        crew_start(c, m->number);
+        crew_expect(m, est_ensemble_meet(m->ensemble, -1, "", &m->met), EST_FAILED_PRECONDITION, x->text);
+        crew_stop(c, m->number);
+        c->options.terms = "max_steps=100\ngo_on=no\n";
+        c->options.n     = n;
+        crew_start(c, m->number);
+    }
+    m->arg = (void *)(uintptr_t)&x->want;
+    meet_and_check(m);
+}
+
+static void test_terms(void **state)
+{
+    static const expected want   = { .n = 2, .source = -1, .step = -1 };
+    static const odd_one  ones[] = {
+         { 1, false, "max_steps=50\ngo_on=no\n", 0, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need",
+           want },
+         { 1, true, "max_steps=100\ngo_on=yes\n", 0, "go_on is no at worker:0 and yes at worker:1", want },
+         { 1, false, "max_steps=100\ngo_on=no\n", 3,
+           "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 ", want },
+         { 1, true, "max_steps=100\ngo_on=no\n", 3,
+           "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 ", want },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
+        crew    c;
+        odd_one x = ones[i];
+
+        crew_make(&c, 3, &(est_ensemble_options){ .terms = "max_steps=100\ngo_on=no\n" });
+        c.options.n = 2;
+        if (x.wrong != 0) crew_start(&c, 0);
+        if (x.wrong != 1) crew_start(&c, 1);
+        crew_run(&c, 3U, meet_odd_one, &x);
+        crew_free(&c);
+    }
+}
+
+/* One that no list but its own has is refused, and those who wait or train do not notice. */
+static void be_refused(crew_member *m)
+{
+    crew_expect(m, est_ensemble_meet(m->ensemble, 9, "", &m->met), EST_FAILED_PRECONDITION, m->arg);
+}
+
+static void count_one(crew_member *m)
+{
+    float sum = 0;
+
+    crew_check(m, crew_count(m, &sum));
+    if (sum != 2) crew_fail(m, "the sum of 2 ones is %g", (double)sum);
+}
+
+/* A job that runs goes on, whoever comes: also worker:0. */
+static void test_wrong_newcomer(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_ensemble_options){ .terms = "max_steps=100\n" });
+    c.options.n = 2;
+    crew_start(&c, 0);
+    crew_start(&c, 1);
+    expect_meeting(&c, 3U, &(expected){ .n = 2, .source = -1, .step = -1 });
+    c.options.n = 3;
+    crew_start(&c, 2);
+    crew_run(&c, 4U, be_refused, "of a job of 2 tasks, worker:0 to worker:1, and worker:2 of one of 3 tasks");
+    crew_run(&c, 3U, count_one, NULL);
+    crew_stop(&c, 2);
+    crew_stop(&c, 0);
+    c.options.n     = 2;
+    c.options.terms = "max_steps=50\n";
+    crew_start(&c, 0);
+    crew_run(&c, 1U, be_refused, "max_steps is 100 at worker:1 and 50 at worker:0");
+    crew_stop(&c, 0);
+    c.options.terms = "max_steps=100\n";
+    crew_start(&c, 0);
+    expect_meeting(&c, 3U,
+                   &(expected){ .steps = (const int64_t[]){ -1, 8 }, .n = 2, .source = 1, .step = 8, .generation = 2 });
     crew_free(&c);
 }
 
@@ -682,8 +791,8 @@ static void test_over(void **state)
 
 typedef struct lines {
     pthread_mutex_t lock; /* guards n */
-    char            wanted[96];
-    int             n; /* that had it */
+    char            wanted[128], also[128];
+    int             n; /* that had both */
 } lines;
 
 static void look(void *user, est_log_level level, int64_t wall_ns, const char *line)
@@ -692,7 +801,7 @@ static void look(void *user, est_log_level level, int64_t wall_ns, const char *l
 
     (void)level, (void)wall_ns;
     pthread_mutex_lock(&l->lock);
-    l->n += strstr(line, l->wanted) != NULL;
+    l->n += strstr(line, l->wanted) != NULL && strstr(line, l->also) != NULL;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -716,11 +825,70 @@ static void test_deadline(void **state)
     crew_start(&c, 1);
     crew_start(&c, 2);
     snprintf(l.wanted, sizeof l.wanted, "worker:1 waits for worker:0 (%s) since ", c.addresses[0]);
+    snprintf(l.also, sizeof l.also, "s: to train together; worker:0: Connection refused; gives up");
     snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
     est_log_set_sink(look, &l);
     crew_run(&c, 6U, meet_nobody, missing);
     est_log_set_sink(NULL, NULL);
     assert_int_equal(l.n, 2);
+    crew_free(&c);
+}
+
+/* The reasons of the last line are those of the last attempts, and when it ends is said, too. */
+static void test_unreached(void **state)
+{
+    crew  c;
+    lines l = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = "; worker:1: Connection refused; gives up after 0.5 s" };
+
+    (void)state;
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "evaluate" });
+    crew_start(&c, 0);
+    snprintf(l.also, sizeof l.also, "worker:0 waits for worker:1 (%s) since 0 s: to evaluate together; ",
+             c.addresses[1]);
+    est_log_set_sink(look, &l);
+    crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
+    est_log_set_sink(NULL, NULL);
+    assert_true(l.n > 0);
+    crew_free(&c);
+}
+
+/* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
+static void fail_or_wait(crew_member *m)
+{
+    static const char why[] = "to train together; worker:1: it ended: NOT_FOUND: no file matches x";
+    int64_t           until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+    float             sum;
+    est_status        status = EST_OK;
+
+    if (m->number == 0) {
+        while (status == EST_OK) status = crew_count(m, &sum);
+        crew_expect(m, status, EST_ABORTED, "rank 1 (worker:1) aborted: it ended: NOT_FOUND: no file matches x");
+        meet_and_check(m);
+        return;
+    }
+    est_ensemble_fail(m->ensemble, est_fail(EST_NOT_FOUND, "no file matches x"));
+    crew_stop(m->crew, m->number);
+    for (bool found = false; !found && m->error[0] == '\0'; est_sleep_ns(EST_NS_PER_SEC / 1000)) {
+        est_wait waits[EST_WAITS_MAX];
+        int      n = est_waits_of(m->crew->tasks[0], waits, EST_WAITS_MAX);
+
+        for (int i = 0; i < n; i++) found = found || strcmp(waits[i].why, why) == 0;
+        if (est_now_ns() > until) crew_fail(m, "the view does not say why");
+    }
+    crew_start(m->crew, m->number);
+    meet_and_check(m);
+}
+
+static void test_farewell(void **state)
+{
+    crew     c;
+    expected x = { .n = 2, .source = -1, .step = -1 };
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &x);
+    crew_run(&c, CREW_ALL, fail_or_wait, &x);
     crew_free(&c);
 }
 
@@ -830,8 +998,12 @@ int main(void)
         cmocka_unit_test(test_mended),
         cmocka_unit_test(test_next_job),
         cmocka_unit_test(test_purpose),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_wrong_newcomer),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_unreached),
+        cmocka_unit_test(test_farewell),
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),

@@ -76,7 +76,10 @@ static void *die_sharing(void *arg)
 {
     const worker *w = arg;
 
-    while (est_group_operations(w->met.group) < 2) sched_yield();
+    while (est_group_operations(w->met.group) < 2) {
+        if (est_group_status(w->met.group) != EST_OK) return NULL; /* then in the next share */
+        sched_yield();
+    }
     maybe_die(w, STAGE_SHARING);
     return NULL;
 }

@@ -85,6 +85,40 @@ static void expect_worker(const char *json, int workers, int worker, bool evalua
     est_strategy_free(s);
 }
 
+/* Adds lines to a text of 200 bytes. */
+static void keep_line(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    char *text = user;
+
+    (void)level;
+    (void)wall_ns;
+    strncat(text, line, 199 - strlen(text));
+}
+
+/* A job file always gives a number, so 1 is told however it came; who has named devices has chosen. */
+static void test_one_replica_is_told(void **state)
+{
+    char          told[200] = "";
+    est_strategy *s         = NULL;
+
+    (void)state;
+    est_log_set_sink(keep_line, told);
+    assert_ok(est_mirrored_strategy(NULL, &s));
+    est_strategy_free(s);
+    assert_non_null(strstr(told, "mirrored: 1 replica; set replicas to have more"));
+    told[0] = '\0';
+    assert_ok(est_central_storage_strategy(NULL, &s));
+    est_strategy_free(s);
+    assert_non_null(strstr(told, "central_storage: 1 replica; set replicas to have more"));
+    told[0] = '\0';
+    assert_ok(est_mirrored_strategy(EST_MIRRORED(.replicas = 2), &s));
+    est_strategy_free(s);
+    assert_ok(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0")), &s));
+    est_strategy_free(s);
+    est_log_set_sink(NULL, NULL);
+    assert_string_equal(told, "");
+}
+
 static void test_workers(void **state)
 {
     est_input_context context  = { .n_pipelines = 7, .pipeline = 3 };
@@ -215,10 +249,8 @@ static void test_memory_is_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_local),
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_local),   cmocka_unit_test(test_one_replica_is_told), cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory_is_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

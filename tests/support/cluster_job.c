@@ -143,11 +143,14 @@ static void take_word(const char *word, cluster_job *job)
                    { "mirrored", &job->mirrored, NULL },
                    { "go_on", &job->go_on, NULL },
                    { "together", &job->together, NULL },
+                   { "ring", &job->ring, NULL },
+                   { "pack", &job->pack, NULL },
                    { "log", &job->log, NULL },
                    { "die", &job->die, NULL },
                    { "die_task", &job->die_task, NULL },
                    { "die_step", &job->die_step, NULL },
                    { "stop_step", &job->stop_step, NULL },
+                   { "lacks", &job->lacks, NULL },
                    { "shards", &job->shards, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
@@ -191,6 +194,7 @@ static est_status make_input(const est_input_context *context, void *user, est_d
     const cluster_job *job    = user;
     int64_t            passes = job->passes * (context->pipeline + 1);
 
+    if (job->lacks == number_of_task() + 1) return est_fail(EST_NOT_FOUND, "no file matches train-*");
     if (job->shards > 0) return make_shard(context, job->shards, out);
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
@@ -216,10 +220,11 @@ static est_status make_strategy(const cluster_job *job, est_strategy **out)
         return est_parameter_server_strategy(
             EST_PARAMETER_SERVER(.sync_replicas = (int)job->sync, .consistent_checkpoints = job->consistent != 0), out);
     }
-    return est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas    = (int)job->mirrored,
-                                                                        .return_secs = job->return_in,
-                                                                        .go_on       = job->go_on != 0),
-                                              out);
+    return est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.replicas = (int)job->mirrored, .bytes_per_pack = job->pack,
+                                  .communication = job->ring != 0 ? EST_COMMUNICATION_RING : EST_COMMUNICATION_AUTO,
+                                  .return_secs = job->return_in, .go_on = job->go_on != 0),
+        out);
 }
 
 int cluster_job_task(int argc, char **argv)

@@ -24,26 +24,11 @@
 #include "estoc/checkpoint.h"
 #include "net/certificates.h"
 #include "support/estimator_test.h"
+#include "support/port_test.h"
 
 #define LOOK_NS 10000000 /* between two looks at a condition */
 
 /* --- making ------------------------------------------------------------------------------------------------------------ */
-
-/* A port that is free now. The socket stays open, so that nobody else gets the port while its task is down, not even a
- * connection as its own end; the task can still listen there. */
-static int free_port(int *fd)
-{
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-    int                one  = 1;
-
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
-    assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &size), 0);
-    return ntohs(at.sin_port);
-}
 
 static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool listens)
 {
@@ -54,7 +39,7 @@ static void add_tasks(cluster *c, const char *dir, const char *type, int n, bool
         snprintf(task->type, sizeof task->type, "%s", type);
         task->index = i;
         snprintf(task->log, sizeof task->log, "%s/%s-%d.log", dir, type, i);
-        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", free_port(&c->ports[c->n_ports++]));
+        if (listens) snprintf(task->address, sizeof task->address, "127.0.0.1:%d", port_take(&c->ports[c->n_ports++]));
     }
 }
 

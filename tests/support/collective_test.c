@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "collective/work.h"
 
 bool collective_apart;
 
@@ -14,6 +15,9 @@ static void serve(void *user, est_request *request)
 {
     collective_rank *r = user;
 
+    pthread_mutex_lock(&r->lock);
+    r->n_blocks += est_request_method(request) == EST_GROUP_BLOCK;
+    pthread_mutex_unlock(&r->lock);
     if (!est_mailbox_serve(r->mailbox, request)) est_request_fail(request, EST_UNIMPLEMENTED, "not of a group");
 }
 
@@ -26,6 +30,16 @@ static void lost(void *user, est_link *link, const char *why)
     r->n_lost++;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
+}
+
+int collective_blocks(collective_rank *r)
+{
+    int n;
+
+    pthread_mutex_lock(&r->lock);
+    n = r->n_blocks;
+    pthread_mutex_unlock(&r->lock);
+    return n;
 }
 
 void collective_await_lost(collective_rank *r, int n)

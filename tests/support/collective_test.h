@@ -20,9 +20,10 @@ typedef struct collective_rank {
     est_rank_group  *group;
     char             error[1200]; /* "": nothing went wrong */
     void            *arg;
-    pthread_mutex_t  lock; /* guards n_lost */
+    pthread_mutex_t  lock; /* guards n_lost and n_blocks */
     pthread_cond_t   changed;
-    int              n_lost; /* links */
+    int              n_lost;   /* links */
+    int              n_blocks; /* that came over the network */
 } collective_rank;
 
 struct collective_test {
@@ -54,6 +55,9 @@ void collective_run(collective_test *t, collective_fn fn, void *arg);
 void collective_fail(collective_rank *r, const char *fmt, ...) EST_PRINTF(2, 3);
 void collective_check(collective_rank *r, est_status status);
 void collective_expect(collective_rank *r, est_status got, est_status want, const char *text);
+
+/* How many blocks of operations came to the rank over the network. */
+int collective_blocks(collective_rank *r);
 
 /* Waits until the rank's net and its mailbox know that so many links are lost. */
 void collective_await_lost(collective_rank *r, int n);

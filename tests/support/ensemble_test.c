@@ -3,31 +3,15 @@
  * Crews. */
 #include "support/ensemble_test.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cluster/waits.h"
 #include "support/nn_test.h"
-
-/* A port that is free now; the socket keeps it from everybody else, but not from a server of the crew. */
-static int free_port(int *fd)
-{
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-    int                one  = 1;
-
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
-    assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &size), 0);
-    return ntohs(at.sin_port);
-}
+#include "support/port_test.h"
 
 void crew_make(crew *c, int n, const est_ensemble_options *options)
 {
@@ -43,7 +27,7 @@ void crew_make(crew *c, int n, const est_ensemble_options *options)
     c->options.n = n;
     for (int i = 0; i < n; i++) {
         snprintf(c->tasks[i], sizeof c->tasks[i], "worker:%d", i);
-        snprintf(c->addresses[i], sizeof c->addresses[i], "127.0.0.1:%d", free_port(&c->ports[i]));
+        snprintf(c->addresses[i], sizeof c->addresses[i], "127.0.0.1:%d", port_take(&c->ports[i]));
         c->list[i]    = (est_rank){ .task = c->tasks[i], .address = c->addresses[i] };
         c->members[i] = (crew_member){ .crew = c, .number = i };
         workers[i]    = c->addresses[i];
@@ -86,7 +70,7 @@ void crew_start_twin(crew *c, int number)
     const char *workers[CREW_MAX];
 
     assert_true(c->n_members == c->n && c->n < CREW_MAX);
-    snprintf(c->twin_address, sizeof c->twin_address, "127.0.0.1:%d", free_port(&c->ports[c->n]));
+    snprintf(c->twin_address, sizeof c->twin_address, "127.0.0.1:%d", port_take(&c->ports[c->n]));
     for (int i = 0; i < c->n; i++) workers[i] = i == number ? c->twin_address : c->addresses[i];
     assert_ok(est_cluster_create((const est_job[]){ { "worker", workers, c->n } }, 1, &c->twin_cluster));
     c->members[c->n] = (crew_member){ .crew = c, .number = number };

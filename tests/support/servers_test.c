@@ -3,39 +3,23 @@
  * Servers in this process. */
 #include "support/servers_test.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "support/nn_test.h"
-
-/* A port that is free now; the socket stays open until all have one. */
-static int free_port(int *fd)
-{
-    struct sockaddr_in at   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof at;
-
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*fd >= 0);
-    assert_int_equal(bind(*fd, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(*fd, (struct sockaddr *)&at, &size), 0);
-    return ntohs(at.sin_port);
-}
+#include "support/port_test.h"
 
 servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs)
 {
     servers     s = { .n_ps = n_ps, .n_workers = n_workers };
     char        address[2 * SERVERS_MAX][32];
     const char *ps[SERVERS_MAX], *worker[SERVERS_MAX];
-    int         fds[2 * SERVERS_MAX];
 
     assert_true(n_ps <= SERVERS_MAX && n_workers <= SERVERS_MAX);
     for (int i = 0; i < n_ps + n_workers; i++) {
-        snprintf(address[i], sizeof address[i], "127.0.0.1:%d", free_port(&fds[i]));
+        snprintf(address[i], sizeof address[i], "127.0.0.1:%d", port_take(&s.ports[i]));
         if (i < n_ps) ps[i] = address[i];
         if (i >= n_ps) worker[i - n_ps] = address[i];
     }
-    for (int i = 0; i < n_ps + n_workers; i++) close(fds[i]);
     assert_ok(
         est_cluster_create((const est_job[]){ { "ps", ps, n_ps }, { "worker", worker, n_workers } }, 2, &s.cluster));
     for (int i = 0; i < n_ps; i++) {
@@ -60,6 +44,7 @@ void servers_stop(servers *s)
 {
     for (int i = 0; i < s->n_workers; i++) est_server_free(s->worker[i]);
     for (int i = 0; i < s->n_ps; i++) est_server_free(s->ps[i]);
+    for (int i = 0; i < s->n_ps + s->n_workers; i++) close(s->ports[i]);
     est_cluster_free(s->cluster);
 }
 

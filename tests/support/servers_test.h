@@ -12,6 +12,7 @@ typedef struct servers {
     est_cluster *cluster;
     est_server  *ps[SERVERS_MAX], *worker[SERVERS_MAX];
     int          n_ps, n_workers;
+    int          ports[2 * SERVERS_MAX]; /* sockets that keep them */
 } servers;
 
 servers servers_start_with(int n_ps, int n_workers, const char *transport, double silence_secs); /* 0: the default */

@@ -4,6 +4,7 @@
 #include "support/together_test.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/estimator_test.h"
@@ -72,4 +73,50 @@ void together_end(cluster *c, long steps)
     assert_int_equal(cluster_saved_step(c), steps);
     cluster_check_clean(c);
     cluster_free(c);
+}
+
+est_status together_show(est_hook *hook, est_loop *loop)
+{
+    est_nodes all = est_trainable_variables(est_loop_graph(loop));
+
+    (void)hook;
+    for (int i = 0; i < all.n; i++) {
+        est_tensor *value = NULL;
+        double      sum   = 0;
+
+        EST_TRY(est_session_read(est_loop_session(loop), est_node_name(all.data[i]), &value));
+        for (int64_t k = 0; k < est_tensor_count(value); k++) {
+            sum += (double)(k % 7 + 1) * (double)((const float *)est_tensor_data(value))[k];
+        }
+        fprintf(stderr, "variable %d at %lld: %.9g\n", i, (long long)est_loop_global_step(loop), sum);
+        est_tensor_free(value);
+    }
+    return EST_OK;
+}
+
+/* What a worker says of a variable in the end. */
+static void read_line(const cluster_task *task, long step, int variable, char *out, size_t size)
+{
+    char  start[48];
+    FILE *log = fopen(task->log, "r");
+    bool  found;
+
+    snprintf(start, sizeof start, "variable %d at %ld: ", variable, step);
+    assert_non_null(log);
+    do {
+        if (fgets(out, (int)size, log) == NULL) fail_msg("%s: no line \"%s\"", task->log, start);
+        found = strncmp(out, start, strlen(start)) == 0;
+    } while (!found);
+    fclose(log);
+}
+
+void together_check_shown(cluster *c, const char *first, long step, int variables)
+{
+    for (int i = 0; i < variables; i++) {
+        char a[128], b[128];
+
+        read_line(cluster_find(c, first, 0), step, i, a, sizeof a);
+        read_line(together_worker(c, 0), step, i, b, sizeof b);
+        assert_string_equal(a, b);
+    }
 }

@@ -4,6 +4,7 @@
 #ifndef EST_TESTS_TOGETHER_TEST_H
 #define EST_TESTS_TOGETHER_TEST_H
 
+#include "estoc/hooks.h"
 #include "support/cluster_job.h"
 
 /* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`. */
@@ -23,6 +24,10 @@ void together_kill(cluster *c, cluster_task *task);
 /* Two directories end with the same variables: all that there are, but for where inputs are, which workers tell each other at
  * different times. */
 void together_assert_same(const cluster *a, const cluster *b);
+
+/* For a hook's end: says what the variables are that are trained. And whether the first worker and the task `first` say the same. */
+est_status together_show(est_hook *hook, est_loop *loop);
+void       together_check_shown(cluster *c, const char *first, long step, int variables);
 
 /* The job ended at that step and left nothing. */
 void together_end(cluster *c, long steps);

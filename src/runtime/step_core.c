@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The core of a training step that is made together (C5 in partition.c): its updates and all that they need, as if nothing was
+ * fetched. Workers that fetch different results have the same core. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "runtime/cut.h"
+
+static est_status no_memory(void)
+{
+    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut updates off a step");
+}
+
+static const est_node_def *node_of(const est_plan *plan, int32_t id)
+{
+    return est_graph_node(plan->graph, id);
+}
+
+est_status est_core_order(const est_plan *whole, est_plan *out)
+{
+    est_node *updates = est_arena_alloc(whole->arena, sizeof *updates * ((size_t)whole->n_items + 1));
+    int       n       = 0;
+
+    if (updates == NULL) return no_memory();
+    for (int32_t k = 0; k < whole->n_items; k++) {
+        if (node_of(whole, whole->order[k])->op->writes != 0) {
+            updates[n++] = (est_node){ whole->graph, whole->order[k], 0 };
+        }
+    }
+    *out = (est_plan){ .graph = whole->graph, .io = { .targets = updates, .n_targets = n }, .arena = whole->arena };
+    return est_plan_order(out);
+}
+
+void est_core_roles(const est_plan *whole, const est_incoming *in, const est_plan *core, est_role *role)
+{
+    for (int32_t k = 0; k < whole->n_items; k++) {
+        int32_t id = whole->order[k];
+
+        for (int32_t e = in->first[id]; e < in->first[id + 1]; e++) {
+            if (role[in->from[e]] != EST_ROLE_PLAIN) role[id] = EST_ROLE_LATE;
+        }
+        if (node_of(whole, id)->op->writes != 0) role[id] = EST_ROLE_UPDATE;
+    }
+    for (int32_t k = 0; k < core->n_items; k++) {
+        if (role[core->order[k]] == EST_ROLE_LATE) role[core->order[k]] = EST_ROLE_UPDATE;
+    }
+}
+
+/* Names that tell nothing of what a node was merged with, or of how many were made by passes: that of its first user. */
+static est_status name_after_users(est_graph *graph)
+{
+    for (int32_t id = est_graph_size(graph) - 1; id >= 0; id--) {
+        const est_node_def *user = est_graph_node(graph, id);
+
+        for (int32_t i = 0; i < user->n_in; i++) {
+            est_node_def *def = est_graph_node(graph, user->in[i].node);
+
+            if (def->op->writes != 0) continue;
+            def->name = est_arena_printf(est_graph_arena(graph), "%s/%" PRId32, user->name, i);
+            if (def->name == NULL) return no_memory();
+        }
+    }
+    return EST_OK;
+}
+
+est_status est_core_extract(const est_plan *core, est_io *io, est_graph **out)
+{
+    EST_TRY(est_pass_extract_in_order(core->graph, io, core->order, core->n_items, out));
+    return name_after_users(*out);
+}
