@@ -9,10 +9,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/strbuf.h"
 
@@ -142,12 +144,24 @@ est_status est_file_write_all(int fd, const char *path, const void *bytes, size_
     return EST_OK;
 }
 
+/* Drawn once: ids of processes in containers that share a folder may be the same. Not 0. */
+static unsigned process_bits(void)
+{
+    static atomic_uint bits;
+    unsigned           none = 0, drawn;
+
+    if (atomic_load(&bits) != 0) return atomic_load(&bits);
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) drawn = (unsigned)est_wall_ns();
+    (void)atomic_compare_exchange_strong(&bits, &none, drawn | 1);
+    return atomic_load(&bits);
+}
+
 est_status est_file_temp_name(const char *path, char **out)
 {
     static atomic_uint counter;
     est_strbuf         name = { 0 };
 
-    est_strbuf_printf(&name, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    est_strbuf_printf(&name, "%s.tmp-%ld-%u-%u", path, (long)getpid(), process_bits(), atomic_fetch_add(&counter, 1));
     return est_strbuf_take(&name, out);
 }
 

@@ -37,7 +37,7 @@ EST_MUST_CHECK est_status est_file_commit(const char *temp, const char *path);
 /* A new file with these bytes, which are on disk when the call returns; its name may not be. On failure there is none. */
 EST_MUST_CHECK est_status est_file_create(const char *path, const void *bytes, size_t size);
 
-/* A name beside `path` that no other thread or process uses, to be freed with est_free: "<path>.tmp-<pid>-<n>". */
+/* A name beside `path` that no other thread or process uses, to be freed with est_free: "<path>.tmp-<pid>-<bits>-<n>". */
 EST_MUST_CHECK est_status est_file_temp_name(const char *path, char **out);
 
 /* Removes a file; one that is not there is fine. */

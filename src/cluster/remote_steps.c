@@ -23,31 +23,64 @@ static est_status ask_commit(const est_tasks *r, int task, const est_packing *pa
 }
 
 /* All tasks but the clock, or that one alone. */
-static est_status commit_at(const est_tasks *r, const est_peer *clock, bool at_clock, est_tag tag, double stop_secs)
+static est_status commit_at(const est_tasks *r, const est_peer *clock, bool at_clock, const est_packing *packing,
+                            double stop_secs)
 {
-    est_packing packing = { 0 };
-    est_ask   **asks    = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_status  status  = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
-    est_status  last;
-    est_error   error;
+    est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
+    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    est_status last;
+    est_error  error;
 
-    est_wire_put_i64(&packing.head, EST_FIELD_STEP, tag.step);
-    est_wire_put_u64(&packing.head, EST_FIELD_ERA, tag.era);
     for (int i = 0; i < r->base.n_tasks && status == EST_OK; i++) {
-        if ((&r->peers[i] == clock) == at_clock) status = ask_commit(r, i, &packing, asks);
+        if ((&r->peers[i] == clock) == at_clock) status = ask_commit(r, i, packing, asks);
     }
     est_error_take(status, &error);
     last = asks != NULL ? est_tasks_await_all(r, asks, EST_METHOD_COMMIT, stop_secs, NULL) : EST_OK;
     est_free(asks);
-    est_packing_clear(&packing);
     return status == EST_OK ? last : est_error_raise(&error);
+}
+
+/* Whether the next one who is asked to commit would fail, too: it is not the committer, the network or memory that is short. */
+static bool is_hopeless(est_status status)
+{
+    switch (status) {
+    case EST_OK:
+    case EST_CANCELLED:
+    case EST_DEADLINE_EXCEEDED:
+    case EST_RESOURCE_EXHAUSTED:
+    case EST_ABORTED:
+    case EST_UNAVAILABLE: return false;
+    default: return true;
+    }
+}
+
+/* Has all tasks drop what they collected for the step of the packing, and the clock tell those whose step it was. */
+static void drop_step(const est_tasks *r, const est_peer *clock, est_packing *packing, est_status why, double stop_secs)
+{
+    est_error error;
+
+    est_error_take(why, &error);
+    est_wire_put_u64(&packing->head, EST_FIELD_FAILURE, (uint64_t)why);
+    est_wire_put_string(&packing->head, EST_FIELD_BYTES, error.message);
+    for (int at_clock = 0; at_clock < 2; at_clock++) { /* a task that cannot be told is lost, and its pushes with it */
+        if (commit_at(r, clock, at_clock, packing, stop_secs) != EST_OK) est_error_clear();
+    }
+    (void)est_error_raise(&error);
 }
 
 /* All other tasks first, at the same time; the clock, which lets everybody go, last. */
 static est_status commit_step(const est_tasks *r, const est_peer *clock, est_tag tag, double stop_secs)
 {
-    EST_TRY(commit_at(r, clock, false, tag, stop_secs));
-    return commit_at(r, clock, true, tag, stop_secs);
+    est_packing packing = { 0 };
+    est_status  status;
+
+    est_wire_put_i64(&packing.head, EST_FIELD_STEP, tag.step);
+    est_wire_put_u64(&packing.head, EST_FIELD_ERA, tag.era);
+    status = commit_at(r, clock, false, &packing, stop_secs);
+    if (status == EST_OK) status = commit_at(r, clock, true, &packing, stop_secs);
+    if (is_hopeless(status)) drop_step(r, clock, &packing, status, stop_secs);
+    est_packing_clear(&packing);
+    return status;
 }
 
 est_status est_tasks_complete_step(est_tasks *r)

@@ -26,6 +26,7 @@
 #define LATE_SECS            INT64_C(120) /* within which tasks of a job come for the first time */
 #define LEAVE_SECS           30.0         /* that others have to leave after the job's end */
 #define STOP_SECS            INT64_C(10)  /* that they have after a signal */
+#define WRITE_SECS           INT64_C(300) /* that disks have then: one that hangs does not keep the process */
 #define LOOK_NS              (EST_NS_PER_SEC / 10)
 
 /* --- those who wait ---------------------------------------------------------------------------------------------------- */
@@ -398,15 +399,43 @@ est_net *est_server_net(est_server *server)
     return server->net;
 }
 
+static void look_for_signal(est_server *s)
+{
+    if (est_stop_signal() != 0 && s->stop_ns == 0) s->stop_ns = est_now_ns();
+}
+
+static void tell_writing(const est_server *s, const est_writing *w, const char *what)
+{
+    est_log_warn("%s: %s %s for %s, which began %.0f s ago", s->task, what, w->prefix, w->task,
+                 (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC);
+}
+
+/* Whether all copies are on disk, or a signal was so long ago that they are given up. */
+static bool has_written(est_server *s)
+{
+    look_for_signal(s);
+    if (s->writing == NULL) return true;
+    if (s->stop_ns == 0) return false;
+    for (est_writing *w = s->writing; w != NULL; w = w->next) {
+        if (!w->told) tell_writing(s, w, "is to end, and still writes");
+        w->told = true;
+    }
+    return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
+}
+
+/* Whoever writes began in the executor, and ends with its file. */
 static void stop_executor(est_server *s)
 {
     if (!s->has_executor) return;
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_cond_broadcast(&s->changed);
-    while (s->n_writers > 0) pthread_cond_wait(&s->changed, &s->lock); /* each ends with its file */
     pthread_mutex_unlock(&s->lock);
     est_thread_join(&s->executor);
+    pthread_mutex_lock(&s->lock);
+    while (!has_written(s)) est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    for (const est_writing *w = s->writing; w != NULL; w = w->next) tell_writing(s, w, "ends, and has not written");
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void fail_all(est_server *s)
@@ -430,8 +459,17 @@ static void fail_all(est_server *s)
     while (est_gate_next(s->gate, &waiter, &answer)) est_request_fail(waiter, EST_UNAVAILABLE, "the server ends");
 }
 
+void est_server_free_rest(est_server *s)
+{
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
+    est_free(s);
+}
+
 void est_server_free(est_server *s)
 {
+    bool last;
+
     if (s == NULL) return;
     stop_executor(s);
     pthread_mutex_lock(&s->lock);
@@ -455,9 +493,11 @@ void est_server_free(est_server *s)
     est_cluster_free(s->cluster);
     est_free(s->root);
     pthread_mutex_destroy(&s->host_lock);
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->changed);
-    est_free(s);
+    pthread_mutex_lock(&s->lock);
+    s->freed = true;
+    last     = s->writing == NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (last) est_server_free_rest(s);
 }
 
 /* --- the end of the job -------------------------------------------------------------------------------------------------- */
@@ -507,10 +547,10 @@ void est_server_set_over(est_server *server, bool (*over)(void *user), void *use
 }
 
 /* A signal mostly comes to all tasks of a job: the chief then saves what this one has. */
-static bool may_stop(const est_server *s, int64_t ns)
+static bool may_stop(est_server *s)
 {
-    if (s->n_writers > 0) return false;
-    return n_present(s) == 0 || ns > STOP_SECS * EST_NS_PER_SEC;
+    if (n_present(s) > 0 && est_now_ns() - s->stop_ns <= STOP_SECS * EST_NS_PER_SEC) return false;
+    return has_written(s);
 }
 
 /* What the task of an Estimator's job waits for the chief to do; NULL: for nothing. */
@@ -541,7 +581,7 @@ static void await_chief(const est_server *s, est_waiting *w, const char *why)
 
 est_status est_server_join(est_server *s)
 {
-    int64_t     here_ns = est_now_ns(), done_ns = 0, stop_ns = 0, asked_ns = here_ns;
+    int64_t     here_ns = est_now_ns(), done_ns = 0, asked_ns = here_ns;
     est_waiting wait   = { 0 };
     est_status  status = EST_OK;
 
@@ -561,8 +601,8 @@ est_status est_server_join(est_server *s)
             s->done = s->done || over;
         }
         if (s->done && done_ns == 0) done_ns = now;
-        if (est_stop_signal() != 0 && stop_ns == 0) stop_ns = now;
-        if (stop_ns != 0 && (s->done || may_stop(s, now - stop_ns))) {
+        look_for_signal(s);
+        if (s->stop_ns != 0 && (s->done || may_stop(s))) {
             status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
             break;
         }

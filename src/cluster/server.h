@@ -112,6 +112,18 @@ typedef struct est_queued {
     struct est_queued *next;
 } est_queued;
 
+/* A copy of variables on its way to disk (service_files.c). */
+typedef struct est_writing {
+    struct est_writing *next;
+    est_server         *server;
+    est_request        *request; /* the writer's, as the next */
+    est_snapshot       *snapshot;
+    char               *prefix;
+    char                task[EST_NET_NAME_MAX]; /* that asked */
+    int64_t             since_ns;
+    bool                told; /* that the end waits for it */
+} est_writing;
+
 /* What a layer above does with requests of its own; see est_server_extend. */
 typedef struct est_extension {
     bool (*serve)(void *user, est_request *request); /* NULL: there is none */
@@ -174,8 +186,13 @@ struct est_server {
     bool           has_executor;
     est_extension  extension;
     bool           extending; /* it is being called */
-    int            n_writers; /* threads that write a checkpoint */
+    est_writing   *writing;   /* each has a thread */
+    int64_t        stop_ns;   /* a signal was seen; 0: none was */
+    bool           freed;     /* but for what those who still write need: the last of them frees that */
 };
+
+/* The rest of a server that was freed while copies were written. */
+void est_server_free_rest(est_server *server);
 
 /* Serves a request (network thread). */
 void est_service_serve(void *user, est_request *request);

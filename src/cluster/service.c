@@ -7,7 +7,7 @@
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
  * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
- * COMMIT     STEP, ERA                               -> -
+ * COMMIT     STEP, ERA, FAILURE, BYTES (why, if so)  -> -; with FAILURE the step is dropped
  * AWAIT_READY -                                      -> -; waits
  * AWAIT_ALONE FINISHED (nobody is to begin a step)   -> -; waits until no other task is here or has a turn
  * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
@@ -110,19 +110,38 @@ static est_status write_variable(est_server *s, est_request *request)
 
 /* --- synchronous steps (cluster/sync.h) ------------------------------------------------------------------------------------------ */
 
+/* S3: the committer says that the step cannot be made. */
+static void drop_step(est_server *s, est_request *request, est_tag tag, uint64_t failure)
+{
+    est_str why = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    char    text[512];
+
+    snprintf(text, sizeof text, "%.*s", (int)(why.size < sizeof text ? why.size : sizeof text - 1),
+             why.data != NULL ? why.data : "");
+    est_sync_drop(s, tag);
+    pthread_mutex_lock(&s->lock);
+    est_sync_fail_step(s, tag, failure <= EST_UNAUTHENTICATED ? (est_status)failure : EST_UNKNOWN, text);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static est_status commit(est_server *s, est_request *request)
 {
     const est_message *message = est_request_message(request);
-    const est_client  *client;
-    bool               held;
+    est_tag  tag     = { est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) };
+    uint64_t failure = est_head_u64(message, EST_FIELD_FAILURE, EST_OK);
+    const est_client *client;
+    bool              held;
 
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, est_request_link(request));
     held   = est_server_is_held(s) && (client == NULL || client->holder == NULL);
     pthread_mutex_unlock(&s->lock);
     if (held) return est_fail(EST_ABORTED, "a checkpoint is made, and it is late: another will be asked to commit");
-    EST_TRY(est_sync_commit(
-        s, (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0), (int64_t)est_head_u64(message, EST_FIELD_STEP, 0) }));
+    if (failure != EST_OK) {
+        drop_step(s, request, tag, failure);
+    } else {
+        EST_TRY(est_sync_commit(s, tag));
+    }
     pthread_mutex_lock(&s->lock);
     if (strcmp(s->committer, est_link_peer(est_request_link(request))->task) == 0) s->committer[0] = '\0';
     s->committing = (est_tag){ 0 }; /* all others were asked before the clock */

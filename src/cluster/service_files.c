@@ -3,10 +3,12 @@
  * Checkpoints of a server's variables. Only the copy is made while steps wait; a thread of its own writes it. */
 #include "cluster/service_files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "cluster/entries.h"
 
 /* What a request is about. */
@@ -71,56 +73,63 @@ static void answer(est_request *request, est_status status)
 
 /* --- saving ---------------------------------------------------------------------------------------------------------- */
 
-/* A copy on its way to disk. */
-typedef struct writing {
-    est_server   *server;
-    est_request  *request;
-    est_snapshot *snapshot;
-    char         *prefix;
-} writing;
+/* The server may have been freed meanwhile, but for this. */
+static void end_writing(est_writing *w)
+{
+    est_server   *server = w->server;
+    est_writing **at     = &server->writing;
+    bool          last;
+
+    pthread_mutex_lock(&server->lock);
+    while (*at != w) at = &(*at)->next;
+    *at  = w->next;
+    last = server->freed && server->writing == NULL;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    if (last) est_server_free_rest(server);
+    est_free(w->prefix);
+    est_free(w);
+}
 
 static void *write_copy(void *arg)
 {
-    writing    *w      = arg;
-    est_server *server = w->server;
+    est_writing *w = arg;
 
-    (void)pthread_detach(pthread_self());                 /* the server waits for the count below */
+    (void)pthread_detach(pthread_self());                 /* the server waits for the end of the list */
     if (est_link_is_lost(est_request_link(w->request))) { /* who asked has given up, and removed what there was */
         est_snapshot_free(w->snapshot);
         est_request_fail(w->request, EST_UNAVAILABLE, "the link was lost");
     } else {
         answer(w->request, est_snapshot_write(w->snapshot, w->prefix));
     }
-    est_free(w->prefix);
-    est_free(w);
-    pthread_mutex_lock(&server->lock);
-    server->n_writers--;
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
+    end_writing(w);
     return NULL;
 }
 
 static est_status start_writing(est_server *server, est_request *request, est_snapshot *snapshot, const char *prefix)
 {
-    writing   *w = est_zalloc(sizeof *w);
-    est_thread thread;
-    est_status status;
+    est_writing *w = est_zalloc(sizeof *w);
+    est_thread   thread;
+    est_status   status;
 
-    if (w != NULL) *w = (writing){ server, request, snapshot, est_strdup(prefix) };
+    if (w != NULL) {
+        *w = (est_writing){ .server   = server,
+                            .request  = request,
+                            .snapshot = snapshot,
+                            .prefix   = est_strdup(prefix),
+                            .since_ns = est_now_ns() };
+    }
     if (w == NULL || w->prefix == NULL) {
         est_free(w);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a checkpoint");
     }
+    snprintf(w->task, sizeof w->task, "%s", est_link_peer(est_request_link(request))->task);
     pthread_mutex_lock(&server->lock);
-    server->n_writers++;
+    w->next         = server->writing;
+    server->writing = w;
     pthread_mutex_unlock(&server->lock);
     status = est_thread_start(&thread, "est-save", write_copy, w);
-    if (status == EST_OK) return EST_OK;
-    pthread_mutex_lock(&server->lock);
-    server->n_writers--;
-    pthread_mutex_unlock(&server->lock);
-    est_free(w->prefix);
-    est_free(w);
+    if (status != EST_OK) end_writing(w);
     return status;
 }
 

@@ -177,6 +177,11 @@ est_status est_sync_commit(est_server *s, est_tag tag)
     return EST_OK;
 }
 
+void est_sync_drop(est_server *s, est_tag tag)
+{
+    if (is_same(tag, s->version)) forget_collected(s);
+}
+
 /* --- the clock ----------------------------------------------------------------------------------------------------------- */
 
 /* Over a link that broke, perhaps, which is not known here yet: counted as well it would be two workers. */
@@ -238,6 +243,16 @@ static void answer_step(est_server *s, int parked, bool commit)
         est_request_fail(request, EST_RESOURCE_EXHAUSTED, "no memory for an answer");
     }
     est_packing_clear(&packing);
+}
+
+/* S3 */
+void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const char *why)
+{
+    for (int i = s->n_parked - 1; i >= 0; i--) {
+        if (s->parked[i].method != EST_METHOD_FINISH_STEP || !is_same(s->parked[i].tag, tag)) continue;
+        est_request_fail(s->parked[i].request, status, why);
+        s->parked[i] = s->parked[--s->n_parked];
+    }
 }
 
 /* How many must have pushed. */

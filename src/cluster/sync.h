@@ -20,6 +20,7 @@
  *       runtime/partition.c); workers whose updates differ would each make a step of their own. Whoever comes second with another
  *       part that changes the same variable is refused.
  *   S2  A part is done once for a step. If a later one fails, the step is made again without it.
+ *   S3  What cannot be applied, whoever commits, is dropped at all tasks, and all whose step it was fail as the committer did.
  *
  * Of one worker each part collects one push a step. Enough is the number of workers that was asked for. They have a minute to come
  * for the first time; after that, or when all have come, and some are gone, all that are left are enough: the step is the
@@ -34,6 +35,11 @@ EST_MUST_CHECK est_status est_sync_add(est_server *server, est_request *request,
 
 /* Does what was collected for step `tag`, unless it was done. Under host_lock. */
 EST_MUST_CHECK est_status est_sync_commit(est_server *server, est_tag tag);
+
+/* Drops what was collected for step `tag`, which cannot be made. Under host_lock. At the clock, under `lock`: those who wait for
+ * that step are told why. */
+void est_sync_drop(est_server *server, est_tag tag);
+void est_sync_fail_step(est_server *server, est_tag tag, est_status status, const char *why);
 
 /* At the clock, under `lock`: a worker begins to take part; it has pushed all of a step, and waits. */
 void                      est_sync_join(est_server *server, est_client *client);

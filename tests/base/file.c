@@ -245,6 +245,46 @@ static void test_temp_names_differ(void **state)
     est_free(b);
 }
 
+#define SAY_NAME "--say-temp-name"
+
+/* The name that another process makes, without its id: "<bits>-<n>". */
+static void ask_process(char out[64])
+{
+    char    exe[256], command[300];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    FILE   *said;
+
+    assert_true(n > 0);
+    exe[n] = '\0';
+    snprintf(command, sizeof command, "'%s' " SAY_NAME, exe);
+    said = popen(command, "r");
+    assert_non_null(said);
+    assert_int_equal(fscanf(said, "/x/model.tmp-%*d-%63s", out), 1);
+    assert_int_equal(pclose(said), 0);
+}
+
+/* In containers every process may have the same id. */
+static void test_temp_names_of_processes(void **state)
+{
+    char a[64], b[64];
+
+    (void)state;
+    ask_process(a);
+    ask_process(b);
+    assert_int_equal(strspn(a, "0123456789-"), strlen(a)); /* what is left over is known by that (train/saver.c) */
+    assert_string_not_equal(a, b);
+}
+
+static int say_name(void)
+{
+    char *name;
+
+    if (est_file_temp_name("/x/model", &name) != EST_OK) return 1;
+    puts(name);
+    est_free(name);
+    return 0;
+}
+
 /* Arms the n-th fault of one kind. */
 static void arm(bool allocations, int n)
 {
@@ -347,16 +387,24 @@ static void test_directories_go_with_all_in_them(void **state)
     assert_int_equal(est_dir_remove(outside), EST_OK);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_and_read),       cmocka_unit_test(test_files_without_a_size),
-        cmocka_unit_test(test_errors_name_the_path), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_directories),          cmocka_unit_test(test_order),
-        cmocka_unit_test(test_relative_paths),       cmocka_unit_test(test_temp_names_differ),
-        cmocka_unit_test(test_replace_under_faults), cmocka_unit_test(test_read_and_create_under_faults),
-        cmocka_unit_test(test_errno_codes),          cmocka_unit_test(test_directories_go_with_all_in_them),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_files_without_a_size),
+        cmocka_unit_test(test_errors_name_the_path),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_relative_paths),
+        cmocka_unit_test(test_temp_names_differ),
+        cmocka_unit_test(test_temp_names_of_processes),
+        cmocka_unit_test(test_replace_under_faults),
+        cmocka_unit_test(test_read_and_create_under_faults),
+        cmocka_unit_test(test_errno_codes),
+        cmocka_unit_test(test_directories_go_with_all_in_them),
     };
 
+    if (argc == 2 && strcmp(argv[1], SAY_NAME) == 0) return say_name();
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

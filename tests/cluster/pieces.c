@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cluster/remote.h"
+#include "cluster/sync.h"
 #include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "net/inject.h"
@@ -227,7 +228,8 @@ static void await_parked(est_server *ps)
     assert_int_equal(parked, 1);
 }
 
-/* Makes a step whose commit fails after some pieces: this variable, which another one changes, has no value then. */
+/* Makes a step whose commit ends after some pieces, as this variable, which another one changes, has no value then; and so does its
+ * worker, which can have nothing dropped. */
 static void fail_commit(servers *s, est_session *session, const model *m, est_remote *remote)
 {
     est_var  *var  = est_store_find(est_host_store(s->ps[0]->host), "dense/kernel");
@@ -244,13 +246,13 @@ static void fail_commit(servers *s, est_session *session, const model *m, est_re
     await_parked(s->ps[0]);
     pthread_mutex_lock(&s->ps[0]->host_lock);
     var->initialized = false;
-    pthread_mutex_unlock(&s->ps[0]->host_lock);
-    hold(s->ps[0], false);
-    pthread_join(thread, &result);
-    assert_null(result);
-    pthread_mutex_lock(&s->ps[0]->host_lock);
+    assert_int_equal(est_sync_commit(s->ps[0], s->ps[0]->version), EST_FAILED_PRECONDITION);
     var->initialized = true;
     pthread_mutex_unlock(&s->ps[0]->host_lock);
+    est_link_close(est_tasks_of(remote)->peers[0].link, "it dies");
+    pthread_join(thread, &result);
+    assert_null(result);
+    hold(s->ps[0], false);
 }
 
 /* A step that was made in part is finished when it is made again: what was applied is not applied again. */

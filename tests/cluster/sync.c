@@ -503,6 +503,59 @@ static void test_committer_dies(void **state)
     for (int how = 0; how < N_DEATHS; how++) committer_dies((death)how);
 }
 
+static void set_initialized(est_server *server, const char *variable, bool initialized)
+{
+    pthread_mutex_lock(&server->host_lock);
+    est_store_find(est_host_store(server->host), variable)->initialized = initialized;
+    pthread_mutex_unlock(&server->host_lock);
+}
+
+static void *fail_to_push(void *arg)
+{
+    const pusher *p = arg;
+
+    assert_int_equal(push(p, p->value), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(), "has no value"));
+    return NULL;
+}
+
+/* What cannot be applied is of no use to the next committer: all whose step it is are told, and it is dropped. */
+static void fail_at(int ps, const char *variable, float a)
+{
+    servers   s    = servers_start(2, 2, "tcp");
+    pusher    p[2] = { make_pusher(&s, 0), make_pusher(&s, 1) };
+    pthread_t thread[2];
+
+    p[1].value = 4;
+    hold_steps(s.ps[CLOCK], true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, fail_to_push, &p[i]), 0);
+        await_parked(s.ps[CLOCK], i + 1);
+    }
+    await_collected(s.ps[OTHER], 2);
+    set_initialized(s.ps[ps], variable, false);
+    hold_steps(s.ps[CLOCK], false);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    set_initialized(s.ps[ps], variable, true);
+    for (int i = 0; i < 2; i++) {
+        p[i].value *= 2;
+        est_session_free(p[i].session);
+        open_pusher(&p[i]);
+    }
+    start_pushes(p, thread);
+    finish_pushes(thread);
+    expect_values(&s, a, 1);
+    for (int i = 0; i < 2; i++) close_pusher(&p[i]);
+    servers_stop(&s);
+}
+
+static void test_commit_fails(void **state)
+{
+    (void)state;
+    fail_at(OTHER, "a", -5);
+    fail_at(CLOCK, "global_step", -2.5f); /* the update had been made */
+}
+
 static void *hold_for_copies(void *arg)
 {
     return est_remote_hold(arg) == EST_OK ? arg : NULL;
@@ -890,6 +943,7 @@ int main(void)
                                         cmocka_unit_test(test_spare),
                                         cmocka_unit_test(test_one_push_a_worker),
                                         cmocka_unit_test(test_committer_dies),
+                                        cmocka_unit_test(test_commit_fails),
                                         cmocka_unit_test(test_hold_without_committer),
                                         cmocka_unit_test(test_one_wait_a_worker),
                                         cmocka_unit_test(test_late_spare),
