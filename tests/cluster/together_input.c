@@ -48,14 +48,18 @@ static void test_killed_without_input(void **state)
     cluster_wait_all(&calm, 60);
     for (int i = 0; i < 3; i++) {
         /* Steps without a batch are none for the hook that kills; the chief does so when it is about to save one. */
-        cluster c = make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i],
-                                i == 1 ? "die_step=1000" : "die_step=400");
+        cluster c = make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i], "die_step=400");
 
-        if (i == 1) c.args[TOGETHER_PAUSE] = "pause_us=2000";
+        if (i == 1) { /* killed in the step after the one that the third, which has the examples, holds */
+            c.args[TOGETHER_ARGS]     = "hold_task=2";
+            c.args[TOGETHER_ARGS + 1] = "hold_step=401";
+            c.args[TOGETHER_ARGS + 2] = NULL;
+        }
         cluster_start_all(&c);
         if (i == 1) {
             cluster_wait_step(&c, 400, 30);
             together_kill(&c, together_worker(&c, 1));
+            cluster_enough(&c);
         } else {
             cluster_wait(&c, together_worker(&c, i), 30);
         }
