@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "command.h"
+#include "estimator/together.h"
 #include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
 #include "inspect.h"
@@ -31,7 +32,8 @@ typedef struct view {
     tool_table             table;
     est_strbuf             line;
     int64_t                n_parameters, n_bytes;
-    int                    n_damaged;
+    int64_t                position_bytes; /* of where inputs are, which is no variable of the model */
+    int                    n_variables, n_damaged;
     bool                   has_full_names;
 } view;
 
@@ -183,14 +185,26 @@ static est_status read_stats(view *v, const est_checkpoint_variable *variable, b
     return EST_OK;
 }
 
-static est_status show_variable(view *v, const est_checkpoint_variable *variable, bool first)
+/* Adds to the totals. Where inputs are is as large as what they have read ahead, and differs between equal trainings. */
+static void count_variable(view *v, const est_checkpoint_variable *variable)
 {
-    int64_t count     = est_shape_count(&variable->shape);
-    bool    has_stats = false;
-    stats   s;
+    int64_t count = est_shape_count(&variable->shape);
 
+    if (strcmp(variable->name, EST_EXTRA_INPUT) == 0 || strcmp(variable->name, EST_EXTRA_POSITIONS) == 0) {
+        v->position_bytes += variable->bytes;
+        return;
+    }
+    v->n_variables++;
     if (count > 0 && count < INT64_MAX - v->n_parameters) v->n_parameters += count;
     v->n_bytes += variable->bytes;
+}
+
+static est_status show_variable(view *v, const est_checkpoint_variable *variable, bool first)
+{
+    bool  has_stats = false;
+    stats s;
+
+    count_variable(v, variable);
     if (v->options->stats) EST_TRY(read_stats(v, variable, &has_stats, &s));
     if (v->options->json) return json_variable(v, variable, has_stats ? &s : NULL, first);
     return table_variable(v, variable, has_stats ? &s : NULL);
@@ -198,16 +212,22 @@ static est_status show_variable(view *v, const est_checkpoint_variable *variable
 
 static est_status show_totals(view *v)
 {
-    int n = est_checkpoint_count(v->checkpoint);
-
     if (v->options->verify && v->n_damaged == 0) EST_TRY(est_checkpoint_verify(v->checkpoint));
+    est_strbuf_printf(&v->line,
+                      v->options->json ? "\n], \"totals\": {\"variables\": %d, \"parameters\": %" PRId64
+                                         ", \"bytes\": %" PRId64
+                                       : "total: %d variables, %" PRId64 " parameters, %" PRId64 " bytes",
+                      v->n_variables, v->n_parameters, v->n_bytes);
+    if (v->position_bytes > 0) {
+        est_strbuf_printf(&v->line,
+                          v->options->json ? ", \"input_position_bytes\": %" PRId64
+                                           : " + input positions of %" PRId64 " bytes",
+                          v->position_bytes);
+    }
     if (v->options->json) {
-        est_strbuf_printf(
-            &v->line, "\n], \"totals\": {\"variables\": %d, \"parameters\": %" PRId64 ", \"bytes\": %" PRId64 "}%s}\n",
-            n, v->n_parameters, v->n_bytes, v->options->verify ? ", \"verified\": true" : "");
+        est_strbuf_printf(&v->line, "}%s}\n", v->options->verify ? ", \"verified\": true" : "");
     } else {
-        est_strbuf_printf(&v->line, "total: %d variables, %" PRId64 " parameters, %" PRId64 " bytes%s\n", n,
-                          v->n_parameters, v->n_bytes, v->options->verify ? ", all checksums right" : "");
+        est_strbuf_printf(&v->line, "%s\n", v->options->verify ? ", all checksums right" : "");
     }
     return tool_write(&v->line);
 }

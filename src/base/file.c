@@ -33,6 +33,7 @@ est_status est_status_from_errno(int error)
     case EROFS: return EST_PERMISSION_DENIED;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG: /* as a full disk; EST_OUT_OF_RANGE, TensorFlow's code, would be taken for the end of an input */
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -46,7 +47,6 @@ est_status est_status_from_errno(int error)
     case EBADF:
     case EBUSY:
     case ETXTBSY: return EST_FAILED_PRECONDITION;
-    case EFBIG:
     case EOVERFLOW: return EST_OUT_OF_RANGE;
     case EINTR:
     case EAGAIN:

@@ -27,17 +27,17 @@ enum { STATE_SLOT = 1, STATE_CURRENT, STATE_TAKEN, STATE_INPUTS, STATE_BAD_ROWS,
 enum { SLOT_NUMBER = 1, SLOT_INPUT, SLOT_POSITION, SLOT_AHEAD };
 
 struct est_interleave_slot {
-    est_interleaved *owner;
-    bool             open;  /* there is something to take, perhaps */
-    bool             busy;  /* unordered: a thread reads it */
-    est_element     *input; /* what the dataset was made of; NULL: none is left, only elements read ahead */
-    uint64_t         number;
-    est_iter        *it;     /* of the dataset */
-    int64_t          below;  /* rows that it left out, not yet in an est_item */
-    bool             failed; /* nothing more is to be read: the error is in an est_item */
-    est_item_block  *held;   /* items of a restored position, to be taken before all others; NULL: none */
-    est_parallel    *ahead;  /* its thread; NULL: none */
-    est_item_block  *block;  /* of the thread, being handed out */
+    est_interleaved           *owner;
+    bool                       open;  /* there is something to take, perhaps */
+    bool                       busy;  /* unordered: a thread reads it */
+    est_element               *input; /* what the dataset was made of; NULL: none is left, only elements read ahead */
+    uint64_t                   number;
+    est_iter                  *it;     /* of the dataset */
+    int64_t                    below;  /* rows that it left out, not yet in an est_interleave_item */
+    bool                       failed; /* nothing more is to be read: the error is in an est_interleave_item */
+    est_interleave_item_block *held;   /* items of a restored position, to be taken before all others; NULL: none */
+    est_parallel              *ahead;  /* its thread; NULL: none */
+    est_interleave_item_block *block;  /* of the thread, being handed out */
 };
 
 static const est_interleave *own_of(const est_interleaved *it)
@@ -53,7 +53,7 @@ static int n_fields(const est_interleaved *it)
 /* --- items ---------------------------------------------------------------------------------------------------------- */
 
 /* Counts what was left out, and takes the element if there is one: *got. */
-static est_status item_take(est_interleaved *it, est_item *from, est_element *out, bool *got)
+static est_status item_take(est_interleaved *it, est_interleave_item *from, est_element *out, bool *got)
 {
     est_status status = EST_OK;
 
@@ -66,14 +66,14 @@ static est_status item_take(est_interleaved *it, est_item *from, est_element *ou
             status = est_iter_bad_row(&it->base, &it->bad_rows, own_of(it)->options.bad_rows_max, status);
         }
     }
-    est_item_clear(n_fields(it), from);
+    est_interleave_item_clear(n_fields(it), from);
     return status;
 }
 
 static void slot_drop_held(est_interleave_slot *slot)
 {
     if (slot->held == NULL) return;
-    est_item_block_clear(n_fields(slot->owner), slot->held);
+    est_interleave_item_block_clear(n_fields(slot->owner), slot->held);
     est_free(slot->held);
     slot->held = NULL;
 }
@@ -86,15 +86,15 @@ static bool may_leave_out(const est_interleaved *it, est_status status)
 }
 
 /* Reads the next item of an open slot, its thread aside; EST_OUT_OF_RANGE when there is none. */
-static est_status item_read(est_interleave_slot *slot, est_item *to)
+static est_status item_read(est_interleave_slot *slot, est_interleave_item *to)
 {
     est_interleaved *it = slot->owner;
     est_status       status;
 
     if (slot->held != NULL) {
-        est_item *from = est_item_at(n_fields(it), slot->held, slot->held->at++);
+        est_interleave_item *from = est_interleave_item_at(n_fields(it), slot->held, slot->held->at++);
 
-        est_item_move(n_fields(it), to, from);
+        est_interleave_item_move(n_fields(it), to, from);
         if (slot->held->at == slot->held->n) slot_drop_held(slot);
         return EST_OK;
     }
@@ -106,17 +106,17 @@ static est_status item_read(est_interleave_slot *slot, est_item *to)
     if (status == EST_OUT_OF_RANGE && to->n_below > 0) return EST_OK; /* rows left out behind the last element */
     if (status == EST_OK || status == EST_OUT_OF_RANGE) return status;
     slot->failed = !may_leave_out(it, status);
-    return est_item_fail(to, status, slot->failed);
+    return est_interleave_item_fail(to, status, slot->failed);
 }
 
 /* Fills an empty block. EST_OUT_OF_RANGE when there is no further item. */
-static est_status block_read(est_interleave_slot *slot, est_item_block *block)
+static est_status block_read(est_interleave_slot *slot, est_interleave_item_block *block)
 {
     const est_interleaved *it    = slot->owner;
     int64_t                start = est_now_ns();
 
     while (block->n < BLOCK_ELEMENTS) {
-        est_status status = item_read(slot, est_item_at(n_fields(it), block, block->n));
+        est_status status = item_read(slot, est_interleave_item_at(n_fields(it), block, block->n));
 
         if (status == EST_OUT_OF_RANGE && block->n > 0) break;
         EST_TRY(status);
@@ -130,8 +130,8 @@ static est_status block_read(est_interleave_slot *slot, est_item_block *block)
 
 static est_status slot_pull(void *user, void *job)
 {
-    est_interleave_slot *slot  = user;
-    est_item_block      *block = job;
+    est_interleave_slot       *slot  = user;
+    est_interleave_item_block *block = job;
 
     block->slot = (int)(slot - slot->owner->slots);
     return block_read(slot, block);
@@ -139,7 +139,7 @@ static est_status slot_pull(void *user, void *job)
 
 static void slot_clear_job(void *user, void *job)
 {
-    est_item_block_clear(n_fields(((est_interleave_slot *)user)->owner), job);
+    est_interleave_item_block_clear(n_fields(((est_interleave_slot *)user)->owner), job);
 }
 
 static est_status slot_start_thread(est_interleave_slot *slot)
@@ -147,7 +147,7 @@ static est_status slot_start_thread(est_interleave_slot *slot)
     const est_parallel_spec spec = { .name     = "interleave",
                                      .user     = slot,
                                      .workers  = 1,
-                                     .job_size = est_item_block_bytes(n_fields(slot->owner), BLOCK_ELEMENTS),
+                                     .job_size = est_interleave_item_block_bytes(n_fields(slot->owner), BLOCK_ELEMENTS),
                                      .pull     = slot_pull,
                                      .clear    = slot_clear_job };
 
@@ -254,7 +254,8 @@ static est_status slot_next(est_interleave_slot *slot, est_element *out, bool *g
     est_status status;
 
     if (slot->held != NULL) {
-        status = item_take(slot->owner, est_item_at(n_fields(slot->owner), slot->held, slot->held->at++), out, got);
+        status = item_take(slot->owner, est_interleave_item_at(n_fields(slot->owner), slot->held, slot->held->at++),
+                           out, got);
         if (slot->held->at == slot->held->n) slot_drop_held(slot);
         return status;
     }
@@ -265,7 +266,8 @@ static est_status slot_next(est_interleave_slot *slot, est_element *out, bool *g
         EST_TRY(est_parallel_next(slot->ahead, &job));
         slot->block = job;
     }
-    status = item_take(slot->owner, est_item_at(n_fields(slot->owner), slot->block, slot->block->at++), out, got);
+    status = item_take(slot->owner, est_interleave_item_at(n_fields(slot->owner), slot->block, slot->block->at++), out,
+                       got);
     if (slot->block->at == slot->block->n) {
         est_parallel_done(slot->ahead, slot->block);
         slot->block = NULL;
@@ -365,15 +367,15 @@ static est_status unordered_pull(void *user, void *job)
 }
 
 /* Has an empty block hold the thread's last error. */
-static est_status block_fail(const est_interleaved *it, est_item_block *block, est_status status)
+static est_status block_fail(const est_interleaved *it, est_interleave_item_block *block, est_status status)
 {
-    EST_TRY(est_item_fail(est_item_at(n_fields(it), block, 0), status, true));
+    EST_TRY(est_interleave_item_fail(est_interleave_item_at(n_fields(it), block, 0), status, true));
     block->n = 1;
     return EST_OK;
 }
 
 /* Reads some elements of one slot into its block. */
-static est_status unordered_read(est_interleave_slot *slot, est_item_block *block)
+static est_status unordered_read(est_interleave_slot *slot, est_interleave_item_block *block)
 {
     est_status status = EST_OK;
 
@@ -387,10 +389,10 @@ static est_status unordered_read(est_interleave_slot *slot, est_item_block *bloc
 /* Reads some elements. The block stays empty when nothing is left, or nothing in that slot. */
 static est_status unordered_work(void *user, int worker, void *job)
 {
-    est_interleaved     *it    = user;
-    est_item_block      *block = job;
-    est_interleave_slot *slot;
-    est_status           status;
+    est_interleaved           *it    = user;
+    est_interleave_item_block *block = job;
+    est_interleave_slot       *slot;
+    est_status                 status;
 
     (void)worker;
     pthread_mutex_lock(&it->lock);
@@ -415,7 +417,7 @@ static est_status unordered_work(void *user, int worker, void *job)
 
 static void unordered_clear_job(void *user, void *job)
 {
-    est_item_block_clear(n_fields(user), job);
+    est_interleave_item_block_clear(n_fields(user), job);
 }
 
 static est_status unordered_start(est_interleaved *it)
@@ -424,7 +426,7 @@ static est_status unordered_start(est_interleaved *it)
                                      .user      = it,
                                      .workers   = own_of(it)->options.cycle,
                                      .unordered = true,
-                                     .job_size  = est_item_block_bytes(n_fields(it), BLOCK_ELEMENTS),
+                                     .job_size  = est_interleave_item_block_bytes(n_fields(it), BLOCK_ELEMENTS),
                                      .pull      = unordered_pull,
                                      .work      = unordered_work,
                                      .clear     = unordered_clear_job };
@@ -454,7 +456,7 @@ static est_status next_ready(est_interleaved *it, est_element *out)
         while (it->block != NULL && it->block->at < it->block->n) {
             bool got;
 
-            EST_TRY(item_take(it, est_item_at(n_fields(it), it->block, it->block->at++), out, &got));
+            EST_TRY(item_take(it, est_interleave_item_at(n_fields(it), it->block, it->block->at++), out, &got));
             if (got) return EST_OK;
         }
         if (it->block != NULL) est_parallel_done(it->ahead, it->block);
@@ -532,11 +534,12 @@ typedef struct saving {
     est_wire_writer *w;
 } saving;
 
-static est_status save_block(const saving *to, est_item_block *block)
+static est_status save_block(const saving *to, est_interleave_item_block *block)
 {
     if (block == NULL || block->slot != to->slot) return EST_OK;
     for (int i = block->at; i < block->n; i++) {
-        EST_TRY(est_item_put(to->w, SLOT_AHEAD, est_item_at(n_fields(to->it), block, i), n_fields(to->it)));
+        EST_TRY(est_interleave_item_put(to->w, SLOT_AHEAD, est_interleave_item_at(n_fields(to->it), block, i),
+                                        n_fields(to->it)));
     }
     return EST_OK;
 }
@@ -616,15 +619,15 @@ static est_status restore_held(est_interleave_slot *slot, est_str bytes, int n)
     est_wire_reader  r, inner;
     est_wire_field   field;
 
-    slot->held = est_zalloc(est_item_block_bytes(n_fields(it), n));
+    slot->held = est_zalloc(est_interleave_item_block_bytes(n_fields(it), n));
     if (slot->held == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d elements", n);
     slot->held->slot = (int)(slot - it->slots);
     est_wire_reader_init(&r, "position of a slot", bytes.data, bytes.size);
     while (est_wire_next(&r, &field)) {
         if (field.number != SLOT_AHEAD) continue;
         est_wire_message(&r, &field, "what was read ahead", &inner);
-        EST_TRY(est_item_parse(&inner, it->base.pass, it->base.dataset,
-                               est_item_at(n_fields(it), slot->held, slot->held->n++)));
+        EST_TRY(est_interleave_item_parse(&inner, it->base.pass, it->base.dataset,
+                                          est_interleave_item_at(n_fields(it), slot->held, slot->held->n++)));
     }
     return est_wire_finish(&r);
 }

@@ -46,12 +46,12 @@ struct est_interleaved {
     bool                 inputs_ended;
 
     /* Only when unordered: */
-    est_parallel          *ahead;
-    struct est_item_block *block; /* being handed out */
-    pthread_mutex_t        lock;  /* guards the slots but those being read, n_open, the input and its fields */
-    pthread_cond_t         freed; /* a slot is no longer being read */
-    bool                   has_lock, has_cond;
-    int64_t                below; /* counts the rows that the input leaves out, until a slot takes them over */
+    est_parallel                     *ahead;
+    struct est_interleave_item_block *block; /* being handed out */
+    pthread_mutex_t lock;  /* guards the slots but those being read, n_open, the input and its fields */
+    pthread_cond_t  freed; /* a slot is no longer being read */
+    bool            has_lock, has_cond;
+    int64_t         below; /* counts the rows that the input leaves out, until a slot takes them over */
 };
 
 est_status est_interleaved_open(est_iter *it);

@@ -11,39 +11,40 @@ enum { ITEM_ELEMENT = 1, ITEM_ERROR, ITEM_BELOW };
 
 static size_t item_bytes(int n_fields)
 {
-    return sizeof(est_item) + (size_t)n_fields * sizeof(est_field);
+    return sizeof(est_interleave_item) + (size_t)n_fields * sizeof(est_field);
 }
 
-size_t est_item_block_bytes(int n_fields, int n)
+size_t est_interleave_item_block_bytes(int n_fields, int n)
 {
-    return sizeof(est_item_block) + (size_t)n * item_bytes(n_fields);
+    return sizeof(est_interleave_item_block) + (size_t)n * item_bytes(n_fields);
 }
 
-est_item *est_item_at(int n_fields, est_item_block *block, int i)
+est_interleave_item *est_interleave_item_at(int n_fields, est_interleave_item_block *block, int i)
 {
-    return (est_item *)(void *)(block->items + (size_t)i * item_bytes(n_fields));
+    return (est_interleave_item *)(void *)(block->items + (size_t)i * item_bytes(n_fields));
 }
 
-void est_item_block_clear(int n_fields, est_item_block *block)
+void est_interleave_item_block_clear(int n_fields, est_interleave_item_block *block)
 {
-    for (int i = block->at; i < block->n; i++) est_item_clear(n_fields, est_item_at(n_fields, block, i));
+    for (int i = block->at; i < block->n; i++)
+        est_interleave_item_clear(n_fields, est_interleave_item_at(n_fields, block, i));
     block->at = block->n = 0;
 }
 
-void est_item_clear(int n_fields, est_item *item)
+void est_interleave_item_clear(int n_fields, est_interleave_item *item)
 {
     est_free(item->error);
     est_element_clear(item->element.field, n_fields);
-    *item = (est_item){ 0 };
+    *item = (est_interleave_item){ 0 };
 }
 
-void est_item_move(int n_fields, est_item *to, est_item *from)
+void est_interleave_item_move(int n_fields, est_interleave_item *to, est_interleave_item *from)
 {
     memcpy(to, from, item_bytes(n_fields));
     memset(from, 0, item_bytes(n_fields));
 }
 
-est_status est_item_fail(est_item *item, est_status status, bool fatal)
+est_status est_interleave_item_fail(est_interleave_item *item, est_status status, bool fatal)
 {
     item->error = est_alloc(sizeof *item->error);
     if (item->error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember an error");
@@ -52,7 +53,7 @@ est_status est_item_fail(est_item *item, est_status status, bool fatal)
     return EST_OK;
 }
 
-est_status est_item_put(est_wire_writer *w, uint32_t number, const est_item *item, int n_fields)
+est_status est_interleave_item_put(est_wire_writer *w, uint32_t number, const est_interleave_item *item, int n_fields)
 {
     size_t mark;
 
@@ -65,7 +66,8 @@ est_status est_item_put(est_wire_writer *w, uint32_t number, const est_item *ite
     return EST_OK;
 }
 
-est_status est_item_parse(est_wire_reader *r, est_pass *pass, const est_dataset *dataset, est_item *out)
+est_status est_interleave_item_parse(est_wire_reader *r, est_pass *pass, const est_dataset *dataset,
+                                     est_interleave_item *out)
 {
     est_wire_field field;
     est_str        element = { 0 }, error = { 0 };
@@ -85,7 +87,7 @@ est_status est_item_parse(est_wire_reader *r, est_pass *pass, const est_dataset 
     }
     if (error.data != NULL) {
         EST_TRY(est_state_parse_error(error, &parsed));
-        return est_item_fail(out, est_error_raise(&parsed), false);
+        return est_interleave_item_fail(out, est_error_raise(&parsed), false);
     }
     if (element.data == NULL) return EST_OK;
     EST_TRY(est_element_parse(element, pass, dataset, &out->element));

@@ -13,22 +13,22 @@
 
 #define EST_SERVING_DEFAULT "serving_default"
 
-typedef struct est_signature {
+typedef struct est_export_signature {
     est_export_method     method;
     const char           *key;
     const est_named_node *outputs; /* [n_outputs] */
     int                   n_outputs;
     const est_feed_group *feeds;
-} est_signature;
+} est_export_signature;
 
 /* One graph of an export: a model over a receiver, and a session with its values. */
 typedef struct est_export_model {
-    est_model     *model;
-    est_session   *session;
-    est_receiver   receiver;
-    est_signature *signatures; /* [n_signatures] in the model's arena: those that can be served */
-    int            n_signatures;
-    est_node       init; /* what to run after the variables are restored; EST_NO_NODE: nothing */
+    est_model            *model;
+    est_session          *session;
+    est_receiver          receiver;
+    est_export_signature *signatures; /* [n_signatures] in the model's arena: those that can be served */
+    int                   n_signatures;
+    est_node              init; /* what to run after the variables are restored; EST_NO_NODE: nothing */
 } est_export_model;
 
 /* Under which a loader finds the graph of a mode. */
@@ -39,7 +39,7 @@ const char *est_export_tag(est_mode mode);
 EST_MUST_CHECK est_status est_export_signatures(est_export_model *e);
 
 /* The key of an input in a signature: that of the receiver, but "inputs" where Serving asks for that. */
-const char *est_signature_input(const est_signature *signature, const est_named_node *input);
+const char *est_export_signature_input(const est_export_signature *signature, const est_named_node *input);
 
 /* Makes filling the model's tables a part of e->init. Adds nodes to the graph. */
 EST_MUST_CHECK est_status est_export_tables(est_export_model *e);

@@ -327,7 +327,7 @@ static est_status run_model(check *c, const est_feed_group *group, const est_nam
                            out);
 }
 
-static est_status run_theirs(check *c, const est_signature *s, est_tensor **out)
+static est_status run_theirs(check *c, const est_export_signature *s, est_tensor **out)
 {
     const est_signature_def *def    = est_meta_graph_def_signature(c->meta, s->key);
     est_tensor             **values = c->feeds[s->feeds - c->e->receiver.groups];
@@ -339,7 +339,8 @@ static est_status run_theirs(check *c, const est_signature *s, est_tensor **out)
     if (def == NULL) return est_fail(EST_DATA_LOSS, "there is no signature %s", s->key);
     for (int i = 0; i < n; i++) {
         feeds[i].value = values[i];
-        EST_TRY(find_node(c, &def->inputs, s->key, est_signature_input(s, &s->feeds->inputs[i]), &feeds[i].node));
+        EST_TRY(
+            find_node(c, &def->inputs, s->key, est_export_signature_input(s, &s->feeds->inputs[i]), &feeds[i].node));
     }
     for (int i = 0; i < s->n_outputs; i++) EST_TRY(find_node(c, &def->outputs, s->key, s->outputs[i].name, &nodes[i]));
     EST_TRY(start_metrics(c->session, c->init));
@@ -366,7 +367,7 @@ static est_status is_random(est_node node, bool *out)
     return EST_OK;
 }
 
-static est_status compare_output(const est_signature *s, int i, const est_tensor *ours, const est_tensor *theirs)
+static est_status compare_output(const est_export_signature *s, int i, const est_tensor *ours, const est_tensor *theirs)
 {
     bool random;
 
@@ -377,7 +378,7 @@ static est_status compare_output(const est_signature *s, int i, const est_tensor
     return EST_OK;
 }
 
-static est_status check_signature(check *c, const est_signature *s)
+static est_status check_signature(check *c, const est_export_signature *s)
 {
     size_t       room   = (size_t)s->n_outputs + 1;
     est_tensor **ours   = est_arena_alloc(c->arena, room * sizeof(est_tensor *));
@@ -435,8 +436,8 @@ static est_status run_rows(check *c)
                            c->feeds[g]);
     }
     for (int k = 0; k < c->e->n_signatures && status == EST_OK; k++) {
-        const est_signature *s   = &c->e->signatures[k];
-        est_tensor         **out = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof(est_tensor *));
+        const est_export_signature *s   = &c->e->signatures[k];
+        est_tensor                **out = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof(est_tensor *));
 
         if (out == NULL) return no_memory();
         status = run_model(c, s->feeds, s->outputs, s->n_outputs, out);

@@ -355,12 +355,13 @@ static est_status add_signatures(builder *b, const est_export_model *e, const es
     est_tensor_info info;
 
     for (int k = 0; k < e->n_signatures; k++) {
-        const est_signature *s = &e->signatures[k];
+        const est_export_signature *s = &e->signatures[k];
 
         EST_TRY(est_meta_graph_def_add_signature(b->meta, s->key, method_names[s->method]));
         for (int i = 0; i < s->feeds->n_inputs; i++) {
             EST_TRY(tensor_info(b, *(*nodes)++, &info));
-            EST_TRY(est_meta_graph_def_add_input(b->meta, s->key, est_signature_input(s, &s->feeds->inputs[i]), &info));
+            EST_TRY(est_meta_graph_def_add_input(b->meta, s->key, est_export_signature_input(s, &s->feeds->inputs[i]),
+                                                 &info));
         }
         for (int i = 0; i < s->n_outputs; i++) {
             EST_TRY(tensor_info(b, *(*nodes)++, &info));
@@ -446,7 +447,7 @@ static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
     if (nodes == NULL) return no_memory();
     *n = 0;
     for (int k = 0; k < e->n_signatures; k++) {
-        const est_signature *s = &e->signatures[k];
+        const est_export_signature *s = &e->signatures[k];
 
         for (int i = 0; i < s->feeds->n_inputs; i++) nodes[(*n)++] = s->feeds->inputs[i].node;
         for (int i = 0; i < s->n_outputs; i++) nodes[(*n)++] = s->outputs[i].node;

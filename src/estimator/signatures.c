@@ -23,7 +23,7 @@ const char *est_export_tag(est_mode mode)
     return mode == EST_TRAIN ? "train" : mode == EST_EVAL ? "eval" : "serve";
 }
 
-const char *est_signature_input(const est_signature *signature, const est_named_node *input)
+const char *est_export_signature_input(const est_export_signature *signature, const est_named_node *input)
 {
     return signature->method == EST_EXPORT_CLASSIFY || signature->method == EST_EXPORT_REGRESS ? "inputs" : input->name;
 }
@@ -155,7 +155,7 @@ static const char *reason_against(const est_feed_group *feeds, est_export_method
                                          : "Regression input must be a single string Tensor";
 }
 
-static bool is_fed(const est_signature *s, est_edge edge)
+static bool is_fed(const est_export_signature *s, est_edge edge)
 {
     for (int i = 0; i < s->feeds->n_inputs; i++) {
         if (s->feeds->inputs[i].node.id == edge.node && s->feeds->inputs[i].node.output == edge.output) return true;
@@ -164,7 +164,7 @@ static bool is_fed(const est_signature *s, est_edge edge)
 }
 
 /* Whether the feeds are all that the outputs need; ids fall along edges, so one walk finds what is not fed. */
-static est_status check_feeds(const est_export_model *e, const est_signature *s)
+static est_status check_feeds(const est_export_model *e, const est_export_signature *s)
 {
     const est_graph *graph  = e->model->graph;
     bool            *needed = est_arena_alloc(e->model->arena, (size_t)est_graph_size(graph) + 1);
@@ -195,16 +195,16 @@ static est_status check_feeds(const est_export_model *e, const est_signature *s)
 static est_status add_signatures(est_export_model *e, const est_feed_group *feeds, const est_model_export *all, int n)
 {
     for (int i = 0; i < n; i++) {
-        est_signature *s     = &e->signatures[e->n_signatures];
-        bool           other = feeds->name[0] != '\0';
+        est_export_signature *s     = &e->signatures[e->n_signatures];
+        bool                  other = feeds->name[0] != '\0';
 
         if (reason_against(feeds, all[i].method) != NULL) continue;
-        *s = (est_signature){ .method    = all[i].method,
-                              .key       = other ? est_arena_printf(e->model->arena, "%s:%s", feeds->name, all[i].key)
-                                                 : all[i].key,
-                              .outputs   = all[i].outputs,
-                              .n_outputs = all[i].n_outputs,
-                              .feeds     = feeds };
+        *s = (est_export_signature){ .method = all[i].method,
+                                     .key = other ? est_arena_printf(e->model->arena, "%s:%s", feeds->name, all[i].key)
+                                                  : all[i].key,
+                                     .outputs   = all[i].outputs,
+                                     .n_outputs = all[i].n_outputs,
+                                     .feeds     = feeds };
         if (s->key == NULL) return no_memory();
         if (other) EST_TRY(check_feeds(e, s));
         e->n_signatures++;

@@ -19,10 +19,13 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "cluster/cluster.h"
 #include "data/stage.h"
 #include "estimator/job_watch.h"
 #include "estimator/together.h"
 #include "estoc/exporter.h"
+#include "strategy/strategy.h"
+#include "strategy/workers.h"
 #include "train/hooks.h"
 #include "train/lock.h"
 #include "train/timer.h"
@@ -446,6 +449,19 @@ static est_status evaluator_loop(evaluator *e)
     }
 }
 
+/* Workers that have eval_distribute evaluate when they have ended, unless their cluster lists an evaluator, as few do. */
+static void warn_of_two(const est_estimator *estimator)
+{
+    const est_strategy *together = estimator->config.eval_distribute;
+    const est_cluster  *cluster  = est_resolver_watched(estimator->resolver);
+
+    if (together == NULL || together->kind != EST_STRATEGY_MULTI_WORKER_MIRRORED) return;
+    if (est_count_ranks(cluster) < 2 || est_cluster_tasks(cluster, "evaluator") > 0) return;
+    est_log_warn(
+        "eval_distribute has the workers evaluate and export at the end, and this evaluator does, too; leave out "
+        "one of the two.");
+}
+
 static est_status run_evaluator(evaluator *e)
 {
     est_status status;
@@ -454,6 +470,7 @@ static est_status run_evaluator(evaluator *e)
         return est_fail(EST_INVALID_ARGUMENT, "TF_CONFIG: task.index is %d; there is only one evaluator, number 0",
                         e->estimator->task->index);
     }
+    warn_of_two(e->estimator);
     status = evaluator_loop(e);
     est_job_watch_clear(&e->watch);
     return status;

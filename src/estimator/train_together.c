@@ -284,6 +284,7 @@ est_status est_training_note_step(est_training *t, est_loop *loop)
     est_status status;
 
     est_server_note_step(t->together.job.server, step);
+    if (t->estimator->config.no_input_position) return EST_OK; /* a run will not start there */
     if (est_loop_runs(loop) == t->noted_runs || step % NOTE_EVERY_STEPS != 0) return EST_OK;
     t->noted_runs = est_loop_runs(loop);
     status        = est_together_note(&t->together, est_loop_input(loop), step);

@@ -361,6 +361,7 @@ static void test_errno_codes(void **state)
     assert_int_equal(est_status_from_errno(0), EST_OK);
     assert_int_equal(est_status_from_errno(EACCES), EST_PERMISSION_DENIED);
     assert_int_equal(est_status_from_errno(ENOSPC), EST_RESOURCE_EXHAUSTED);
+    assert_int_equal(est_status_from_errno(EFBIG), EST_RESOURCE_EXHAUSTED); /* not the end of anything */
     assert_int_equal(est_status_from_errno(EEXIST), EST_ALREADY_EXISTS);
     assert_int_equal(est_status_from_errno(EIO), EST_UNKNOWN);
 }

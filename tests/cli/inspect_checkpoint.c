@@ -100,6 +100,49 @@ static void test_planes(void **state)
     TOOL_OUT(0, "# x uint8 [2,1,2]\n1 2\n\n3 4\n", "", "inspect", tool_path("planes"), "--value", "x");
 }
 
+/* Where inputs are is shown, and is no variable. */
+static void test_positions(void **state)
+{
+    static const char *const names[]   = { "estoc/input_position", "estoc/input_positions", "w" };
+    const uint8_t            bytes[5]  = { 0 };
+    const char              *prefix    = tool_path("positions");
+    const float              weight[2] = { 1, 2 };
+    est_bundle_writer       *writer;
+    tool_run                 run;
+    est_json                *root;
+    int64_t                  number;
+
+    (void)state;
+    tool_check(est_bundle_writer_create(prefix, 0, &writer));
+    for (int i = 0; i < 3; i++) {
+        est_tensor *tensor;
+
+        tool_check(est_tensor_create_from(i == 2 ? EST_F32 : EST_U8, EST_SHAPE(i == 2 ? 2 : 5),
+                                          i == 2 ? (const void *)weight : bytes, &tensor));
+        tool_check(est_bundle_add(writer, names[i], tensor));
+        est_tensor_free(tensor);
+    }
+    tool_check(est_bundle_finish(writer));
+    est_bundle_writer_free(writer);
+    TOOL_OUT(0,
+             "name                   dtype    shape  bytes  slices\n"
+             "estoc/input_position   uint8    [5]        5       0\n"
+             "estoc/input_positions  uint8    [5]        5       0\n"
+             "w                      float32  [2]        8       0\n"
+             "total: 1 variables, 2 parameters, 8 bytes + input positions of 10 bytes\n",
+             "", "inspect", prefix);
+    run  = TOOL(0, "inspect", prefix, "--json");
+    root = tool_json(run.out);
+    tool_check(est_json_i64(root, &number, "totals.variables"));
+    assert_int_equal(number, 1);
+    tool_check(est_json_i64(root, &number, "totals.bytes"));
+    assert_int_equal(number, 8);
+    tool_check(est_json_i64(root, &number, "totals.input_position_bytes"));
+    assert_int_equal(number, 10);
+    est_json_free(root);
+    tool_run_free(&run);
+}
+
 static void test_golden(void **state)
 {
     tool_run  run  = TOOL(0, "inspect", GOLDEN("tensorflow.ckpt"), "--json", "--stats", "--verify");
@@ -240,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_stats),
         cmocka_unit_test(test_value),
         cmocka_unit_test(test_planes),
+        cmocka_unit_test(test_positions),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_directory),
         cmocka_unit_test(test_directory_without_times),

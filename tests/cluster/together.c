@@ -150,7 +150,7 @@ static void test_back_after_end(void **state)
 /* Kills from outside, at a moment that nobody chose. */
 static void test_killed_often(void **state)
 {
-    cluster calm = together_calm(3, "steps=300", NULL), c = together_make(3, "steps=300", NULL);
+    cluster c = together_make(3, "enough=300", NULL);
 
     (void)state;
     cluster_start_all(&c);
@@ -158,16 +158,13 @@ static void test_killed_often(void **state)
         cluster_wait_step(&c, 40 * (i + 1), 30);
         kill_and_restart(&c, together_worker(&c, i % 3));
     }
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 300);
-    together_end(&c, 300);
+    together_end_as_calm(&c, 3, NULL);
 }
 
 /* Chief and a worker, and then two workers, at once: one is left that has the variables. */
 static void test_two_at_once(void **state)
 {
-    cluster calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
+    cluster c = together_make(3, "enough=200", NULL);
 
     (void)state;
     cluster_start_all(&c);
@@ -176,22 +173,18 @@ static void test_two_at_once(void **state)
 
         cluster_wait_step(&c, 40 + 80 * i, 30);
         cluster_signal(first, SIGKILL);
-        cluster_signal(second, SIGKILL);
+        together_kill(&c, second);
         cluster_wait(&c, first, 20);
-        cluster_wait(&c, second, 20);
         cluster_start(&c, second);
         cluster_start(&c, first);
     }
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    together_end_as_calm(&c, 3, NULL);
 }
 
 /* Just agreed on a group, and lost while variables are shared or before. */
 static void test_killed_in_first_share(void **state)
 {
-    cluster calm = together_calm(3, "steps=60", NULL), c = together_make(3, "steps=60", NULL);
+    cluster c = together_make(3, "enough=60", NULL);
 
     (void)state;
     cluster_start_all(&c);
@@ -199,10 +192,7 @@ static void test_killed_in_first_share(void **state)
     kill_and_restart(&c, together_worker(&c, 2));
     cluster_wait_log(&c, together_worker(&c, 0), "generation 2", 30);
     kill_and_restart(&c, together_worker(&c, 0));
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 60);
-    together_end(&c, 60);
+    together_end_as_calm(&c, 3, NULL);
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------------- */
@@ -210,7 +200,7 @@ static void test_killed_in_first_share(void **state)
 /* Whoever is asked to stop leaves in good order, a chief saves; and all go on when it is back. */
 static void test_stopped(void **state)
 {
-    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+    cluster c = together_make(2, "enough=200", NULL);
 
     (void)state;
     cluster_start_all(&c);
@@ -220,23 +210,19 @@ static void test_stopped(void **state)
         cluster_wait_code(&c, together_worker(&c, i), STOPPED, 20);
         cluster_start(&c, together_worker(&c, i));
     }
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    together_end_as_calm(&c, 2, NULL);
 }
 
 /* A chief that waits for a lost worker saves what it has when it is asked to stop. */
 static void test_stopped_while_waiting(void **state)
 {
-    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+    cluster c = together_make(2, "enough=200", NULL);
     long    saved;
 
     (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 30);
-    cluster_signal(together_worker(&c, 1), SIGKILL);
-    cluster_wait(&c, together_worker(&c, 1), 20);
+    together_kill(&c, together_worker(&c, 1));
     cluster_wait_log(&c, together_worker(&c, 0), "Meeting the other workers", 30);
     saved = cluster_saved_step(&c);
     cluster_signal(together_worker(&c, 0), SIGTERM);
@@ -244,17 +230,14 @@ static void test_stopped_while_waiting(void **state)
     assert_true(cluster_saved_step(&c) >= saved);
     assert_int_equal(cluster_count_log(together_worker(&c, 0), "stopped and saved at step"), 1);
     cluster_start_all(&c);
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    together_end_as_calm(&c, 2, NULL);
 }
 
 /* A process that stands still is taken for lost, and one that goes on is met again: with variables, input and all. */
 static void test_paused(void **state)
 {
     static const char meets[] = "Meeting the other workers";
-    cluster           calm = together_calm(3, "steps=200", NULL), c = together_make(3, "steps=200", NULL);
+    cluster           c       = together_make(3, "enough=200", NULL);
 
     (void)state;
     c.args[TOGETHER_SILENCE] = "silence=1";
@@ -272,37 +255,29 @@ static void test_paused(void **state)
         assert_true(cluster_count_log(together_worker(&c, 2), meets) > before);
         cluster_signal(together_worker(&c, i), SIGCONT);
     }
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    together_end_as_calm(&c, 3, NULL);
 }
 
 /* All at once, and again from the checkpoint: every input goes on where it was. */
-static void check_restarted(const char *steps, long at, long last, const char *pause, const char *more)
+static void check_restarted(const char *enough, long at, const char *pause, const char *more)
 {
-    cluster calm = together_make(3, steps, more), c = together_make(3, steps, more);
+    cluster c = together_make(3, enough, more);
 
-    c.args[TOGETHER_PAUSE] = calm.args[TOGETHER_PAUSE] = pause;
-    cluster_start_all(&calm);
-    cluster_wait_all(&calm, 60);
+    c.args[TOGETHER_PAUSE] = pause;
     cluster_start_all(&c);
     cluster_wait_step(&c, at, 30);
     for (int i = 0; i < 3; i++) cluster_signal(together_worker(&c, i), SIGKILL);
     for (int i = 0; i < 3; i++) cluster_wait(&c, together_worker(&c, i), 20);
     for (int i = 2; i >= 0; i--) cluster_start(&c, together_worker(&c, i));
-    cluster_wait_all(&c, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, last);
-    together_end(&c, last);
+    together_end_as_calm(&c, 3, more);
 }
 
 static void test_restarted(void **state)
 {
     (void)state;
-    check_restarted("steps=200", 80, 200, "pause_us=2000", NULL);
-    check_restarted("steps=1100", 1040, 1100, "pause_us=300", NULL); /* from positions that were told */
-    check_restarted("steps=200", 80, 200, "pause_us=2000", "mirrored=2");
+    check_restarted("enough=200", 80, "pause_us=2000", NULL);
+    check_restarted("enough=1100", 1040, "pause_us=300", NULL); /* from positions that were told */
+    check_restarted("enough=200", 80, "pause_us=2000", "mirrored=2");
 }
 
 /* Damages what only reading finds: the values, not the list of them. */
@@ -321,7 +296,7 @@ static void damage_newest(const cluster *c)
 /* The chief offers the step of the checkpoint that it can read: all go on from there. */
 static void test_damaged(void **state)
 {
-    cluster calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
+    cluster c = together_make(2, "enough=200", NULL);
 
     (void)state;
     cluster_start_all(&c);
@@ -329,38 +304,30 @@ static void test_damaged(void **state)
     for (int i = 0; i < 2; i++) together_kill(&c, together_worker(&c, i));
     damage_newest(&c);
     cluster_start_all(&c);
-    cluster_wait_all(&c, 60);
-    assert_true(cluster_count_log(together_worker(&c, 0), "the checkpoint that could be read is of step") > 0);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    cluster_wait_log(&c, together_worker(&c, 0), "the checkpoint that could be read is of step", 30);
+    together_end_as_calm(&c, 2, NULL);
 }
 
 /* Two processes for one task: the one that was started later has the place. */
 static void test_twin(void **state)
 {
-    cluster       calm = together_calm(2, "steps=200", NULL), c = together_make(2, "steps=200", NULL);
-    cluster_task *twin;
+    cluster       c    = together_make(2, "enough=200", NULL);
+    cluster_task *twin = cluster_add_twin(&c, "worker", 1);
 
     (void)state;
-    twin = cluster_add_twin(&c, "worker", 1);
     cluster_start(&c, together_worker(&c, 0));
     cluster_start(&c, together_worker(&c, 1));
     cluster_wait_step(&c, 40, 30);
     cluster_start(&c, twin);
     cluster_wait_code(&c, together_worker(&c, 1), 1, 30);
     assert_true(cluster_count_log(together_worker(&c, 1), "another process has taken") > 0);
-    cluster_wait_code(&c, together_worker(&c, 0), 0, 60);
-    cluster_wait_code(&c, twin, 0, 60);
-    together_assert_same(&calm, &c);
-    together_end(&calm, 200);
-    together_end(&c, 200);
+    together_end_as_calm(&c, 2, NULL);
 }
 
 /* The status view has the step of a worker, and how fast it is. */
 static void test_status(void **state)
 {
-    cluster         c      = together_make(2, "steps=200", NULL);
+    cluster         c      = together_make(2, "enough=200", NULL);
     est_server     *client = NULL;
     char           *text   = NULL;
     est_json       *root   = NULL;
@@ -380,8 +347,9 @@ static void test_status(void **state)
         est_free(text);
     }
     est_server_free(client);
+    cluster_enough(&c);
     cluster_wait_all(&c, 60);
-    together_end(&c, 200);
+    together_end(&c, cluster_saved_step(&c));
 }
 
 /* Jobs so short that one worker is done while the other still makes the last step: that is made, and nobody makes one more. */

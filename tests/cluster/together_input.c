@@ -48,14 +48,18 @@ static void test_killed_without_input(void **state)
     cluster_wait_all(&calm, 60);
     for (int i = 0; i < 3; i++) {
         /* Steps without a batch are none for the hook that kills; the chief does so when it is about to save one. */
-        cluster c = make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i],
-                                i == 1 ? "die_step=1000" : "die_step=400");
+        cluster c = make_shards("steps=0", i == 0 ? "die=4" : "die=2", tasks[i], "die_step=400");
 
-        if (i == 1) c.args[TOGETHER_PAUSE] = "pause_us=2000";
+        if (i == 1) { /* killed in the step after the one that the third, which has the examples, holds */
+            c.args[TOGETHER_ARGS]     = "hold_task=2";
+            c.args[TOGETHER_ARGS + 1] = "hold_step=401";
+            c.args[TOGETHER_ARGS + 2] = NULL;
+        }
         cluster_start_all(&c);
         if (i == 1) {
             cluster_wait_step(&c, 400, 30);
             together_kill(&c, together_worker(&c, 1));
+            cluster_enough(&c);
         } else {
             cluster_wait(&c, together_worker(&c, i), 30);
         }
@@ -87,6 +91,81 @@ static void test_passes(void **state)
     together_assert_same(&calm, &again);
     together_end(&calm, 32);
     together_end(&again, 32);
+}
+
+/* --- an input whose position nobody keeps ------------------------------------------------------------------------------------ */
+
+#define UNSAVED_STEPS 1001 /* one more than there are between two times that workers tell their positions */
+
+static est_status next_batch(void *state, est_field *element)
+{
+    (void)state;
+    EST_TRY(est_tensor_f32(EST_SHAPE(1, 2), (float[]){ 0.5F, -0.5F }, &element[0].values));
+    return est_tensor_f32(EST_SHAPE(1, 1), (float[]){ 1.5F }, &element[1].values);
+}
+
+static est_status refuse_position(void *state, est_tensor **position)
+{
+    (void)state;
+    (void)position;
+    return est_fail(EST_INTERNAL, "the position of the input was asked for");
+}
+
+static est_status refuse_to_restore(void *state, const est_tensor *position)
+{
+    (void)state;
+    (void)position;
+    return est_fail(EST_INTERNAL, "the input was to be put at a position");
+}
+
+static est_status make_unsaved(const est_input_context *context, void *user, est_dataset **out)
+{
+    const est_component components[] = { { "x", EST_F32, EST_SHAPE(1, 2), false },
+                                         { "y", EST_F32, EST_SHAPE(1, 1), false } };
+
+    (void)context;
+    (void)user;
+    return est_dataset_finish(
+        est_dataset_generator(
+            components, 2,
+            &(est_generator){ .next = next_batch, .save = refuse_position, .restore = refuse_to_restore }),
+        out);
+}
+
+/* A worker whose input fails when its position is asked for. */
+static int unsaved_task(const char *model_dir)
+{
+    est_estimator *estimator = NULL;
+    est_strategy  *strategy  = NULL;
+    est_status     status    = est_multi_worker_mirrored_strategy(NULL, &strategy);
+
+    if (status == EST_OK) {
+        status = est_estimator_create(
+            est_test_model,
+            EST_ESTIMATOR(.model_dir = model_dir,
+                          .config = EST_RUN_CONFIG(.no_input_position = true, .train_distribute = strategy, .seed = 11,
+                                                   .save_checkpoints_steps = 400)),
+            &estimator);
+    }
+    if (status == EST_OK) {
+        status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_unsaved, .max_steps = UNSAVED_STEPS));
+    }
+    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    est_estimator_free(estimator);
+    est_strategy_free(strategy);
+    return status == EST_OK ? 0 : 1;
+}
+
+/* Nor do workers tell each other a position that no run will start at. */
+static void test_position_not_kept(void **state)
+{
+    cluster c = cluster_make(0, 2, 0, 0);
+
+    (void)state;
+    c.args[0] = "unsaved";
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    together_end(&c, UNSAVED_STEPS);
 }
 
 /* --- evaluation ------------------------------------------------------------------------------------------------------------ */
@@ -136,6 +215,11 @@ static void test_killed_in_evaluation(void **state)
     together_end(&calm, 60);
 }
 
+static int task(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "unsaved") == 0 ? unsaved_task(argv[0]) : cluster_job_task(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -143,9 +227,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_killed_without_input),
         cmocka_unit_test(test_stops_without_input),
         cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_position_not_kept),
         cmocka_unit_test(test_killed_in_evaluation),
     };
 
-    cluster_task_main(argc, argv, cluster_job_task);
+    cluster_task_main(argc, argv, task);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

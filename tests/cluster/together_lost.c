@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "base/clock.h"
 #include "support/estimator_test.h"
 #include "support/together_test.h"
 
@@ -117,10 +119,15 @@ static void test_not_enough(void **state)
 static void check_gone_on(int workers, int victim)
 {
     cluster c = make(workers, "steps=300", "go_on=1");
+    char    task[32];
 
+    snprintf(task, sizeof task, "die_task=%d", victim);
+    c.args[TOGETHER_ARGS]     = "die=3";
+    c.args[TOGETHER_ARGS + 1] = task;
+    c.args[TOGETHER_ARGS + 2] = "die_step=50";
     cluster_start_all(&c);
-    cluster_wait_step(&c, 40, 30);
-    together_kill(&c, together_worker(&c, victim));
+    cluster_wait(&c, together_worker(&c, victim), 30);
+    assert_true(WIFSIGNALED(together_worker(&c, victim)->status));
     for (int i = 0; i < workers; i++) {
         if (i != victim) cluster_wait_code(&c, together_worker(&c, i), 0, 60);
     }
@@ -141,30 +148,59 @@ static void test_chief_gone_on(void **state)
     check_gone_on(3, 0);
 }
 
+/* Waits until a log has a text more often than it had. */
+static void await_more(cluster *c, const cluster_task *task, const char *text, int before)
+{
+    int64_t until = est_now_ns() + 30 * EST_NS_PER_SEC;
+
+    while (cluster_count_log(task, text) == before) {
+        if (est_now_ns() > until) {
+            cluster_dump(c);
+            fail_msg("%s:%d did not say \"%s\" again", task->type, task->index, text);
+        }
+        est_sleep_ns(EST_NS_PER_SEC / 100);
+    }
+}
+
+/* All end, and it is the chief that saves the last step. */
+static void end_saved_by_chief(cluster *c)
+{
+    char line[64];
+    long last;
+
+    cluster_enough(c);
+    cluster_wait_all(c, 60);
+    last = cluster_saved_step(c);
+    snprintf(line, sizeof line, "Saving checkpoints for %ld ", last);
+    assert_int_equal(cluster_count_log(together_worker(c, 0), line), 1);
+    together_end(c, last);
+}
+
 /* A chief that comes back gets the directory back, and a worker that comes back late has its place again. */
 static void test_back_late(void **state)
 {
     (void)state;
     for (int victim = 0; victim < 2; victim++) {
-        cluster       c     = make(3, "steps=900", "go_on=1");
+        cluster       c     = make(3, "enough=200", "go_on=1");
         cluster_task *other = together_worker(&c, victim == 0 ? 1 : 0);
+        int           whole;
 
         cluster_start_all(&c);
         cluster_wait_step(&c, 40, 30);
         together_kill(&c, together_worker(&c, victim));
         cluster_wait_log(&c, other, "of 2, step", 30);
         cluster_wait_step(&c, cluster_saved_step(&c) + 80, 30); /* whoever saves now */
+        whole = cluster_count_log(other, "of 3, step");
         cluster_start(&c, together_worker(&c, victim));
-        cluster_wait_all(&c, 60);
-        assert_int_equal(cluster_count_log(together_worker(&c, 0), "Saving checkpoints for 900"), 1);
-        together_end(&c, 900);
+        await_more(&c, other, "of 3, step", whole);
+        end_saved_by_chief(&c);
     }
 }
 
 /* A chief that stands still has the directory all the time: nobody saves until it goes on. */
 static void test_chief_paused(void **state)
 {
-    cluster c = make(3, "steps=900", "go_on=1");
+    cluster c = make(3, "enough=200", "go_on=1");
     long    saved;
 
     (void)state;
@@ -177,9 +213,7 @@ static void test_chief_paused(void **state)
     cluster_wait_log(&c, together_worker(&c, 1), "cannot save", 30);
     assert_int_equal(cluster_saved_step(&c), saved);
     cluster_signal(together_worker(&c, 0), SIGCONT);
-    cluster_wait_all(&c, 60);
-    assert_int_equal(cluster_count_log(together_worker(&c, 0), "Saving checkpoints for 900"), 1);
-    together_end(&c, 900);
+    end_saved_by_chief(&c); /* which has to be back for it */
 }
 
 /* Lost after the last step: what the others have is saved. */

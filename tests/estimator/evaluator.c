@@ -381,6 +381,65 @@ static void sleep_until_signal(void *user, int64_t ns)
     if (est_now_ns() >= until_ns) raise(SIGTERM);
 }
 
+static void count_two(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)wall_ns;
+    *(int *)user += level == EST_LOG_WARN && strstr(line, "leave out one of the two") != NULL;
+}
+
+/* Evaluates a directory of 10 steps as the evaluator of two workers; how often it warns of their evaluating, too. */
+static int said_of_two(const char *dir, const char *cluster, bool together)
+{
+    est_strategy  *strategy = NULL;
+    est_estimator *e        = NULL;
+    int            n        = 0;
+
+    assert_int_equal(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = cluster), &strategy),
+                     EST_OK);
+    assert_int_equal(
+        est_estimator_create(est_test_model,
+                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .cluster_json = cluster,
+                                                                    .train_distribute = strategy,
+                                                                    .eval_distribute  = together ? strategy : NULL)),
+                             &e),
+        EST_OK);
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(count_two, &n);
+    assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 10),
+                                            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF),
+                                            NULL),
+                     EST_OK);
+    est_log_set_sink(NULL, NULL);
+    est_log_set_level(EST_LOG_ERROR);
+    est_estimator_free(e);
+    est_strategy_free(strategy);
+    return n;
+}
+
+/* An evaluator beside workers that evaluate together says that one is too many; not where the workers know of it. */
+static void test_evaluator_beside_workers(void **state)
+{
+    static const char unlisted[] = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
+                                   "\"task\": {\"type\": \"evaluator\", \"index\": 0}}";
+    static const char listed[]   = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"], \"evaluator\": [\"c:1\"]}, "
+                                   "\"task\": {\"type\": \"evaluator\", \"index\": 0}}";
+    static const char one[]      = "{\"cluster\": {\"worker\": [\"a:1\"]}, "
+                                   "\"task\": {\"type\": \"evaluator\", \"index\": 0}}";
+    char              dir[64];
+    est_estimator    *trainer;
+
+    (void)state;
+    est_test_dir(dir);
+    trainer = make(dir, 10, "{}");
+    assert_int_equal(est_train(trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 10)), EST_OK);
+    est_estimator_free(trainer);
+    assert_int_equal(said_of_two(dir, unlisted, true), 1);
+    assert_int_equal(said_of_two(dir, unlisted, false), 0);
+    assert_int_equal(said_of_two(dir, listed, true), 0);
+    assert_int_equal(said_of_two(dir, one, true), 0);
+    est_test_dir_remove(dir);
+}
+
 static int abandoned_lines;
 
 static void count_abandoned(void *user, est_log_level level, int64_t wall_ns, const char *line)
@@ -504,6 +563,7 @@ int main(void)
         cmocka_unit_test(test_evaluator_all_deleted),
         cmocka_unit_test(test_evaluator_damaged_directory),
         cmocka_unit_test(test_evaluator_stopped),
+        cmocka_unit_test(test_evaluator_beside_workers),
         cmocka_unit_test(test_evaluator_abandoned),
         cmocka_unit_test(test_evaluator_on_terminal),
     };

@@ -210,7 +210,7 @@ static void test_full_disk(void **state)
     est_test_dir(dir);
     status = train_with(est_test_model, dir, est_test_input, &fill.hook);
     limit_files(0);
-    assert_error(status, EST_OUT_OF_RANGE, "cannot write ");
+    assert_error(status, EST_RESOURCE_EXHAUSTED, "cannot write ");
     est_test_error_has(dir);
     est_test_error_has("/model.ckpt-3.");
     est_test_error_has(": File too large");
@@ -221,7 +221,7 @@ static void test_full_disk(void **state)
     limit_files(16);
     status = run_all(dir);
     limit_files(0);
-    assert_error(status, EST_OUT_OF_RANGE, dir);
+    assert_error(status, EST_RESOURCE_EXHAUSTED, dir);
     assert_goes_on(dir, reference);
     est_test_dir_remove(dir);
     est_test_dir_remove(reference);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "support/estimator_test.h"
 
 /* Gives each step a length, as if it had much to compute. */
@@ -66,14 +67,45 @@ static est_status deadly_before_run(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+/* The file by which a test says that it has seen enough. */
+static void name_enough(const char *model_dir, char out[160])
+{
+    snprintf(out, 160, "%s.enough", model_dir);
+}
+
+void cluster_enough(const cluster *c)
+{
+    char path[160];
+
+    name_enough(c->model, path);
+    assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+}
+
+static bool is_enough(const deadly *d)
+{
+    char path[160];
+
+    name_enough(d->model_dir, path);
+    return est_file_exists(path);
+}
+
+static bool has_to_stop(const deadly *d, int64_t step)
+{
+    if (!d->leads) return false;
+    if (d->job->stop_step > 0 && step >= d->job->stop_step) return true;
+    return d->job->enough > 0 && step >= d->job->enough && is_enough(d);
+}
+
 static est_status deadly_after_run(est_hook *hook, est_loop *loop)
 {
-    deadly *d = EST_CONTAINER_OF(hook, deadly, hook);
+    deadly *d    = EST_CONTAINER_OF(hook, deadly, hook);
+    int64_t step = est_loop_global_step(loop);
 
-    die(d, CLUSTER_DIE_AFTER_RUN, est_loop_global_step(loop));
-    if (d->leads && d->job->stop_step > 0 && est_loop_global_step(loop) >= d->job->stop_step) {
-        est_loop_request_stop(loop, "enough");
+    die(d, CLUSTER_DIE_AFTER_RUN, step);
+    if (d->job->hold_step > 0 && d->job->hold_task == d->self && step == d->job->hold_step) {
+        while (!is_enough(d)) est_sleep_ns(EST_NS_PER_SEC / 1000); /* the test kills what waits too long */
     }
+    if (has_to_stop(d, step)) est_loop_request_stop(loop, "enough");
     return EST_OK;
 }
 
@@ -151,6 +183,9 @@ static void take_word(const char *word, cluster_job *job)
                    { "die_step", &job->die_step, NULL },
                    { "stop_step", &job->stop_step, NULL },
                    { "lacks", &job->lacks, NULL },
+                   { "enough", &job->enough, NULL },
+                   { "hold_task", &job->hold_task, NULL },
+                   { "hold_step", &job->hold_step, NULL },
                    { "shards", &job->shards, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };

@@ -29,10 +29,13 @@ typedef struct cluster_job {
     int64_t die_step;   /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
     int64_t stop_step;  /* not 0: the task that leads asks to stop at or after this step */
     int64_t lacks;      /* one more than the number of the task whose input is not found */
-    int64_t shards;     /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
-    double  silence;    /* peer_silence_secs */
-    double  return_in;  /* return_secs of multi_worker_mirrored */
-    double  timeout;    /* session_creation_timeout_secs */
+    int64_t enough; /* not 0: as stop_step, but not before the test has said that it has seen enough (cluster_enough) */
+    int64_t hold_task; /* of those that train, which makes no step after hold_step before the test has said so */
+    int64_t hold_step; /* 0: none does */
+    int64_t shards;    /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
+    double  silence;   /* peer_silence_secs */
+    double  return_in; /* return_secs of multi_worker_mirrored */
+    double  timeout;   /* session_creation_timeout_secs */
 } cluster_job;
 
 /* Moments to die. */
@@ -45,6 +48,9 @@ enum {
     CLUSTER_DIE_END, /* after the last step, before that is saved */
     CLUSTER_DIE_EVALUATION
 };
+
+/* Lets a job with `enough` end, and one with `hold_step` go on. */
+void cluster_enough(const cluster *c);
 
 /* A task, for cluster_task_main: argv is the model directory and the words. Exit code 0: it ended well; 2: it was stopped; 1:
  * it failed. SIGUSR1 breaks all its connections. */

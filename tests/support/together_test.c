@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "support/estimator_test.h"
 
@@ -43,6 +44,9 @@ void together_kill(cluster *c, cluster_task *task)
 {
     cluster_signal(task, SIGKILL);
     cluster_wait(c, task, 20);
+    if (!WIFSIGNALED(task->status) || WTERMSIG(task->status) != SIGKILL) {
+        fail_msg("%s:%d had ended, with status %#x", task->type, task->index, (unsigned)task->status);
+    }
 }
 
 void together_assert_same(const cluster *a, const cluster *b)
@@ -73,6 +77,27 @@ void together_end(cluster *c, long steps)
     assert_int_equal(cluster_saved_step(c), steps);
     cluster_check_clean(c);
     cluster_free(c);
+}
+
+void together_end_as_calm(cluster *c, int workers, const char *more)
+{
+    char    steps[32];
+    cluster calm;
+    long    last;
+
+    cluster_enough(c);
+    for (int i = 0; i < c->n; i++) {
+        if (c->tasks[i].pid > 0) cluster_wait_code(c, &c->tasks[i], 0, 60);
+    }
+    last = cluster_saved_step(c);
+    snprintf(steps, sizeof steps, "steps=%ld", last);
+    calm                      = together_make(workers, steps, more);
+    calm.args[TOGETHER_PAUSE] = c->args[TOGETHER_PAUSE];
+    cluster_start_all(&calm);
+    cluster_wait_all(&calm, 60);
+    together_assert_same(&calm, c);
+    together_end(&calm, last);
+    together_end(c, last);
 }
 
 est_status together_show(est_hook *hook, est_loop *loop)

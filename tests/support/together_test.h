@@ -7,7 +7,8 @@
 #include "estoc/hooks.h"
 #include "support/cluster_job.h"
 
-/* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`. */
+/* A cluster of workers, none of them started. The words in `args` from TOGETHER_ARGS on are free; args[0] is `steps`, "steps=n",
+ * "count=n" or "enough=n". */
 cluster together_make(int workers, const char *steps, const char *more);
 #define TOGETHER_RETURN  3 /* args that a test may replace */
 #define TOGETHER_SILENCE 4
@@ -19,7 +20,13 @@ cluster_task *together_worker(cluster *c, int i);
 /* Runs one job undisturbed. */
 cluster together_calm(int workers, const char *steps, const char *more);
 
+/* Kills a task that is running, and waits until it is gone. */
 void together_kill(cluster *c, cluster_task *task);
+
+/* For a job with "enough=n" in place of "steps=n", which lasts until what a test does to it is done, however slow the machine is:
+ * ends it, waits for all of its tasks, and asserts that one of so many workers that nobody disturbed has the same variables after as
+ * many steps. */
+void together_end_as_calm(cluster *c, int workers, const char *more);
 
 /* Two directories end with the same variables: all that there are, but for where inputs are, which workers tell each other at
  * different times. */

@@ -280,7 +280,7 @@ static void test_long_file(void **state)
     small.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    refuse_large(at("full"), EST_OUT_OF_RANGE);
+    refuse_large(at("full"), EST_RESOURCE_EXHAUSTED);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 }
 
