@@ -462,12 +462,13 @@ static est_status print_table(const launch *l)
     tool_table_begin(&table, names, 4);
     for (int i = 0; i < l->n_tasks && status == EST_OK; i++) {
         const launch_task *task = &l->tasks[i];
+        const char        *why  = task->was_stopped ? ", stopped by launch" : "";
 
         tool_table_cell(&table, "%s", task->name);
         if (task->exit_signal != 0) {
-            tool_table_cell(&table, "SIG%s", sigabbrev_np(task->exit_signal));
+            tool_table_cell(&table, "SIG%s%s", sigabbrev_np(task->exit_signal), why);
         } else {
-            tool_table_cell(&table, "%d", task->exit_code);
+            tool_table_cell(&table, "%d%s", task->exit_code, why);
         }
         tool_table_cell(&table, "%" PRId64, task->n_restarts);
         tool_table_cell(&table, "%.1f s", (double)task->ran_ns / EST_NS_PER_SEC);

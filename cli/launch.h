@@ -65,6 +65,7 @@ typedef struct launch_task {
     uv_timer_t   timer;     /* until it is started again; or until its pipes are given up */
     int          n_handles; /* of those above but the timer, not yet closed */
     bool         is_running, is_done;
+    bool         was_stopped;            /* asked to end because another failed */
     int          exit_code, exit_signal; /* of its last run */
     int64_t      n_restarts, started_ns, ran_ns;
 } launch_task;

@@ -334,6 +334,7 @@ static void stop(launch *l, int signal_number)
     for (int i = 0; i < l->n_tasks; i++) {
         launch_task *task = &l->tasks[i];
 
+        task->was_stopped = task->is_running && !l->is_interrupted;
         if (!task->is_done && task->n_handles == 0) finish(task);
     }
 }

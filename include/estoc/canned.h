@@ -25,7 +25,8 @@
 extern "C" {
 #endif
 
-/* An optimizer: a value, or a name with the model's default learning rate. Zeroed: the model's default. */
+/* An optimizer: a value, { .value = est_adagrad(0.1, NULL) }, or a name with the model's default learning rate,
+ * { .name = "Adagrad" }. Zeroed: the model's default. */
 typedef struct est_canned_optimizer {
     est_optimizer value;
     const char

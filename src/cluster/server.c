@@ -382,7 +382,7 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
     if (status == EST_OK) status = set_up(s, type, index, &own, folder);
     if (status != EST_OK) {
         est_server_free(s);
-        return est_fail_context(status, "task %s", type != NULL ? type : "of a client");
+        return type != NULL ? est_fail_context(status, "task %s", type) : status;
     }
     if (s->target[0] != '\0') est_log_info("%s listens at %s", s->task, s->target);
     *out = s;

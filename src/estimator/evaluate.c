@@ -3,6 +3,7 @@
  * evaluate: a checkpoint over an input; metrics as a list, as a log line and as a summary. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -236,6 +237,16 @@ static void append_metrics(const est_metrics *metrics, est_strbuf *out)
     }
 }
 
+/* A checkpoint of a cluster has the step of when it was asked for in its name, and may hold one that is a few larger. */
+static bool is_named_earlier(const char *path, int64_t step)
+{
+    const char *dash = strrchr(path, '-');
+    char       *end;
+    int64_t     named = dash != NULL ? strtoll(dash + 1, &end, 10) : step;
+
+    return dash != NULL && end > dash + 1 && *end == '\0' && named < step;
+}
+
 /* The log line, and one event in the evaluation's directory, which is what an evaluation is for: unlike other summaries it
  * must be there. */
 static est_status publish(const evaluation *e, const est_metrics *metrics)
@@ -259,7 +270,10 @@ static est_status publish(const evaluation *e, const est_metrics *metrics)
         append_metrics(metrics, &line);
         est_log_info("Saving dict for global step %" PRId64 ": %s", step, est_strbuf_text(&line));
         if (e->path[0] != '\0') {
-            est_log_info("Saving 'checkpoint_path' summary for global step %" PRId64 ": %s", step, e->path);
+            est_log_info("Saving 'checkpoint_path' summary for global step %" PRId64 ": %s%s", step, e->path,
+                         is_named_earlier(e->path, step)
+                             ? " (others trained on while it was made: docs/cluster.md, Checkpoints)"
+                             : "");
             est_summary_add_text(writer, "checkpoint_path", (est_str){ e->path, strlen(e->path) });
         }
         est_summary_end(writer);

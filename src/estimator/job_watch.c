@@ -4,6 +4,8 @@
 #include "estimator/job_watch.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -46,6 +48,7 @@ static bool reach_next(est_job_watch *w, const est_cluster *cluster, double sile
     if (address != NULL &&
         est_net_connect_while(est_server_net(w->client), address, name, look, &until_ns, &w->link) == EST_OK) {
         w->n_missed = 0;
+        w->last     = *est_link_peer(w->link);
         return true;
     }
     w->link = NULL;
@@ -75,6 +78,21 @@ bool est_job_watch_is_gone(est_job_watch *w, const est_estimator *estimator)
     }
     return w->seen && w->gone_ns != 0 && w->n_missed >= est_cluster_tasks(cluster, "ps") &&
            (double)(est_now_ns() - w->gone_ns) > 3 * silence_secs * (double)EST_NS_PER_SEC;
+}
+
+/* Two names may stand for one folder; one that is not there is no other name of ours. */
+bool est_job_watch_is_elsewhere(const est_job_watch *w, const char *folder)
+{
+    char *here, *there;
+    bool  same;
+
+    if (w->last.folder[0] == '\0' || strcmp(w->last.folder, folder) == 0) return false;
+    here  = realpath(folder, NULL);
+    there = realpath(w->last.folder, NULL);
+    same  = here != NULL && there != NULL && strcmp(here, there) == 0;
+    free(here);
+    free(there);
+    return !same;
 }
 
 void est_job_watch_clear(est_job_watch *w)

@@ -36,6 +36,7 @@
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
 #define STEPS_DEFAULT    100
+#define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
 
 /* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
 
@@ -127,11 +128,20 @@ static est_status find_latest(const est_estimator *estimator, char out[EST_CHECK
     return EST_OK;
 }
 
+/* Writes where the job has its checkpoints, if that is another directory than `path`, where the evaluator looks for them;
+ * "" otherwise. */
+static void name_other(const evaluator *e, const char *path, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (!est_job_watch_is_elsewhere(&e->watch, path)) return;
+    snprintf(out, size, "; %s has model_dir %s", e->watch.last.task, e->watch.last.folder);
+}
+
 /* There is no checkpoint: says so, at once and after each doubling of the time, and where it looks. */
 static void tell_none(evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
-    char   path[EST_DIR_TEXT_MAX];
+    char   path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
 
     if (e->none_ns == 0) {
         e->none_ns   = est_now_ns();
@@ -140,10 +150,11 @@ static void tell_none(evaluator *e)
     secs = (double)(est_now_ns() - e->none_ns) / (double)EST_NS_PER_SEC;
     if (secs < e->tell_secs) return;
     est_estimator_full_dir(e->estimator, path, sizeof path);
+    name_other(e, path, other, sizeof other);
     est_log_warn(
         "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
-        "none in %s.",
-        secs, path);
+        "none in %s%s (all tasks need one model_dir).",
+        secs, path, other);
     e->tell_secs = e->tell_secs == 0 ? fmin(TELL_SECS, limit_secs / 4) : 2 * e->tell_secs;
 }
 
@@ -365,7 +376,7 @@ static void warn_abandoned(evaluator *e)
 /* A directory that nobody else sees is found out by what is missing in it. */
 static est_status check_job(evaluator *e)
 {
-    char       path[EST_DIR_TEXT_MAX];
+    char       path[EST_DIR_TEXT_MAX], other[OTHER_TEXT_MAX];
     est_status status;
 
     if (e->metrics != NULL) est_job_watch_clear(&e->watch); /* it sees what the chief writes */
@@ -375,11 +386,12 @@ static est_status check_job(evaluator *e)
     if (e->none_ns != 0) tell_none(e);
     if (!est_job_watch_is_gone(&e->watch, e->estimator)) return EST_OK;
     est_estimator_full_dir(e->estimator, path, sizeof path);
+    name_other(e, path, other, sizeof other);
     return est_fail(
         EST_NOT_FOUND,
-        "the job has ended, and there is no checkpoint in %s; set model_dir, for all tasks of the cluster, to "
+        "the job has ended, and there is no checkpoint in %s%s; set model_dir, for all tasks of the cluster, to "
         "one directory that all of them see",
-        path);
+        path, other);
 }
 
 static est_status wait_until(evaluator *e, double secs, bool until_done)

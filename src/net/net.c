@@ -533,7 +533,7 @@ static est_status make_link(effort *e, est_link **out)
     if (status != EST_OK && e->looked.status != EST_OK) {
         status = est_error_raise(&e->looked);
     } else if (status != EST_OK) {
-        status = est_fail_context(status, "connecting to %s at %s", e->task[0] != '\0' ? e->task : "a peer",
+        status = est_fail_context(status, "connecting to %s%s%s", e->task, e->task[0] != '\0' ? " at " : "",
                                   e->address);
     }
     pthread_mutex_lock(&net->lock);

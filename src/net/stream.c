@@ -421,7 +421,9 @@ static bool shake_hands(est_wire *wire)
     case EST_TLS_DONE: return true;
     case EST_TLS_WAIT: watch(wire); return false;
     case EST_TLS_CLOSED:
-        est_link_broken(wire->link, EST_UNAVAILABLE, "the connection was closed during the TLS handshake");
+        est_link_broken(
+            wire->link, EST_UNAVAILABLE,
+            "the connection was closed during the TLS handshake (does one side use tls and the other tcp?)");
         return false;
     case EST_TLS_BROKEN: break;
     }

@@ -266,7 +266,8 @@ est_tls_result est_tls_shake_hands(est_tls *tls)
 {
     ERR_clear_error();
     errno = 0;
-    return result_of(tls, SSL_do_handshake(tls->ssl), "the TLS handshake failed");
+    return result_of(tls, SSL_do_handshake(tls->ssl),
+                     "the TLS handshake failed (does one side use tls and the other tcp?)");
 }
 
 est_tls_result est_tls_read(est_tls *tls, void *to, size_t size, size_t *got)

@@ -455,8 +455,8 @@ static void test_exit_code_of_the_first(void **state)
     tool_expect_part(run.err, "estoc launch: worker:0 ended with exit code 7; its last lines:\n  line 3\n  line 4\n",
                      "standard error");
     tool_expect_part(run.err, "  line 12\n", "standard error");
-    tool_expect_part(run.out, "chief:0   SIGTERM", "standard output");
-    tool_expect_part(run.out, "worker:0  7 ", "standard output");
+    tool_expect_part(run.out, "chief:0   SIGTERM, stopped by launch ", "standard output");
+    tool_expect_part(run.out, "worker:0  7   ", "standard output");
     tool_run_free(&run);
     run = TOOL(128 + SIGKILL, "launch", "--", "sh", "-c", IF_WORKER "kill -9 $$;; esac; sleep 1000");
     tool_expect_part(run.err, "estoc launch: worker:0 was killed by SIGKILL\n", "standard error");
@@ -535,6 +535,7 @@ static void test_signal_is_passed_on(void **state)
     assert_int_equal(wait_end(&r, &rest), 0);
     tool_expect_part(est_strbuf_text(&rest), "SIGINT: passed on", "the output");
     assert_int_equal(count_parts(est_strbuf_text(&rest), "| stopped\n"), 2);
+    assert_int_equal(count_parts(est_strbuf_text(&rest), "stopped by launch"), 0);
     est_strbuf_clear(&rest);
 }
 
@@ -565,7 +566,7 @@ static void test_grace(void **state)
              tool_path("ready"), tool_path("ready"));
     run = TOOL(9, "launch", "--grace", "1", "--", "sh", "-c", script);
     tool_expect_part(run.err, "tasks are still there after 1 s and are killed\n", "standard error");
-    tool_expect_part(run.out, "chief:0   SIGKILL", "standard output");
+    tool_expect_part(run.out, "chief:0   SIGKILL, stopped by launch ", "standard output");
     tool_run_free(&run);
 }
 

@@ -308,8 +308,27 @@ static void test_certificates(void **state)
     tool_run_free(&run);
     assert_int_equal(unsetenv("ESTOC_CERTS"), 0);
     TOOL_OUT(1, "", "All tasks need the same folder", "status", "--certs", others, j.ps);
-    TOOL_OUT(1, "", "certificate", "status", j.ps);
+    TOOL_OUT(1, "", "estoc status: the transport tls needs a folder with ca.pem, cert.pem and key.pem", "status", j.ps);
     stop_task(worker);
+    stop_task(ps);
+    free_job(&j);
+}
+
+/* The job uses tcp, and the question comes over tls. */
+static void test_other_transport(void **state)
+{
+    char certs[256], start[80];
+    task ps;
+    job  j = make_job("tcp", NULL);
+
+    (void)state;
+    snprintf(certs, sizeof certs, "%s", tool_path("for_tls"));
+    tool_check(est_certificates_make(certs, "ads", 1));
+    ps = start_task(&j, "ps");
+    snprintf(start, sizeof start, "estoc status: connecting to %s: ", j.ps);
+    TOOL_OUT(1, "", start, "status", "--transport", "tls", "--certs", certs, j.ps);
+    TOOL_OUT(1, "", "(does one side use tls and the other tcp?)", "status", "--transport", "tls", "--certs", certs,
+             j.ps);
     stop_task(ps);
     free_job(&j);
 }
@@ -385,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_task_that_is_not_there),
         cmocka_unit_test(test_certificates),
+        cmocka_unit_test(test_other_transport),
         cmocka_unit_test(test_job),
         cmocka_unit_test(test_watch),
         cmocka_unit_test(test_wrong_usage),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An evaluator that does not see the directory of the chief: it says where it looks, again and again, and ends with the job. */
+ * An evaluator that does not see the directory of the chief: it says where it looks and where the job is, again and again, and
+ * ends with the job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,14 @@ static void test_other_directory(void **state)
     cluster       c         = cluster_make(1, 0, 1, 1);
     cluster_task *evaluator = cluster_find(&c, "evaluator", 0);
     int64_t       until     = est_now_ns() + 60 * EST_NS_PER_SEC;
-    char          where[256];
+    char          where[512];
 
     (void)state;
     c.args[0] = "pause_us=2000";
     c.args[1] = "timeout=8"; /* a quarter of it is when it is said again */
     c.args[2] = "silence=0.5";
-    snprintf(where, sizeof where, "s there is none in %.100s-elsewhere/model.", c.model);
+    snprintf(where, sizeof where, "s there is none in %.100s-elsewhere/model; ps:0 has model_dir %.100s (all", c.model,
+             c.model);
     cluster_start_all(&c);
     cluster_wait_log(&c, evaluator, "since 0 s there is none in ", 20);
     while (cluster_count_log(evaluator, where) < 3) {
@@ -49,7 +51,10 @@ static void test_other_directory(void **state)
     for (int i = 0; i < 2; i++) cluster_signal(&c.tasks[i], 15);
     for (int i = 0; i < 2; i++) cluster_wait_code(&c, &c.tasks[i], 2, 30);
     cluster_wait_code(&c, evaluator, 1, 30);
-    cluster_wait_log(&c, evaluator, "the job has ended, and there is no checkpoint in ", 1);
+    snprintf(where, sizeof where,
+             "the job has ended, and there is no checkpoint in %.100s-elsewhere/model; ps:0 has model_dir %.100s; set ",
+             c.model, c.model);
+    cluster_wait_log(&c, evaluator, where, 1);
     cluster_free(&c);
 }
 

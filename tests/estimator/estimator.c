@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "support/estimator_test.h"
@@ -120,6 +121,24 @@ static void evaluate(est_estimator *e, int64_t steps)
     est_metrics_free(metrics);
 }
 
+/* As a cluster names one that was asked for at an earlier step. */
+static void evaluate_as(est_estimator *e, const char *dir, int step, int named)
+{
+    static const char *const ends[]  = { "index", "data-00000-of-00001" };
+    est_metrics             *metrics = NULL;
+    char                     from[256], to[256];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "%s/model.ckpt-%d.%s", dir, step, ends[i]);
+        snprintf(to, sizeof to, "%s/model.ckpt-%d.%s", dir, named, ends[i]);
+        assert_int_equal(link(from, to), 0);
+    }
+    snprintf(to, sizeof to, "%s/model.ckpt-%d", dir, named);
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .checkpoint_path = to), &metrics),
+                     EST_OK);
+    est_metrics_free(metrics);
+}
+
 static void predict(est_estimator *e, est_input_fn input_fn)
 {
     est_predictions *p = NULL;
@@ -168,6 +187,11 @@ static void test_train_evaluate_predict(void **state)
                  "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-13");
     evaluate(e, 0);
     assert_false(was_said("Evaluation ["));
+    assert_false(was_said("trained on"));
+    evaluate_as(e, dir, 13, 11);
+    EXPECT_LINES(dir, "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
+                 "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-11 (others trained on while it "
+                 "was made: docs/cluster.md, Checkpoints)");
     n_lines = 0;
     predict(e, est_test_input);
     assert_false(was_said("for ever"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An evaluator that watches a job: tasks that are far away are there, too. The end of a job: tests/cluster/evaluator.c. */
+ * An evaluator that watches a job: tasks that are far away are there, too, and one directory may have two names. The end of a job: tests/cluster/evaluator.c. */
 #include "estimator/job_watch.h"
 
 #include <stdlib.h>
@@ -56,9 +56,36 @@ static void test_far_away(void **state)
     est_test_dir_remove(dir);
 }
 
+static bool is_elsewhere(const char *theirs, const char *ours)
+{
+    est_job_watch watch = { 0 };
+
+    snprintf(watch.last.folder, sizeof watch.last.folder, "%s", theirs);
+    return est_job_watch_is_elsewhere(&watch, ours);
+}
+
+static void test_folders(void **state)
+{
+    char dir[64], name[96], missing[96];
+
+    (void)state;
+    est_test_dir(dir);
+    snprintf(name, sizeof name, "%s/name", dir);
+    snprintf(missing, sizeof missing, "%s/missing", dir);
+    assert_int_equal(symlink(dir, name), 0);
+    assert_true(is_elsewhere("/", dir));
+    assert_true(is_elsewhere(missing, dir));
+    assert_true(is_elsewhere(dir, missing));
+    assert_false(is_elsewhere(missing, missing)); /* each machine may have one of that name: nothing is known */
+    assert_false(is_elsewhere(name, dir));
+    assert_false(is_elsewhere("", dir)); /* it was not said */
+    assert_int_equal(unlink(name), 0);
+    est_test_dir_remove(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_far_away) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_far_away), cmocka_unit_test(test_folders) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

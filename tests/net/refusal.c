@@ -439,6 +439,23 @@ static void test_plain_text_to_tls(void **state)
     net_test_stop(&server);
 }
 
+/* Whether its end or a reset comes first is up to the network. */
+static void test_tls_to_plain_text(void **state)
+{
+    net_test  server, client;
+    est_link *link;
+
+    (void)state;
+    start(&server, "tcp", NULL);
+    net_test_start(&client, "tls", "worker:0", NULL);
+    net_expect(est_net_connect(client.net, server.address, NULL, 0.1, &link), EST_UNAVAILABLE, "the TLS handshake");
+    net_expect(est_net_connect(client.net, server.address, NULL, 0.1, &link), EST_UNAVAILABLE,
+               "(does one side use tls and the other tcp?)");
+    net_test_stop(&client);
+    expect_alive(&server);
+    net_test_stop(&server);
+}
+
 /* A handshake by OpenSSL itself, with a certificate of `folder` or none: whether a byte could be read, which never is. */
 static void shake_hands(net_test *server, const char *folder, int version)
 {
@@ -552,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_certificates),
         cmocka_unit_test(test_plain_text_to_tls),
+        cmocka_unit_test(test_tls_to_plain_text),
     };
 
     return cmocka_run_group_tests(tests, setup, net_test_teardown);
