@@ -253,6 +253,7 @@ void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const cha
         est_request_fail(s->parked[i].request, status, why);
         s->parked[i] = s->parked[--s->n_parked];
     }
+    if (is_same(s->committing, tag)) s->committing = (est_tag){ 0 }; /* nobody is to finish it */
 }
 
 /* How many must have pushed. */

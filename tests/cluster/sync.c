@@ -537,6 +537,8 @@ static void fail_at(int ps, const char *variable, float a)
     hold_steps(s.ps[CLOCK], false);
     for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
     set_initialized(s.ps[ps], variable, true);
+    assert_ok(est_remote_hold(p[0].remote)); /* finishes nothing: there is nothing left of the step */
+    assert_ok(est_remote_release(p[0].remote));
     for (int i = 0; i < 2; i++) {
         p[i].value *= 2;
         est_session_free(p[i].session);
