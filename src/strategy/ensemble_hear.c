@@ -381,12 +381,15 @@ bool est_ensemble_serve(void *user, est_request *request)
 
 /* --- losses ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps why it was lost, as it said itself, if it did. */
-static void note_loss(est_seat *seat, const char *why)
+/* Keeps why a task was lost. What it said itself, over any link to this process of it, is worth more than what the net knows. Without
+ * somebody who said so before it, it is what this task said. */
+static void note_loss(est_seat *seat, const char *task, const est_link *link, bool last, const char *why)
 {
-    const char *said = strstr(why, EST_ENDED);
+    const est_task_id *who  = est_link_peer(link);
+    const char        *said = strstr(why, EST_ENDED);
 
-    if (seat->ended && said == NULL) return; /* its server has taken one more link on its way out */
+    if (strcmp(who->task, task) != 0 || who->incarnation != seat->incarnation || said == why) return;
+    if (said == NULL && (seat->ended || !last)) return;
     seat->ended = said != NULL;
     snprintf(seat->why, sizeof seat->why, "%s", said != NULL ? said : why);
 }
@@ -398,9 +401,9 @@ static void lose(est_ensemble *e, int number, const est_link *link, const char *
     char                 text[EST_NET_NAME_MAX + 320];
 
     if (seat->request != NULL && est_request_link(seat->request) == link) est_seat_drop_request(seat, why);
+    note_loss(seat, e->tasks[number].task, link, seat->link == link, why);
     if (seat->link != link) return;
     drop_link(seat);
-    note_loss(seat, why);
     /* A group that is complete has links of its own to tell. One that is just about to be made is not made then. */
     if (e->state == EST_ENSEMBLE_IDLE || e->state == EST_ENSEMBLE_JOINED) return;
     if (est_agreement_rank(agreed, number, seat->incarnation) < 0) return;
