@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "strategy/workers.h"
 
 static est_status no_memory(void)
@@ -28,20 +30,44 @@ static bool is_over(void *user)
     return est_cluster_task_is_over(user);
 }
 
+/* What all workers need the same, beyond what their strategy says, for a training to end, and to be followed by what comes next. */
+static est_status write_terms(const est_together *together, char **out)
+{
+    const est_estimator *estimator = together->job.estimator;
+    int64_t              max_steps = together->job.max_steps;
+    est_strbuf           text      = { 0 };
+
+    if (max_steps > 0) {
+        est_strbuf_printf(&text, "max_steps=%" PRId64 "\n", max_steps);
+    } else {
+        est_strbuf_printf(&text, "max_steps=none\n");
+    }
+    est_strbuf_printf(&text, "eval_distribute=%s\n",
+                      est_trains_together(estimator, estimator->config.eval_distribute) ? "multi_worker_mirrored"
+                                                                                        : "none");
+    return est_strbuf_take(&text, out);
+}
+
 /* One that is slow with its part of an evaluation is not lost: that its links tell. */
 static est_status make_ensemble(est_together *together, const est_strategy *strategy)
 {
     const est_estimator *estimator    = together->job.estimator;
     double               connect_secs = estimator->config.session_creation_timeout_secs;
     bool                 trains       = together->job.max_steps != (int64_t)EST_OFF;
+    char                *terms        = NULL;
+    est_status           status;
 
-    return est_ensemble_of_task(together->job.server, estimator->task, strategy,
-                                &(est_ensemble_options){ .connect_secs  = connect_secs,
-                                                         .deadline_secs = trains ? 0 : connect_secs,
-                                                         .purpose       = trains ? "training" : "evaluation",
-                                                         .over          = trains ? is_over : NULL,
-                                                         .user          = &together->job },
-                                &together->ensemble);
+    if (trains) EST_TRY(write_terms(together, &terms));
+    status = est_ensemble_of_task(together->job.server, estimator->task, strategy,
+                                  &(est_ensemble_options){ .connect_secs  = connect_secs,
+                                                           .deadline_secs = trains ? 0 : connect_secs,
+                                                           .terms         = terms,
+                                                           .purpose       = trains ? "training" : "evaluation",
+                                                           .over          = trains ? is_over : NULL,
+                                                           .user          = &together->job },
+                                  &together->ensemble);
+    est_free(terms);
+    return status;
 }
 
 est_status est_together_open(est_estimator *estimator, const est_strategy *strategy, int64_t max_steps,

@@ -59,10 +59,12 @@ typedef struct est_peers_ops {
     void (*abort)(est_peers *peers, const char *why);
 } est_peers_ops;
 
+#define EST_BYTES_PER_PACK ((size_t)4 << 20)
+
 struct est_peers {
     const est_peers_ops *ops;
     int                  n, rank;        /* workers, and which of them this is */
-    size_t               bytes_per_pack; /* 0: 4 MiB; a pack is closed once it has more */
+    size_t               bytes_per_pack; /* 0: EST_BYTES_PER_PACK; a pack is closed once it has more */
     bool                 ended;          /* set by EstReduceEnd: no worker had an example for the last step */
 };
 

@@ -22,8 +22,6 @@
 #include "runtime/plan.h"
 #include "tensor/shape.h"
 
-#define BYTES_PER_PACK ((size_t)4 << 20)
-
 static est_status no_memory(void)
 {
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to bring values of workers together");
@@ -256,7 +254,7 @@ static est_status close_filling(builder *b, filling *f)
 
 static size_t pack_limit(const builder *b)
 {
-    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : BYTES_PER_PACK;
+    return b->x->peers->bytes_per_pack > 0 ? b->x->peers->bytes_per_pack : EST_BYTES_PER_PACK;
 }
 
 static bool is_distinct(const builder *b, est_edge indices)

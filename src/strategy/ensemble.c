@@ -32,6 +32,25 @@
 
 /* --- life ----------------------------------------------------------------------------------------------------------------- */
 
+/* What this task has to have the same as all others. */
+static est_status make_terms(est_ensemble *e, const est_ensemble_options *o)
+{
+    est_terms  terms  = { .options = est_strdup(o->terms != NULL ? o->terms : "") };
+    est_strbuf tasks  = { 0 };
+    est_status status = EST_OK;
+
+    for (int i = 0; i < o->n; i++) {
+        terms.list = est_fingerprint_cat64(terms.list, est_fingerprint64(o->tasks[i].task, strlen(o->tasks[i].task)));
+    }
+    est_strbuf_printf(&tasks, "%d task%s, %s", o->n, o->n > 1 ? "s" : "", o->tasks[0].task);
+    if (o->n > 1) est_strbuf_printf(&tasks, " to %s", o->tasks[o->n - 1].task);
+    status = est_strbuf_take(&tasks, &terms.tasks);
+    if (status == EST_OK && terms.options == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for options");
+    if (status != EST_OK) est_terms_clear(&terms);
+    e->terms = terms;
+    return status;
+}
+
 static est_status copy_tasks(est_ensemble *e, const est_ensemble_options *o)
 {
     e->tasks     = est_zalloc(sizeof *e->tasks * (size_t)o->n);
@@ -41,7 +60,6 @@ static est_status copy_tasks(est_ensemble *e, const est_ensemble_options *o)
         e->tasks[i].task    = est_strdup(o->tasks[i].task);
         e->tasks[i].address = est_strdup(o->tasks[i].address);
         if (e->tasks[i].task == NULL || e->tasks[i].address == NULL) break;
-        e->list = est_fingerprint_cat64(e->list, est_fingerprint64(e->tasks[i].task, strlen(e->tasks[i].task)));
         if (i + 1 == o->n) return EST_OK;
     }
     return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble of %d tasks", o->n);
@@ -71,6 +89,7 @@ static void free_ensemble(est_ensemble *e)
         est_free((char *)(uintptr_t)e->tasks[i].task);
         est_free((char *)(uintptr_t)e->tasks[i].address);
     }
+    est_terms_clear(&e->terms);
     est_agreement_clear(&e->agreed);
     est_agreement_clear(&e->heard);
     pthread_mutex_destroy(&e->lock);
@@ -97,6 +116,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
     status = est_lock_init(&e->lock);
     if (status == EST_OK) status = est_cond_init(&e->changed);
     if (status == EST_OK) status = copy_tasks(e, options);
+    if (status == EST_OK) status = make_terms(e, options);
     if (status == EST_OK) status = est_mailbox_create(&e->mailbox);
     if (status != EST_OK) {
         free_ensemble(e);
@@ -337,7 +357,6 @@ static est_status connect_next(est_ensemble *e, waiting *w, bool *tried)
 static est_status arrive(est_ensemble *e, int64_t step, const char *word, const char *why)
 {
     est_arrival own = { .number     = e->options.self,
-                        .list       = e->list,
                         .step       = e->torn ? -1 : step,
                         .generation = e->agreed.generation,
                         .address    = est_strdup(e->tasks[e->options.self].address),
@@ -346,7 +365,8 @@ static est_status arrive(est_ensemble *e, int64_t step, const char *word, const 
                         .why        = est_strdup(why) };
 
     own.members.data = est_alloc(sizeof *own.members.data * (size_t)e->options.n);
-    if (own.address == NULL || own.word == NULL || own.purpose == NULL || own.why == NULL || own.members.data == NULL) {
+    if (est_terms_copy(&e->terms, &own.terms) != EST_OK || own.address == NULL || own.word == NULL ||
+        own.purpose == NULL || own.why == NULL || own.members.data == NULL) {
         est_arrival_clear(&own);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to meet");
     }

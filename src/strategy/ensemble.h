@@ -15,7 +15,10 @@
  * who is missing. When it is the host that is not there the one with the next number takes its place. One that comes later is
  * let in by the next meeting, which it causes: the host aborts the group. It may have moved: workers say where they listen. Of two
  * processes under one name the one that was started later has the place; the other is refused and fails with
- * EST_FAILED_PRECONDITION, as do workers whose lists of tasks differ.
+ * EST_FAILED_PRECONDITION.
+ *
+ * All need the same list of tasks and the same `terms`. Of two that differ the one fails, with EST_FAILED_PRECONDITION, that has not been at
+ * a meeting, or has the higher number: a job that runs goes on, whoever comes, and who waits for others goes on waiting.
  *
  * The end: the chief says est_ensemble_end_job; whoever of the last meeting meets then, or waits for a meeting, gets EST_OK and
  * est_meeting.over, and so does the next process of a task that was lost before it heard. Any other has come for the next job, unless
@@ -41,6 +44,7 @@ typedef struct est_ensemble_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
+    const char       *terms; /* NULL: ""; what all must have the same, a line of name=value each; copied */
     const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */

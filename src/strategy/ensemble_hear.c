@@ -199,19 +199,41 @@ static bool is_latest(const est_seat *seat, const est_task_id *who)
     return seat->link == NULL || est_link_is_lost(seat->link) || who->incarnation >= seat->incarnation;
 }
 
-/* Why nobody can meet with one who comes; EST_OK: they can. */
-static est_status check_arrival(const est_ensemble *e, const est_arrival *a, const est_task_id *who)
+/* Whether one who comes, of the same list, may have the place that it wants. */
+static est_status check_place(const est_ensemble *e, const est_arrival *a, const est_task_id *who)
 {
-    if (a->list != e->list) {
-        return est_fail(EST_FAILED_PRECONDITION,
-                        "%s has another list of tasks than %s: all need the same TF_CONFIG cluster", who->task,
-                        e->server->task);
-    }
     if (a->number == e->options.self || strcmp(e->tasks[a->number].task, who->task) != 0)
         return est_fail(EST_FAILED_PRECONDITION, "%s cannot be %s", who->task, e->tasks[a->number].task);
     if (!is_latest(&e->seats[a->number], who))
         return est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s", who->task);
     return EST_OK;
+}
+
+/* Whether one who differs from this task stays, and this task goes. Names differ where numbers of two lists do not. */
+static bool comes_first(const est_ensemble *e, const est_arrival *a, const est_task_id *who)
+{
+    if (e->agreed.generation > 0) return false;
+    if (a->generation > 0 || a->number != e->options.self) return a->generation > 0 || a->number < e->options.self;
+    return strcmp(who->task, e->server->task) < 0;
+}
+
+/* One comes that is not of this job, or this task is not of its: only one of the two fails. */
+static void part(est_ensemble *e, est_request *request, const est_arrival *a, const est_task_id *who)
+{
+    est_status status;
+
+    if (!comes_first(e, a, who)) {
+        status = est_terms_compare(&e->terms, e->server->task, &a->terms, who->task);
+        est_log_warn("%s: %s was refused: %s", e->server->task, who->task, est_error_message());
+        refuse(request, status, est_error_message());
+        return;
+    }
+    status = est_terms_compare(&a->terms, who->task, &e->terms, e->server->task);
+    if (e->state == EST_ENSEMBLE_MEETING && e->heard.kind == 0 &&
+        est_agreement_refuse(&e->heard, status, "%s", est_error_message()) != EST_OK) {
+        est_log_debug("%s: %s", e->server->task, est_error_message()); /* the next time, then */
+    }
+    est_request_fail(request, EST_ABORTED, "this task is of another job"); /* it tries again: another may come here */
 }
 
 /* Seats one who has come; the arrival is taken. */
@@ -256,9 +278,10 @@ static void on_come(est_ensemble *e, est_request *request)
     size_t             size;
     const void        *head   = est_message_head(est_request_message(request), &size);
     const est_task_id *who    = est_link_peer(est_request_link(request));
-    est_status         status = est_arrival_read(head, size, e->options.n, &arrival);
+    est_status         status = est_arrival_read(head, size, e->options.n, e->terms.list, &arrival);
+    bool               listed = arrival.terms.list == e->terms.list;
 
-    if (status == EST_OK) status = check_arrival(e, &arrival, who);
+    if (status == EST_OK && listed) status = check_place(e, &arrival, who);
     if (status == EST_RESOURCE_EXHAUSTED) { /* it tries again */
         est_request_fail(request, status, est_error_message());
     } else if (status != EST_OK) {
@@ -266,11 +289,13 @@ static void on_come(est_ensemble *e, est_request *request)
     } else if (strcmp(arrival.purpose, e->options.purpose) !=
                0) { /* it is at another job, or this task is; it tries again */
         est_request_fail(request, EST_ABORTED, "this task meets for another purpose");
-    } else if (e->over && was_of_job(e, arrival.number, who->incarnation)) {
+    } else if (e->over && listed && was_of_job(e, arrival.number, who->incarnation)) {
         answer(request, &(est_agreement){ .kind = EST_AGREED_OVER });
         e->seats[arrival.number].heard = true;
     } else if (e->over) { /* it has come for the next job, which this task may be about to begin, too; it tries again */
         est_request_fail(request, EST_ABORTED, "the job has ended");
+    } else if (est_terms_compare(&e->terms, e->server->task, &arrival.terms, who->task) != EST_OK) {
+        part(e, request, &arrival, who);
     } else {
         seat_arrival(e, request, &arrival);
     }

@@ -55,7 +55,7 @@ struct est_ensemble {
     est_server          *server;
     est_ensemble_options options; /* tasks: copies */
     est_rank            *tasks;   /* [n] */
-    uint64_t             list;    /* their fingerprint */
+    est_terms            terms;   /* what all must have the same, the list of tasks, too */
     est_mailbox         *mailbox;
     est_rank_group      *group; /* NULL: none */
     est_group_peers      peers;

@@ -14,7 +14,7 @@
 #include "collective/group.h"
 #include "format/wire.h"
 
-#define EST_MEETING_VERSION 1
+#define EST_MEETING_VERSION 2
 
 /* Methods, beyond those of groups. */
 enum { EST_MEETING_COME = 80, EST_MEETING_GO, EST_MEETING_OVER };
@@ -25,10 +25,24 @@ typedef struct est_numbers {
     int  n;
 } est_numbers;
 
+/* What all must have the same. A zeroed struct is an empty one, cleared by est_terms_clear. */
+typedef struct est_terms {
+    uint64_t list;    /* fingerprint of the names of all tasks */
+    char    *tasks;   /* the same to be read: "2 tasks, worker:0 to worker:1". Never NULL */
+    char    *options; /* "max_steps=100\ngo_on=no\n". Never NULL */
+} est_terms;
+
+void                      est_terms_clear(est_terms *terms);
+EST_MUST_CHECK est_status est_terms_copy(const est_terms *from, est_terms *out);
+
+/* EST_FAILED_PRECONDITION: they differ; says how. `whose`, `others`: the names of their tasks. */
+EST_MUST_CHECK est_status est_terms_compare(const est_terms *terms, const char *whose, const est_terms *other,
+                                            const char *others);
+
 /* What a worker says when it comes. A zeroed struct is an empty one, cleared by est_arrival_clear. */
 typedef struct est_arrival {
-    int         number;     /* which of the tasks it is */
-    uint64_t    list;       /* fingerprint of all tasks, which must be the same everywhere */
+    int         number; /* which of the tasks it is */
+    est_terms   terms;
     int64_t     step;       /* that its variables are at; -1: it has none */
     uint64_t    generation; /* of the last meeting that it was at; 0: none */
     est_numbers members;    /* of that meeting */
@@ -38,9 +52,12 @@ typedef struct est_arrival {
     char       *why;        /* its last group has ended; "": it has not, or there was none. Never NULL */
 } est_arrival;
 
-void                      est_arrival_clear(est_arrival *arrival);
-void                      est_arrival_write(const est_arrival *arrival, est_wire_writer *out);
-EST_MUST_CHECK est_status est_arrival_read(const void *bytes, size_t size, int n_tasks, est_arrival *out);
+void est_arrival_clear(est_arrival *arrival);
+void est_arrival_write(const est_arrival *arrival, est_wire_writer *out);
+
+/* `list`: that of this task. Of one with another list the number is any, and members are left out: they are of other tasks. */
+EST_MUST_CHECK est_status est_arrival_read(const void *bytes, size_t size, int n_tasks, uint64_t list,
+                                           est_arrival *out);
 
 /* What came of a meeting. A zeroed struct is an empty one, cleared by est_agreement_clear. */
 typedef struct est_agreement {

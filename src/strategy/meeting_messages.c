@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What workers say to each other when they meet. */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,15 +24,37 @@ enum {
     TEXT,
     WHY,
     ADDRESS,
-    PURPOSE
+    PURPOSE,
+    TASKS,
+    OPTIONS
 };
 
 #define STATUS_MAX 16
 
 /* --- memory -------------------------------------------------------------------------------------------------------------- */
 
+void est_terms_clear(est_terms *t)
+{
+    est_free(t->tasks);
+    est_free(t->options);
+    *t = (est_terms){ 0 };
+}
+
+est_status est_terms_copy(const est_terms *from, est_terms *out)
+{
+    est_terms copy = { from->list, est_strdup(from->tasks), est_strdup(from->options) };
+
+    if (copy.tasks == NULL || copy.options == NULL) {
+        est_terms_clear(&copy);
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for what all must have the same");
+    }
+    *out = copy;
+    return EST_OK;
+}
+
 void est_arrival_clear(est_arrival *a)
 {
+    est_terms_clear(&a->terms);
     est_free(a->members.data);
     est_free(a->address);
     est_free(a->word);
@@ -84,7 +107,9 @@ void est_arrival_write(const est_arrival *a, est_wire_writer *out)
 {
     est_wire_put_u64(out, VERSION, EST_MEETING_VERSION);
     est_wire_put_i64(out, NUMBER, a->number);
-    est_wire_put_fixed64(out, LIST, a->list);
+    est_wire_put_fixed64(out, LIST, a->terms.list);
+    est_wire_put_string(out, TASKS, a->terms.tasks);
+    est_wire_put_string(out, OPTIONS, a->terms.options);
     est_wire_put_i64(out, STEP, a->step);
     est_wire_put_u64(out, GENERATION, a->generation);
     put_numbers(out, a->members);
@@ -119,11 +144,12 @@ typedef struct fields {
     uint64_t    version, list, generation;
     int64_t     number, step, kind, source, status;
     est_numbers members;
+    bool        strange; /* some of them are none here */
     uint64_t   *incarnations;
     int         n_incarnations;
     est_str    *addresses;
     int         n_addresses;
-    est_str     word, text, why, purpose;
+    est_str     word, text, why, purpose, tasks, options;
 } fields;
 
 static void clear_fields(fields *f)
@@ -134,14 +160,19 @@ static void clear_fields(fields *f)
 }
 
 /* Tasks in order, each once. */
-static est_status add_number(fields *f, int64_t number, int n_tasks)
+static void add_number(fields *f, int64_t number, int n_tasks)
 {
     if (number < 0 || number >= n_tasks || f->members.n == n_tasks ||
         (f->members.n > 0 && number <= f->members.data[f->members.n - 1])) {
-        return est_fail(EST_DATA_LOSS, "a meeting of tasks that are none");
+        f->strange = true;
+    } else {
+        f->members.data[f->members.n++] = (int)number;
     }
-    f->members.data[f->members.n++] = (int)number;
-    return EST_OK;
+}
+
+static est_status check_numbers(const fields *f)
+{
+    return f->strange ? est_fail(EST_DATA_LOSS, "a meeting of tasks that are none") : EST_OK;
 }
 
 static est_status read_field(est_wire_reader *r, const est_wire_field *field, int n_tasks, fields *f)
@@ -152,7 +183,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     case LIST: f->list = est_wire_fixed64(r, field); break;
     case STEP: f->step = est_wire_i64(r, field); break;
     case GENERATION: f->generation = est_wire_u64(r, field); break;
-    case MEMBERS: return add_number(f, est_wire_i64(r, field), n_tasks);
+    case MEMBERS: add_number(f, est_wire_i64(r, field), n_tasks); break;
     case WORD: f->word = est_wire_bytes(r, field); break;
     case KIND: f->kind = est_wire_i64(r, field); break;
     case INCARNATIONS:
@@ -168,6 +199,8 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
         break;
     case WHY: f->why = est_wire_bytes(r, field); break;
     case PURPOSE: f->purpose = est_wire_bytes(r, field); break;
+    case TASKS: f->tasks = est_wire_bytes(r, field); break;
+    case OPTIONS: f->options = est_wire_bytes(r, field); break;
     default: break;
     }
     return EST_OK;
@@ -207,20 +240,26 @@ static est_status copy_text(est_str text, char **out)
     return EST_OK;
 }
 
-static est_status take_arrival(fields *f, int n_tasks, est_arrival *out)
+static est_status take_arrival(fields *f, int n_tasks, uint64_t list, est_arrival *out)
 {
     est_arrival a = {
-        .number = (int)f->number, .list = f->list, .step = f->step, .generation = f->generation, .members = f->members
+        .number = (int)f->number, .terms = { .list = f->list }, .step = f->step, .generation = f->generation
     };
     est_status status;
 
-    if (f->number < 0 || f->number >= n_tasks || f->n_addresses != 1)
+    if (f->number < 0 || f->number > INT_MAX || f->n_addresses != 1 || (f->list == list && f->number >= n_tasks))
         return est_fail(EST_DATA_LOSS, "a task comes that there is none of");
-    f->members = (est_numbers){ 0 };
-    status     = copy_text(f->addresses[0], &a.address);
+    if (f->list == list) {
+        EST_TRY(check_numbers(f));
+        a.members  = f->members;
+        f->members = (est_numbers){ 0 };
+    }
+    status = copy_text(f->addresses[0], &a.address);
     if (status == EST_OK) status = copy_text(f->word, &a.word);
     if (status == EST_OK) status = copy_text(f->why, &a.why);
     if (status == EST_OK) status = copy_text(f->purpose, &a.purpose);
+    if (status == EST_OK) status = copy_text(f->tasks, &a.terms.tasks);
+    if (status == EST_OK) status = copy_text(f->options, &a.terms.options);
     if (status != EST_OK) {
         est_arrival_clear(&a);
         return status;
@@ -239,6 +278,7 @@ static est_status take_agreed(fields *f, est_agreement *out)
                              .step         = f->step };
     est_status    status = EST_OK;
 
+    EST_TRY(check_numbers(f));
     if (f->generation == 0 || f->members.n == 0 || f->n_incarnations != f->members.n ||
         f->n_addresses != f->members.n || f->source < 0 || f->source > f->members.n ||
         (f->source == 0) != (f->step < 0)) {
@@ -278,12 +318,12 @@ static est_status take_agreement(fields *f, est_agreement *out)
     return EST_OK;
 }
 
-est_status est_arrival_read(const void *bytes, size_t size, int n_tasks, est_arrival *out)
+est_status est_arrival_read(const void *bytes, size_t size, int n_tasks, uint64_t list, est_arrival *out)
 {
     fields     f;
     est_status status = read_fields(bytes, size, n_tasks, &f);
 
-    if (status == EST_OK) status = take_arrival(&f, n_tasks, out);
+    if (status == EST_OK) status = take_arrival(&f, n_tasks, list, out);
     clear_fields(&f);
     return status;
 }

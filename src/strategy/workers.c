@@ -3,11 +3,13 @@
  * This process as one of the workers of synchronous training. */
 #include "estoc/workers.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "base/strbuf.h"
 #include "estoc/server.h"
 #include "strategy/workers.h"
 
@@ -78,6 +80,20 @@ static est_ensemble_options fill_options(const est_ensemble_options *given, cons
     return o;
 }
 
+/* What all workers need the same for a step to fit together, before what the caller has to say. */
+static est_status write_terms(const est_strategy *strategy, const char *more, char **out)
+{
+    const est_multi_worker_mirrored_options *how  = &strategy->workers;
+    est_strbuf                               text = { 0 };
+
+    est_strbuf_printf(&text, "communication=%s\n", est_communication_name(how->communication));
+    est_strbuf_printf(&text, "bytes_per_pack=%" PRId64 "\n",
+                      how->bytes_per_pack > 0 ? how->bytes_per_pack : (int64_t)EST_BYTES_PER_PACK);
+    est_strbuf_printf(&text, "replicas=%d\n", strategy->replicas > 0 ? strategy->replicas : 1);
+    est_strbuf_printf(&text, "go_on=%s\n%s", how->go_on ? "yes" : "no", more != NULL ? more : "");
+    return est_strbuf_take(&text, out);
+}
+
 est_status est_ensemble_of_task(est_server *server, const est_task *task, const est_strategy *strategy,
                                 const est_ensemble_options *options, est_ensemble **out)
 {
@@ -85,15 +101,19 @@ est_status est_ensemble_of_task(est_server *server, const est_task *task, const 
     int                  n       = est_count_ranks(task->cluster);
     est_rank            *ranks   = est_zalloc(((size_t)n + 1) * sizeof *ranks);
     char(*names)[NAME_MAX_BYTES] = est_zalloc(((size_t)n + 1) * sizeof *names);
+    char      *terms             = NULL;
     est_status status            = ranks != NULL && names != NULL ? EST_OK : no_memory();
 
+    if (status == EST_OK) status = write_terms(strategy, options->terms, &terms);
     if (status == EST_OK) {
         list_ranks(task->cluster, ranks, names);
+        o.terms = terms;
         o.tasks = ranks;
         o.n     = n;
         o.self  = est_rank_of(task);
         status  = est_ensemble_create(server, &o, out);
     }
+    est_free(terms);
     est_free(ranks);
     est_free(names);
     return status;

@@ -24,13 +24,14 @@ static void fuzz_arrival(const uint8_t *data, size_t size, int n)
     est_arrival     once = { 0 }, twice = { 0 };
     est_wire_writer out = { 0 };
 
-    if (est_arrival_read(data, size, n, &once) == EST_OK) {
+    if (est_arrival_read(data, size, n, 0, &once) == EST_OK) {
         est_arrival_write(&once, &out);
-        require(est_arrival_read(out.data, out.size, n, &twice) == EST_OK);
-        require(once.number == twice.number && once.list == twice.list && once.step == twice.step);
+        require(est_arrival_read(out.data, out.size, n, 0, &twice) == EST_OK);
+        require(once.number == twice.number && once.terms.list == twice.terms.list && once.step == twice.step);
         require(once.generation == twice.generation && same_numbers(once.members, twice.members));
         require(strcmp(once.address, twice.address) == 0 && strcmp(once.word, twice.word) == 0);
-        require(strcmp(once.why, twice.why) == 0);
+        require(strcmp(once.why, twice.why) == 0 && strcmp(once.terms.tasks, twice.terms.tasks) == 0);
+        require(strcmp(once.terms.options, twice.terms.options) == 0);
     }
     est_wire_writer_clear(&out);
     est_arrival_clear(&once);

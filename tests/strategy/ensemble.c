@@ -293,9 +293,13 @@ static void test_partition(void **state)
 /* One that agrees and is gone before the group is made: the rest meet again, at once, not after the time to join. */
 static void agree_and_go(crew_member *m)
 {
-    est_arrival own = {
-        .number = m->number, .step = -1, .address = m->crew->addresses[2], .word = "", .purpose = "", .why = ""
-    };
+    est_arrival     own  = { .number  = m->number,
+                             .terms   = { .tasks = "", .options = "" },
+                             .step    = -1,
+                             .address = m->crew->addresses[2],
+                             .word    = "",
+                             .purpose = "",
+                             .why     = "" };
     est_link       *link = NULL;
     est_ask        *ask;
     est_message    *message = NULL;
@@ -307,7 +311,7 @@ static void agree_and_go(crew_member *m)
     for (int i = 0; i < m->crew->n; i++) {
         const char *task = m->crew->tasks[i];
 
-        own.list = est_fingerprint_cat64(own.list, est_fingerprint64(task, strlen(task)));
+        own.terms.list = est_fingerprint_cat64(own.terms.list, est_fingerprint64(task, strlen(task)));
     }
     est_arrival_write(&own, &out);
     crew_check(m,
@@ -651,6 +655,106 @@ static void test_purpose(void **state)
     crew_free(&c);
 }
 
+/* The second of two has other terms, or another list, and comes first or last. */
+typedef struct odd_one {
+    bool        first;
+    const char *terms;
+    int         n; /* tasks of its list */
+    const char *text;
+    expected    want;
+} odd_one;
+
+#define RIGHT_TERMS "max_steps=100\ngo_on=no\n"
+
+/* Whoever is wrong is refused, and meets when it is right; the other has waited all the while. */
+static void meet_odd_one(crew_member *m)
+{
+    const odd_one *x     = m->arg;
+    bool           wrong = m->number == 1;
+    crew          *c     = m->crew;
+
+    if (wrong != x->first) crew_await_wait(&c->members[1 - m->number], "worker:");
+    if (wrong) {
+        c->options.terms = x->terms;
+        c->options.n     = x->n;
+        crew_start(c, m->number);
+        crew_expect(m, est_ensemble_meet(m->ensemble, -1, "", &m->met), EST_FAILED_PRECONDITION, x->text);
+        crew_stop(c, m->number);
+        c->options.terms = RIGHT_TERMS;
+        c->options.n     = 2;
+        crew_start(c, m->number);
+    }
+    m->arg = (void *)(uintptr_t)&x->want;
+    meet_and_check(m);
+}
+
+static void test_terms(void **state)
+{
+    static const char lists[] = "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:1 of one of 3 tasks";
+    static const odd_one ones[] = {
+        { false, "max_steps=50\ngo_on=no\n", 2, "max_steps is 100 at worker:0 and 50 at worker:1: all workers need" },
+        { true, "max_steps=100\ngo_on=yes\n", 2, "go_on is no at worker:0 and yes at worker:1" },
+        { false, RIGHT_TERMS, 3, lists },
+        { true, RIGHT_TERMS, 3, lists },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
+        crew    c;
+        odd_one x = ones[i];
+
+        x.want = (expected){ .n = 2, .source = -1, .step = -1 };
+        crew_make(&c, 3, &(est_ensemble_options){ .terms = RIGHT_TERMS });
+        c.options.n = 2;
+        crew_start(&c, 0);
+        crew_run(&c, 3U, meet_odd_one, &x);
+        crew_free(&c);
+    }
+}
+
+/* One that no list but its own has is refused, and those who wait or train do not notice. */
+static void be_refused(crew_member *m)
+{
+    crew_expect(m, est_ensemble_meet(m->ensemble, 9, "", &m->met), EST_FAILED_PRECONDITION, m->arg);
+}
+
+static void count_one(crew_member *m)
+{
+    float sum = 0;
+
+    crew_check(m, crew_count(m, &sum));
+    if (sum != 2) crew_fail(m, "the sum of 2 ones is %g", (double)sum);
+}
+
+/* A job that runs goes on, whoever comes: also worker:0. */
+static void test_wrong_newcomer(void **state)
+{
+    crew c;
+
+    (void)state;
+    crew_make(&c, 3, &(est_ensemble_options){ .terms = "max_steps=100\n" });
+    c.options.n = 2;
+    crew_start(&c, 0);
+    crew_start(&c, 1);
+    expect_meeting(&c, 3U, &(expected){ .n = 2, .source = -1, .step = -1 });
+    c.options.n = 3;
+    crew_start(&c, 2);
+    crew_run(&c, 4U, be_refused, "of a job of 2 tasks, worker:0 to worker:1, and worker:2 of one of 3 tasks");
+    crew_run(&c, 3U, count_one, NULL);
+    crew_stop(&c, 2);
+    crew_stop(&c, 0);
+    c.options.n     = 2;
+    c.options.terms = "max_steps=50\n";
+    crew_start(&c, 0);
+    crew_run(&c, 1U, be_refused, "max_steps is 100 at worker:1 and 50 at worker:0");
+    crew_stop(&c, 0);
+    c.options.terms = "max_steps=100\n";
+    crew_start(&c, 0);
+    expect_meeting(&c, 3U,
+                   &(expected){ .steps = (const int64_t[]){ -1, 8 }, .n = 2, .source = 1, .step = 8, .generation = 2 });
+    crew_free(&c);
+}
+
 static bool is_over(void *user)
 {
     atomic_int *asked = user;
@@ -830,6 +934,8 @@ int main(void)
         cmocka_unit_test(test_mended),
         cmocka_unit_test(test_next_job),
         cmocka_unit_test(test_purpose),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_wrong_newcomer),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_signal),

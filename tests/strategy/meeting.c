@@ -178,35 +178,13 @@ static void test_forever(void **state)
 
 /* --- messages -------------------------------------------------------------------------------------------------------------- */
 
-static est_status copy_arrival(const est_arrival *from, est_arrival *out)
-{
-    est_wire_writer bytes = { 0 };
-    est_status      status;
-
-    est_arrival_write(from, &bytes);
-    status = est_wire_writer_status(&bytes);
-    if (status == EST_OK) status = est_arrival_read(bytes.data, bytes.size, N, out);
-    est_wire_writer_clear(&bytes);
-    return status;
-}
-
-static est_status copy_agreement(const est_agreement *from, est_agreement *out)
-{
-    est_wire_writer bytes = { 0 };
-    est_status      status;
-
-    est_agreement_write(from, &bytes);
-    status = est_wire_writer_status(&bytes);
-    if (status == EST_OK) status = est_agreement_read(bytes.data, bytes.size, N, out);
-    est_wire_writer_clear(&bytes);
-    return status;
-}
-
 static int           members[]   = { 0, 3 };
 static uint64_t      starts[]    = { 77, UINT64_MAX };
 static char         *addresses[] = { (char[]){ "here:1" }, (char[]){ "there:2" } };
 static est_arrival   arrival     = { .number     = 2,
-                                     .list       = UINT64_MAX - 5,
+                                     .terms      = { .list    = UINT64_MAX - 5,
+                                                     .tasks   = (char[]){ "4 tasks, worker:0 to worker:3" },
+                                                     .options = (char[]){ "max_steps=100\ngo_on=no\n" } },
                                      .step       = -1,
                                      .generation = 12,
                                      .members    = { members, 2 },
@@ -223,6 +201,30 @@ static est_agreement agreement   = { .kind         = EST_AGREED,
                                      .step         = 500,
                                      .word         = (char[]){ "seed 7" } };
 
+static est_status copy_arrival(const est_arrival *from, est_arrival *out)
+{
+    est_wire_writer bytes = { 0 };
+    est_status      status;
+
+    est_arrival_write(from, &bytes);
+    status = est_wire_writer_status(&bytes);
+    if (status == EST_OK) status = est_arrival_read(bytes.data, bytes.size, N, arrival.terms.list, out);
+    est_wire_writer_clear(&bytes);
+    return status;
+}
+
+static est_status copy_agreement(const est_agreement *from, est_agreement *out)
+{
+    est_wire_writer bytes = { 0 };
+    est_status      status;
+
+    est_agreement_write(from, &bytes);
+    status = est_wire_writer_status(&bytes);
+    if (status == EST_OK) status = est_agreement_read(bytes.data, bytes.size, N, out);
+    est_wire_writer_clear(&bytes);
+    return status;
+}
+
 static void test_messages(void **state)
 {
     est_arrival   a;
@@ -230,11 +232,13 @@ static void test_messages(void **state)
 
     (void)state;
     assert_ok(copy_arrival(&arrival, &a));
-    assert_true(a.number == 2 && a.list == arrival.list && a.step == -1 && a.generation == 12 && a.members.n == 2);
+    assert_true(a.number == 2 && a.terms.list == arrival.terms.list && a.step == -1 && a.generation == 12 &&
+                a.members.n == 2);
     assert_memory_equal(a.members.data, members, sizeof members);
     assert_string_equal(a.address, "there:1");
     assert_string_equal(a.word, "seed 7");
     assert_string_equal(a.why, "");
+    assert_ok(est_terms_compare(&arrival.terms, "worker:0", &a.terms, "worker:2"));
     est_arrival_clear(&a);
 
     assert_ok(copy_agreement(&agreement, &b));
@@ -258,6 +262,50 @@ static void test_messages(void **state)
     est_agreement_clear(&b);
 }
 
+/* The first line that differs is named, with both values and whose they are. */
+static void test_terms(void **state)
+{
+    static const struct {
+        const char *options, *text;
+    } others[] = {
+        { "max_steps=50\ngo_on=no\n", "max_steps is 100 at worker:0 and 50 at worker:1: all workers need the same" },
+        { "max_steps=100\ngo_on=yes\n", "go_on is no at worker:0 and yes at worker:1" },
+        { "max_steps=100\n", "worker:0 has \"go_on=no\" where worker:1 has \"\"" },
+        { "max_steps=100\ngo_on=no\nmore=1\n", "worker:0 has \"\" where worker:1 has \"more=1\"" },
+        { "max=100\ngo_on=no\n", "worker:0 has \"max_steps=100\" where worker:1 has \"max=100\"" },
+    };
+    est_terms other = arrival.terms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        other.options = (char *)(uintptr_t)others[i].options;
+        assert_int_equal(est_terms_compare(&arrival.terms, "worker:0", &other, "worker:1"), EST_FAILED_PRECONDITION);
+        if (strstr(est_error_message(), others[i].text) == NULL) fail_msg("%s", est_error_message());
+    }
+    other = (est_terms){ 1, (char[]){ "2 tasks, worker:0 to worker:1" }, arrival.terms.options };
+    assert_int_equal(est_terms_compare(&other, "worker:0", &arrival.terms, "worker:3"), EST_FAILED_PRECONDITION);
+    assert_non_null(strstr(est_error_message(),
+                           "worker:0 is of a job of 2 tasks, worker:0 to worker:1, and worker:3 of "
+                           "one of 4 tasks, worker:0 to worker:3"));
+}
+
+/* Numbers of another list say nothing here. */
+static void test_other_list(void **state)
+{
+    int         many[] = { 0, 7, 9 };
+    est_arrival a      = arrival, read;
+
+    (void)state;
+    a.terms.list = 1;
+    a.number     = 9;
+    a.members    = (est_numbers){ many, 3 };
+    assert_ok(copy_arrival(&a, &read));
+    assert_true(read.terms.list == 1 && read.number == 9 && read.members.n == 0);
+    est_arrival_clear(&read);
+    a.number = -1;
+    assert_int_equal(copy_arrival(&a, &read), EST_DATA_LOSS);
+}
+
 /* What does not add up is refused. */
 static void test_nonsense(void **state)
 {
@@ -277,7 +325,7 @@ static void test_nonsense(void **state)
     a              = arrival;
     a.members.data = wrong;
     assert_int_equal(copy_arrival(&a, &none), EST_DATA_LOSS);
-    assert_int_equal(est_arrival_read("", 0, N, &none), EST_FAILED_PRECONDITION); /* no version */
+    assert_int_equal(est_arrival_read("", 0, N, 0, &none), EST_FAILED_PRECONDITION); /* no version */
     b.source = 2;
     assert_int_equal(copy_agreement(&b, &nothing), EST_DATA_LOSS);
     b.source = -1; /* whose step is 500, then? */
@@ -316,8 +364,9 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_decisions), cmocka_unit_test(test_forever),
-                                        cmocka_unit_test(test_messages), cmocka_unit_test(test_nonsense),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_decisions),  cmocka_unit_test(test_forever),
+                                        cmocka_unit_test(test_messages),   cmocka_unit_test(test_terms),
+                                        cmocka_unit_test(test_other_list), cmocka_unit_test(test_nonsense),
                                         cmocka_unit_test(test_no_memory) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

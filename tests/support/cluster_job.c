@@ -143,6 +143,8 @@ static void take_word(const char *word, cluster_job *job)
                    { "mirrored", &job->mirrored, NULL },
                    { "go_on", &job->go_on, NULL },
                    { "together", &job->together, NULL },
+                   { "ring", &job->ring, NULL },
+                   { "pack", &job->pack, NULL },
                    { "log", &job->log, NULL },
                    { "die", &job->die, NULL },
                    { "die_task", &job->die_task, NULL },
@@ -216,10 +218,11 @@ static est_status make_strategy(const cluster_job *job, est_strategy **out)
         return est_parameter_server_strategy(
             EST_PARAMETER_SERVER(.sync_replicas = (int)job->sync, .consistent_checkpoints = job->consistent != 0), out);
     }
-    return est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas    = (int)job->mirrored,
-                                                                        .return_secs = job->return_in,
-                                                                        .go_on       = job->go_on != 0),
-                                              out);
+    return est_multi_worker_mirrored_strategy(
+        EST_MULTI_WORKER_MIRRORED(.replicas = (int)job->mirrored, .bytes_per_pack = job->pack,
+                                  .communication = job->ring != 0 ? EST_COMMUNICATION_RING : EST_COMMUNICATION_AUTO,
+                                  .return_secs = job->return_in, .go_on = job->go_on != 0),
+        out);
 }
 
 int cluster_job_task(int argc, char **argv)

@@ -21,6 +21,8 @@ typedef struct cluster_job {
     int64_t mirrored;   /* not 0: multi_worker_mirrored, with so many replicas in each worker */
     int64_t go_on;      /* not 0: without workers that do not return */
     int64_t together;   /* not 0: workers evaluate together */
+    int64_t ring;       /* not 0: their sums go round a ring */
+    int64_t pack;       /* bytes_per_pack */
     int64_t log;        /* log_step_count_steps; 0: 100 */
     int64_t die;        /* when a task kills itself, once in the job; 0: never */
     int64_t die_task;   /* which of those that train */

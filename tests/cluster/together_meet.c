@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Workers that train together, as processes: what they tell each other when they meet, and what their users read. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/estimator_test.h"
+#include "support/together_test.h"
+
+#define FAILED 1 /* exit code */
+
+/* --- options ------------------------------------------------------------------------------------------------------------ */
+
+/* A word that one worker has, and others do not. */
+typedef struct difference {
+    int         place; /* in the words */
+    const char *word, *text;
+} difference;
+
+static const difference differences[] = {
+    { 0, "steps=30", "max_steps is 60 at worker:0 and 30 at worker:1: all workers need the same" },
+    { 1, "mirrored=2", "replicas is 1 at worker:0 and 2 at worker:1" },
+    { TOGETHER_ARGS, "ring=1", "communication is auto at worker:0 and ring at worker:1" },
+    { TOGETHER_ARGS, "pack=1024", "bytes_per_pack is 4194304 at worker:0 and 1024 at worker:1" },
+    { TOGETHER_ARGS, "go_on=1", "go_on is no at worker:0 and yes at worker:1" },
+    { TOGETHER_ARGS, "together=1", "eval_distribute is none at worker:0 and multi_worker_mirrored at worker:1" },
+};
+
+/* The one that differs fails, whichever it is that runs; the other waits, until it is started as it should be. */
+static void test_options(void **state)
+{
+    const difference *d     = *state;
+    cluster           c     = together_make(2, "steps=60", NULL);
+    const char       *right = c.args[d->place];
+
+    cluster_start(&c, together_worker(&c, 0));
+    c.args[d->place] = d->word;
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_code(&c, together_worker(&c, 1), FAILED, 30);
+    assert_int_equal(cluster_count_log(together_worker(&c, 1), d->text), 1);
+    c.args[d->place] = right;
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    together_end(&c, 60);
+}
+
+/* How long a worker is waited for is each one's own matter, and what is the same may be written in two ways. */
+static void test_may_differ(void **state)
+{
+    cluster c = together_make(2, "steps=60", NULL);
+
+    (void)state;
+    cluster_start(&c, together_worker(&c, 0));
+    c.args[TOGETHER_RETURN] = "return=50";
+    c.args[TOGETHER_ARGS]   = "pack=4194304";
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    together_end(&c, 60);
+}
+
+#define N_DIFFERENCES (sizeof differences / sizeof differences[0])
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_may_differ),
+    };
+    struct CMUnitTest tests[N_DIFFERENCES];
+
+    cluster_task_main(argc, argv, cluster_job_task);
+    for (size_t i = 0; i < N_DIFFERENCES; i++) {
+        tests[i] = (struct CMUnitTest){ .name          = differences[i].word,
+                                        .test_func     = test_options,
+                                        .initial_state = (void *)(uintptr_t)&differences[i] };
+    }
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("options", tests, N_DIFFERENCES, NULL, NULL) +
+           cmocka_run_group_tests(others, NULL, NULL);
+}
