@@ -30,6 +30,7 @@
 #include "runtime/host.h"
 
 #define EST_GOODBYE "it has left" /* why a task closes its own links; peers hear who has closed it before that */
+#define EST_ENDED   "it ended: "  /* the same of one that fails, before the reason */
 
 /* What was counted at a moment, for numbers per second (status.c). */
 typedef struct est_sample {

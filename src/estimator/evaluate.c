@@ -373,6 +373,7 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (status == EST_OK && !e.none) status = run(&e, &metrics);
     if (status == EST_OK && metrics != NULL && publishes(&e)) status = publish(&e, metrics);
     if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
+    est_together_fail(&e.together, status);
     est_together_close(&e.together);
     est_hook_free(e.progress);
     est_model_free(e.model);

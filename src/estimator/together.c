@@ -62,7 +62,7 @@ static est_status make_ensemble(est_together *together, const est_strategy *stra
                                   &(est_ensemble_options){ .connect_secs  = connect_secs,
                                                            .deadline_secs = trains ? 0 : connect_secs,
                                                            .terms         = terms,
-                                                           .purpose       = trains ? "training" : "evaluation",
+                                                           .purpose       = trains ? "train" : "evaluate",
                                                            .over          = trains ? is_over : NULL,
                                                            .user          = &together->job },
                                   &together->ensemble);
@@ -83,6 +83,11 @@ est_status est_together_open(est_estimator *estimator, const est_strategy *strat
     if (status == EST_OK) status = make_ensemble(out, strategy);
     if (status != EST_OK) est_together_close(out);
     return status;
+}
+
+void est_together_fail(est_together *together, est_status status)
+{
+    if (together->ensemble != NULL && status != EST_OK) est_ensemble_fail(together->ensemble, status);
 }
 
 void est_together_close(est_together *together)

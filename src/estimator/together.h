@@ -38,6 +38,9 @@ EST_MUST_CHECK est_status est_together_open(est_estimator *estimator, const est_
                                             est_together *out);
 void                      est_together_close(est_together *together);
 
+/* Before it is closed: what was done together has failed here, unless it is EST_OK, and the others are told why. */
+void est_together_fail(est_together *together, est_status status);
+
 /* Meets the others, unless that was done and nothing has come of it yet. step -1: no variables. `word`: see est_ensemble_meet. */
 EST_MUST_CHECK est_status est_together_meet(est_together *together, int64_t step, const char *word);
 

@@ -681,6 +681,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     EST_TRY(check_options(estimator, &own));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
+    est_together_fail(&t.together, status);
     est_error_take(status, &error); /* closing the files below may fail, too, which is not the reason */
     if (t.checkpoint_saver != NULL) est_checkpoint_saver_lend(t.checkpoint_saver, (est_saving_listeners){ 0 });
     for (int i = 0; i < t.n_own; i++) est_hook_free(t.own[i]);

@@ -144,6 +144,7 @@ static void stop(est_net *net)
     char    why[EST_WHY_MAX];
 
     net->transport->unlisten(net->carrier);
+    look_at_flagged(net); /* those that were to be closed say why themselves */
     snprintf(why, sizeof why, "%s ends its network", net->options.self.task);
     for (est_link *link = net->links, *next; link != NULL; link = next) {
         next = link->next;

@@ -27,6 +27,7 @@
 #define OVER_NS           EST_NS_PER_SEC /* between two questions whether the job is over */
 #define TRY_SECS          0.1            /* to connect to one before the next is tried; grows to */
 #define TRY_SECS_MAX      2.0
+#define REASONS_MAX       3                    /* why some do not come, in a line of the log */
 #define AGAIN_NS          (EST_NS_PER_SEC / 5) /* before the same one is tried again */
 #define FIRST_REPORT_SECS 10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
 
@@ -110,7 +111,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
     if (e == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble");
     e->server  = server;
     e->options = *options;
-    if (e->options.purpose == NULL) e->options.purpose = "";
+    if (e->options.purpose == NULL) e->options.purpose = "train";
     if (e->options.connect_secs == 0) e->options.connect_secs = CONNECT_SECS;
     if (e->options.return_secs == 0) e->options.return_secs = RETURN_SECS;
     status = est_lock_init(&e->lock);
@@ -153,10 +154,17 @@ void est_ensemble_free(est_ensemble *e)
     leave_group(e);
     est_server_extend(e->server, NULL);
     pthread_mutex_lock(&e->lock);
-    leave(e, "it has left");
+    leave(e, e->farewell[0] != '\0' ? e->farewell : EST_GOODBYE);
     while (e->n_asks > 0) pthread_cond_wait(&e->changed, &e->lock); /* their links are closed */
     pthread_mutex_unlock(&e->lock);
     free_ensemble(e);
+}
+
+/* A step that was sent to the others may still be made by them: one that is only stopped leaves the group in good order. */
+void est_ensemble_fail(est_ensemble *e, est_status status)
+{
+    snprintf(e->farewell, sizeof e->farewell, EST_ENDED "%s: %s", est_status_name(status), est_error_message());
+    if (e->group != NULL && status != EST_CANCELLED) est_group_abort(e->group, e->farewell);
 }
 
 est_peers *est_ensemble_peers(est_ensemble *e)
@@ -178,10 +186,10 @@ typedef struct waiting {
     double      report_secs;
     bool        reported;
     est_waiting wait;     /* for the status view */
-    est_strbuf  names;    /* whom it waits for */
+    est_strbuf  names;    /* whom it waits for, */
+    est_strbuf  why;      /* and what for: as the status view has it */
     double      try_secs; /* to connect to one */
     int         next;     /* to be connected to */
-    char        odd[256]; /* why somebody could not be reached, when that is not that nobody is there */
 } waiting;
 
 static est_attendance attendance(est_ensemble *e)
@@ -221,20 +229,63 @@ static void name_awaited(est_ensemble *e, est_strbuf *out)
     if (none && host != e->options.self) est_strbuf_printf(out, "%s (%s)", e->tasks[host].task, e->tasks[host].address);
 }
 
+/* What they wait for and, after it, why some are not there: the first of them, of those that ended only, or of all. */
+static void tell_why(est_ensemble *e, bool ended_only, est_strbuf *out)
+{
+    est_attendance a = attendance(e);
+    int            n = 0;
+
+    est_strbuf_printf(out, "to %s together", e->options.purpose);
+    for (int i = 0; i < e->options.n && n < REASONS_MAX; i++) {
+        const est_seat *seat = &e->seats[i];
+
+        if (!est_attendance_awaits(&a, i) || seat->why[0] == '\0' || (ended_only && !seat->ended)) continue;
+        est_strbuf_printf(out, "; %s: %s", e->tasks[i].task, seat->why);
+        n++;
+    }
+}
+
 /* Keeps the status view up to date. */
 static void show(est_ensemble *e, waiting *w)
 {
-    est_strbuf names = { 0 };
+    est_strbuf names = { 0 }, why = { 0 };
 
     name_awaited(e, &names);
-    if (w->wait.place < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0) {
+    tell_why(e, true, &why);
+    if (w->wait.place < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0 ||
+        strcmp(est_strbuf_text(&why), est_strbuf_text(&w->why)) != 0) {
         est_wait_end(&w->wait);
-        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), "to train together", FIRST_REPORT_SECS);
+        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), est_strbuf_text(&why), FIRST_REPORT_SECS);
         est_strbuf_clear(&w->names);
+        est_strbuf_clear(&w->why);
         w->names = names;
+        w->why   = why;
     } else {
         est_strbuf_clear(&names);
+        est_strbuf_clear(&why);
     }
+}
+
+static double limit_of(const est_ensemble *e)
+{
+    return e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
+}
+
+/* Tells the log whom it waits for, why, and for how long yet. */
+static void report(est_ensemble *e, waiting *w, double secs)
+{
+    est_strbuf why = { 0 };
+
+    tell_why(e, false, &why);
+    if (limit_of(e) != EST_FOREVER) {
+        est_strbuf_printf(&why, "; %s after %g s",
+                          e->agreed.generation > 0 && e->options.go_on ? "goes on" : "gives up", limit_of(e));
+    }
+    est_log_info("%s waits for %s since %.0f s: %s", e->server->task, est_strbuf_text(&w->names), secs,
+                 est_strbuf_text(&why));
+    est_strbuf_clear(&why);
+    w->report_secs *= 2;
+    w->reported = true;
 }
 
 /* Asks, without the lock, whether the job has ended without us. It has when that is so twice: who has just ended it and can reach us
@@ -265,22 +316,17 @@ static est_status keep_waiting(est_ensemble *e, waiting *w)
     /* A host decides within one of the two; whoever waits for longer than for both has one that does not. */
     if (o->connect_secs != EST_FOREVER && o->return_secs != EST_FOREVER &&
         secs > o->connect_secs + 2 * o->return_secs) {
-        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to train together", secs,
-                        est_strbuf_text(&w->names));
+        return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to %s together", secs, est_strbuf_text(&w->names),
+                        o->purpose);
     }
-    if (secs >= w->report_secs) {
-        est_log_info("%s waits for %s since %.0f s, to train together%s%s", e->server->task, est_strbuf_text(&w->names),
-                     secs, w->odd[0] != '\0' ? "; " : "", w->odd);
-        w->report_secs *= 2;
-        w->reported = true;
-    }
+    if (secs >= w->report_secs) report(e, w, secs);
     ask_over(e, w);
     return EST_OK;
 }
 
 static waiting begin_waiting(const est_ensemble *e)
 {
-    double limit  = e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
+    double limit  = limit_of(e);
     double report = limit != EST_FOREVER && limit / 4 < FIRST_REPORT_SECS ? limit / 4 : FIRST_REPORT_SECS;
 
     return (waiting){ .since_ns    = est_now_ns(),
@@ -294,6 +340,7 @@ static void end_waiting(waiting *w)
 {
     est_wait_end(&w->wait);
     est_strbuf_clear(&w->names);
+    est_strbuf_clear(&w->why);
 }
 
 /* --- reaching others -------------------------------------------------------------------------------------------------------- */
@@ -325,6 +372,20 @@ static int find_unlinked(const est_ensemble *e, int first)
     return -1;
 }
 
+/* Keeps why one could not be reached, without what the reader knows: who it is, and how long one attempt takes. What it said itself
+ * is worth more. */
+static void note_unreached(est_ensemble *e, int number)
+{
+    static const char within[] = " s: ";
+    est_seat         *seat     = &e->seats[number];
+    const char       *why      = est_error_message(), *reason;
+
+    if (seat->ended) return;
+    reason = strstr(why, "not reached within ");
+    if (reason != NULL) reason = strstr(reason, within);
+    snprintf(seat->why, sizeof seat->why, "%s", reason != NULL ? reason + strlen(within) : why);
+}
+
 /* Tries to connect to one who is not linked, without the lock; *tried false: there is none. */
 static est_status connect_next(est_ensemble *e, waiting *w, bool *tried)
 {
@@ -344,8 +405,7 @@ static est_status connect_next(est_ensemble *e, waiting *w, bool *tried)
         return EST_OK;
     }
     if (status == EST_CANCELLED || status == EST_RESOURCE_EXHAUSTED) return status;
-    if (status != EST_UNAVAILABLE && status != EST_DEADLINE_EXCEEDED)
-        snprintf(w->odd, sizeof w->odd, "%s", est_error_message());
+    note_unreached(e, i);
     e->seats[i].try_ns = est_now_ns() + AGAIN_NS;
     w->try_secs        = w->try_secs * 1.5 < TRY_SECS_MAX ? w->try_secs * 1.5 : TRY_SECS_MAX;
     return EST_OK;
@@ -571,7 +631,8 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
     } while (again);
     if (status != EST_OK) {
         est_error_take(status, &error);
-        leave(e, "it meets no more");
+        snprintf(why, sizeof why, EST_ENDED "%s: %.280s", est_status_name(status), error.message);
+        leave(e, why);
         status = est_error_raise(&error);
     }
     over = e->state != EST_ENSEMBLE_JOINED;

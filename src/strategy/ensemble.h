@@ -45,7 +45,8 @@ typedef struct est_ensemble_options {
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
     const char       *terms; /* NULL: ""; what all must have the same, a line of name=value each; copied */
-    const char *purpose; /* NULL: ""; only who has the same meets: a task may already be at its next job. Borrowed */
+    const char *
+        purpose; /* NULL: "train"; what they do together; only who has the same meets: a task may already be at its next job. Borrowed */
 
     /* Asked now and then while waiting: whether the job has ended without this task. NULL: nobody knows. */
     bool (*over)(void *user);
@@ -93,6 +94,10 @@ EST_MUST_CHECK est_status est_ensemble_share(est_ensemble *ensemble, est_session
 /* Blocks of different sizes of all ranks to all: input positions at a checkpoint. *all is given back with est_gathered_clear. */
 EST_MUST_CHECK est_status est_ensemble_gather(est_ensemble *ensemble, const void *mine, size_t bytes,
                                               est_gathered *all);
+
+/* This task ends with the failure that est_error_message tells, and the others read why: in what their steps fail with, in the log, and
+ * while they wait for it. Only est_ensemble_free is left to be called. */
+void est_ensemble_fail(est_ensemble *ensemble, est_status status);
 
 /* The chief: it is over. Waits, for 30 s at most, until the others have heard it, also those that were lost after the last meeting:
  * whoever comes back in the place of one learns that there is nothing left to do. A signal ends the waiting. */

@@ -66,6 +66,8 @@ bool est_seat_take_link(est_seat *seat, est_link *link)
     if (seat->link == link) return true;
     if (seat->link != NULL && !est_link_is_lost(seat->link) && incarnation <= seat->incarnation) return false;
     if (seat->link != NULL) est_seat_close(seat, "another process has taken this task's place");
+    if (incarnation != seat->incarnation) seat->ended = false;
+    if (!seat->ended) seat->why[0] = '\0';
     seat->incarnation = incarnation;
     seat->link        = est_link_ref(link);
     seat->told        = false;
@@ -253,6 +255,8 @@ static void seat_arrival(est_ensemble *e, est_request *request, est_arrival *arr
     est_seat_drop_request(seat, "it has come again");
     (void)est_seat_take_link(seat, link); /* false: one of the same process that is as good */
     seat->useful  = true;
+    seat->ended   = false;
+    seat->why[0]  = '\0';
     seat->request = request;
     seat->arrival = *arrival;
     *arrival      = (est_arrival){ 0 };
@@ -367,6 +371,19 @@ bool est_ensemble_serve(void *user, est_request *request)
 
 /* --- losses ----------------------------------------------------------------------------------------------------------------- */
 
+/* Keeps why a task was lost. What it said itself, over any link to this process of it, is worth more than what the net knows. Without
+ * somebody who said so before it, it is what this task said. */
+static void note_loss(est_seat *seat, const char *task, const est_link *link, bool last, const char *why)
+{
+    const est_task_id *who  = est_link_peer(link);
+    const char        *said = strstr(why, EST_ENDED);
+
+    if (strcmp(who->task, task) != 0 || who->incarnation != seat->incarnation || said == why) return;
+    if (said == NULL && (seat->ended || !last)) return;
+    seat->ended = said != NULL;
+    snprintf(seat->why, sizeof seat->why, "%s", said != NULL ? said : why);
+}
+
 static void lose(est_ensemble *e, int number, const est_link *link, const char *why)
 {
     est_seat            *seat   = &e->seats[number];
@@ -374,6 +391,7 @@ static void lose(est_ensemble *e, int number, const est_link *link, const char *
     char                 text[EST_NET_NAME_MAX + 320];
 
     if (seat->request != NULL && est_request_link(seat->request) == link) est_seat_drop_request(seat, why);
+    note_loss(seat, e->tasks[number].task, link, seat->link == link, why);
     if (seat->link != link) return;
     drop_link(seat);
     /* A group that is complete has links of its own to tell. One that is just about to be made is not made then. */

@@ -31,6 +31,8 @@ typedef struct est_seat {
     est_request *request;     /* it has come; the answer is what is agreed on. NULL: it has not */
     est_arrival  arrival;     /* what it said then */
     bool         heard;       /* that the job has ended, from this task */
+    bool         ended;       /* this process said that it failed, and has not come since */
+    char         why[256];    /* it was last lost, or could not be reached; "": it is linked, or was not tried */
 } est_seat;
 
 typedef struct est_peer_slot est_peer_slot; /* ensemble_peers.c */
@@ -64,15 +66,16 @@ struct est_ensemble {
     pthread_mutex_t    lock;
     pthread_cond_t     changed;
     est_ensemble_state state;
-    est_seat          *seats;     /* [n]; of this task only `arrival` */
-    est_attendee      *attendees; /* [n]; scratch */
-    uint64_t           meeting;   /* number of the meeting; answers to earlier ones do not count */
-    int64_t            since_ns;  /* when it began */
-    est_agreement      agreed;    /* the last that was to go on */
-    est_agreement      heard;     /* what came of the meeting; kind 0: nothing yet */
-    bool               over;      /* the job has ended, */
-    bool               ended;     /* and this task says so to all others */
-    int                n_asks;    /* under way */
+    est_seat          *seats;         /* [n]; of this task only `arrival` */
+    est_attendee      *attendees;     /* [n]; scratch */
+    uint64_t           meeting;       /* number of the meeting; answers to earlier ones do not count */
+    int64_t            since_ns;      /* when it began */
+    est_agreement      agreed;        /* the last that was to go on */
+    est_agreement      heard;         /* what came of the meeting; kind 0: nothing yet */
+    bool               over;          /* the job has ended, */
+    bool               ended;         /* and this task says so to all others */
+    int                n_asks;        /* under way */
+    char               farewell[256]; /* why this task leaves; "": it is done */
 };
 
 /* ensemble_peers.c */

@@ -59,12 +59,34 @@ static void test_may_differ(void **state)
     together_end(&c, 60);
 }
 
+/* --- reasons ------------------------------------------------------------------------------------------------------------- */
+
+/* The others read why a worker has failed, and while they wait for it, too. */
+static void test_why_it_failed(void **state)
+{
+    cluster c = together_make(2, "steps=60", NULL);
+
+    (void)state;
+    c.args[TOGETHER_RETURN] = "return=8"; /* the log is told of a wait after a quarter */
+    c.args[TOGETHER_ARGS]   = "lacks=2";
+    cluster_start_all(&c);
+    cluster_wait_code(&c, together_worker(&c, 1), FAILED, 30);
+    cluster_wait_log(&c, together_worker(&c, 0), "to train together; worker:1: it ended: NOT_FOUND: ", 30);
+    assert_true(cluster_count_log(together_worker(&c, 0), "no file matches train-*; gives up after 8 s") > 0);
+    assert_true(cluster_count_log(together_worker(&c, 0), "rank 1 (worker:1) aborted: it ended: NOT_FOUND") > 0);
+    c.args[TOGETHER_ARGS] = NULL;
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_all(&c, 60);
+    together_end(&c, 60);
+}
+
 #define N_DIFFERENCES (sizeof differences / sizeof differences[0])
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_may_differ),
+        cmocka_unit_test(test_why_it_failed),
     };
     struct CMUnitTest tests[N_DIFFERENCES];
 

@@ -358,6 +358,27 @@ static void test_close(void **state)
     }
 }
 
+/* A net that ends at once gives the reason of a link that was closed before, not its own: many times, as the two are close together. */
+static void test_close_and_end(void **state)
+{
+    pair p;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        start_pair(&p, "tcp", 0);
+        net_check(est_link_ask(p.link, NET_KEEP, "a pull", (est_payload){ 0 }, NET_TEST_SECS, note_ending,
+                               &(ending){ .t = &p.client }, NULL));
+        net_test_wait(&p.server, &p.server.n_kept, 1);
+        est_link_close(p.server.link, "enough of it");
+        est_net_free(p.server.net);
+        p.server.net = NULL;
+        net_test_wait(&p.client, &p.client.n_lost, 1);
+        assert_string_equal(p.client.why, "closed by ps:0: enough of it");
+        net_test_release(&p.server);
+        stop_pair(&p);
+    }
+}
+
 typedef struct waiter {
     est_thread thread;
     est_ask   *ask;
@@ -777,6 +798,7 @@ int main(void)
         cmocka_unit_test(test_await),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_close),
+        cmocka_unit_test(test_close_and_end),
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancel_from_callback),

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 #include "estoc/log.h"
 #include "net/inject.h"
 #include "strategy/ensemble_parts.h"
@@ -298,7 +299,7 @@ static void agree_and_go(crew_member *m)
                              .step    = -1,
                              .address = m->crew->addresses[2],
                              .word    = "",
-                             .purpose = "",
+                             .purpose = "train",
                              .why     = "" };
     est_link       *link = NULL;
     est_ask        *ask;
@@ -642,9 +643,9 @@ static void test_purpose(void **state)
     crew c;
 
     (void)state;
-    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "training" });
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "train" });
     crew_start(&c, 0);
-    c.options.purpose = "evaluation";
+    c.options.purpose = "evaluate";
     crew_start(&c, 1);
     crew_run(&c, CREW_ALL, come_early, NULL);
     crew_stop(&c, 0);
@@ -786,8 +787,8 @@ static void test_over(void **state)
 
 typedef struct lines {
     pthread_mutex_t lock; /* guards n */
-    char            wanted[96];
-    int             n; /* that had it */
+    char            wanted[128], also[128];
+    int             n; /* that had both */
 } lines;
 
 static void look(void *user, est_log_level level, int64_t wall_ns, const char *line)
@@ -796,7 +797,7 @@ static void look(void *user, est_log_level level, int64_t wall_ns, const char *l
 
     (void)level, (void)wall_ns;
     pthread_mutex_lock(&l->lock);
-    l->n += strstr(line, l->wanted) != NULL;
+    l->n += strstr(line, l->wanted) != NULL && strstr(line, l->also) != NULL;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -820,11 +821,70 @@ static void test_deadline(void **state)
     crew_start(&c, 1);
     crew_start(&c, 2);
     snprintf(l.wanted, sizeof l.wanted, "worker:1 waits for worker:0 (%s) since ", c.addresses[0]);
+    snprintf(l.also, sizeof l.also, "s: to train together; worker:0: Connection refused; gives up");
     snprintf(missing, sizeof missing, "worker:0 (%s) did not come within 1 s", c.addresses[0]);
     est_log_set_sink(look, &l);
     crew_run(&c, 6U, meet_nobody, missing);
     est_log_set_sink(NULL, NULL);
     assert_int_equal(l.n, 2);
+    crew_free(&c);
+}
+
+/* The reasons of the last line are those of the last attempts, and when it ends is said, too. */
+static void test_unreached(void **state)
+{
+    crew  c;
+    lines l = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = "; worker:1: Connection refused; gives up after 0.5 s" };
+
+    (void)state;
+    crew_make(&c, 2, &(est_ensemble_options){ .connect_secs = 0.5, .purpose = "evaluate" });
+    crew_start(&c, 0);
+    snprintf(l.also, sizeof l.also, "worker:0 waits for worker:1 (%s) since 0 s: to evaluate together; ",
+             c.addresses[1]);
+    est_log_set_sink(look, &l);
+    crew_run(&c, 1U, meet_nobody, "did not come within 0.5 s");
+    est_log_set_sink(NULL, NULL);
+    assert_true(l.n > 0);
+    crew_free(&c);
+}
+
+/* One who fails says why: to those who train with it, in the view of those who wait for it, and when all have come again no more. */
+static void fail_or_wait(crew_member *m)
+{
+    static const char why[] = "to train together; worker:1: it ended: NOT_FOUND: no file matches x";
+    int64_t           until = est_now_ns() + (int64_t)(CREW_SECS * (double)EST_NS_PER_SEC);
+    float             sum;
+    est_status        status = EST_OK;
+
+    if (m->number == 0) {
+        while (status == EST_OK) status = crew_count(m, &sum);
+        crew_expect(m, status, EST_ABORTED, "rank 1 (worker:1) aborted: it ended: NOT_FOUND: no file matches x");
+        meet_and_check(m);
+        return;
+    }
+    est_ensemble_fail(m->ensemble, est_fail(EST_NOT_FOUND, "no file matches x"));
+    crew_stop(m->crew, m->number);
+    for (bool found = false; !found && m->error[0] == '\0'; est_sleep_ns(EST_NS_PER_SEC / 1000)) {
+        est_wait waits[EST_WAITS_MAX];
+        int      n = est_waits_of(m->crew->tasks[0], waits, EST_WAITS_MAX);
+
+        for (int i = 0; i < n; i++) found = found || strcmp(waits[i].why, why) == 0;
+        if (est_now_ns() > until) crew_fail(m, "the view does not say why");
+    }
+    crew_start(m->crew, m->number);
+    meet_and_check(m);
+}
+
+static void test_farewell(void **state)
+{
+    crew     c;
+    expected x = { .n = 2, .source = -1, .step = -1 };
+
+    (void)state;
+    crew_make(&c, 2, NULL);
+    crew_start_all(&c);
+    expect_meeting(&c, CREW_ALL, &x);
+    crew_run(&c, CREW_ALL, fail_or_wait, &x);
     crew_free(&c);
 }
 
@@ -938,6 +998,8 @@ int main(void)
         cmocka_unit_test(test_wrong_newcomer),
         cmocka_unit_test(test_over),
         cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_unreached),
+        cmocka_unit_test(test_farewell),
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_no_memory),

@@ -150,6 +150,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "die_task", &job->die_task, NULL },
                    { "die_step", &job->die_step, NULL },
                    { "stop_step", &job->stop_step, NULL },
+                   { "lacks", &job->lacks, NULL },
                    { "shards", &job->shards, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
@@ -193,6 +194,7 @@ static est_status make_input(const est_input_context *context, void *user, est_d
     const cluster_job *job    = user;
     int64_t            passes = job->passes * (context->pipeline + 1);
 
+    if (job->lacks == number_of_task() + 1) return est_fail(EST_NOT_FOUND, "no file matches train-*");
     if (job->shards > 0) return make_shard(context, job->shards, out);
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
