@@ -308,51 +308,123 @@ static est_status rows_end(est_call *c)
 
 /* --- gathering ----------------------------------------------------------------------------------------------------------- */
 
+/* What a worker sends before its rows: what they are. */
+typedef struct rows_head {
+    int64_t dtype, rank, dim[EST_RANK_MAX];
+} rows_head;
+
+static rows_head head_of(const est_view *in)
+{
+    rows_head head = { .dtype = in->dtype, .rank = in->shape.rank };
+
+    for (int i = 0; i < in->shape.rank; i++) head.dim[i] = in->shape.dim[i];
+    return head;
+}
+
 static est_status gather_begin(est_call *c)
 {
-    est_gathering  *g  = c->state;
-    const est_view *in = c->in[0];
+    est_gathering  *g     = c->state;
+    const est_view *in    = c->in[0];
+    rows_head       head  = head_of(in);
+    size_t          bytes = (size_t)in->count * est_dtype_size(in->dtype);
 
     g->ended = false;
-    return noted(g->in, g->in->peers->ops->gather(g->in->peers, g->slot, in->data,
-                                                  (size_t)in->count * est_dtype_size(in->dtype), &g->work));
+    EST_TRY(reserve(&g->block, &g->capacity, sizeof head + bytes));
+    memcpy(g->block, &head, sizeof head);
+    if (bytes > 0) memcpy((uint8_t *)g->block + sizeof head, in->data, bytes);
+    return noted(g->in, g->in->peers->ops->gather(g->in->peers, g->slot, g->block, sizeof head + bytes, &g->work));
 }
 
 static est_status gather_wait(est_gathering *g)
 {
     est_peer_work *work = g->work;
-    const size_t  *begins;
 
     if (g->ended) return EST_OK;
     g->work = NULL;
-    EST_TRY(noted(g->in, g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &begins)));
-    g->bytes = begins[g->in->peers->n];
-    g->begin = begins[g->in->peers->rank];
+    EST_TRY(noted(g->in, g->in->peers->ops->wait_gather(g->in->peers, work, &g->data, &g->begins)));
     g->ended = true;
     return EST_OK;
 }
 
-static size_t bytes_per_row(const est_view *in)
+static est_status fail_rows(const rows_head *a, int rank_a, const rows_head *b, int rank_b)
 {
-    size_t row = est_dtype_size(in->dtype);
+    const rows_head *heads[] = { a, b };
+    char             text[2][EST_SHAPE_TEXT_MAX];
 
-    for (int i = 1; i < in->shape.rank; i++) row *= (size_t)in->shape.dim[i];
-    return row;
+    for (int k = 0; k < 2; k++) {
+        est_shape shape = { .rank = heads[k]->rank >= 0 && heads[k]->rank <= EST_RANK_MAX ? (int)heads[k]->rank : 0 };
+
+        for (int i = 0; i < shape.rank; i++) shape.dim[i] = i > 0 ? heads[k]->dim[i] : -1;
+        est_shape_text(&shape, text[k]);
+    }
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "rows of %s %s of worker %d and of %s %s of worker %d cannot be gathered: all need the same",
+                    est_dtype_name((est_dtype)a->dtype), text[0], rank_a, est_dtype_name((est_dtype)b->dtype), text[1],
+                    rank_b);
 }
 
-/* Rows of all workers are as wide as those here; a rest would be of one whose are not. */
+/* The bytes of a row, of which `bytes` has some; 0: that cannot be. */
+static size_t row_bytes(const rows_head *head, size_t bytes)
+{
+    size_t row = est_dtype_size((est_dtype)head->dtype);
+
+    for (int i = 1; i < head->rank; i++) {
+        if (head->dim[i] <= 0 || row > bytes / (size_t)head->dim[i]) return 0;
+        row *= (size_t)head->dim[i];
+    }
+    return row > 0 && bytes % row == 0 ? row : 0; /* 0: no dtype that there is */
+}
+
+/* Adds the rows of a worker to the shape of what is of all. `wanted`: what the first has that has rows; of a worker without, as
+ * one that has no batch, nobody knows how wide they would be. */
+static est_status add_rows(const est_gathering *g, int worker, rows_head *wanted, int *first, est_shape *shape)
+{
+    size_t    bytes = g->begins[worker + 1] - g->begins[worker], row;
+    rows_head head;
+
+    if (bytes < sizeof head) return est_fail(EST_DATA_LOSS, "worker %d has sent no rows to be gathered", worker);
+    memcpy(&head, (const uint8_t *)g->data + g->begins[worker], sizeof head);
+    bytes -= sizeof head;
+    if (worker == 0) *wanted = head;
+    if (head.rank != wanted->rank || head.dtype != wanted->dtype) return fail_rows(wanted, *first, &head, worker);
+    if (bytes == 0) return EST_OK;
+    row = head.rank == shape->rank ? row_bytes(&head, bytes) : 0;
+    if (row == 0) return est_fail(EST_DATA_LOSS, "%zu bytes of worker %d are no rows", bytes, worker);
+    if (shape->dim[0] == 0) {
+        *wanted = head;
+        *first  = worker;
+    }
+    for (int k = 1; k < shape->rank; k++) {
+        if (head.dim[k] != wanted->dim[k]) return fail_rows(wanted, *first, &head, worker);
+        shape->dim[k] = head.dim[k];
+    }
+    shape->dim[0] += (int64_t)(bytes / row);
+    return EST_OK;
+}
+
+/* What is of all workers: its shape, and the first row of this one. All workers come to the same result. */
+static est_status measure_rows(est_gathering *g, const est_view *in, est_shape *shape, int64_t *begin)
+{
+    int       first = 0;
+    rows_head wanted;
+
+    *shape        = in->shape;
+    shape->dim[0] = 0;
+    for (int i = 0; i < g->in->peers->n; i++) {
+        if (i == g->in->peers->rank) *begin = shape->dim[0];
+        EST_TRY(noted(g->in, add_rows(g, i, &wanted, &first, shape)));
+    }
+    return EST_OK;
+}
+
 static est_status gather_measure(est_call *c)
 {
-    est_gathering *g     = c->state;
-    est_shape      shape = c->in[0]->shape;
-    size_t         row   = bytes_per_row(c->in[0]);
+    est_gathering *g = c->state;
+    est_shape      shape;
+    int64_t        begin;
 
     EST_TRY(gather_wait(g));
-    shape.dim[0] = row > 0 ? (int64_t)(g->bytes / row) : 0;
-    if (row > 0 && g->bytes % row != 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "%zu bytes of all workers are no multiple of the %zu that a row has here",
-                        g->bytes, row);
-    }
+    EST_TRY(measure_rows(g, c->in[0], &shape, &begin));
     c->out[0].shape = shape;
     c->out[0].count = est_shape_count(&shape);
     return EST_OK;
@@ -361,11 +433,17 @@ static est_status gather_measure(est_call *c)
 static est_status gather_end(est_call *c)
 {
     est_gathering *g   = c->state;
-    size_t         row = bytes_per_row(c->in[0]);
+    uint8_t       *out = c->out[0].data;
+    est_shape      shape;
 
     EST_TRY(gather_wait(g));
-    if (g->bytes > 0) memcpy(c->out[0].data, g->data, g->bytes);
-    *(int64_t *)c->out[1].data = row > 0 ? (int64_t)(g->begin / row) : 0;
+    EST_TRY(measure_rows(g, c->in[0], &shape, c->out[1].data));
+    for (int i = 0; i < g->in->peers->n; i++) {
+        size_t bytes = g->begins[i + 1] - g->begins[i] - sizeof(rows_head);
+
+        if (bytes > 0) memcpy(out, (const uint8_t *)g->data + g->begins[i] + sizeof(rows_head), bytes);
+        out += bytes;
+    }
     return EST_OK;
 }
 
@@ -497,5 +575,6 @@ void est_exchange_free(est_exchange *exchange)
     if (exchange == NULL) return;
     for (int i = 0; i < exchange->n_packs; i++) est_free_aligned(exchange->packs[i].buffer);
     for (int i = 0; i < exchange->n_row_packs; i++) est_free_aligned(exchange->row_packs[i].indices);
+    for (int i = 0; i < exchange->n_gatherings; i++) est_free_aligned(exchange->gatherings[i].block);
     est_free(exchange);
 }

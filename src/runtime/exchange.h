@@ -48,8 +48,10 @@ typedef struct est_gathering {
     int            slot;
     est_peer_work *work;
     bool           ended;
-    const void    *data;
-    size_t         bytes, begin; /* of all workers, and where this one's begin */
+    void          *block; /* what this worker sends: what its rows are, and they */
+    size_t         capacity;
+    const void    *data; /* the blocks of all workers */
+    const size_t  *begins;
 } est_gathering;
 
 /* The packs that end together. */

@@ -452,6 +452,93 @@ static void test_values(void **state)
     memory_peers_free(jobs[0].peers);
 }
 
+/* --- what is gathered ----------------------------------------------------------------------------------------------------- */
+
+typedef struct widths_job {
+    memory_peers *peers;
+    est_dtype     dtypes[3];
+    int32_t       rows[3], cols[3];
+    est_status    status[3];
+    char          text[3][300];
+    int           n[3], width[3], begin[3];
+} widths_job;
+
+static void run_widths(void *user, int rank)
+{
+    widths_job  *j = user;
+    est_graph   *graph;
+    est_session *session;
+    est_node     in, shape, gathered;
+    est_tensor  *got[2] = { 0 }, *value = NULL;
+
+    assert_ok(est_graph_create(3, &graph));
+    shape    = est_placeholder(graph, "shape", EST_I32, EST_SHAPE(2)); /* what the graph cannot know */
+    in       = est_fill(shape, est_scalar(graph, j->dtypes[rank], rank + 1));
+    gathered = est_gather_across(in);
+    assert_ok(est_graph_status(graph));
+    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .peers = memory_peers_of(j->peers, rank)), &session));
+    assert_ok(est_tensor_create_from(EST_I32, EST_SHAPE(2), (const int32_t[]){ j->rows[rank], j->cols[rank] }, &value));
+    j->status[rank] = est_session_run(session, EST_FEEDS({ shape, value }),
+                                      EST_NODES(gathered, est_output(gathered, 1)), EST_NO_NODES, got);
+    est_tensor_free(value);
+    snprintf(j->text[rank], sizeof j->text[rank], "%s", est_error_message());
+    if (j->status[rank] == EST_OK) {
+        j->n[rank]     = (int)est_tensor_shape(got[0])->dim[0];
+        j->width[rank] = (int)est_tensor_shape(got[0])->dim[1];
+        j->begin[rank] = (int)nn_element(got[1], 0);
+    }
+    for (int i = 0; i < 2; i++) est_tensor_free(got[i]);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
+/* Rows of different widths, or dtypes, are refused by all, also when the bytes would add up. */
+static void test_gathered_widths(void **state)
+{
+    static const struct {
+        est_dtype   dtypes[2];
+        int32_t     rows[2], cols[2];
+        const char *text;
+    } cases[] = {
+        { { EST_F32, EST_F32 }, { 2, 2 }, { 2, 3 }, "float32 [?,2] of worker 0 and of float32 [?,3] of worker 1" },
+        { { EST_F32, EST_F32 }, { 1, 2 }, { 4, 2 }, "float32 [?,4] of worker 0 and of float32 [?,2] of worker 1" },
+        { { EST_F32, EST_I32 }, { 1, 1 }, { 2, 2 }, "float32 [?,2]" },
+        { { EST_F32, EST_I64 }, { 1, 1 }, { 2, 1 }, "int64 [?,1]" },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        widths_job j = { .peers = memory_peers_create(2) };
+
+        memcpy(j.dtypes, cases[k].dtypes, sizeof cases[k].dtypes);
+        memcpy(j.rows, cases[k].rows, sizeof cases[k].rows);
+        memcpy(j.cols, cases[k].cols, sizeof cases[k].cols);
+        memory_peers_run(2, run_widths, &j);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(j.status[i], EST_INVALID_ARGUMENT);
+            if (strstr(j.text[i], cases[k].text) == NULL) fail_msg("%s", j.text[i]);
+        }
+        memory_peers_free(j.peers);
+    }
+}
+
+/* A worker without a batch has no rows, and does not know how wide those of others are. */
+static void test_gathered_nothing(void **state)
+{
+    widths_job j = { .peers  = memory_peers_create(3),
+                     .dtypes = { EST_F32, EST_F32, EST_F32 },
+                     .rows   = { 2, 0, 1 },
+                     .cols   = { 3, 0, 3 } };
+
+    (void)state;
+    memory_peers_run(3, run_widths, &j);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(j.status[i], EST_OK);
+        assert_true(j.n[i] == 3 && j.width[i] == 3 && j.begin[i] == (i == 0 ? 0 : 2));
+    }
+    memory_peers_free(j.peers);
+}
+
 /* --- rows of several tables --------------------------------------------------------------------------------------------- */
 
 #define TABLES 3
@@ -782,6 +869,8 @@ int main(void)
         cmocka_unit_test(test_nobody_has_examples),
         cmocka_unit_test(test_lost_worker_of_images),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_gathered_widths),
+        cmocka_unit_test(test_gathered_nothing),
         cmocka_unit_test(test_tables_travel_together),
         cmocka_unit_test(test_worker_without_batch),
         cmocka_unit_test(test_rows_beside_integers),
