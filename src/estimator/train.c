@@ -634,12 +634,14 @@ static est_status train_in_cluster(est_training *t, int64_t *step)
     return EST_OK;
 }
 
+/* A worker that has met others goes on even with the last step saved: the chief may have none but an earlier one. */
 est_status est_training_run(est_training *t)
 {
+    bool    alone = t->together.ensemble == NULL || t->leads;
     int64_t saved, step = 0;
 
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
-    if (t->options->max_steps > 0 && saved >= t->options->max_steps) {
+    if (alone && t->options->max_steps > 0 && saved >= t->options->max_steps) {
         est_log_info("Skipping training since max_steps has already saved.");
         return mark_done(t, saved);
     }

@@ -117,14 +117,13 @@ est_hook *est_training_understudy(est_training *t)
 
 /* --- meeting ------------------------------------------------------------------------------------------------------------ */
 
-/* The step that this task can offer variables of, though it has none yet: those of a checkpoint or first ones. -1: none. */
+/* The step that this task can offer variables of, though it has none yet: those of a checkpoint or, the chief, first ones. -1: none.
+ * Directories need not be shared: whoever saved when the chief was lost may have a later checkpoint than it. */
 static est_status offered_step(const est_training *t, int64_t *out)
 {
-    *out = -1;
-    if (!t->estimator->task->is_chief) return EST_OK;
     EST_TRY(est_estimator_saved_step(t->estimator, out));
     if (t->fell_back) *out = t->fallen_to;
-    if (*out < 0) *out = 0;
+    if (*out < 0 && t->estimator->task->is_chief) *out = 0;
     return EST_OK;
 }
 
@@ -218,8 +217,8 @@ static est_status give_up(est_training *t, const est_loop *loop)
     return EST_OK;
 }
 
-/* What this worker brings to a meeting between steps. One whose variables are lost has none, a chief those of its checkpoint: when
- * nobody has better ones all go back to it. */
+/* What this worker brings to a meeting between steps. One whose variables are lost has those of its checkpoint: when nobody has
+ * better ones all go back to it. */
 static est_status meet_between(est_training *t, int64_t global_step)
 {
     if (t->torn) {
@@ -297,8 +296,8 @@ static est_status join_others(est_training *t)
 {
     int64_t offered, steps = t->options->steps;
 
-    if (t->estimator->task->is_chief) EST_TRY(est_training_choose_seed(t));
     EST_TRY(offered_step(t, &offered));
+    if (offered >= 0) EST_TRY(est_training_choose_seed(t));
     snprintf(t->word, sizeof t->word, "%" PRIu64 " %" PRId64, t->seed,
              steps > 0 ? offered + steps : t->options->max_steps);
     return meet(t, offered);

@@ -41,7 +41,7 @@ typedef struct est_training {
     est_hook          understudy; /* of the checkpoint saver, in case that the chief is lost */
     est_hook         *saves;      /* what it saves with; NULL: it has not yet */
     bool              torn;       /* the variables are partly those of another worker */
-    bool              fell_back;  /* the chief's newest checkpoint cannot be read: what it has is of fallen_to */
+    bool              fell_back;  /* the newest checkpoint here cannot be read: what there is is of fallen_to */
     int64_t           fallen_to;
     est_error         lost; /* why they train no more; status EST_OK: they do */
 } est_training;

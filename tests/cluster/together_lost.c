@@ -63,6 +63,49 @@ static void test_chief_lost(void **state)
     check_ended(3, 0, NULL);
 }
 
+/* Each has a directory of its own. What the others have saved when the chief was lost is in one that the chief does not see, and still
+ * counts when all are started again. */
+static void check_apart(const char *save, const char *die, long at)
+{
+    cluster calm = together_calm(2, "steps=100", NULL), c = make(2, "steps=100", NULL);
+    char    chiefs[sizeof c.model], others[sizeof c.model], step[32], ends[64], from[64];
+
+    snprintf(step, sizeof step, "die_step=%ld", at);
+    snprintf(ends, sizeof ends, "training ends, and is saved, at step %ld", at);
+    snprintf(from, sizeof from, "rank 0 of 2, step %ld of worker:1", at);
+    snprintf(chiefs, sizeof chiefs, "%s", c.model);
+    snprintf(others, sizeof others, "%.70s-1", c.model);
+    c.args[5]                 = save;
+    c.args[TOGETHER_ARGS]     = die;
+    c.args[TOGETHER_ARGS + 1] = "die_task=0";
+    c.args[TOGETHER_ARGS + 2] = step;
+    for (int i = 0; i < 2; i++) {
+        snprintf(c.model, sizeof c.model, "%s", chiefs);
+        cluster_start(&c, together_worker(&c, 0));
+        snprintf(c.model, sizeof c.model, "%s", others);
+        cluster_start(&c, together_worker(&c, 1));
+        if (i == 1) break;
+        cluster_wait(&c, together_worker(&c, 0), 30);
+        cluster_wait_code(&c, together_worker(&c, 1), FAILED, 30);
+        assert_int_equal(cluster_count_log(together_worker(&c, 1), ends), 1);
+        assert_int_equal(cluster_saved_step(&c), at);
+    }
+    snprintf(c.model, sizeof c.model, "%s", chiefs);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(together_worker(&c, 0), from), 1);
+    together_assert_same(&calm, &c);
+    together_end(&calm, 100);
+    together_end(&c, 100);
+}
+
+static void test_apart(void **state)
+{
+    (void)state;
+    check_apart("save=40", "die=2", 50);
+    check_apart("save=1000", "die=2", 50);  /* the chief has step 0 only */
+    check_apart("save=1000", "die=4", 100); /* nothing is left to be done but to save */
+}
+
 /* One of two that is not the lower one might not be the only one to go on. */
 static void test_not_enough(void **state)
 {
@@ -180,10 +223,15 @@ static void test_lost_in_evaluation(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worker_lost),        cmocka_unit_test(test_chief_lost),
-        cmocka_unit_test(test_not_enough),         cmocka_unit_test(test_worker_gone_on),
-        cmocka_unit_test(test_chief_gone_on),      cmocka_unit_test(test_back_late),
-        cmocka_unit_test(test_chief_paused),       cmocka_unit_test(test_chief_lost_at_end),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_worker_lost),
+        cmocka_unit_test(test_chief_lost),
+        cmocka_unit_test(test_not_enough),
+        cmocka_unit_test(test_worker_gone_on),
+        cmocka_unit_test(test_chief_gone_on),
+        cmocka_unit_test(test_back_late),
+        cmocka_unit_test(test_chief_paused),
+        cmocka_unit_test(test_chief_lost_at_end),
         cmocka_unit_test(test_lost_in_evaluation),
     };
 
