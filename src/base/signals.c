@@ -47,8 +47,8 @@ static void set_both(void (*handler)(int number), int flags)
 
 static void answer(int number)
 {
-    static const char term[] = "estoc: SIGTERM: stopping after this step; once more to stop at once\n";
-    static const char intr[] = "estoc: SIGINT: stopping after this step; once more to stop at once\n";
+    static const char term[] = "estoc: SIGTERM: stopping in good order; once more to stop at once\n";
+    static const char intr[] = "estoc: SIGINT: stopping in good order; once more to stop at once\n";
     int               way    = atomic_load(&answers);
     ssize_t           ignored;
 

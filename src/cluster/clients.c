@@ -144,7 +144,9 @@ static void put_out(est_server *s, est_client *client, const est_task_id *who)
 {
     client->before[0] = '\0';
     if (client->who.incarnation == who->incarnation) return;
-    if (client->link == NULL) {
+    if (client->link == NULL && strcmp(client->who.place, who->place) == 0) {
+        est_log_debug("%s: %s is back for its next job: %s", s->task, who->task, who->place);
+    } else if (client->link == NULL) {
         est_log_info("%s: %s was started anew: %s", s->task, who->task, who->place);
     } else {
         est_log_warn("%s: %s was started anew, %s, and takes the place of one that is still there, %s", s->task,
@@ -251,13 +253,22 @@ void est_server_leave(est_server *s, est_link *link)
     est_server_end_holds(s, client);
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), end_size = strlen(end);
+
+    return size >= end_size && strcmp(text + size - end_size, end) == 0;
+}
+
 /* Whoever is no task has nobody to tell, nor does one that closes the link itself. One that said goodbye is not missed. */
 static void tell_gone(const est_server *s, const est_client *client, const char *why)
 {
-    if (est_is_client(s->task) || strcmp(why, EST_GOODBYE) == 0) {
+    if (est_is_client(s->task) || strcmp(why, EST_GOODBYE) == 0 || strncmp(why, EST_ENDED, strlen(EST_ENDED)) == 0) {
         est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
     } else if (client->left) {
         est_log_info("%s: %s has left", s->task, client->who.task);
+    } else if (ends_with(why, EST_GOODBYE) || ends_with(why, EST_SPARE)) {
+        est_log_debug("%s: %s is gone: %s", s->task, client->who.task, why);
     } else {
         est_log_info("%s: %s is gone: %s", s->task, client->who.task, why);
     }

@@ -79,4 +79,7 @@ const est_cluster *est_resolver_watched(const est_resolver *resolver);
 EST_MUST_CHECK est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules,
                                            est_resolver **out);
 
+/* est_resolve_tf_config for a strategy: the log is told of the same text by whoever the strategy is for. */
+EST_MUST_CHECK est_status est_resolve_quietly(const char *json, const est_task_rules *rules, est_resolver **out);
+
 #endif

@@ -31,6 +31,7 @@
 
 #define EST_GOODBYE "it has left" /* why a task closes its own links; peers hear who has closed it before that */
 #define EST_ENDED   "it ended: "  /* the same of one that fails, before the reason */
+#define EST_SPARE   "there is one already" /* why one of two links between two tasks is closed */
 
 /* What was counted at a moment, for numbers per second (status.c). */
 typedef struct est_sample {

@@ -242,7 +242,8 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules, est_resolver **out)
+static est_status resolve(const char *json, const char *what, bool quiet, const est_task_rules *rules,
+                          est_resolver **out)
 {
     const char *text = json != NULL ? json : getenv("TF_CONFIG");
     est_json   *root;
@@ -254,13 +255,23 @@ est_status est_resolve_text(const char *json, const char *what, const est_task_r
     }
     EST_TRY(est_json_parse(text, strlen(text), what, &root));
     if (json_is_object(root)) {
-        log_description(json != NULL ? what : "TF_CONFIG environment variable", root);
+        if (!quiet) log_description(json != NULL ? what : "TF_CONFIG environment variable", root);
         status = resolve_object(root, what, rules, out);
     } else {
         status = est_json_wrong(what, "the whole", root, "write an object with \"cluster\" and \"task\"");
     }
     est_json_free(root);
     return status;
+}
+
+est_status est_resolve_text(const char *json, const char *what, const est_task_rules *rules, est_resolver **out)
+{
+    return resolve(json, what, false, rules, out);
+}
+
+est_status est_resolve_quietly(const char *json, const est_task_rules *rules, est_resolver **out)
+{
+    return resolve(json != NULL && is_blank(json) ? "{}" : json, "TF_CONFIG", true, rules, out);
 }
 
 est_status est_resolve_tf_config(const char *json, const est_task_rules *rules, est_resolver **out)

@@ -173,6 +173,10 @@ void est_net_warn(est_net *net, const char *address, const char *why)
     int         size = (int)(colon != NULL ? (size_t)(colon - address) : strlen(address)), oldest = 0;
     int64_t     now = est_machine_ns();
 
+    if (is_stopping(net)) { /* it has come too late, which is nobody's fault */
+        est_log_debug("refused a connection from %s: %s", address, why);
+        return;
+    }
     for (int i = 0; i < EST_REFUSALS_MAX; i++) {
         if ((int)strlen(net->refusals[i].host) == size && memcmp(net->refusals[i].host, address, (size_t)size) == 0 &&
             net->refusals[i].at_ns != 0 && now - net->refusals[i].at_ns < REFUSAL_LOG_NS) {

@@ -400,7 +400,7 @@ static est_status connect_next(est_ensemble *e, waiting *w, bool *tried)
     status = est_net_connect(est_server_net(e->server), e->tasks[i].address, e->tasks[i].task, w->try_secs, &link);
     pthread_mutex_lock(&e->lock);
     if (status == EST_OK) {
-        if (!est_seat_take_link(&e->seats[i], link)) est_link_close(link, "there is one already");
+        if (!est_seat_take_link(&e->seats[i], link)) est_link_close(link, EST_SPARE);
         est_link_free(link);
         return EST_OK;
     }
@@ -602,8 +602,13 @@ static void fill(est_ensemble *e, est_meeting *out)
     if (a->source >= 0) {
         snprintf(source, sizeof source, "step %" PRId64 " of %s", a->step, e->tasks[a->members.data[a->source]].task);
     }
-    est_log_info("%s: generation %" PRIu64 ", rank %d of %d, %s", e->server->task, out->generation, out->rank, out->n,
-                 source);
+    if (strcmp(e->options.purpose, "train") == 0) {
+        est_log_info("%s: generation %" PRIu64 ", rank %d of %d, %s", e->server->task, out->generation, out->rank,
+                     out->n, source);
+    } else { /* whose step is not one of the training */
+        est_log_info("%s: to %s together: generation %" PRIu64 ", rank %d of %d", e->server->task, e->options.purpose,
+                     out->generation, out->rank, out->n);
+    }
 }
 
 est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, est_meeting *out)

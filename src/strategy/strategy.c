@@ -229,7 +229,7 @@ static est_status fill_workers(est_strategy *s, const est_multi_worker_mirrored_
     if (o->resolver != NULL) {
         EST_TRY(est_resolver_copy(o->resolver, &s->resolver));
     } else {
-        EST_TRY(est_resolve_tf_config(o->cluster_json, EST_TASK_RULES(.no_chief_ok = true), &s->resolver));
+        EST_TRY(est_resolve_quietly(o->cluster_json, EST_TASK_RULES(.no_chief_ok = true), &s->resolver));
     }
     return place_worker(s);
 }

@@ -200,8 +200,8 @@ static void log_elsewhere(void)
 static void test_answer(void **state)
 {
     (void)state;
-    expect_answer(log_plainly, SIGTERM, "estoc: SIGTERM: stopping after this step; once more to stop at once\n");
-    expect_answer(log_plainly, SIGINT, "estoc: SIGINT: stopping after this step; once more to stop at once\n");
+    expect_answer(log_plainly, SIGTERM, "estoc: SIGTERM: stopping in good order; once more to stop at once\n");
+    expect_answer(log_plainly, SIGINT, "estoc: SIGINT: stopping in good order; once more to stop at once\n");
     expect_answer(log_errors, SIGTERM, "");
     expect_answer(log_elsewhere, SIGTERM, "");
 }

@@ -80,6 +80,49 @@ static void test_why_it_failed(void **state)
     together_end(&c, 60);
 }
 
+/* --- what a run that nobody disturbs says --------------------------------------------------------------------------------- */
+
+/* Between training and evaluation workers leave and come again, as planned: nobody is missed, and nothing is said twice. */
+static void test_calm(void **state)
+{
+    cluster c = together_calm(2, "steps=60", "together=1");
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const cluster_task *worker = together_worker(&c, i);
+
+        assert_int_equal(cluster_count_log(worker, " is gone: "), 0);
+        assert_int_equal(cluster_count_log(worker, "was started anew"), 0);
+        assert_int_equal(cluster_count_log(worker, " warn "), 0);
+        assert_int_equal(cluster_count_log(worker, "TF_CONFIG environment variable"), 1);
+        assert_int_equal(cluster_count_log(worker, "generation 1, rank"), 2);
+        assert_int_equal(cluster_count_log(worker, "to evaluate together: generation 1, rank"), 1);
+        assert_int_equal(cluster_count_log(worker, "step 0 of worker:0"), 1);
+    }
+    together_end(&c, 60);
+}
+
+/* A worker that waits for another makes no step, which is no reason for the job to be over, nor has the signal a step to wait for. */
+static void test_lost_before_first_step(void **state)
+{
+    cluster             c     = together_make(2, "steps=60", NULL);
+    const cluster_task *other = together_worker(&c, 0);
+
+    (void)state;
+    c.args[TOGETHER_RETURN]   = "return=1";
+    c.args[TOGETHER_ARGS]     = "die=2";
+    c.args[TOGETHER_ARGS + 1] = "die_task=1";
+    c.args[TOGETHER_ARGS + 2] = "die_step=0";
+    cluster_start_all(&c);
+    cluster_wait(&c, together_worker(&c, 1), 30);
+    cluster_wait_code(&c, together_worker(&c, 0), FAILED, 30);
+    assert_int_equal(cluster_count_log(other, "the job is over"), 0);
+    assert_true(cluster_count_log(other, "did not come back within 1 s") > 0);
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    together_end(&c, 60);
+}
+
 #define N_DIFFERENCES (sizeof differences / sizeof differences[0])
 
 int main(int argc, char **argv)
@@ -87,6 +130,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_may_differ),
         cmocka_unit_test(test_why_it_failed),
+        cmocka_unit_test(test_calm),
+        cmocka_unit_test(test_lost_before_first_step),
     };
     struct CMUnitTest tests[N_DIFFERENCES];
 

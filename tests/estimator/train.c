@@ -428,7 +428,7 @@ static void test_signal_while_input_stalls(void **state)
     assert_int_equal(write(rows[1], &byte, 1), 1);
     assert_int_equal(read(asks[0], &byte, 1), 1); /* the first step is made, and the second row is awaited */
     assert_int_equal(kill(pid, SIGTERM), 0);
-    await_text(errors[0], "estoc: SIGTERM: stopping after this step; once more to stop at once\n");
+    await_text(errors[0], "estoc: SIGTERM: stopping in good order; once more to stop at once\n");
     assert_int_equal(write(rows[1], &byte, 1), 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 75);
