@@ -21,6 +21,12 @@
 
 /* --- kills ------------------------------------------------------------------------------------------------------------ */
 
+/* Waits until all train, with what was done to them behind them: one checkpoint might have been under way before. */
+static void wait_to_train_on(cluster *c)
+{
+    cluster_wait_step(c, cluster_saved_step(c) + 80, 30);
+}
+
 static void kill_and_restart(cluster *c, cluster_task *task)
 {
     together_kill(c, task);
@@ -171,7 +177,7 @@ static void test_two_at_once(void **state)
     for (int i = 0; i < 2; i++) {
         cluster_task *first = together_worker(&c, i), *second = together_worker(&c, i + 1);
 
-        cluster_wait_step(&c, 40 + 80 * i, 30);
+        wait_to_train_on(&c);
         cluster_signal(first, SIGKILL);
         together_kill(&c, second);
         cluster_wait(&c, first, 20);
@@ -243,10 +249,11 @@ static void test_paused(void **state)
     c.args[TOGETHER_SILENCE] = "silence=1";
     cluster_start_all(&c);
     for (int i = 0; i < 2; i++) {
-        int     before = cluster_count_log(together_worker(&c, 2), meets);
+        int     before;
         int64_t until;
 
-        cluster_wait_step(&c, 40 + 80 * i, 30);
+        wait_to_train_on(&c);
+        before = cluster_count_log(together_worker(&c, 2), meets);
         cluster_signal(together_worker(&c, i), SIGSTOP);
         until = est_now_ns() + 30 * EST_NS_PER_SEC;
         while (cluster_count_log(together_worker(&c, 2), meets) == before && est_now_ns() < until) {

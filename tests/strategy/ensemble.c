@@ -8,12 +8,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
+#include "base/thread.h"
 #include "cluster/waits.h"
 #include "estoc/log.h"
 #include "net/inject.h"
@@ -21,7 +23,8 @@
 #include "support/ensemble_test.h"
 #include "support/nn_test.h"
 
-#define SOON_SECS 5.0 /* silence would be 10 */
+#define SOON_SECS   5.0 /* silence would be 10 */
+#define RETURN_SECS 5.0 /* nobody who is there stands still for so long; passes at once where it should (hurry) */
 
 /* What a meeting should give. */
 typedef struct expected {
@@ -66,6 +69,102 @@ static void count_until_aborted(crew_member *m)
 
     while (status == EST_OK) status = crew_count(m, &sum);
     crew_expect(m, status, EST_ABORTED, m->arg);
+}
+
+/* --- time ----------------------------------------------------------------------------------------------------------------- */
+
+/* The system's clock, and how far it was put ahead. Links go by the machine's own. */
+static atomic_int_least64_t ahead_ns;
+
+static int64_t hurried_now(void *user)
+{
+    (void)user;
+    return est_machine_ns() + atomic_load(&ahead_ns);
+}
+
+static int64_t hurried_wall(void *user)
+{
+    struct timespec t;
+
+    (void)user;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * EST_NS_PER_SEC + t.tv_nsec;
+}
+
+static void hurried_sleep(void *user, int64_t ns)
+{
+    (void)user;
+    (void)nanosleep(&(struct timespec){ .tv_sec = ns / EST_NS_PER_SEC, .tv_nsec = ns % EST_NS_PER_SEC }, NULL);
+}
+
+static const est_clock hurried = { .now_ns = hurried_now, .wall_ns = hurried_wall, .sleep_ns = hurried_sleep };
+
+/* Lets the time to return pass as soon as those who are there wait for nobody but the missing, so that none of them can be too late
+ * however slow the machine is. */
+typedef struct hurry {
+    crew       *crew;
+    unsigned    awaits[CREW_MAX]; /* bits of those whom each waits for; 0: it does not meet */
+    atomic_bool over;
+    est_thread  thread;
+} hurry;
+
+static bool waits_for(const crew *c, int number, unsigned whom)
+{
+    char     text[64] = "";
+    est_wait waits[EST_WAITS_MAX];
+    int      n = est_waits_of(c->tasks[number], waits, EST_WAITS_MAX);
+
+    for (int i = 0; i < c->n; i++) {
+        size_t used = strlen(text);
+
+        if ((whom >> i & 1) == 0) continue;
+        snprintf(text + used, sizeof text - used, "%s%s (%s)", used > 0 ? ", " : "", c->tasks[i], c->addresses[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        if (strcmp(waits[i].for_whom, text) == 0) return true;
+    }
+    return false;
+}
+
+static void *hurry_on(void *arg)
+{
+    hurry *h = arg;
+
+    for (int i = 0; i < h->crew->n; i++) {
+        while (h->awaits[i] != 0 && !waits_for(h->crew, i, h->awaits[i])) {
+            if (atomic_load(&h->over)) return NULL;
+            est_sleep_ns(EST_NS_PER_SEC / 1000);
+        }
+    }
+    atomic_fetch_add(&ahead_ns, (int64_t)((RETURN_SECS + 1) * (double)EST_NS_PER_SEC));
+    return NULL;
+}
+
+/* crew_run of a meeting without `missing`, who do not take part. */
+static void run_without(crew *c, unsigned missing, crew_fn fn, void *arg)
+{
+    hurry    h   = { .crew = c };
+    unsigned who = ((1U << c->n) - 1) & ~missing;
+
+    for (int i = 0; i < c->n; i++) h.awaits[i] = (who >> i & 1) != 0 ? missing : 0;
+    assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
+    crew_run(c, who, fn, arg);
+    atomic_store(&h.over, true);
+    est_thread_join(&h.thread);
+}
+
+static int use_hurried_clock(void **state)
+{
+    (void)state;
+    est_clock_set(&hurried);
+    return 0;
+}
+
+static int use_system_clock(void **state)
+{
+    (void)state;
+    est_clock_set(NULL);
+    return 0;
 }
 
 /* --- meetings ------------------------------------------------------------------------------------------------------------- */
@@ -184,13 +283,13 @@ static void test_go_on(void **state)
         return_of r        = { victim, "", { steps, 3, victim == 0, 9, 0 } };
         int64_t   start;
 
-        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = RETURN_SECS, .go_on = true });
         crew_start_all(&c);
         expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
-        start = est_now_ns();
-        expect_meeting(&c, 7U & ~(1U << victim), &(expected){ steps, 2, 0, 7, 0 });
-        assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
+        start = est_machine_ns();
+        run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 0 });
+        assert_true((double)(est_machine_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
         for (int i = 0; i < 3; i++) steps[i] = i == victim ? 7 : 9;
         crew_start(&c, victim);
         snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
@@ -208,10 +307,10 @@ static void test_absent(void **state)
         int64_t   steps[3] = { 7, 7, 7 };
         return_of r        = { victim, "", { steps, 3, 0, 7, 3 } };
 
-        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = RETURN_SECS, .go_on = true });
         crew_start_all(&c);
         expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
-        expect_meeting(&c, 7U & ~(1U << victim), &(expected){ steps, 2, 0, 7, 2 });
+        run_without(&c, 1U << victim, meet_and_check, &(expected){ steps, 2, 0, 7, 2 });
         snprintf(r.reason, sizeof r.reason, "%s has come", c.tasks[victim]);
         crew_run(&c, CREW_ALL, come_or_train, &r);
         crew_free(&c);
@@ -233,21 +332,20 @@ static void test_give_up(void **state)
 
     (void)state;
     for (int victim = 0; victim < 2; victim++) {
-        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = 0.3 });
+        crew_make(&c, 3, &(est_ensemble_options){ .return_secs = RETURN_SECS });
         crew_start_all(&c);
         expect_meeting(&c, CREW_ALL, &(expected){ .n = 3, .source = -1, .step = -1 });
         crew_stop(&c, victim);
-        snprintf(missing, sizeof missing, "%s (%s) did not come back within 0.3 s", c.tasks[victim],
-                 c.addresses[victim]);
-        crew_run(&c, 7U & ~(1U << victim), meet_and_fail, missing);
+        snprintf(missing, sizeof missing, "%s (%s) did not come back within 5 s", c.tasks[victim], c.addresses[victim]);
+        run_without(&c, 1U << victim, meet_and_fail, missing);
         crew_free(&c);
     }
-    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = 0.3, .go_on = true });
+    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = RETURN_SECS, .go_on = true });
     crew_start_all(&c);
     expect_meeting(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
     crew_stop(&c, 0);
     crew_stop(&c, 3);
-    crew_run(&c, 6U, meet_and_fail, "not enough to go on");
+    run_without(&c, 9U, meet_and_fail, "not enough to go on");
     crew_free(&c);
 }
 
@@ -279,15 +377,19 @@ static void be_parted(crew_member *m)
 
 static void test_partition(void **state)
 {
-    crew c;
+    crew  c;
+    hurry h = { .crew = &c, .awaits = { 12U, 12U, 3U, 3U } };
 
     (void)state;
-    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = 0.5, .go_on = true });
+    crew_make(&c, 4, &(est_ensemble_options){ .return_secs = RETURN_SECS, .go_on = true });
     c.silence_secs = 0.6;
     crew_start_all(&c);
     expect_meeting(&c, CREW_ALL, &(expected){ .n = 4, .source = -1, .step = -1 });
     part(&c);
+    assert_ok(est_thread_start(&h.thread, "hurry", hurry_on, &h));
     crew_run(&c, CREW_ALL, be_parted, "was lost");
+    atomic_store(&h.over, true);
+    est_thread_join(&h.thread);
     crew_free(&c);
 }
 
@@ -980,10 +1082,10 @@ int main(void)
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_source),
         cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_go_on),
-        cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_partition),
+        cmocka_unit_test_setup_teardown(test_go_on, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_absent, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_give_up, use_hurried_clock, use_system_clock),
+        cmocka_unit_test_setup_teardown(test_partition, use_hurried_clock, use_system_clock),
         cmocka_unit_test(test_gone_before_group),
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
