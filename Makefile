@@ -124,7 +124,7 @@ bench-sync: build/dist/build.ninja
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap
 	@cmake --preset dist -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
-	@cmake --build build/dist
+	@cmake --build build/dist --target estoc_installed
 	@cmake --install build/dist
 
 format:   ## clang-format every C file in place

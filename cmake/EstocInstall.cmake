@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where: both libraries, the public headers, the tool with its manual pages and its completion
 # for bash and zsh, a pkg-config file, and a CMake package with the target Estoc::estoc.
+# The target estoc_installed builds what of that is built, and nothing else.
 
 include(CMakePackageConfigHelpers)
+
+add_custom_target(estoc_installed)
+add_dependencies(estoc_installed estoc estoc_static)
 
 install(TARGETS estoc EXPORT EstocTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -10,6 +14,7 @@ install(TARGETS estoc_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/estoc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET estoc_cli)
     install(TARGETS estoc_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    add_dependencies(estoc_installed estoc_cli)
 endif()
 
 # The tool itself writes the completion scripts, so they are there where what is built can be run.
@@ -23,6 +28,7 @@ if(TARGET estoc_cli AND NOT CMAKE_CROSSCOMPILING)
     endforeach()
     add_custom_target(estoc_completion ALL
         DEPENDS "${est_completion_dir}/estoc.bash" "${est_completion_dir}/estoc.zsh")
+    add_dependencies(estoc_installed estoc_completion)
     install(FILES "${est_completion_dir}/estoc.bash"
             DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME estoc)
     install(FILES "${est_completion_dir}/estoc.zsh"

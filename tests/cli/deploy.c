@@ -130,6 +130,12 @@ static void test_refusals(void **state)
     expect_refusal("SLURM_STEP_NODELIST", "", "SLURM_STEP_NODELIST is not set; start it with srun");
     expect_refusal("SLURM_DISTRIBUTION", "cyclic", "call srun with --distribution=block, not cyclic");
     expect_refusal("SLURM_STEP_NUM_TASKS", "8", "which does not add up to 8 tasks");
+    expect_refusal(
+        "SLURM_STEP_TASKS_PER_NODE", "2(x2),41",
+        "41 tasks are to share a host, and a job has 40 ports; set ESTOC_PORT to the first of 41 that are free");
+    setenv("ESTOC_PORT", "8888", 1); /* who names ports has as many as there are */
+    expect_refusal("SLURM_STEP_TASKS_PER_NODE", "2(x2),41", "which does not add up to 7 tasks");
+    unsetenv("ESTOC_PORT");
     expect_refusal("ESTOC_PS", "7", "7 tasks are too few for 1 chief, 7 ps and 0 evaluator");
 }
 

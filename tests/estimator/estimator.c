@@ -189,9 +189,10 @@ static void test_train_evaluate_predict(void **state)
     assert_false(was_said("Evaluation ["));
     assert_false(was_said("trained on"));
     evaluate_as(e, dir, 13, 11);
-    EXPECT_LINES(dir, "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
-                 "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-11 (others trained on while it "
-                 "was made: docs/cluster.md, Checkpoints)");
+    EXPECT_LINES(
+        dir, "info Saving dict for global step 13: global_step = 13, loss = #, mae = #, rmse = #",
+        "info Saving 'checkpoint_path' summary for global step 13: DIR/model.ckpt-11 (others trained on while it "
+        "was made: docs/cluster.md, Checkpoints)");
     n_lines = 0;
     predict(e, est_test_input);
     assert_false(was_said("for ever"));
