@@ -23,6 +23,8 @@
  * to all, and that is the step after the call. Batches belong to steps, so a loop that reads the batch of its step never trains
  * with one twice, and skips none.
  *
+ * A step for which no worker has an example fails with EST_OUT_OF_RANGE on all of them, and changes nothing.
+ *
  * Every step must bring the same values together on all workers: they run the same program, with graphs of the same seed, which rows of
  * dynamic embeddings are drawn with. With any other strategy, and without a cluster,
  * there is one worker, and nothing to wait for.

@@ -27,6 +27,7 @@ typedef struct cluster_job {
     int64_t die_step;   /* at or after which step; of CLUSTER_DIE_EVALUATION: batch */
     int64_t stop_step;  /* not 0: the task that leads asks to stop at or after this step */
     int64_t shards;     /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
+    int64_t cut;        /* not 0: batches of one row are cut for all workers; the first has 1 row, the others so many */
     double  silence;    /* peer_silence_secs */
     double  return_in;  /* return_secs of multi_worker_mirrored */
     double  timeout;    /* session_creation_timeout_secs */
