@@ -87,6 +87,11 @@ EST_MUST_CHECK est_status est_reduce_unhide(const est_graph *program, est_io *io
  * has nothing to bring feeds these and need not compute them. */
 int est_reduce_inputs(const est_graph *graph, est_node *out, int max);
 
+/* What is left of targets for that worker: those that need nothing but the feeds, and of what the others need the meetings and the
+ * writes of variables that do. What looks at the batch, as a count of words does, is left out. In the arena. */
+EST_MUST_CHECK est_status est_reduce_idle(const est_graph *graph, est_nodes feeds, est_nodes targets, est_arena *arena,
+                                          est_nodes *out);
+
 /* What a kernel of the exchange finds as its call's state; NULL: the node is of none. */
 void *est_exchange_state(est_exchange *exchange, const est_node_def *node);
 

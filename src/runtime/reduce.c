@@ -658,10 +658,26 @@ static bool all_in(const est_graph *program, const est_node *nodes, int n)
     return true;
 }
 
+static est_status find_hidden(hidden *h, est_arena *arena)
+{
+    size_t n     = (size_t)est_graph_size(h->program) + 1;
+    bool  *marks = est_arena_alloc(arena, 4 * n * sizeof *marks);
+
+    h->depth = est_arena_alloc(arena, sizeof *h->depth * n);
+    if (marks == NULL || h->depth == NULL) return no_memory();
+    h->fed   = marks;
+    h->ready = marks + n;
+    h->whole = marks + 2 * n;
+    h->cut   = marks + 3 * n;
+    for (int i = 0; i < h->io->n_feeds; i++) h->fed[h->io->feeds[i].id] = true;
+    find_depths(h->program, h->depth);
+    find_ready(h);
+    find_needed(h);
+    return EST_OK;
+}
+
 est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *arena)
 {
-    size_t n = (size_t)est_graph_size(program) + 1;
-    bool  *marks;
     hidden h = { .program = program, .io = io };
 
     if (io->n_feeds == 0 || !has_sites(program)) return EST_OK;
@@ -669,18 +685,35 @@ est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *ar
         !all_in(program, io->targets, io->n_targets)) {
         return EST_OK; /* est_pass_extract says what is wrong */
     }
-    marks   = est_arena_alloc(arena, 4 * n * sizeof *marks);
-    h.depth = est_arena_alloc(arena, sizeof *h.depth * n);
-    if (marks == NULL || h.depth == NULL) return no_memory();
-    h.fed   = marks;
-    h.ready = marks + n;
-    h.whole = marks + 2 * n;
-    h.cut   = marks + 3 * n;
-    for (int i = 0; i < io->n_feeds; i++) h.fed[io->feeds[i].id] = true;
-    find_depths(program, h.depth);
-    find_ready(&h);
-    find_needed(&h);
+    EST_TRY(find_hidden(&h, arena));
     return add_hidden(&h, io, arena);
+}
+
+est_status est_reduce_idle(const est_graph *graph, est_nodes feeds, est_nodes targets, est_arena *arena, est_nodes *out)
+{
+    est_io    io   = { .feeds     = (est_node *)(uintptr_t)feeds.data,
+                       .n_feeds   = feeds.n,
+                       .targets   = (est_node *)(uintptr_t)targets.data,
+                       .n_targets = targets.n };
+    hidden    h    = { .program = graph, .io = &io };
+    int32_t   size = est_graph_size(graph);
+    est_node *left = est_arena_alloc(arena, sizeof *left * ((size_t)size + (size_t)targets.n + 1));
+    int       n    = 0;
+    site_kind kind;
+
+    if (left == NULL) return no_memory();
+    EST_TRY(find_hidden(&h, arena));
+    for (int i = 0; i < targets.n; i++) {
+        if (h.ready[targets.data[i].id]) left[n++] = targets.data[i];
+    }
+    for (int32_t id = 0; id < size; id++) {
+        const est_op *op = est_graph_node(graph, id)->op;
+
+        if (h.whole[id] && h.ready[id] && !h.fed[id] && (find_kind(op, &kind) || op->writes != 0))
+            left[n++] = node_in(graph, id, 0);
+    }
+    *out = (est_nodes){ left, n };
+    return EST_OK;
 }
 
 /* A site's result is there in any case, and others may need it. */

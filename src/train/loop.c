@@ -255,28 +255,40 @@ static est_status run_once(est_loop *loop)
     return EST_OK;
 }
 
+/* What a worker without a batch has to do in a step. */
+static est_status prepare_idle(est_loop *loop)
+{
+    est_nodes feeds   = { loop->spec.together->idle_feeds, loop->spec.together->n_idle };
+    est_nodes targets = { loop->targets, loop->spec.targets.n };
+
+    if (loop->idle != NULL) return EST_OK;
+    EST_TRY(est_reduce_idle(loop->spec.graph, feeds, targets, loop->arena, &targets));
+    return est_session_prepare(loop->session, feeds, (est_nodes){ &loop->spec.loss, loop->spec.loss.graph != NULL },
+                               targets, &loop->idle);
+}
+
+static est_status read_step(est_loop *loop)
+{
+    est_tensor *step = NULL;
+
+    if (loop->spec.global_step.graph == NULL) return EST_OK;
+    EST_TRY(est_session_read(loop->session, "global_step", &step));
+    loop->global_step = *(const int64_t *)est_tensor_data(step);
+    est_tensor_free(step);
+    return EST_OK;
+}
+
 /* A step of which others have the batches. */
 static est_status run_idle(est_loop *loop)
 {
-    const est_loop_together *together = loop->spec.together;
-    est_node                 fetches[2];
-    int                      n = 0;
-
     EST_TRY(CALL_IDLE(loop, before_run));
-    if (loop->spec.loss.graph != NULL) fetches[n++] = loop->spec.loss;
-    if (loop->spec.global_step.graph != NULL) fetches[n++] = loop->spec.global_step;
-    if (loop->idle == NULL) {
-        EST_TRY(est_session_prepare(loop->session, (est_nodes){ together->idle_feeds, together->n_idle },
-                                    (est_nodes){ fetches, n }, (est_nodes){ loop->targets, loop->spec.targets.n },
-                                    &loop->idle));
-    }
+    EST_TRY(prepare_idle(loop));
     est_session_set_run_count(loop->session, loop->run_count);
-    EST_TRY(est_step_run(loop->idle, together->idle_values));
+    EST_TRY(est_step_run(loop->idle, loop->spec.together->idle_values));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = -1;
-    n               = 0;
-    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, n++);
-    if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(loop->idle, n++);
+    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(loop->idle, 0);
+    EST_TRY(read_step(loop));
     loop->runs++;
     EST_TRY(CALL_IDLE(loop, after_run));
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
@@ -567,12 +579,7 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
  * right name. Where nobody answers any more, a step of our own is what we know. */
 static void ask_for_step(est_loop *loop)
 {
-    est_tensor *step = NULL;
-
-    if (loop->spec.global_step.graph == NULL || est_session_remote(loop->session) == NULL) return;
-    if (est_session_read(loop->session, "global_step", &step) != EST_OK) return;
-    loop->global_step = *(const int64_t *)est_tensor_data(step);
-    est_tensor_free(step);
+    if (est_session_remote(loop->session) != NULL) (void)read_step(loop);
 }
 
 est_status est_loop_end(est_loop *loop)
