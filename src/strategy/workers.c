@@ -195,6 +195,7 @@ est_status est_workers_meet(est_workers *workers, est_session *session, int64_t 
     }
     EST_TRY(meet_and_share(workers, session, *step, &met));
     if (met.over) return est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it");
+    EST_TRY(est_session_init(session)); /* what is this worker's own */
     *step = met.step;
     return EST_OK;
 }
