@@ -8,12 +8,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fingerprint.h"
 #include "base/signals.h"
+#include "base/thread.h"
 #include "estoc/log.h"
 #include "net/inject.h"
 #include "strategy/ensemble_parts.h"
@@ -356,6 +358,54 @@ static void test_gone_before_group(void **state)
     crew_run(&c, CREW_ALL, agree_or_meet, &want);
     assert_true((double)(est_now_ns() - start) < SOON_SECS * (double)EST_NS_PER_SEC);
     crew_free(&c);
+}
+
+/* A clock that a test can put forward. */
+typedef struct hasty_clock {
+    est_clock            clock;
+    atomic_int_least64_t ahead_ns;
+} hasty_clock;
+
+static int64_t hasty_now(void *user)
+{
+    return est_machine_ns() + atomic_load(&((hasty_clock *)user)->ahead_ns);
+}
+
+static void hasty_sleep(void *user, int64_t ns)
+{
+    struct timespec left = { .tv_sec = (time_t)(ns / EST_NS_PER_SEC), .tv_nsec = (long)(ns % EST_NS_PER_SEC) };
+
+    (void)user;
+    (void)nanosleep(&left, NULL);
+}
+
+static hasty_clock hasty = { .clock = { hasty_now, hasty_now, hasty_sleep, &hasty } };
+
+/* Comes when the others have waited for longer than those who agreed may need to form a group. */
+static void agree_late_or_meet(crew_member *m)
+{
+    if (m->number == 2) {
+        for (int i = 0; i < 2; i++) crew_await_wait(&m->crew->members[i], "worker:2");
+        atomic_fetch_add(&hasty.ahead_ns, 100 * EST_NS_PER_SEC);
+    }
+    agree_or_meet(m);
+}
+
+/* The first meeting may wait for long; a group that does not come about at once after that is tried again. */
+static void test_late_before_group(void **state)
+{
+    crew     c;
+    expected want = { .n = 3, .source = -1, .step = -1 };
+
+    (void)state;
+    est_clock_set(&hasty.clock);
+    crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 120, .return_secs = 20 });
+    for (int i = 0; i < 3; i++) crew_start(&c, i);
+    est_ensemble_free(c.members[2].ensemble); /* it speaks for itself */
+    c.members[2].ensemble = NULL;
+    crew_run(&c, CREW_ALL, agree_late_or_meet, &want);
+    crew_free(&c);
+    est_clock_set(NULL);
 }
 
 /* A host that answers, and is gone as soon as it has. */
@@ -821,6 +871,7 @@ int main(void)
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_partition),
         cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_late_before_group),
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),
