@@ -257,7 +257,7 @@ est_status est_net_create(const est_net_options *options, est_net **out)
 
     if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
     net->options    = *options;
-    net->silence_ns = (int64_t)(silence_secs * 1e9);
+    net->silence_ns = est_secs_to_ns(silence_secs);
     if (net->options.message_max == 0) net->options.message_max = default_message_max();
     status = est_transport_find(options->transport, &net->transport);
     if (status != EST_OK) goto free_net;
@@ -440,7 +440,7 @@ static est_status try_host(est_net *net, const char *address, const char *task, 
 static est_status connect_until(est_net *net, const char *address, const char *task, double deadline_secs,
                                 est_link **out)
 {
-    int64_t   until = est_machine_ns() + (int64_t)(deadline_secs * 1e9), pause = RETRY_NS_MIN;
+    int64_t   until = est_machine_ns() + est_secs_to_ns(deadline_secs), pause = RETRY_NS_MIN;
     est_error reason = { .status = EST_OK };
     char      why[EST_WHY_MAX];
 

@@ -596,7 +596,7 @@ static bool has_deaf(const est_ensemble *e)
 
 void est_ensemble_end_job(est_ensemble *e)
 {
-    int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
+    int64_t     until = est_now_ns() + est_secs_to_ns(END_SECS);
     est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
 
     pthread_mutex_lock(&e->lock);
