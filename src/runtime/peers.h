@@ -22,6 +22,9 @@
 #include "graph/op.h"
 #include "runtime/pass.h"
 
+/* How often in a row those who lost a worker, or a task, try again without a new step between. */
+#define EST_RECOVERIES_MAX 100
+
 typedef struct est_peers     est_peers;
 typedef struct est_peer_work est_peer_work; /* something under way */
 

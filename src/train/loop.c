@@ -16,9 +16,8 @@
 #include "train/hooks.h"
 #include "train/summary_writer.h"
 
-#define RECOVERIES_MAX          100 /* sessions to be made anew without a new step between them */
-#define FRUITLESS_MAX           8   /* of these, sessions that were made, and failed before they came to a new step */
-#define RECOVERY_PAUSE_SECS_MAX 30  /* between two of them: 0, 1, 2, 4, ... */
+#define FRUITLESS_MAX           8  /* sessions that were made, and failed before they came to a new step */
+#define RECOVERY_PAUSE_SECS_MAX 30 /* between two of them: 0, 1, 2, 4, ... */
 
 /* Turns a caught signal into a request to stop. */
 static bool stop_signalled(est_loop *loop)
@@ -383,8 +382,8 @@ static est_status recover(est_loop *loop, est_status status)
         int    doublings  = loop->recoveries - 1;
         double pause_secs = doublings < 0 ? 0 : doublings < 5 ? (double)(1 << doublings) : RECOVERY_PAUSE_SECS_MAX;
 
-        if (++loop->recoveries > RECOVERIES_MAX) {
-            return est_fail_context(status, "still failing after %d new sessions", RECOVERIES_MAX);
+        if (++loop->recoveries > EST_RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after %d new sessions", EST_RECOVERIES_MAX);
         }
         est_log_warn("%s: %s; this may be due to a task that was restarted. Making a new session.",
                      est_status_name(status), est_error_message());
@@ -405,8 +404,9 @@ static est_status rejoin(est_loop *loop, est_status status)
         int64_t step = loop->global_step;
         bool    over = false;
 
-        if (++loop->recoveries > RECOVERIES_MAX) {
-            return est_fail_context(status, "still failing after meeting the other workers %d times", RECOVERIES_MAX);
+        if (++loop->recoveries > EST_RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after meeting the other workers %d times",
+                                    EST_RECOVERIES_MAX);
         }
         if (stop_signalled(loop)) return EST_OK;
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());

@@ -221,6 +221,70 @@ static void test_lost_at_end(void **state)
     assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
 }
 
+/* A worker, and one who comes to every meeting and gives up at once. */
+typedef struct spoiled {
+    crew       c;
+    worker     w;
+    est_status status;
+    char       error[600];
+} spoiled;
+
+static est_status meet_in_vain(est_workers *workers)
+{
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    int64_t      step    = 0;
+    est_status   status  = est_graph_create(1, &graph);
+
+    if (status == EST_OK) {
+        (void)est_weight(graph, "w", EST_SHAPE_SCALAR, NULL);
+        status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
+    }
+    if (status == EST_OK) status = est_session_init(session);
+    if (status == EST_OK) status = est_workers_meet(workers, session, &step);
+    est_session_free(session);
+    est_graph_free(graph);
+    return status;
+}
+
+static void meet_spoiled(void *user, int rank)
+{
+    spoiled      *s        = user;
+    est_strategy *strategy = NULL;
+    est_workers  *workers  = NULL;
+    est_meeting   met;
+
+    if (rank == 1) {
+        while (est_ensemble_meet(s->c.members[1].ensemble, -1, "", &met) == EST_OK) { /* until the other is gone */
+            est_group_abort(met.group, "it gives up");
+        }
+        return;
+    }
+    s->status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = s->w.config), &strategy);
+    if (s->status == EST_OK) s->status = est_workers_create(strategy, EST_WORKERS(.transport = "tcp"), &workers);
+    if (s->status == EST_OK) s->status = meet_in_vain(workers);
+    snprintf(s->error, sizeof s->error, "%s", est_error_message());
+    est_workers_free(workers);
+    est_strategy_free(strategy);
+}
+
+/* They do not meet for ever. */
+static void test_spoiled(void **state)
+{
+    spoiled s = { 0 };
+
+    (void)state;
+    crew_make(&s.c, 2, &(est_ensemble_options){ .return_secs = 0.5 });
+    crew_start(&s.c, 1);
+    snprintf(s.w.config, sizeof s.w.config,
+             "{\"cluster\": {\"worker\": [\"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+             s.c.addresses[0], s.c.addresses[1]);
+    memory_peers_run(2, meet_spoiled, &s);
+    assert_int_equal(s.status, EST_ABORTED);
+    if (strstr(s.error, "after meeting the other workers 100 times") == NULL) fail_msg("%s", s.error);
+    crew_free(&s.c);
+}
+
 static void test_alone(void **state)
 {
     est_workers *workers;
@@ -243,7 +307,8 @@ static void test_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
-                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_alone) };
+                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_spoiled),
+                                        cmocka_unit_test(test_alone) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
