@@ -233,7 +233,8 @@ typedef enum est_synchronization {
     EST_SYNCHRONIZATION_AUTO = 0, /* on write */
     EST_SYNCHRONIZATION_NONE,     /* refused */
     EST_SYNCHRONIZATION_ON_WRITE, /* all copies stay equal: who writes in a replica, meets the others first */
-    EST_SYNCHRONIZATION_ON_READ /* each replica has its own copy, "name", "name/replica_1", ...; a read across makes one of them */
+    EST_SYNCHRONIZATION_ON_READ /* each replica has its own copy, "name", "name/replica_1", ...; a read across makes one of them.
+                                   A worker that is lost takes its copies with it; a checkpoint has those of who saves it */
 } est_synchronization;
 
 /* What values of replicas become where they meet. */

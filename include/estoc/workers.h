@@ -23,6 +23,8 @@
  * to all, and that is the step after the call. Batches belong to steps, so a loop that reads the batch of its step never trains
  * with one twice, and skips none.
  *
+ * A step for which no worker has an example fails with EST_OUT_OF_RANGE on all of them, and changes nothing.
+ *
  * Every step must bring the same values together on all workers: they run the same program, with graphs of the same seed, which rows of
  * dynamic embeddings are drawn with. With any other strategy, and without a cluster,
  * there is one worker, and nothing to wait for.
@@ -63,10 +65,12 @@ EST_API int est_workers_number(const est_workers *workers);
 /* For est_session_options.peers; NULL when there is one worker. Borrowed until the workers are freed. */
 EST_API struct est_peers *est_workers_peers(const est_workers *workers);
 
-/* Brings all workers to the same variables, and waits until all are there. *step, before: the step that those of this session are
- * at, 0 when they have their first values; -1: they have none. After: the step that they are at now. To be called before the first step
- * and after one that failed with EST_ABORTED. EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_DEADLINE_EXCEEDED: one that was lost did
- * not return in time (est_multi_worker_mirrored_options). EST_CANCELLED: a signal. */
+/* Brings all workers to the same variables, and waits until all are there. Copies of a variable that is synchronized on read are each
+ * worker's own: they stay as they are, and one that was started again begins with their first values. *step, before: the step that
+ * those of this session are at, 0 when they have their first values; -1: they have none. After: the step that they are at now. To be
+ * called before the first step and after one that failed with EST_ABORTED, which it may be itself when it still fails after many tries.
+ * EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_DEADLINE_EXCEEDED: one that was lost did not return in time
+ * (est_multi_worker_mirrored_options). EST_CANCELLED: a signal. */
 EST_API EST_MUST_CHECK est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step);
 
 /* All is done; to be called on all workers, with the step that they ended with. Worker 0 (or the first that is left) tells the others,

@@ -24,6 +24,14 @@ int64_t est_now_ns(void)
     return clock == NULL ? clock_read(CLOCK_MONOTONIC) : clock->now_ns(clock->user);
 }
 
+int64_t est_secs_to_ns(double secs)
+{
+    const int64_t far = INT64_MAX / 2;
+
+    if (!(secs > 0)) return 0;
+    return secs < (double)far / (double)EST_NS_PER_SEC ? (int64_t)(secs * (double)EST_NS_PER_SEC) : far;
+}
+
 int64_t est_wall_ns(void)
 {
     const est_clock *clock = atomic_load_explicit(&injected, memory_order_acquire);

@@ -14,6 +14,10 @@
 /* Nanoseconds since some fixed moment; never goes back. */
 int64_t est_now_ns(void);
 
+/* A duration that may be set by a user: below 0, or no number, is 0; what a clock will not live to see is a moment far away, which can
+ * still be added to now. */
+int64_t est_secs_to_ns(double secs);
+
 /* Nanoseconds since 1970-01-01 UTC. */
 int64_t est_wall_ns(void);
 double  est_wall_secs(void); /* the same in seconds */

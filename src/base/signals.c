@@ -129,7 +129,7 @@ est_status est_signals_check(const char *what)
 bool est_signals_wait(double secs)
 {
     const int64_t slice = EST_NS_PER_SEC / 20;
-    int64_t       until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+    int64_t       until = est_now_ns() + est_secs_to_ns(secs);
 
     while (est_stop_signal() == 0) {
         int64_t left = until - est_now_ns();

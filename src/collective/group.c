@@ -437,7 +437,7 @@ static int find_unconnected(const est_rank_group *g, int first)
  * lock is held, and given up meanwhile. */
 static est_status come_together(est_rank_group *g, double secs)
 {
-    int64_t    until    = est_machine_ns() + (int64_t)(secs * 1e9);
+    int64_t    until    = est_machine_ns() + est_secs_to_ns(secs);
     double     try_secs = TRY_SECS;
     int        next     = 0;
     est_status status   = EST_OK;

@@ -493,7 +493,7 @@ est_status est_work_begin(est_work *w, est_work **out)
         pthread_mutex_unlock(&mailbox->lock);
         return status;
     }
-    w->deadline_ns = w->deadline_secs == EST_FOREVER ? INT64_MAX : est_machine_ns() + (int64_t)(w->deadline_secs * 1e9);
+    w->deadline_ns = w->deadline_secs == EST_FOREVER ? INT64_MAX : est_machine_ns() + est_secs_to_ns(w->deadline_secs);
     w->head.generation = g->generation;
     w->head.number     = g->next++;
     w->next            = g->works;

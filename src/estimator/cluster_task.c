@@ -143,7 +143,7 @@ est_status est_cluster_task_delay(const est_cluster_task *task)
     if (self->is_chief || most <= 0) return EST_OK;
     if (secs > most) secs = most;
     est_log_info("Waiting %g secs before starting training.", secs);
-    until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+    until = est_now_ns() + est_secs_to_ns(secs);
     while (est_now_ns() < until && !est_cluster_task_is_over(task)) {
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 

@@ -469,9 +469,13 @@ est_status est_together_sum(est_together *together, est_session *session, est_no
         status = no_memory();
     } else {
         status = try_sum(together, session, variables, counts, &a);
-        while (status == EST_ABORTED) {
+        for (int tries = 0; status == EST_ABORTED && tries < EST_RECOVERIES_MAX; tries++) {
             status = meet_again(together, session, status);
             if (status == EST_OK) status = try_sum(together, session, variables, counts, &a);
+        }
+        if (status == EST_ABORTED) {
+            status = est_fail_context(status, "still failing after meeting the other workers %d times",
+                                      EST_RECOVERIES_MAX);
         }
     }
     if (status == EST_OK && !together->meeting.over && together->meeting.n < together->n) name_missing(together);

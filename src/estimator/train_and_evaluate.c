@@ -396,7 +396,7 @@ static est_status check_job(evaluator *e)
 
 static est_status wait_until(evaluator *e, double secs, bool until_done)
 {
-    int64_t until = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+    int64_t until = est_now_ns() + est_secs_to_ns(secs);
 
     for (;;) {
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;

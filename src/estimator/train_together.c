@@ -30,7 +30,7 @@
 /* Waits, up to `secs`, for another to leave the directory. */
 static est_status take_lock(est_training *t, double secs)
 {
-    int64_t    until  = est_now_ns() + (int64_t)(secs * (double)EST_NS_PER_SEC);
+    int64_t    until  = est_now_ns() + est_secs_to_ns(secs);
     est_status status = EST_OK;
 
     if (t->held != NULL || t->lock != NULL) return EST_OK;

@@ -169,7 +169,7 @@ est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_p
     ask->done          = done;
     ask->user          = user;
     ask->deadline_secs = deadline_secs;
-    ask->deadline_ns   = forever ? INT64_MAX : est_machine_ns() + (int64_t)(deadline_secs * 1e9);
+    ask->deadline_ns   = forever ? INT64_MAX : est_machine_ns() + est_secs_to_ns(deadline_secs);
     snprintf(ask->what, sizeof ask->what, "%s", what);
     status = est_cond_init(&ask->finished_cond);
     if (status != EST_OK) {
@@ -209,7 +209,7 @@ bool est_ask_await(est_ask *ask, double secs)
     bool finished;
 
     pthread_mutex_lock(&ask->link->lock);
-    await_finish(ask->link, ask, est_machine_ns() + (int64_t)(secs * 1e9));
+    await_finish(ask->link, ask, est_machine_ns() + est_secs_to_ns(secs));
     finished = ask->finished;
     pthread_mutex_unlock(&ask->link->lock);
     return finished;

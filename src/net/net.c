@@ -263,7 +263,7 @@ est_status est_net_create(const est_net_options *options, est_net **out)
 
     if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
     net->options    = *options;
-    net->silence_ns = (int64_t)(silence_secs * 1e9);
+    net->silence_ns = est_secs_to_ns(silence_secs);
     if (net->options.message_max == 0) net->options.message_max = default_message_max();
     status = est_transport_find(options->transport, &net->transport);
     if (status != EST_OK) goto free_net;
@@ -550,7 +550,7 @@ est_status est_net_connect(est_net *net, const char *address, const char *task, 
                  .address       = address,
                  .task          = task != NULL ? task : "",
                  .deadline_secs = deadline_secs,
-                 .until_ns      = est_machine_ns() + (int64_t)(deadline_secs * 1e9) };
+                 .until_ns      = est_machine_ns() + est_secs_to_ns(deadline_secs) };
 
     return make_link(&e, out);
 }

@@ -2,8 +2,8 @@
  *
  * The exchange of a step while it runs: packs are filled and begun, and waited for at the end.
  *
- * A pack is a copy, values times weights, and behind the values the weights themselves, so that a mean is one sum. What comes of it
- * stays there: who reads a reduced value reads it in the pack, where it begins at a multiple of ALIGNMENT. */
+ * A pack is a copy, values times weights, and behind the values the weights themselves, so that a mean is one sum, and a 1 of each
+ * worker that is not idle. What comes of it stays there: who reads a reduced value reads it in the pack, where it begins at a multiple of ALIGNMENT. */
 #include "runtime/exchange.h"
 
 #include <string.h>
@@ -121,7 +121,7 @@ static size_t padded(int64_t count, est_dtype dtype)
 static est_status pack_prepare(est_call *c)
 {
     est_pack_exchange *p     = c->state;
-    size_t             count = (size_t)p->n_weights;
+    size_t             count = (size_t)p->n_weights + 1;
 
     for (int i = 0; i < p->n_values; i++) count += padded(c->in[i]->count, p->dtype);
     return reserve(&p->buffer, &p->capacity, count * est_dtype_size(p->dtype));
@@ -130,6 +130,19 @@ static est_status pack_prepare(est_call *c)
 static float weight_in(const est_call *c, const est_pack_exchange *p, int i)
 {
     return *(const float *)c->in[p->n_values + i]->data;
+}
+
+static void put_number(const est_pack_exchange *p, size_t at, double value)
+{
+    if (p->dtype == EST_F32) ((float *)p->buffer)[at] = (float)value;
+    if (p->dtype == EST_F64) ((double *)p->buffer)[at] = value;
+    if (p->dtype == EST_I64) ((int64_t *)p->buffer)[at] = value != 0;
+}
+
+static double number_at(const est_pack_exchange *p, size_t at)
+{
+    if (p->dtype == EST_F32) return (double)((const float *)p->buffer)[at];
+    return p->dtype == EST_F64 ? ((const double *)p->buffer)[at] : (double)((const int64_t *)p->buffer)[at];
 }
 
 static est_status pack_begin(est_call *c)
@@ -146,11 +159,8 @@ static est_status pack_begin(est_call *c)
         memset((char *)p->buffer + (at + count) * size, 0, (next - at - count) * size);
         at = next;
     }
-    for (int i = 0; i < p->n_weights; i++, at++) {
-        if (p->dtype == EST_F32) ((float *)p->buffer)[at] = weight_in(c, p, i);
-        if (p->dtype == EST_F64) ((double *)p->buffer)[at] = (double)weight_in(c, p, i);
-        if (p->dtype == EST_I64) ((int64_t *)p->buffer)[at] = weight_in(c, p, i) != 0;
-    }
+    for (int i = 0; i < p->n_weights; i++) put_number(p, at++, (double)weight_in(c, p, i));
+    put_number(p, at++, !p->in->peers->idle);
     p->count = at;
     return noted(p->in, p->in->peers->ops->sum(p->in->peers, p->buffer, p->count, p->dtype, &p->work));
 }
@@ -158,15 +168,12 @@ static est_status pack_begin(est_call *c)
 static est_status pack_wait(est_pack_exchange *p)
 {
     est_peer_work *work = p->work;
-    size_t         at   = p->count - (size_t)p->n_weights;
+    size_t         at   = p->count - (size_t)p->n_weights - 1;
 
     p->work = NULL;
     EST_TRY(noted(p->in, p->in->peers->ops->wait(p->in->peers, work)));
-    for (int i = 0; i < p->n_weights; i++, at++) {
-        p->totals[i] = p->dtype == EST_F32   ? (double)((const float *)p->buffer)[at]
-                       : p->dtype == EST_F64 ? ((const double *)p->buffer)[at]
-                                             : (double)((const int64_t *)p->buffer)[at];
-    }
+    for (int i = 0; i < p->n_weights; i++) p->totals[i] = number_at(p, at++);
+    p->busy = number_at(p, at);
     return EST_OK;
 }
 
@@ -183,12 +190,15 @@ static bool has_weight(const est_exchange *x, int first, int n)
 
 static est_status packs_end(est_call *c)
 {
-    const est_level *l   = c->state;
-    int              out = 0;
+    const est_level *l     = c->state;
+    est_peers       *peers = l->in->peers;
+    int              out   = 0;
 
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
-    l->in->peers->ended = !has_weight(l->in, l->first, l->n);
-    if (l->in->peers->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    peers->ended = l->in->packs[l->first].busy == 0;
+    peers->empty = !peers->ended && !has_weight(l->in, l->first, l->n);
+    if (peers->ended) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));
+    if (peers->empty) return noted(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has an example for this step"));
     for (int i = l->first; i < l->first + l->n; i++) {
         const est_pack_exchange *p  = &l->in->packs[i];
         char                    *at = p->buffer;

@@ -20,7 +20,8 @@ typedef struct est_pack_exchange {
     void          *buffer;
     size_t         capacity; /* bytes */
     size_t         count;    /* elements, with what is between values */
-    double        *totals;   /* [n_weights], of all workers; after the end */
+    double        *totals;   /* [n_weights], of all workers; after the end, */
+    double         busy;     /* and how many of them are not idle */
     est_peer_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 

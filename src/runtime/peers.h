@@ -12,7 +12,8 @@
  *
  * Weights: every value comes with one (the number of examples it is of). A mean is that of all examples; whoever has weight 0
  * contributes nothing, not even a NaN. When the weights of all workers are 0 the step has nobody to learn from and
- * fails with EST_OUT_OF_RANGE (est_peers.ended is set) before anything is written.
+ * fails with EST_OUT_OF_RANGE on all of them before anything is written: for good when all are idle (est_peers.ended is set),
+ * else only this one, since a worker may have an empty batch and examples behind it (est_peers.empty is set).
  *
  * All workers begin the same packs in the same order, whatever else each of them fetches. Threading: one thread at a time. */
 #ifndef EST_RUNTIME_PEERS_H
@@ -20,6 +21,9 @@
 
 #include "graph/op.h"
 #include "runtime/pass.h"
+
+/* How often in a row those who lost a worker, or a task, try again without a new step between. */
+#define EST_RECOVERIES_MAX 100
 
 typedef struct est_peers     est_peers;
 typedef struct est_peer_work est_peer_work; /* something under way */
@@ -65,7 +69,9 @@ struct est_peers {
     const est_peers_ops *ops;
     int                  n, rank;        /* workers, and which of them this is */
     size_t               bytes_per_pack; /* 0: EST_BYTES_PER_PACK; a pack is closed once it has more */
-    bool                 ended;          /* set by EstReduceEnd: no worker had an example for the last step */
+    bool                 idle;           /* for the next step, set by who runs it: the input here has ended */
+    bool                 ended;          /* set by EstReduceEnd: the last step was none, as all workers were idle; */
+    bool                 empty;          /* or as none had an example, and not all were */
 };
 
 /* --- the exchange of a step (runtime/reduce.c) ------------------------------------------------------------------------ */

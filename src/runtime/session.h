@@ -19,6 +19,10 @@ EST_MUST_CHECK est_status est_session_store(est_session *session, est_store **ou
  * est_free, the variables are borrowed until the session goes. */
 EST_MUST_CHECK est_status est_saved_variables(est_session *session, est_var ***out, int *n);
 
+/* Those of them that are the same on all workers of synchronous training: without a worker's own, which are in this collection. */
+#define EST_OWN_VARIABLES "own_variables"
+EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***out, int *n);
+
 /* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
 EST_MUST_CHECK est_status est_session_look(est_session *session);
 est_pool                 *est_session_pool(const est_session *session);

@@ -2,6 +2,7 @@
  *
  * Variables that replicas write by themselves: where their values meet when they are written, or when they are read. */
 #include "nn/joint.h"
+#include "runtime/session.h"
 #include "strategy/run.h"
 
 static bool on_read(const est_distributed_variable *v)
@@ -49,7 +50,9 @@ static void make_copies(est_graph *graph, const char *name, est_shape shape, con
         }
         copies[i] = est_variable(graph, full, o->dtype, shape);
         est_variable_initializer(copies[i], value);
-        if (!est_graph_poisoned(graph)) est_graph_collect(graph, "global_variables", copies[i]);
+        if (est_graph_poisoned(graph)) return;
+        est_graph_collect(graph, "global_variables", copies[i]);
+        est_graph_collect(graph, EST_OWN_VARIABLES, copies[i]);
     }
 }
 

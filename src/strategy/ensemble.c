@@ -181,6 +181,7 @@ const char *est_ensemble_word(const est_ensemble *e)
 
 /* A meeting that is waited for. The lock is held in all of this, and given up where it says so. */
 typedef struct waiting {
+    int64_t     agreed_ns;         /* when it was first agreed on a group; 0: not yet */
     int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over, */
     bool        over;              /* and it was */
     double      report_secs;
@@ -542,10 +543,10 @@ static est_status form(est_ensemble *e)
     return status;
 }
 
-/* Whether those who could not form a group may do better the next time. */
+/* Whether those who could not form a group may do better the next time. How long they waited for each other before does not count. */
 static bool may_try_again(const est_ensemble *e, const waiting *w, est_status status)
 {
-    double secs = (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
+    double secs = (double)(est_now_ns() - w->agreed_ns) / (double)EST_NS_PER_SEC;
 
     if (status != EST_ABORTED && status != EST_UNAVAILABLE && status != EST_DEADLINE_EXCEEDED &&
         status != EST_FAILED_PRECONDITION) {
@@ -564,6 +565,7 @@ static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
     EST_TRY(status);
     EST_TRY(conclude(e, decided));
     if (e->state != EST_ENSEMBLE_FORMING) return EST_OK; /* it is over */
+    if (w->agreed_ns == 0) w->agreed_ns = est_now_ns();
     pthread_mutex_unlock(&e->lock);
     est_wait_end(&w->wait);
     w->wait = est_wait_begin(e->server->task, "all others", "to form a group", EST_WAIT_REPORT_SECS);
@@ -680,7 +682,7 @@ static bool has_deaf(const est_ensemble *e)
 
 void est_ensemble_end_job(est_ensemble *e)
 {
-    int64_t     until = est_now_ns() + (int64_t)(END_SECS * (double)EST_NS_PER_SEC);
+    int64_t     until = est_now_ns() + est_secs_to_ns(END_SECS);
     est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
 
     pthread_mutex_lock(&e->lock);

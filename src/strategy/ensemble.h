@@ -91,7 +91,7 @@ bool est_ensemble_torn(const est_ensemble *ensemble);
 void est_ensemble_mend(est_ensemble *ensemble);
 
 /* Gives all variables of the session that checkpoints have (dense ones, slots, rows of dynamic embeddings) the values that they have at
- * rank `source`, and its run count. To be called on all ranks of the meeting, each with a session over the same graph; models that
+ * rank `source`, and its run count; but for copies that are each worker's own (EST_SYNCHRONIZATION_ON_READ). To be called on all ranks of the meeting, each with a session over the same graph; models that
  * differ are EST_FAILED_PRECONDITION on all ranks, naming the variable and how it differs. EST_ABORTED: to meet again. What is sent is
  * what somebody lacks. Who has the same values already keeps them, whatever happens; who has others keeps those until all have
  * come, unless there is no memory for both, which leaves it torn when the source is lost on the way. */

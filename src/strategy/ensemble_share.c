@@ -503,7 +503,7 @@ est_status est_ensemble_share(est_ensemble *e, est_session *session, int source)
     if (source < 0 || source >= e->agreed.members.n)
         return est_fail(EST_INVALID_ARGUMENT, "rank %d of %d cannot share variables", source, e->agreed.members.n);
     if (e->agreed.members.n == 1) return EST_OK;
-    EST_TRY(give_up(e, est_saved_variables(session, &vars, &n)));
+    EST_TRY(give_up(e, est_shared_variables(session, &vars, &n)));
     status = share(e, session, source, vars, n);
     est_free(vars);
     return status;

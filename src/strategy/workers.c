@@ -188,9 +188,9 @@ est_peers *est_workers_peers(const est_workers *workers)
 /* Meets until all have the same variables, or the job is over: one that is lost while they are given is met again. */
 static est_status meet_and_share(est_workers *w, est_session *session, int64_t step, est_meeting *met)
 {
-    est_status status;
+    est_status status = EST_ABORTED;
 
-    do {
+    for (int tries = 0; status == EST_ABORTED && tries < EST_RECOVERIES_MAX; tries++) {
         EST_TRY(est_ensemble_meet(w->ensemble, step, "", met));
         if (met->over) return EST_OK;
         w->rank = met->rank;
@@ -199,8 +199,9 @@ static est_status meet_and_share(est_workers *w, est_session *session, int64_t s
             return est_fail(EST_FAILED_PRECONDITION, "no worker has variables: call est_session_init, and pass step 0");
         }
         status = est_ensemble_share(w->ensemble, session, met->source);
-    } while (status == EST_ABORTED);
-    return status;
+    }
+    if (status != EST_ABORTED) return status;
+    return est_fail_context(status, "still failing after meeting the other workers %d times", EST_RECOVERIES_MAX);
 }
 
 est_status est_workers_meet(est_workers *workers, est_session *session, int64_t *step)
@@ -215,6 +216,7 @@ est_status est_workers_meet(est_workers *workers, est_session *session, int64_t 
     }
     EST_TRY(meet_and_share(workers, session, *step, &met));
     if (met.over) return est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it");
+    EST_TRY(est_session_init(session)); /* what is this worker's own */
     *step = met.step;
     return EST_OK;
 }

@@ -16,9 +16,8 @@
 #include "train/hooks.h"
 #include "train/summary_writer.h"
 
-#define RECOVERIES_MAX          100 /* sessions to be made anew without a new step between them */
-#define FRUITLESS_MAX           8   /* of these, sessions that were made, and failed before they came to a new step */
-#define RECOVERY_PAUSE_SECS_MAX 30  /* between two of them: 0, 1, 2, 4, ... */
+#define FRUITLESS_MAX           8  /* sessions that were made, and failed before they came to a new step */
+#define RECOVERY_PAUSE_SECS_MAX 30 /* between two of them: 0, 1, 2, 4, ... */
 
 /* Turns a caught signal into a request to stop. */
 static bool stop_signalled(est_loop *loop)
@@ -288,6 +287,43 @@ static est_status run_idle(est_loop *loop)
     return EST_OK;
 }
 
+/* A step that no worker has an example for is made all the same, since steps are what workers count their batches by: it leaves
+ * everything as it is, and is over. */
+static est_status pass_over(est_loop *loop)
+{
+    est_tensor *step = NULL;
+    est_status  status;
+
+    if (loop->spec.global_step.graph != NULL) {
+        EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &(int64_t){ loop->global_step + 1 }, &step));
+        status = est_session_write(loop->session, "global_step", step);
+        est_tensor_free(step);
+        EST_TRY(status);
+        loop->global_step++;
+    }
+    if (loop->spec.loss.graph != NULL) loop->loss = 0; /* as the mean of nothing is elsewhere */
+    loop->has_batch = false;
+    loop->ran       = -1;
+    loop->runs++;
+    EST_TRY(CALL_IDLE(loop, after_run));
+    if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
+    return EST_OK;
+}
+
+/* A step with the batch at hand, or without one. */
+static est_status run_step(est_loop *loop, bool has_one)
+{
+    est_peers *peers = loop->spec.together != NULL ? loop->spec.together->peers : NULL;
+    est_status status;
+
+    if (peers == NULL) return run_once(loop);
+    peers->idle  = !has_one;
+    peers->ended = peers->empty = false;
+    status                      = has_one ? run_once(loop) : run_idle(loop);
+    if (status != EST_OUT_OF_RANGE) return status;
+    return peers->ended ? end_here(loop) : peers->empty ? pass_over(loop) : status;
+}
+
 est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
 {
     est_feed  *feeds = est_alloc((size_t)(loop->fed.n + 1) * sizeof *feeds);
@@ -339,8 +375,8 @@ static est_status recover(est_loop *loop, est_status status)
         int    doublings  = loop->recoveries - 1;
         double pause_secs = doublings < 0 ? 0 : doublings < 5 ? (double)(1 << doublings) : RECOVERY_PAUSE_SECS_MAX;
 
-        if (++loop->recoveries > RECOVERIES_MAX) {
-            return est_fail_context(status, "still failing after %d new sessions", RECOVERIES_MAX);
+        if (++loop->recoveries > EST_RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after %d new sessions", EST_RECOVERIES_MAX);
         }
         est_log_warn("%s: %s; this may be due to a task that was restarted. Making a new session.",
                      est_status_name(status), est_error_message());
@@ -361,8 +397,9 @@ static est_status rejoin(est_loop *loop, est_status status)
         int64_t step = loop->global_step;
         bool    over = false;
 
-        if (++loop->recoveries > RECOVERIES_MAX) {
-            return est_fail_context(status, "still failing after meeting the other workers %d times", RECOVERIES_MAX);
+        if (++loop->recoveries > EST_RECOVERIES_MAX) {
+            return est_fail_context(status, "still failing after meeting the other workers %d times",
+                                    EST_RECOVERIES_MAX);
         }
         if (stop_signalled(loop)) return EST_OK;
         est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
@@ -422,8 +459,7 @@ est_status est_loop_step(est_loop *loop)
         if (!has_one && loop->spec.together == NULL) return end_here(loop);
         status = await_turn(loop);
         if (status == EST_OK && loop->stop) return end_here(loop);
-        if (status == EST_OK) status = has_one ? run_once(loop) : run_idle(loop);
-        if (status == EST_OUT_OF_RANGE && !has_one && loop->spec.together->peers->ended) return end_here(loop);
+        if (status == EST_OK) status = run_step(loop, has_one);
         if (status == EST_OK) note_progress(loop);
         if (status == EST_CANCELLED && stop_signalled(loop))
             return end_here(loop); /* a task that is stopped waits for no other */

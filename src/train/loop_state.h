@@ -54,7 +54,7 @@ struct est_loop {
     int64_t        runs, global_step;
     uint64_t       run_count;             /* of the session, for the next run */
     int64_t        reached;               /* the highest global step of a run that succeeded; -1: none did */
-    int            recoveries, fruitless; /* since then, see RECOVERIES_MAX and FRUITLESS_MAX */
+    int            recoveries, fruitless; /* since then, see EST_RECOVERIES_MAX and FRUITLESS_MAX */
     double         loss;
     bool           stop;
     char           stop_reason[160];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Clocks: the system's goes forward, the manual one only when told. */
+#include <float.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,11 +52,28 @@ static void test_manual_clock(void **state)
     assert_true(est_wall_ns() > 1600000000 * EST_NS_PER_SEC);
 }
 
+static void test_secs_to_ns(void **state)
+{
+    static const double far[]  = { 1e10, 1e300, INFINITY, DBL_MAX };
+    static const double none[] = { 0, -0.0, -1, -INFINITY, NAN };
+
+    (void)state;
+    assert_true(est_secs_to_ns(1.5) == 1500000000);
+    assert_true(est_secs_to_ns(1e-9) == 1);
+    assert_true(est_secs_to_ns(4e9) == 4000000000 * EST_NS_PER_SEC);
+    for (int i = 0; i < 4; i++) {
+        assert_true(est_secs_to_ns(far[i]) > 4000000000 * EST_NS_PER_SEC);
+        assert_true(est_secs_to_ns(far[i]) < INT64_MAX - est_now_ns());
+    }
+    for (int i = 0; i < 5; i++) assert_true(est_secs_to_ns(none[i]) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_system_clock),
         cmocka_unit_test(test_manual_clock),
+        cmocka_unit_test(test_secs_to_ns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,24 @@ static void test_position_not_kept(void **state)
     together_end(&c, UNSAVED_STEPS);
 }
 
+/* A worker has empty batches between those with a row while the other is out: such a step learns nothing, and is not the end. */
+static void test_empty_batches(void **state)
+{
+    cluster calm = together_calm(2, "steps=0", "cut=4"), c = together_make(2, "steps=0", "cut=4");
+
+    (void)state;
+    c.args[TOGETHER_ARGS]     = "die=2";
+    c.args[TOGETHER_ARGS + 1] = "die_task=1";
+    c.args[TOGETHER_ARGS + 2] = "die_step=6";
+    cluster_start_all(&c);
+    cluster_wait(&c, together_worker(&c, 1), 30);
+    cluster_start(&c, together_worker(&c, 1));
+    cluster_wait_all(&c, 30);
+    together_assert_same(&calm, &c);
+    together_end(&c, 9); /* 4 rows, and an empty batch before, between and behind them */
+    together_end(&calm, 9);
+}
+
 /* --- evaluation ------------------------------------------------------------------------------------------------------------ */
 
 /* The metrics as the chief has published them. */
@@ -228,6 +246,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stops_without_input),
         cmocka_unit_test(test_passes),
         cmocka_unit_test(test_position_not_kept),
+        cmocka_unit_test(test_empty_batches),
         cmocka_unit_test(test_killed_in_evaluation),
     };
 

@@ -25,7 +25,8 @@ typedef enum way {
     WAY_NO_INPUT,     /* the chief's input_fn fails */
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
     WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
-    WAY_BACK_LATE     /* the chief, which has all metrics, says so to nobody until a file is there */
+    WAY_BACK_LATE,    /* the chief, which has all metrics, says so to nobody until a file is there */
+    WAY_BESIDE        /* the train op also counts what it sees, and the chief's examples end early */
 } way;
 
 typedef struct job {
@@ -35,16 +36,46 @@ typedef struct job {
 
 /* --- a worker ---------------------------------------------------------------------------------------------------------- */
 
-static est_status model_fn(est_model *model, est_mode mode, const void *params)
+static est_node make_loss(est_model *model)
 {
     est_node x    = est_model_feature(model, "x");
     est_node w    = est_weight(x.graph, "w", EST_SHAPE(1), NULL);
     est_node loss = est_mean(est_square(est_sub(x, est_read_variable(w))));
 
-    (void)params;
     est_model_predict(model, "x", x);
     est_model_loss(model, loss);
+    return loss;
+}
+
+static est_status model_fn(est_model *model, est_mode mode, const void *params)
+{
+    est_node loss = make_loss(model);
+
+    (void)params;
     if (mode == EST_TRAIN) est_model_minimize(model, est_sgd(0.1), loss);
+    return est_model_status(model);
+}
+
+static est_node make_count(est_graph *graph, const char *name, est_node more)
+{
+    return est_assign_add(
+        est_weight(graph, name, EST_SHAPE_SCALAR, EST_WEIGHT(.initializer = est_init_zeros(), .frozen = true)), more);
+}
+
+/* Its train op also keeps the sum of what this worker has seen, and how many steps it took part in. */
+static est_status beside_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node   loss  = make_loss(model);
+    est_graph *graph = loss.graph;
+
+    (void)params;
+    if (mode == EST_TRAIN) {
+        est_node sum = est_reduce_sum(est_model_feature(model, "x"), EST_I64S(0, 1), false);
+
+        est_model_train_op(
+            model, est_group(graph, EST_NODES(est_minimize(est_sgd(0.1), loss, NULL), make_count(graph, "seen", sum),
+                                              make_count(graph, "steps", est_scalar(graph, EST_F32, 1)))));
+    }
     return est_model_status(model);
 }
 
@@ -54,6 +85,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
     float        xs[16];
     est_tensor  *x = NULL;
     est_dataset *d;
+    bool         once = j->way == WAY_BESIDE && context->pipeline == 0;
 
     if (j->way == WAY_DYNAMIC) return dynamic_input(context, NULL, out);
     if (j->way == WAY_NO_INPUT && context->mode == EST_EVAL && j->chief) {
@@ -67,7 +99,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
     EST_TRY(est_tensor_f32(EST_SHAPE(16, 1), xs, &x));
     d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }));
     est_tensor_free(x);
-    return est_dataset_finish(est_dataset_batch(est_dataset_repeat(d, EST_FOREVER), 4, NULL), out);
+    return est_dataset_finish(est_dataset_batch(est_dataset_repeat(d, once ? 1 : EST_FOREVER), 4, NULL), out);
 }
 
 typedef struct ways_hook {
@@ -115,7 +147,9 @@ static est_status make_estimator(const char *dir, job *j, const dynamic_params *
     EST_TRY(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? SLOW_SECS : 20), strategy));
     return est_estimator_create(
-        j->way == WAY_DYNAMIC ? dynamic_model : model_fn,
+        j->way == WAY_DYNAMIC  ? dynamic_model
+        : j->way == WAY_BESIDE ? beside_model
+                               : model_fn,
         EST_ESTIMATOR(.params = params, .params_size = sizeof *params, .model_dir = dir,
                       .config = EST_RUN_CONFIG(.seed = 3, .train_distribute = *strategy,
                                                .eval_distribute               = evaluates ? *strategy : NULL,
@@ -305,6 +339,34 @@ static void test_worker_stops(void **state)
     together_end(&c, STEPS);
 }
 
+static float saved_number(const cluster *c, const char *name)
+{
+    est_checkpoint *saved = NULL;
+    est_tensor     *value = NULL;
+    float           number;
+
+    assert_int_equal(est_checkpoint_open(c->model, &saved), EST_OK);
+    assert_int_equal(est_checkpoint_read(saved, name, &value), EST_OK);
+    number = *(const float *)est_tensor_data(value);
+    est_tensor_free(value);
+    est_checkpoint_close(saved);
+    return number;
+}
+
+/* Whoever is out of input makes the steps of the others, without what looks at examples. The chief has seen 16 ones. */
+static void test_beside(void **state)
+{
+    cluster c = make(WAY_BESIDE);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    check_same(&c, "chief", 1);
+    assert_true(saved_number(&c, "seen") == 16);
+    assert_true(saved_number(&c, "steps") == STEPS);
+    together_end(&c, STEPS);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +378,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_back_late),
         cmocka_unit_test(test_worker_stops),
+        cmocka_unit_test(test_beside),
     };
 
     cluster_task_main(argc, argv, task);

@@ -356,18 +356,23 @@ static void test_fault_of_one(void **state)
     }
 }
 
+/* All see the same, and nothing changes: it is the end when all are idle, and else only a step without examples. */
 static void test_nobody_has_examples(void **state)
 {
-    broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
-
     (void)state;
-    memory_peers_run(3, run_broken, &j);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(j.status[i], EST_OUT_OF_RANGE);
-        assert_true(j.unchanged[i]);
-        assert_true(memory_peers_of(j.peers, i)->ended);
+    for (int idle = 0; idle <= 3; idle++) {
+        broken_job j = { .peers = memory_peers_create(3), .rows = 0 };
+
+        for (int i = 0; i < 3; i++) memory_peers_of(j.peers, i)->idle = i < idle;
+        memory_peers_run(3, run_broken, &j);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(j.status[i], EST_OUT_OF_RANGE);
+            assert_true(j.unchanged[i]);
+            assert_int_equal(memory_peers_of(j.peers, i)->ended, idle == 3);
+            assert_int_equal(memory_peers_of(j.peers, i)->empty, idle < 3);
+        }
+        memory_peers_free(j.peers);
     }
-    memory_peers_free(j.peers);
 }
 
 /* --- single values ---------------------------------------------------------------------------------------------------- */

@@ -465,6 +465,54 @@ static void test_gone_before_group(void **state)
     crew_free(&c);
 }
 
+/* A clock that a test can put forward. */
+typedef struct hasty_clock {
+    est_clock            clock;
+    atomic_int_least64_t ahead_ns;
+} hasty_clock;
+
+static int64_t hasty_now(void *user)
+{
+    return est_machine_ns() + atomic_load(&((hasty_clock *)user)->ahead_ns);
+}
+
+static void hasty_sleep(void *user, int64_t ns)
+{
+    struct timespec left = { .tv_sec = (time_t)(ns / EST_NS_PER_SEC), .tv_nsec = (long)(ns % EST_NS_PER_SEC) };
+
+    (void)user;
+    (void)nanosleep(&left, NULL);
+}
+
+static hasty_clock hasty = { .clock = { hasty_now, hasty_now, hasty_sleep, &hasty } };
+
+/* Comes when the others have waited for longer than those who agreed may need to form a group. */
+static void agree_late_or_meet(crew_member *m)
+{
+    if (m->number == 2) {
+        for (int i = 0; i < 2; i++) crew_await_wait(&m->crew->members[i], "worker:2");
+        atomic_fetch_add(&hasty.ahead_ns, 100 * EST_NS_PER_SEC);
+    }
+    agree_or_meet(m);
+}
+
+/* The first meeting may wait for long; a group that does not come about at once after that is tried again. */
+static void test_late_before_group(void **state)
+{
+    crew     c;
+    expected want = { .n = 3, .source = -1, .step = -1 };
+
+    (void)state;
+    est_clock_set(&hasty.clock);
+    crew_make(&c, 3, &(est_ensemble_options){ .connect_secs = 120, .return_secs = 20 });
+    for (int i = 0; i < 3; i++) crew_start(&c, i);
+    est_ensemble_free(c.members[2].ensemble); /* it speaks for itself */
+    c.members[2].ensemble = NULL;
+    crew_run(&c, CREW_ALL, agree_late_or_meet, &want);
+    crew_free(&c);
+    est_clock_set(NULL);
+}
+
 /* A host that answers, and is gone as soon as it has. */
 typedef struct false_host {
     crew      *c;
@@ -1087,6 +1135,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_give_up, use_hurried_clock, use_system_clock),
         cmocka_unit_test_setup_teardown(test_partition, use_hurried_clock, use_system_clock),
         cmocka_unit_test(test_gone_before_group),
+        cmocka_unit_test(test_late_before_group),
         cmocka_unit_test(test_host_gone_before_group),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_end),

@@ -21,13 +21,16 @@ typedef struct worker {
     bool  is_lost;     /* at lost_at, and begins anew */
     int   lost_at;
     float kernel[2];
+    float own; /* its copy of what it has seen: its number + 1 in every step */
     int   meetings;
     char  error[600]; /* "": all went well */
 } worker;
 
 typedef struct model {
-    est_node x, y, loss, train;
-    int      rows; /* of a global batch */
+    est_node x, y, loss, train, see;
+
+    est_distributed_variable seen;
+    int                      rows; /* of a global batch */
 } model;
 
 static est_node build(const est_replica_context *context, void *user)
@@ -39,6 +42,8 @@ static est_node build(const est_replica_context *context, void *user)
     m->y       = est_placeholder(context->graph, "y", EST_F32, EST_SHAPE(-1, 1));
     difference = est_sub(est_dense(m->x, 1, EST_DENSE(.name = "line")), m->y);
     loss       = est_compute_average_loss(est_reshape(est_square(difference), EST_I64S(-1)), EST_NO_NODE, m->rows);
+    m->see     = est_distributed_assign_add(&m->seen, context,
+                                            est_scalar(context->graph, EST_F32, context->replica_id_in_sync_group + 1));
     m->train   = est_minimize(est_adagrad(0.3, NULL), loss, NULL);
     return loss;
 }
@@ -75,7 +80,7 @@ static est_status run_step(est_step *prepared, const est_workers *workers, int64
 static est_status train(worker *w, est_workers *workers, est_session *session, est_step *prepared)
 {
     int64_t     step   = 0;
-    est_tensor *kernel = NULL;
+    est_tensor *kernel = NULL, *own = NULL;
 
     EST_TRY(est_session_init(session));
     EST_TRY(est_workers_meet(workers, session, &step));
@@ -94,6 +99,9 @@ static est_status train(worker *w, est_workers *workers, est_session *session, e
     EST_TRY(est_session_read(session, "line/kernel", &kernel));
     memcpy(w->kernel, est_tensor_data(kernel), sizeof w->kernel);
     est_tensor_free(kernel);
+    EST_TRY(est_session_read(session, "seen", &own));
+    w->own = *(const float *)est_tensor_data(own);
+    est_tensor_free(own);
     if (w->is_lost && w->lost_at == STEPS) return EST_CANCELLED;
     return est_workers_end(workers, session, step);
 }
@@ -106,11 +114,15 @@ static est_status live_with(worker *w, const est_strategy *strategy, est_graph *
     est_per_replica losses;
     est_status      status;
 
+    m.seen = est_strategy_variable(
+        strategy, graph, "seen", EST_SHAPE_SCALAR,
+        EST_DISTRIBUTED_VARIABLE(.synchronization = EST_SYNCHRONIZATION_ON_READ, .aggregation = EST_AGGREGATION_SUM));
     losses = est_strategy_run(strategy, graph, build, &m);
     m.loss = est_strategy_reduce(strategy, EST_REDUCE_OP_SUM, losses, EST_NO_AXIS);
     status = est_session_create(graph, EST_SESSION(.threads = 1, .peers = est_workers_peers(workers)), &session);
     if (status == EST_OK) {
-        status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train), &prepared);
+        status = est_session_prepare(session, EST_NODES(m.x, m.y), EST_NODES(m.loss), EST_NODES(m.train, m.see),
+                                     &prepared);
     }
     if (status == EST_OK) status = train(w, workers, session, prepared);
     est_session_free(session);
@@ -185,7 +197,12 @@ static void test_lost(void **state)
     for (int lost = 0; lost < WORKERS; lost++) {
         run_all(w, lost, LOST_AT);
         assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
-        for (int i = 0; i < WORKERS; i++) assert_true(i == lost || w[i].meetings >= 1);
+        for (int i = 0; i < WORKERS; i++) {
+            assert_true(i == lost || w[i].meetings >= 1);
+            assert_true(calm[i].own == (float)(STEPS * (i + 1)));
+            assert_true(w[i].own ==
+                        (float)((i == lost ? STEPS - LOST_AT : STEPS) * (i + 1))); /* others keep their own */
+        }
     }
 }
 
@@ -202,6 +219,70 @@ static void test_lost_at_end(void **state)
     }
     run_all(w, 0, STEPS);
     assert_memory_equal(w[0].kernel, calm[0].kernel, sizeof calm[0].kernel);
+}
+
+/* A worker, and one who comes to every meeting and gives up at once. */
+typedef struct spoiled {
+    crew       c;
+    worker     w;
+    est_status status;
+    char       error[600];
+} spoiled;
+
+static est_status meet_in_vain(est_workers *workers)
+{
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    int64_t      step    = 0;
+    est_status   status  = est_graph_create(1, &graph);
+
+    if (status == EST_OK) {
+        (void)est_weight(graph, "w", EST_SHAPE_SCALAR, NULL);
+        status = est_session_create(graph, EST_SESSION(.threads = 1), &session);
+    }
+    if (status == EST_OK) status = est_session_init(session);
+    if (status == EST_OK) status = est_workers_meet(workers, session, &step);
+    est_session_free(session);
+    est_graph_free(graph);
+    return status;
+}
+
+static void meet_spoiled(void *user, int rank)
+{
+    spoiled      *s        = user;
+    est_strategy *strategy = NULL;
+    est_workers  *workers  = NULL;
+    est_meeting   met;
+
+    if (rank == 1) {
+        while (est_ensemble_meet(s->c.members[1].ensemble, -1, "", &met) == EST_OK) { /* until the other is gone */
+            est_group_abort(met.group, "it gives up");
+        }
+        return;
+    }
+    s->status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = s->w.config), &strategy);
+    if (s->status == EST_OK) s->status = est_workers_create(strategy, EST_WORKERS(.transport = "tcp"), &workers);
+    if (s->status == EST_OK) s->status = meet_in_vain(workers);
+    snprintf(s->error, sizeof s->error, "%s", est_error_message());
+    est_workers_free(workers);
+    est_strategy_free(strategy);
+}
+
+/* They do not meet for ever. */
+static void test_spoiled(void **state)
+{
+    spoiled s = { 0 };
+
+    (void)state;
+    crew_make(&s.c, 2, &(est_ensemble_options){ .return_secs = 0.5 });
+    crew_start(&s.c, 1);
+    snprintf(s.w.config, sizeof s.w.config,
+             "{\"cluster\": {\"worker\": [\"%s\", \"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+             s.c.addresses[0], s.c.addresses[1]);
+    memory_peers_run(2, meet_spoiled, &s);
+    assert_int_equal(s.status, EST_ABORTED);
+    if (strstr(s.error, "after meeting the other workers 100 times") == NULL) fail_msg("%s", s.error);
+    crew_free(&s.c);
 }
 
 static void test_alone(void **state)
@@ -226,7 +307,8 @@ static void test_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_together), cmocka_unit_test(test_lost),
-                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_alone) };
+                                        cmocka_unit_test(test_lost_at_end), cmocka_unit_test(test_spoiled),
+                                        cmocka_unit_test(test_alone) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

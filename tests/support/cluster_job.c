@@ -187,6 +187,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "hold_task", &job->hold_task, NULL },
                    { "hold_step", &job->hold_step, NULL },
                    { "shards", &job->shards, NULL },
+                   { "cut", &job->cut, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
 
@@ -223,6 +224,24 @@ static est_status make_shard(const est_input_context *context, int64_t many, est
     return est_dataset_finish(d, out);
 }
 
+/* Global batches of one row, cut for the workers: every other batch is empty. The first worker has one row, the others so many. */
+static est_status make_cut(const est_input_context *context, int64_t many, est_dataset **out)
+{
+    int64_t      n         = context->pipeline == 0 ? 1 : many;
+    float        xs[2 * 8] = { 0 };
+    est_tensor  *x = NULL, *y = NULL;
+    est_dataset *d;
+
+    assert_true(n <= 8);
+    for (int i = 0; i < 16; i++) xs[i] = (float)(i + 1) / 8;
+    assert_int_equal(est_tensor_f32(EST_SHAPE(n, 2), xs, &x), EST_OK);
+    assert_int_equal(est_tensor_f32(EST_SHAPE(n, 1), xs, &y), EST_OK);
+    d = est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y })), 1, NULL);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return est_dataset_finish(est_dataset_rebatch(d, context->n_pipelines, context->pipeline, 1), out);
+}
+
 /* Inputs of different tasks end at different times. */
 static est_status make_input(const est_input_context *context, void *user, est_dataset **out)
 {
@@ -231,6 +250,7 @@ static est_status make_input(const est_input_context *context, void *user, est_d
 
     if (job->lacks == number_of_task() + 1) return est_fail(EST_NOT_FOUND, "no file matches train-*");
     if (job->shards > 0) return make_shard(context, job->shards, out);
+    if (job->cut > 0) return make_cut(context, job->cut, out);
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
 }
 
