@@ -66,8 +66,8 @@ EST_API int est_workers_number(const est_workers *workers);
 EST_API struct est_peers *est_workers_peers(const est_workers *workers);
 
 /* Brings all workers to the same variables, and waits until all are there. Copies of a variable that is synchronized on read are each
- * worker's own: they stay as they are, and one that was started again begins with their first values. *step, before: the step that
- * those of this session are at, 0 when they have their first values; -1: they have none. After: the step that they are at now. To be
+ * worker's own: they stay as they are, without a step that only others completed, and one that was started again begins with their
+ * first values. *step, before: the step that those of this session are at, 0 when they have their first values; -1: they have none. After: the step that they are at now. To be
  * called before the first step and after one that failed with EST_ABORTED, which it may be itself when it still fails after many tries.
  * EST_OUT_OF_RANGE: another worker has called est_workers_end. EST_DEADLINE_EXCEEDED: one that was lost did not return in time
  * (est_multi_worker_mirrored_options). EST_CANCELLED: a signal. */
