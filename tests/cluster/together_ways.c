@@ -361,7 +361,7 @@ static void test_beside(void **state)
     (void)state;
     cluster_start_all(&c);
     cluster_wait_all(&c, 60);
-    check_same(&c, "chief", 1);
+    together_check_shown(&c, "chief", STEPS, 1);
     assert_true(saved_number(&c, "seen") == 16);
     assert_true(saved_number(&c, "steps") == STEPS);
     together_end(&c, STEPS);
