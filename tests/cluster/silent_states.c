@@ -241,7 +241,7 @@ static est_status do_release(fixture *f)
 }
 
 static const est_remote_entry entry_b = { PUSHES, { .key = "b", .name = "b", .dtype = EST_F32, .rows = -1 } };
-static const est_remote_files files   = { "never-written", &entry_b, 1 };
+static const est_remote_files files   = { "/proc/never-written", &entry_b, 1 };
 
 static est_status do_save(fixture *f)
 {

@@ -232,7 +232,7 @@ static void test_save(void **state)
 {
     const est_remote_entry entries[] = { { 0, { .key = "a", .name = "a", .dtype = EST_F32, .rows = -1 } },
                                          { 1, { .key = "b", .name = "b", .dtype = EST_F32, .rows = -1 } } };
-    const est_remote_files files     = { "never-written", entries, 2 };
+    const est_remote_files files     = { "/proc/never-written", entries, 2 };
     job                    j         = make_job(0, 2);
     pthread_t              thread;
     int64_t                start_ns;
