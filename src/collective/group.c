@@ -207,7 +207,7 @@ static void remove_group(est_rank_group *group)
 {
     est_rank_group **at = &group->mailbox->groups;
 
-    est_group_fail(group, "it has left the group");
+    est_group_fail(group, "it has left"); /* as who leaves says everywhere: nobody is alarmed (cluster/server.h) */
     while (*at != group) at = &(*at)->next_group;
     *at = group->next_group;
     est_group_unref(group);

@@ -173,6 +173,7 @@ void est_apply_run_all(est_pool *pool, est_apply *a, const est_apply_loops *loop
     all_rows all  = { a, loops->dense[wide], wide ? 8 : 4, saved };
     double   copy = BYTE_NS * (double)all.size * (double)a->cols * a->n_vars + ROW_MISS_NS * a->n_vars;
 
+    if (elements == 0) return;
     if ((double)all.size * (double)elements * a->n_vars > CACHE_BYTES) ns += BYTE_NS * (double)all.size * a->n_vars;
     est_parallel_for(pool, a->n, 1, copy, save_rows, &all);
     est_parallel_for(pool, elements, 64, ns, move_without_gradient, &all);
