@@ -86,6 +86,9 @@ foreach(source IN LISTS est_test_sources)
     if(EST_SANITIZE STREQUAL "thread" AND NOT "threads" IN_LIST labels)
         continue()
     endif()
+    if(EST_SANITIZE STREQUAL "thread" AND source STREQUAL "cluster/slow_disk.c")
+        continue() # it opens a folder when a network has ended, whose descriptors libuv closes by system calls that TSan does not see
+    endif()
 
     if(folder STREQUAL "e2e" AND NOT est_examples)
         continue() # they run the examples

@@ -335,8 +335,9 @@ static void test_hold(void **state)
 /* The clock asks for the commit when the pushes have come; the task that is to make it does not get to it. */
 static void *block_commit(void *arg)
 {
-    job    *j     = arg;
-    int64_t until = deadline();
+    static const char commit[] = "do what was collected";
+    job              *j        = arg;
+    int64_t           until    = deadline();
 
     while (!is_waiting("other workers have not pushed yet") && est_now_ns() < until)
         est_sleep_ns(EST_NS_PER_SEC / 1000);
@@ -345,7 +346,10 @@ static void *block_commit(void *arg)
     est_gate_release(j->servers.ps[0]->gate);
     est_server_wake(j->servers.ps[0]);
     pthread_mutex_unlock(&j->servers.ps[0]->lock);
-    return stop_when_waiting((void *)(uintptr_t) "do what was collected");
+    (void)stop_when_waiting((void *)(uintptr_t)commit);
+    while (is_waiting(commit) && est_now_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    pthread_mutex_unlock(&j->servers.ps[1]->host_lock);
+    return NULL;
 }
 
 static void test_commit(void **state)
@@ -370,7 +374,6 @@ static void test_commit(void **state)
     assert_int_equal(status, EST_CANCELLED);
     assert_non_null(strstr(est_error_message(), "ps:1 was asked for do what was collected: SIGTERM"));
     pthread_join(thread, NULL);
-    pthread_mutex_unlock(&j.servers.ps[1]->host_lock);
     est_signals_release(status);
     free_job(&j);
 }

@@ -91,7 +91,8 @@ static void test_calm(void **state)
     for (int i = 0; i < 2; i++) {
         const cluster_task *worker = together_worker(&c, i);
 
-        assert_int_equal(cluster_count_log(worker, " is gone: "), 0);
+        /* a connection may come when the other's process is about to end */
+        assert_int_equal(cluster_count_log(worker, " is gone: "), cluster_count_log(worker, " ends its network"));
         assert_int_equal(cluster_count_log(worker, "was started anew"), 0);
         assert_int_equal(cluster_count_log(worker, " warn "), 0);
         assert_int_equal(cluster_count_log(worker, "TF_CONFIG environment variable"), 1);
