@@ -286,7 +286,7 @@ static void test_killed_for_good(void **state)
 {
     (void)state;
     for (int victim = 0; victim < WORKERS; victim++) {
-        job     j = { "40", "0", victim, STAGE_TRAINING, "1", "0.5", { { 0 } } };
+        job     j = { "40", "0", victim, STAGE_TRAINING, "1", "2", { { 0 } } };
         cluster c = begin(&j);
 
         await_death(&c, cluster_find(&c, "worker", victim));
@@ -310,7 +310,7 @@ static void test_killed_and_missed(void **state)
     snprintf(text, sizeof text, "DEADLINE_EXCEEDED: worker:1 (%s) did not come back within 0.5 s", c.tasks[1].address);
     for (int i = 0; i < WORKERS; i += 2) {
         cluster_wait_code(&c, &c.tasks[i], 4, END_SECS);
-        assert_int_equal(cluster_count_log(&c.tasks[i], text), 1);
+        assert_true(cluster_count_log(&c.tasks[i], text) > 0); /* it may have heard it of the other, too */
     }
     cluster_free(&c);
 }
