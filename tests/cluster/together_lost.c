@@ -40,7 +40,7 @@ static void check_ended(int workers, int victim, const char *go_on)
         if (i == victim) continue;
         cluster_wait_code(&c, other, FAILED, 30);
         assert_true(cluster_count_log(other, "did not come back within 1.5 s") > 0);
-        saved += cluster_count_log(other, "training ends, and is saved, at step 50");
+        saved += cluster_count_log(other, "\nDEADLINE_EXCEEDED: training ends, and is saved, at step 50");
     }
     assert_int_equal(saved, 1);
     assert_int_equal(cluster_saved_step(&c), 50);
