@@ -410,23 +410,31 @@ static void await_waiting(est_server *server, const char *who)
     assert_true(waits);
 }
 
+/* The session of a chief that may make the step. */
+static est_session *begin_step(const counter *c, est_remote *remote, est_step **step)
+{
+    est_session *chief    = NULL;
+    bool         finished = false;
+
+    assert_ok(est_session_create(c->graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
+    assert_ok(est_session_init(chief));
+    assert_ok(est_remote_declare_ready(remote));
+    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c->step), EST_NODES(c->train), step));
+    assert_ok(remote->ops->turn(remote, &finished));
+    return chief;
+}
+
 /* One that is in the middle of its step holds up another once two were counted meanwhile. */
 static void test_staleness(void **state)
 {
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
     counter      c      = make_counter();
-    est_session *chief  = NULL;
-    est_step    *step;
-    worker       other    = { .servers = &s, .index = 1, .limit = 4, .staleness = 2 };
-    bool         finished = false;
+    est_step    *step   = NULL;
+    est_session *chief  = begin_step(&c, remote, &step);
+    worker       other  = { .servers = &s, .index = 1, .limit = 4, .staleness = 2 };
 
     (void)state;
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
-    assert_ok(est_session_init(chief));
-    assert_ok(est_remote_declare_ready(remote));
-    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
-    assert_ok(remote->ops->turn(remote, &finished));
     assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
     await_waiting(s.ps[0], "worker:1");
     assert_ok(est_step_run(step, NULL));
@@ -448,17 +456,11 @@ static void test_between_steps(void **state)
     servers      s      = servers_start(2, 2, "tcp");
     est_remote  *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = 60, .max_staleness = 2));
     counter      c      = make_counter();
-    est_session *chief  = NULL;
-    est_step    *step;
-    worker       other    = { .servers = &s, .index = 1, .limit = 8, .staleness = 2 };
-    bool         finished = false;
+    est_step    *step   = NULL;
+    est_session *chief  = begin_step(&c, remote, &step);
+    worker       other  = { .servers = &s, .index = 1, .limit = 8, .staleness = 2 };
 
     (void)state;
-    assert_ok(est_session_create(c.graph, EST_SESSION(.threads = 1, .remote = remote), &chief));
-    assert_ok(est_session_init(chief));
-    assert_ok(est_remote_declare_ready(remote));
-    assert_ok(est_session_prepare(chief, EST_NO_NODES, EST_NODES(c.step), EST_NODES(c.train), &step));
-    assert_ok(remote->ops->turn(remote, &finished));
     assert_ok(est_step_run(step, NULL));
     assert_int_equal(pthread_create(&other.thread, NULL, work, &other), 0);
     assert_int_equal(pthread_join(other.thread, NULL), 0);
