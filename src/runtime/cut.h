@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What partition.c, pieces.c and step_core.c share: where and when the nodes of a step run. */
+ * What partition.c, cut_tasks.c, pieces.c and step_core.c share: where and when the nodes of a step run. */
 #ifndef EST_RUNTIME_CUT_H
 #define EST_RUNTIME_CUT_H
 
@@ -38,6 +38,20 @@ void est_core_roles(const est_plan *whole, const est_incoming *in, const est_pla
 
 /* est_pass_extract of something in the core, with names and an order that are the same whatever else is in the graph. */
 EST_MUST_CHECK est_status est_core_extract(const est_plan *core, est_io *io, est_graph **out);
+
+/* A step whose variables have their places. */
+typedef struct est_placed {
+    est_graph        *graph;
+    const est_io     *io;
+    const est_store  *store;
+    const est_remote *remote;
+    const est_plan   *whole;
+    int32_t           n; /* nodes of the graph */
+} est_placed;
+
+/* Fills task[], one for each node. moves: what only one other task uses may go there; without, where something is does not depend on
+ * who else uses it (C5). */
+EST_MUST_CHECK est_status est_cut_tasks(const est_placed *step, bool moves, est_arena *arena, int32_t *task);
 
 /* Which piece of its phase a node is in, from 1 to EST_PIECES_MAX; piece[] stays as it was for all that are in none (C4). */
 EST_MUST_CHECK est_status est_cut_pieces(const est_phases *phases, int32_t *piece);

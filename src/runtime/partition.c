@@ -38,7 +38,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "graph/device_name.h"
 #include "ops/ops.h"
 #include "runtime/cut.h"
 
@@ -183,110 +182,6 @@ static int32_t find_count(const cut *c)
         if (!def->op->fills_var && writes_variable(c, def, "global_step")) return def->id;
     }
     return -1;
-}
-
-/* --- where --------------------------------------------------------------------------------------------------------- */
-
-static est_status task_of_device(const cut *c, const est_node_def *def, int32_t *out)
-{
-    est_device_task device = est_device_name_task(def->device);
-
-    *out = EST_HERE;
-    if (device.job[0] == '\0' || def->op->source != EST_SOURCE_NONE) return EST_OK;
-    if (device.task < 0) device.task = 0;
-    if (c->remote->ops->is_here(c->remote, device.job, device.task)) return EST_OK;
-    *out = c->remote->ops->find(c->remote, device.job, device.task);
-    if (*out >= 0) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT, "'%s' is pinned to \"%s\", and the cluster has no such task", def->name,
-                    def->device);
-}
-
-/* *touches: whether there is a variable among the inputs; then it decides, whatever the device says. */
-static est_status task_of_variables(const cut *c, const est_node_def *def, bool *touches, int32_t *out)
-{
-    *touches = false;
-    for (int32_t i = 0; i < def->n_in; i++) {
-        const est_node_def *handle = node_of(c, def->in[i].node);
-        const est_var      *var;
-        int32_t             at;
-
-        if (handle->op->source != EST_SOURCE_VARIABLE) continue;
-        var = est_store_find(c->store, est_node_string(handle, "shared_name"));
-        at  = var != NULL && var->elsewhere ? var->task : EST_HERE;
-        if (!*touches) *out = at;
-        *touches = true;
-        if (*out != at) {
-            return est_fail(EST_INVALID_ARGUMENT, "'%s' touches '%s', which is at another task than the rest of it",
-                            def->name, handle->name);
-        }
-    }
-    return EST_OK;
-}
-
-/* What depends on the feeds, variables or tables of this step. */
-static void mark_varying(const cut *c, bool *varies)
-{
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        int32_t             id  = c->whole.order[k];
-        const est_node_def *def = node_of(c, id);
-
-        varies[id] = def->op->source == EST_SOURCE_FEED || def->op->source == EST_SOURCE_TABLE || def->n_control > 0 ||
-                     (def->op->stateful && !def->op->random && def->op->source == EST_SOURCE_NONE);
-        for (int32_t i = 0; i < def->n_in; i++) varies[id] = varies[id] || varies[def->in[i].node];
-    }
-}
-
-/* Moves what only one task uses, and nothing of the step changes, to that task: from users to what they use. */
-static void move_constants(const cut *c, const bool *varies, int32_t *user)
-{
-    for (int32_t id = 0; id < c->n; id++) user[id] = -2; /* nobody yet */
-    for (int i = 0; i < c->io->n_fetches; i++) user[c->io->fetches[i].id] = EST_HERE;
-    for (int32_t k = c->whole.n_items - 1; k >= 0; k--) {
-        int32_t             id  = c->whole.order[k];
-        const est_node_def *def = node_of(c, id);
-
-        if (!varies[id] && !est_is_free(c->graph, id) && c->task[id] == EST_HERE && user[id] >= 0)
-            c->task[id] = user[id];
-        for (int32_t i = 0; i < def->n_in; i++) {
-            int32_t *of = &user[def->in[i].node];
-
-            *of = *of == -2 || *of == c->task[id] ? c->task[id] : EST_HERE;
-        }
-    }
-}
-
-/* A group of operations of one task is there, too. */
-static void move_groups(const cut *c)
-{
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        int32_t             id  = c->whole.order[k];
-        const est_node_def *def = node_of(c, id);
-        bool                one = def->op == &est_op_no_op && def->n_control > 0;
-
-        for (int32_t i = 1; i < def->n_control; i++) one = one && c->task[def->control[i]] == c->task[def->control[0]];
-        if (one) c->task[id] = c->task[def->control[0]];
-    }
-}
-
-static est_status assign_tasks(cut *c)
-{
-    bool    *varies = est_arena_alloc(c->arena, (size_t)c->n + 1);
-    int32_t *user   = est_arena_alloc(c->arena, sizeof *user * ((size_t)c->n + 1));
-
-    if (varies == NULL || user == NULL) return no_memory();
-    for (int32_t id = 0; id < c->n; id++) c->task[id] = EST_HERE;
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole.order[k]);
-        bool                touches;
-
-        EST_TRY(task_of_variables(c, def, &touches, &c->task[def->id]));
-        if (!touches) EST_TRY(task_of_device(c, def, &c->task[def->id]));
-    }
-    if (c->together) return EST_OK; /* where what an update needs is does not depend on who else uses it (C5) */
-    mark_varying(c, varies);
-    move_constants(c, varies, user);
-    move_groups(c);
-    return EST_OK;
 }
 
 /* --- when ----------------------------------------------------------------------------------------------------------- */
@@ -792,7 +687,8 @@ static est_status make_cut(cut *c)
         EST_TRY(link_edges(c, c->core, &c->in_core));
         est_core_roles(&c->whole, &c->in_whole, c->core, c->role);
     }
-    EST_TRY(assign_tasks(c));
+    EST_TRY(est_cut_tasks(&(est_placed){ c->graph, c->io, c->store, c->remote, &c->whole, c->n }, !c->together,
+                          c->arena, c->task));
     assign_phases(c);
     EST_TRY(assign_pieces(c));
     EST_TRY(list_segments(c));
