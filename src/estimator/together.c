@@ -435,7 +435,11 @@ static est_status meet_again(est_together *together, est_session *session, est_s
 {
     est_log_warn("%s: %s. Meeting the other workers.", est_status_name(status), est_error_message());
     EST_TRY(est_together_meet(together, 1, ""));
-    if (together->meeting.over) return est_fail(EST_FAILED_PRECONDITION, "the others have ended without this worker");
+    if (together->meeting.over) {
+        return est_fail(EST_FAILED_PRECONDITION,
+                        "the others have ended without this worker: evaluate again with all, or "
+                        "without TF_CONFIG and eval_distribute on one machine");
+    }
     return est_together_share(together, session);
 }
 
