@@ -68,6 +68,7 @@ void est_graph_free(est_graph *graph)
     for (int i = 0; i < graph->n_collections; i++) est_free(graph->collections[i].nodes);
     est_free(graph->collections);
     est_free(graph->initializers);
+    est_i64_map_clear(&graph->initializer_of);
     est_free(graph->nodes);
     est_map_clear(&graph->names);
     est_arena_free(graph->arena);
@@ -164,6 +165,7 @@ est_node est_named(est_node node, const char *name)
 
 est_node est_graph_find(const est_graph *graph, const char *name)
 {
+    if (est_map_get(&graph->names, name) == NULL) return EST_NO_NODE;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (strcmp(graph->nodes[i]->name, name) == 0) return (est_node){ (est_graph *)(uintptr_t)graph, i, 0 };
     }
@@ -321,21 +323,22 @@ est_shapes est_node_shapes(const est_node_def *node, const char *name)
 void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assign)
 {
     initializer *more = est_realloc(graph->initializers, sizeof *more * (size_t)(graph->n_initializers + 1));
+    int64_t      slot = more != NULL ? est_i64_map_find_or_insert(&graph->initializer_of, variable, 0) : -1;
 
-    if (more == NULL) {
+    if (more != NULL) graph->initializers = more;
+    if (slot < 0) {
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an initializer"));
         return;
     }
-    graph->initializers           = more;
-    more[graph->n_initializers++] = (initializer){ variable, assign };
+    graph->initializer_of.slots[slot].value = graph->n_initializers;
+    more[graph->n_initializers++]           = (initializer){ variable, assign };
 }
 
 est_node est_graph_initializer(const est_graph *graph, int32_t variable)
 {
-    for (int i = graph->n_initializers - 1; i >= 0; i--) {
-        if (graph->initializers[i].variable == variable) return graph->initializers[i].assign;
-    }
-    return EST_NO_NODE;
+    int64_t slot = est_i64_map_find(&graph->initializer_of, variable);
+
+    return slot < 0 ? EST_NO_NODE : graph->initializers[graph->initializer_of.slots[slot].value].assign;
 }
 
 /* Which replica the list of this name belongs to: each has its own of what is made for its part of a batch. */

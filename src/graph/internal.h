@@ -38,6 +38,7 @@ struct est_graph {
     const char    *device; /* "": free */
     initializer   *initializers;
     int            n_initializers;
+    est_i64_map    initializer_of; /* a variable's id -> its last initializer's position */
     collection    *collections;
     int            n_collections;
     uint64_t       seed, n_seeds;

@@ -11,9 +11,11 @@ typedef struct extract {
     const est_graph *from;
     est_graph       *to;
     est_io          *io;
-    bool            *needed; /* per node of `from` */
-    int32_t         *copy;   /* per node of `from`: its id in `to` */
-    int32_t         *feed;   /* per feed: the Placeholder's id in `to` */
+    bool            *needed;     /* per node of `from` */
+    int32_t         *copy;       /* per node of `from`: its id in `to` */
+    int32_t         *feed;       /* per feed: the Placeholder's id in `to` */
+    int             *first_feed; /* per node of `from`: one of its feeds, plus one; 0: none */
+    int             *next_feed;  /* per feed: another of the same node, plus one */
     int32_t         *stack;
     const int32_t   *order; /* [n_order]: nodes, inputs before their users; NULL: by id */
     int32_t          n_order;
@@ -21,10 +23,25 @@ typedef struct extract {
 
 static int feed_of(const extract *x, est_edge edge)
 {
-    for (int i = 0; i < x->io->n_feeds; i++) {
-        if (x->io->feeds[i].id == edge.node && x->io->feeds[i].output == edge.output) return i;
+    for (int i = x->first_feed[edge.node]; i > 0; i = x->next_feed[i - 1]) {
+        if (x->io->feeds[i - 1].output == edge.output) return i - 1;
     }
     return -1;
+}
+
+/* Feeds are found by their node from now on. */
+static est_status list_feeds(extract *x)
+{
+    for (int i = 0; i < x->io->n_feeds; i++) {
+        const est_node *feed = &x->io->feeds[i];
+
+        if (feed_of(x, (est_edge){ feed->id, feed->output }) >= 0) {
+            return est_fail(EST_INVALID_ARGUMENT, "'%s' is fed twice", est_node_name(*feed));
+        }
+        x->next_feed[i]         = x->first_feed[feed->id];
+        x->first_feed[feed->id] = i + 1;
+    }
+    return EST_OK;
 }
 
 static est_status check_unfed(const extract *x, const est_node_def *def)
@@ -146,17 +163,17 @@ static est_status run_extract(extract *x)
     x->copy   = est_zalloc(sizeof *x->copy * n);
     x->stack  = est_zalloc(sizeof *x->stack * n);
     x->feed   = est_zalloc(sizeof *x->feed * (size_t)(x->io->n_feeds + 1));
-    if (x->needed == NULL || x->copy == NULL || x->stack == NULL || x->feed == NULL) {
+
+    x->first_feed = est_zalloc(sizeof *x->first_feed * n);
+    x->next_feed  = est_zalloc(sizeof *x->next_feed * (size_t)(x->io->n_feeds + 1));
+    if (x->needed == NULL || x->copy == NULL || x->stack == NULL || x->feed == NULL || x->first_feed == NULL ||
+        x->next_feed == NULL) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan a step");
     }
     EST_TRY(check_io(x, x->io->feeds, x->io->n_feeds, "feed"));
     EST_TRY(check_io(x, x->io->fetches, x->io->n_fetches, "fetch"));
     EST_TRY(check_io(x, x->io->targets, x->io->n_targets, "target"));
-    for (int i = 0; i < x->io->n_feeds; i++) {
-        if (feed_of(x, (est_edge){ x->io->feeds[i].id, x->io->feeds[i].output }) != i) {
-            return est_fail(EST_INVALID_ARGUMENT, "'%s' is fed twice", est_node_name(x->io->feeds[i]));
-        }
-    }
+    EST_TRY(list_feeds(x));
     EST_TRY(mark_all(x));
     EST_TRY(add_feeds(x));
     for (int32_t k = 0; k < x->n_order; k++) {
@@ -200,5 +217,7 @@ est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const i
     est_free(x.copy);
     est_free(x.stack);
     est_free(x.feed);
+    est_free(x.first_feed);
+    est_free(x.next_feed);
     return status;
 }

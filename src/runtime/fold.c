@@ -42,8 +42,19 @@ static bool fold_here(const est_graph *g, const bool *constant, int32_t id)
     return constant[id] && est_graph_node(g, id)->op->source == EST_SOURCE_NONE;
 }
 
+/* Lists a result once; outputs beyond the 32nd of a node as often as they are used. */
+static int add_result(est_node result, uint32_t *listed, est_node *results, int n)
+{
+    uint32_t bit = result.output < 32 ? 1u << result.output : 0;
+
+    if ((listed[result.id] & bit) != 0) return n;
+    listed[result.id] |= bit;
+    results[n] = result;
+    return n + 1;
+}
+
 /* Results that somebody outside the constant part looks at. */
-static int list_results(est_graph *g, const est_io *io, const bool *constant, est_node *results)
+static int list_results(est_graph *g, const est_io *io, const bool *constant, uint32_t *listed, est_node *results)
 {
     int n = 0;
 
@@ -51,18 +62,19 @@ static int list_results(est_graph *g, const est_io *io, const bool *constant, es
         const est_node_def *user = est_graph_node(g, id);
         for (int32_t i = 0; i < user->n_in && !constant[id]; i++) {
             if (fold_here(g, constant, user->in[i].node)) {
-                results[n++] = (est_node){ g, user->in[i].node, user->in[i].output };
+                n = add_result((est_node){ g, user->in[i].node, user->in[i].output }, listed, results, n);
             }
         }
     }
     for (int i = 0; i < io->n_fetches; i++) {
-        if (fold_here(g, constant, io->fetches[i].id)) results[n++] = io->fetches[i];
+        if (fold_here(g, constant, io->fetches[i].id)) n = add_result(io->fetches[i], listed, results, n);
     }
     return n;
 }
 
-static est_status put_constant(est_graph *g, est_io *io, est_node old, const est_view *value)
+static est_status put_constant(est_rewriter *r, est_node old, const est_view *value)
 {
+    est_graph          *g      = r->graph;
     const est_node_def *from   = est_graph_node(g, old.id);
     est_tensor         *tensor = NULL;
     est_node            fresh;
@@ -73,8 +85,7 @@ static est_status put_constant(est_graph *g, est_io *io, est_node old, const est
     if (fresh.id < 0) return est_graph_status(g);
     est_graph_node(g, fresh.id)->order = from->order;
     est_graph_node(g, fresh.id)->name  = from->name;
-    est_pass_replace(g, io, (est_edge){ old.id, old.output }, (est_edge){ fresh.id, 0 });
-    return EST_OK;
+    return est_rewriter_replace(r, (est_edge){ old.id, old.output }, (est_edge){ fresh.id, 0 });
 }
 
 static est_status run_constants(est_graph *g, est_io *io, est_node *results, int n, est_store *store,
@@ -82,12 +93,14 @@ static est_status run_constants(est_graph *g, est_io *io, est_node *results, int
 {
     est_plan_options plain  = { .device = options->device, .pool = options->pool };
     est_io           wanted = { .fetches = results, .n_fetches = n };
+    est_rewriter     r      = { .graph = g, .io = io };
     est_plan        *plan   = NULL;
     est_status       status;
 
     EST_TRY(est_plan_create(g, &wanted, store, &plain, &plan));
     status = est_plan_run(plan, NULL, 0);
-    for (int i = 0; i < n && status == EST_OK; i++) status = put_constant(g, io, results[i], est_plan_fetch(plan, i));
+    for (int i = 0; i < n && status == EST_OK; i++) status = put_constant(&r, results[i], est_plan_fetch(plan, i));
+    est_rewriter_clear(&r);
     est_plan_free(plan);
     return status;
 }
@@ -96,20 +109,22 @@ est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store, const e
 {
     size_t     n_edges  = (size_t)io->n_fetches + 1;
     bool      *constant = est_zalloc((size_t)est_graph_size(graph) + 1);
+    uint32_t  *listed   = est_zalloc(sizeof *listed * ((size_t)est_graph_size(graph) + 1));
     est_node  *results;
     est_status status = EST_OK;
     int        n;
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) n_edges += (size_t)est_graph_node(graph, id)->n_in;
     results = est_alloc(sizeof *results * n_edges);
-    if (constant == NULL || results == NULL) {
+    if (constant == NULL || listed == NULL || results == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to fold constants");
     } else {
         mark_constant(graph, constant);
-        n = list_results(graph, io, constant, results);
+        n = list_results(graph, io, constant, listed, results);
         if (n > 0) status = run_constants(graph, io, results, n, store, options);
     }
     est_free(constant);
+    est_free(listed);
     est_free(results);
     return status;
 }

@@ -21,9 +21,9 @@
 #include "runtime/pass.h"
 
 typedef struct fuser {
-    est_graph *g;
-    est_io    *io;
-    est_uses   uses;
+    est_graph   *g;
+    est_rewriter rewriter;
+    est_uses     uses; /* when the rule began */
 } fuser;
 
 static est_node_def *node(const fuser *f, int32_t id)
@@ -64,6 +64,15 @@ static const est_node_def *user_that_is(const fuser *f, const est_node_def *n, c
     return found != NULL && found->n_control == 0 ? found : NULL;
 }
 
+/* Uses an output of a freshly built node in place of one of another; false, with the graph poisoned, when it cannot. */
+static bool replace(fuser *f, est_edge from, est_edge to)
+{
+    est_status status = est_rewriter_replace(&f->rewriter, from, to);
+
+    if (status != EST_OK) (void)est_graph_poison(f->g, status);
+    return status == EST_OK;
+}
+
 /* Puts a freshly built node where `old` stood. False when it could not be built. */
 static bool stand_in(fuser *f, est_node fresh, int output, const est_node_def *old)
 {
@@ -72,8 +81,7 @@ static bool stand_in(fuser *f, est_node fresh, int output, const est_node_def *o
     node(f, fresh.id)->name  = old->name;
     node(f, fresh.id)->file  = old->file;
     node(f, fresh.id)->line  = old->line;
-    est_pass_replace(f->g, f->io, (est_edge){ old->id, 0 }, (est_edge){ fresh.id, output });
-    return true;
+    return replace(f, (est_edge){ old->id, 0 }, (est_edge){ fresh.id, output });
 }
 
 static est_attr copy_bool(const est_node_def *n, const char *name)
@@ -453,9 +461,7 @@ static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
         EST_ATTRS(est_attr_int("column", column), est_attr_int("combiner", est_node_int(grad, "combiner")),
                   est_attr_float("max_norm", est_node_float(grad, "max_norm")),
                   est_attr_int("N", est_node_int(grad, "N")), est_attr_type("dtype", est_node_type(grad, "dtype"))));
-    if (!stand_in(f, fresh, 0, grad)) return false;
-    est_pass_replace(f->g, f->io, (est_edge){ grad->id, 1 }, (est_edge){ fresh.id, 1 });
-    return true;
+    return stand_in(f, fresh, 0, grad) && replace(f, (est_edge){ grad->id, 1 }, (est_edge){ fresh.id, 1 });
 }
 
 /* --- the pass ---------------------------------------------------------------------------------------------------------- */
@@ -468,20 +474,26 @@ static const struct rule {
               { &est_op_assign_variable, fuse_assign_fill }, { &est_op_embedding_bag_grad, fuse_slice_grad },
               { &est_op_concat_v2, fuse_concat_bags } };
 
+static est_status apply_rule(fuser *f, const struct rule *rule)
+{
+    int32_t size = est_graph_size(f->g);
+    bool    ok   = true;
+
+    EST_TRY(est_uses_create(f->g, f->rewriter.io, &f->uses));
+    for (int32_t id = 0; id < size && ok; id++) {
+        const est_node_def *n = node(f, id);
+        if (n->op == rule->at && f->uses.n[id] > 0 && n->n_control == 0) ok = rule->fuse(f, n);
+    }
+    est_uses_clear(&f->uses);
+    return ok ? EST_OK : est_graph_status(f->g);
+}
+
 est_status est_pass_fuse(est_graph *graph, est_io *io)
 {
-    fuser f = { .g = graph, .io = io };
+    fuser      f      = { .g = graph, .rewriter = { .graph = graph, .io = io } };
+    est_status status = EST_OK;
 
-    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
-        int32_t size = est_graph_size(graph);
-        bool    ok   = true;
-        EST_TRY(est_uses_create(graph, io, &f.uses));
-        for (int32_t id = 0; id < size && ok; id++) {
-            const est_node_def *n = node(&f, id);
-            if (n->op == rules[r].at && f.uses.n[id] > 0 && n->n_control == 0) ok = rules[r].fuse(&f, n);
-        }
-        est_uses_clear(&f.uses);
-        if (!ok) return est_graph_status(graph);
-    }
-    return EST_OK;
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) status = apply_rule(&f, &rules[r]);
+    est_rewriter_clear(&f.rewriter);
+    return status;
 }

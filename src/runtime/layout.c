@@ -213,6 +213,9 @@ static void send_home(est_plan *plan)
 
 /* --- places in the slab ------------------------------------------------------------------------------------------ */
 
+#define SHELF_PLACES_MIN 256         /* fewer are compared one by one, which takes less memory */
+#define SHELF_BYTES_MAX  (16u << 10) /* a shelf shares no memory with other sizes: worth it where they are small */
+
 typedef struct place {
     size_t  bytes;
     size_t *offset;
@@ -227,38 +230,89 @@ static int larger_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-static int lower_first(const void *a, const void *b)
+/* The lowest offset at which p overlaps none of the n places, by offset, that live at the same time. */
+static size_t find_offset(const place *p, place *const *by_offset, int32_t n)
 {
-    const place *const *x = a, *const *y = b;
+    size_t at = 0;
 
-    return (*(*x)->offset > *(*y)->offset) - (*(*x)->offset < *(*y)->offset);
-}
-
-/* The lowest offset at which p overlaps none of the n places that live at the same time. */
-static size_t find_offset(const place *p, const place *placed, int32_t n, const place **busy)
-{
-    size_t  at     = 0;
-    int32_t n_busy = 0;
-
-    for (int32_t i = 0; i < n; i++) {
-        if (placed[i].first <= p->last && p->first <= placed[i].last) busy[n_busy++] = &placed[i];
-    }
-    qsort(busy, (size_t)n_busy, sizeof *busy, lower_first);
-    for (int32_t i = 0; i < n_busy; i++) {
-        if (*busy[i]->offset >= at + p->bytes) break;
-        if (*busy[i]->offset + busy[i]->bytes > at) at = *busy[i]->offset + busy[i]->bytes;
+    for (int32_t i = 0; i < n && *by_offset[i]->offset < at + p->bytes; i++) {
+        const place *busy = by_offset[i];
+        if (busy->first > p->last || p->first > busy->last) continue;
+        if (*busy->offset + busy->bytes > at) at = *busy->offset + busy->bytes;
     }
     return at;
 }
 
-static size_t place_all(place *places, int32_t n, const place **busy)
+static int ends_first(const void *a, const void *b)
 {
-    size_t top = 0;
+    const place *x = *(place *const *)a, *y = *(place *const *)b;
+
+    return (x->last > y->last) - (x->last < y->last);
+}
+
+/* Puts equal places side by side, one behind the other where their lives allow, and makes the first of them stand for
+ * all. `offset` is meanwhile relative to the first. */
+static void pack_shelf(place *shelf, int32_t n, place **by_last, size_t *vacant)
+{
+    int32_t ended = 0, n_free = 0;
+    size_t  bytes = shelf->bytes, end = 0;
+
+    for (int32_t i = 0; i < n; i++) by_last[i] = &shelf[i];
+    qsort(by_last, (size_t)n, sizeof(place *), ends_first);
+    for (int32_t i = 0; i < n; i++) {
+        while (by_last[ended]->last < shelf[i].first) vacant[n_free++] = *by_last[ended++]->offset;
+        *shelf[i].offset = n_free > 0 ? vacant[--n_free] : end;
+        if (*shelf[i].offset == end) end += bytes;
+    }
+    shelf->last  = by_last[n - 1]->last;
+    shelf->bytes = end;
+}
+
+/* How many of the n places from the first on are one shelf: 1, or all of its size if those are small and many. */
+static int32_t shelf_size(const place *places, int32_t n)
+{
+    int32_t same = 1;
+
+    if (places->bytes > SHELF_BYTES_MAX) return 1;
+    while (same < n && places[same].bytes == places->bytes) same++;
+    return same >= SHELF_PLACES_MIN ? same : 1;
+}
+
+static void insert_by_offset(place **by_offset, int32_t n, place *p)
+{
+    int32_t low = 0, high = n;
+
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (*by_offset[middle]->offset <= *p->offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    memmove(by_offset + low + 1, by_offset + low, sizeof *by_offset * (size_t)(n - low));
+    by_offset[low] = p;
+}
+
+/* Larger places first, each as low as it fits. Of small ones a step may have tens of thousands, too many to compare each
+ * with all: they are put on shelves. */
+static size_t place_all(place *places, int32_t n, place **by_offset, place **by_last, size_t *vacant)
+{
+    size_t  top      = 0;
+    int32_t n_placed = 0, shelf;
 
     qsort(places, (size_t)n, sizeof *places, larger_first);
-    for (int32_t i = 0; i < n; i++) {
-        *places[i].offset = find_offset(&places[i], places, i, busy);
-        if (*places[i].offset + places[i].bytes > top) top = *places[i].offset + places[i].bytes;
+    for (int32_t i = 0; i < n; i += shelf) {
+        place *p = &places[i];
+        size_t at;
+
+        shelf = shelf_size(p, n - i);
+        if (shelf > 1) pack_shelf(p, shelf, by_last, vacant);
+        at = find_offset(p, by_offset, n_placed);
+        for (int32_t k = 1; k < shelf; k++) *places[i + k].offset += at;
+        *p->offset = at;
+        insert_by_offset(by_offset, n_placed++, p);
+        if (at + p->bytes > top) top = at + p->bytes;
     }
     return top;
 }
@@ -335,13 +389,14 @@ void est_plan_free_buffers(est_plan *plan)
 
 est_status est_plan_layout(est_plan *plan)
 {
-    size_t        n      = (size_t)(plan->n_views + plan->n_items) + 1;
-    int32_t      *last   = est_alloc(sizeof *last * n);
-    place        *places = est_alloc(sizeof *places * n);
-    const place **busy   = est_alloc(sizeof *busy * n);
-    est_status    status;
+    size_t     n         = (size_t)(plan->n_views + plan->n_items) + 1;
+    int32_t   *last      = est_alloc(sizeof *last * n);
+    place     *places    = est_alloc(sizeof *places * n);
+    place    **by_offset = est_alloc(sizeof *by_offset * 2 * n);
+    size_t    *vacant    = est_alloc(sizeof *vacant * n);
+    est_status status;
 
-    if (last == NULL || places == NULL || busy == NULL) {
+    if (last == NULL || places == NULL || by_offset == NULL || vacant == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to lay out a step");
     } else {
         drop_heap(plan);
@@ -349,7 +404,7 @@ est_status est_plan_layout(est_plan *plan)
         find_last_uses(plan, last);
         assign_buffers(plan, last);
         send_home(plan);
-        status = grow_slab(plan, place_all(places, list_places(plan, places), busy));
+        status = grow_slab(plan, place_all(places, list_places(plan, places), by_offset, by_offset + n, vacant));
         if (status == EST_OK) {
             set_pointers(plan);
             plan->n_layouts++;
@@ -358,6 +413,7 @@ est_status est_plan_layout(est_plan *plan)
     }
     est_free(last);
     est_free(places);
-    est_free(busy);
+    est_free(by_offset);
+    est_free(vacant);
     return status;
 }

@@ -22,7 +22,7 @@ typedef struct lookup {
 
 typedef struct lookups {
     est_graph       *graph;
-    est_io          *io;
+    est_rewriter     rewriter;
     const est_store *store;
     lookup          *made;
     int32_t          n;
@@ -121,23 +121,23 @@ static est_status rewrite(lookups *l, int32_t id)
 
         adopt(l, first, def);
         EST_TRY(est_graph_status(l->graph));
-        est_pass_replace(l->graph, l->io, (est_edge){ id, 1 }, (est_edge){ ids.id, ids.output });
+        EST_TRY(est_rewriter_replace(&l->rewriter, (est_edge){ id, 1 }, (est_edge){ ids.id, ids.output }));
     }
     adopt(l, first, def);
     EST_TRY(est_graph_status(l->graph));
-    est_pass_replace(l->graph, l->io, (est_edge){ id, 0 }, (est_edge){ result.id, 0 });
-    return EST_OK;
+    return est_rewriter_replace(&l->rewriter, (est_edge){ id, 0 }, (est_edge){ result.id, 0 });
 }
 
 est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store)
 {
     int32_t    n      = est_graph_size(graph);
-    lookups    l      = { .graph = graph, .io = io, .store = store };
+    lookups    l      = { .graph = graph, .store = store, .rewriter = { .graph = graph, .io = io } };
     est_status status = EST_OK;
 
     l.made = est_alloc(sizeof *l.made * ((size_t)n + 1));
     if (l.made == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan lookups");
     for (int32_t id = 0; id < n && status == EST_OK; id++) status = rewrite(&l, id);
+    est_rewriter_clear(&l.rewriter);
     est_free(l.made);
     return status;
 }

@@ -5,8 +5,6 @@
  * A topological order of data and control edges, of edges that keep reads of a variable before later writes (P2), and
  * otherwise in the order of the program, except that an update runs as soon as it can: its gradient is warm then, and
  * its memory is free for the rest of the backward pass. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"
@@ -17,6 +15,13 @@ typedef struct edge_list {
     int32_t  n, max;
 } edge_list;
 
+/* A live node that takes a variable as an input, in a list of such. */
+typedef struct touch {
+    int32_t node;
+    int32_t next; /* -1: the last */
+    bool    writes;
+} touch;
+
 typedef struct orderer {
     est_plan  *plan;
     est_graph *g;
@@ -24,7 +29,10 @@ typedef struct orderer {
     bool      *live;
     edge_list  edges; /* every edge, data, control and hazard */
     int32_t   *var;   /* per node: the variable whose memory its output 0 is (the id of its first handle), or -1 */
-    bool      *after; /* scratch: nodes that come after one writer */
+    touch     *touches;
+    int32_t   *first_touch; /* per variable (the id of its first handle): its list in `touches`, in the order of ids */
+    int32_t   *last_touch;
+    int32_t   *after; /* scratch: nodes that come after one writer are marked with its id + 1 */
     int32_t   *stack;
     int32_t   *first, *next; /* edges by source: heads and links */
 } orderer;
@@ -86,18 +94,22 @@ static void link_edges(orderer *o, int32_t begin)
     }
 }
 
+static bool is_after(const orderer *o, int32_t id, int32_t writer)
+{
+    return o->after[id] == writer + 1;
+}
+
 static void mark_after(orderer *o, int32_t writer)
 {
     int32_t depth = 0;
 
-    memset(o->after, 0, sizeof *o->after * (size_t)o->n);
-    o->after[writer]  = true;
+    o->after[writer]  = writer + 1;
     o->stack[depth++] = writer;
     while (depth > 0) {
         for (int32_t e = o->first[o->stack[--depth]]; e >= 0; e = o->next[e]) {
             int32_t to = o->edges.to[e];
-            if (!o->after[to]) {
-                o->after[to]      = true;
+            if (!is_after(o, to, writer)) {
+                o->after[to]      = writer + 1;
                 o->stack[depth++] = to;
             }
         }
@@ -132,28 +144,44 @@ static bool writes(const est_node_def *def, int32_t input)
     return input < 32 && (def->op->writes & 1u << input) != 0;
 }
 
-static bool touches(const orderer *o, const est_node_def *def, int32_t var, bool *also_writes)
+/* Lists the nodes that touch each variable. */
+static est_status list_touches(orderer *o)
 {
-    bool touched = false;
+    int32_t n = 0;
 
-    *also_writes = false;
-    for (int32_t i = 0; i < def->n_in; i++) {
-        if (o->var[def->in[i].node] != var) continue;
-        touched      = true;
-        *also_writes = *also_writes || writes(def, i);
+    o->touches     = est_arena_alloc(o->plan->arena, sizeof *o->touches * ((size_t)o->edges.n + 1));
+    o->first_touch = est_arena_alloc(o->plan->arena, sizeof *o->first_touch * ((size_t)o->n + 1));
+    o->last_touch  = est_arena_alloc(o->plan->arena, sizeof *o->last_touch * ((size_t)o->n + 1));
+    if (o->touches == NULL || o->first_touch == NULL || o->last_touch == NULL) return no_memory();
+    for (int32_t id = 0; id < o->n; id++) o->first_touch[id] = o->last_touch[id] = -1;
+    for (int32_t id = 0; id < o->n; id++) {
+        const est_node_def *def = est_graph_node(o->g, id);
+
+        for (int32_t i = 0; o->live[id] && i < def->n_in; i++) {
+            int32_t var = o->var[def->in[i].node], last = var >= 0 ? o->last_touch[var] : -1;
+
+            if (var < 0) continue;
+            if (last < 0 || o->touches[last].node != id) {
+                *(last < 0 ? &o->first_touch[var] : &o->touches[last].next) = n;
+                o->touches[n]                                               = (touch){ id, -1, false };
+                last = o->last_touch[var] = n++;
+            }
+            o->touches[last].writes = o->touches[last].writes || writes(def, i);
+        }
     }
-    return touched;
+    return EST_OK;
 }
 
 static est_status add_hazard(orderer *o, int32_t from, int32_t to)
 {
-    int32_t  begin = o->edges.n;
-    int32_t *next;
+    int32_t begin = o->edges.n, max = o->edges.max;
 
     EST_TRY(add_edge(&o->edges, from, to));
-    next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
-    if (next == NULL) return no_memory();
-    o->next = next;
+    if (o->edges.max > max) {
+        int32_t *next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
+        if (next == NULL) return no_memory();
+        o->next = next;
+    }
     link_edges(o, begin);
     return EST_OK;
 }
@@ -161,12 +189,11 @@ static est_status add_hazard(orderer *o, int32_t from, int32_t to)
 /* Writers of one variable run in the order of the program: nothing made earlier can wait for one made later. */
 static est_status order_after_earlier_writers(orderer *o, const est_node_def *writer, int32_t var)
 {
-    for (int32_t id = 0; id < o->n; id++) {
-        const est_node_def *def = o->live[id] ? est_graph_node(o->g, id) : NULL;
-        bool                also_writes;
+    for (int32_t t = o->first_touch[var]; t >= 0; t = o->touches[t].next) {
+        const touch *other = &o->touches[t];
 
-        if (def == NULL || def->order >= writer->order || def->op->writes == 0) continue;
-        if (touches(o, def, var, &also_writes) && also_writes) EST_TRY(add_hazard(o, id, writer->id));
+        if (!other->writes || est_graph_node(o->g, other->node)->order >= writer->order) continue;
+        EST_TRY(add_hazard(o, other->node, writer->id));
     }
     return EST_OK;
 }
@@ -175,12 +202,11 @@ static est_status order_after_earlier_writers(orderer *o, const est_node_def *wr
 static est_status order_after_readers(orderer *o, const est_node_def *writer, int32_t var)
 {
     mark_after(o, writer->id);
-    for (int32_t id = 0; id < o->n; id++) {
-        const est_node_def *def = o->live[id] ? est_graph_node(o->g, id) : NULL;
-        bool                also_writes;
+    for (int32_t t = o->first_touch[var]; t >= 0; t = o->touches[t].next) {
+        const touch *other = &o->touches[t];
 
-        if (def == NULL || o->after[id] || !touches(o, def, var, &also_writes) || also_writes) continue;
-        EST_TRY(add_hazard(o, id, writer->id));
+        if (other->writes || is_after(o, other->node, writer->id)) continue;
+        EST_TRY(add_hazard(o, other->node, writer->id));
     }
     return EST_OK;
 }
@@ -296,6 +322,7 @@ static est_status run_order(orderer *o)
     link_edges(o, 0);
     sort_by_order(o, by_order, count, max_order);
     EST_TRY(trace_variables(o, by_order));
+    EST_TRY(list_touches(o));
     EST_TRY(order_hazards(o, by_order));
     return sort(o, missing, heap);
 }

@@ -41,8 +41,10 @@
 #include "ops/ops.h"
 #include "runtime/cut.h"
 
+/* A set of edges in the order they were added; found by a hash table. */
 typedef struct edges {
     est_edge *data;
+    int32_t  *slots; /* [2 max]: position in data, plus one; 0: free */
     int32_t   n, max;
 } edges;
 
@@ -94,21 +96,42 @@ static bool is_read(const cut *c, int32_t id)
            node_of(c, def->in[0].node)->op->source == EST_SOURCE_VARIABLE;
 }
 
+/* The slot that has the edge, or that it would be put into. */
+static int32_t *slot_of(const edges *list, est_edge edge)
+{
+    uint32_t mask = 2 * (uint32_t)list->max - 1; /* max is a power of two */
+    uint32_t at   = ((uint32_t)edge.node * 2654435761u + (uint32_t)edge.output) & mask;
+
+    for (;; at = (at + 1) & mask) {
+        int32_t k = list->slots[at] - 1;
+        if (k < 0 || (list->data[k].node == edge.node && list->data[k].output == edge.output)) return &list->slots[at];
+    }
+}
+
+static est_status grow_edges(const cut *c, edges *list)
+{
+    edges more = { .n = list->n, .max = list->max == 0 ? 16 : 2 * list->max };
+
+    more.data  = est_arena_alloc(c->arena, sizeof *more.data * (size_t)more.max);
+    more.slots = est_arena_alloc(c->arena, sizeof *more.slots * 2 * (size_t)more.max);
+    if (more.data == NULL || more.slots == NULL) return no_memory();
+    for (int32_t i = 0; i < list->n; i++) {
+        more.data[i]                  = list->data[i];
+        *slot_of(&more, more.data[i]) = i + 1;
+    }
+    *list = more;
+    return EST_OK;
+}
+
 static est_status add_edge(const cut *c, edges *list, est_edge edge)
 {
-    for (int32_t i = 0; i < list->n; i++) {
-        if (list->data[i].node == edge.node && list->data[i].output == edge.output) return EST_OK;
-    }
-    if (list->n == list->max) {
-        int32_t   max  = list->max == 0 ? 16 : 2 * list->max;
-        est_edge *more = est_arena_alloc(c->arena, sizeof *more * (size_t)max);
+    int32_t *slot;
 
-        if (more == NULL) return no_memory();
-        if (list->n > 0) memcpy(more, list->data, sizeof *more * (size_t)list->n);
-        list->data = more;
-        list->max  = max;
-    }
+    if (list->n == list->max) EST_TRY(grow_edges(c, list));
+    slot = slot_of(list, edge);
+    if (*slot > 0) return EST_OK;
     list->data[list->n++] = edge;
+    *slot                 = list->n;
     return EST_OK;
 }
 
@@ -253,10 +276,7 @@ static est_status assign_pieces(const cut *c)
 
 static int32_t find_output(const border *b, est_edge edge)
 {
-    int32_t i = 0;
-
-    while (b->out.data[i].node != edge.node || b->out.data[i].output != edge.output) i++;
-    return i;
+    return *slot_of(&b->out, edge) - 1;
 }
 
 /* The segment that the node belongs to; n_segments: it is not listed yet. */

@@ -25,8 +25,20 @@ EST_MUST_CHECK est_status est_pass_extract(const est_graph *graph, est_io *io, e
 EST_MUST_CHECK est_status est_pass_extract_in_order(const est_graph *graph, est_io *io, const int32_t *order,
                                                     int32_t n_order, est_graph **out);
 
-/* Replaces every use of node `from`'s output (and every mention in io) by `to`. */
-void est_pass_replace(est_graph *graph, est_io *io, est_edge from, est_edge to);
+/* Replaces results by others in a private graph. It knows the users of every node, so that a replacement costs as much as
+ * the node has users, whatever the size of the graph. Nodes may be added meanwhile; their inputs and control edges are
+ * complete before the next replacement. Zeroed but for graph and io, it is ready to use. */
+typedef struct est_rewriter {
+    est_graph           *graph;
+    est_io              *io;
+    struct est_use_link *links;
+    int32_t             *first; /* per node: its first link, plus one; 0: none */
+    int32_t              n_nodes, max_nodes, n_links, max_links;
+} est_rewriter;
+
+/* Replaces every use of a node's output, every control edge from that node and every mention in io. */
+EST_MUST_CHECK est_status est_rewriter_replace(est_rewriter *r, est_edge from, est_edge to);
+void                      est_rewriter_clear(est_rewriter *r);
 
 /* Merges equal operations on equal inputs. apart: what updates need is not merged into what they do not need and was made before,
  * so that neither it nor its place depends on what else is fetched. */

@@ -39,6 +39,7 @@ typedef struct placing {
     est_arena       *arena;
     int32_t          n;
     int32_t         *set;   /* per handle: another of its set, itself for the first */
+    int32_t         *next;  /* per handle: the next of its set by id; -1: the last */
     place           *place; /* per first of a set */
 } placing;
 
@@ -227,10 +228,8 @@ static bool has_same_rows(const est_node_def *a, const est_node_def *b)
 /* A variable of the set that cannot be spread as its first is; -1: there is none. */
 static int32_t find_unlike(const placing *p, int32_t set)
 {
-    for (int32_t id = set; id < p->n; id++) {
-        const est_node_def *def = est_graph_node(p->graph, id);
-
-        if (is_handle(def) && find_set(p, id) == set && !has_same_rows(est_graph_node(p->graph, set), def)) return id;
+    for (int32_t id = set; id >= 0; id = p->next[id]) {
+        if (!has_same_rows(est_graph_node(p->graph, set), est_graph_node(p->graph, id))) return id;
     }
     return -1;
 }
@@ -261,10 +260,9 @@ static int count_shards(const placing *p, int32_t set)
 /* Shards that a task has already, as another session placed them. */
 static est_status locate_shards(const placing *p, int32_t set)
 {
-    for (int32_t id = set; id < p->n; id++) {
+    for (int32_t id = set; id >= 0; id = p->next[id]) {
         const est_node_def *def = est_graph_node(p->graph, id);
 
-        if (!is_handle(def) || find_set(p, id) != set) continue;
         for (int i = 0; i < p->place[set].n_shards; i++) {
             char *name = est_arena_printf(p->arena, EST_SHARD_NAME, est_node_string(def, "shared_name"), i);
             int   at;
@@ -316,10 +314,8 @@ static uint64_t bytes_of_set(const placing *p, int32_t set, int shard)
 {
     uint64_t bytes = 0;
 
-    for (int32_t id = set; id < p->n; id++) { /* the first of a set has the lowest id */
-        const est_node_def *def = est_graph_node(p->graph, id);
-
-        if (is_handle(def) && find_set(p, id) == set) bytes += bytes_of(def, p->place[set].n_shards, shard);
+    for (int32_t id = set; id >= 0; id = p->next[id]) {
+        bytes += bytes_of(est_graph_node(p->graph, id), p->place[set].n_shards, shard);
     }
     return bytes;
 }
@@ -372,6 +368,19 @@ static est_status settle_by_size(const placing *p)
     return EST_OK;
 }
 
+/* Lists the handles of each set, once the sets are known. */
+static void link_sets(const placing *p, int32_t *last)
+{
+    for (int32_t id = 0; id < p->n; id++) {
+        int32_t set = find_set(p, id); /* the lowest id of its set */
+
+        p->next[id] = -1;
+        if (!is_handle(est_graph_node(p->graph, id))) continue;
+        if (set != id) p->next[last[set]] = id;
+        last[set] = id;
+    }
+}
+
 /* --- the whole -------------------------------------------------------------------------------------------------------- */
 
 static est_status add_to_store(const placing *p)
@@ -399,14 +408,18 @@ static est_status add_to_store(const placing *p)
 
 static est_status place_all(placing *p)
 {
-    size_t n = (size_t)p->n + 1;
+    size_t   n = (size_t)p->n + 1;
+    int32_t *last;
 
     p->set   = est_arena_alloc(p->arena, sizeof *p->set * n);
+    p->next  = est_arena_alloc(p->arena, sizeof *p->next * n);
     p->place = est_arena_alloc(p->arena, sizeof *p->place * n);
-    if (p->set == NULL || p->place == NULL) return no_memory();
+    last     = est_arena_alloc(p->arena, sizeof *last * n);
+    if (p->set == NULL || p->next == NULL || p->place == NULL || last == NULL) return no_memory();
     for (int32_t id = 0; id < p->n; id++) p->place[id].task = OPEN;
     EST_TRY(unite_names(p));
     unite_touched(p);
+    link_sets(p, last);
     EST_TRY(settle_known(p));
     EST_TRY(settle_by_size(p));
     return add_to_store(p);

@@ -4,6 +4,7 @@
 #include "runtime/plan.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -196,28 +197,75 @@ static const est_var *variable_of(const est_plan *plan, int32_t view)
     return NULL;
 }
 
-static bool writes_variable(const est_item *item, const est_var *var)
+/* An item that writes a variable. */
+typedef struct writing {
+    const est_var *var;
+    int32_t        item;
+} writing;
+
+/* Who writes what, and when each view is looked at last: what decides whether an alias must be a copy. */
+typedef struct accesses {
+    writing *writings; /* by variable, then by item */
+    int32_t  n_writings;
+    int32_t *last_use; /* per view: the last item that has it as an input; -1: none */
+} accesses;
+
+static int by_variable(const void *a, const void *b)
 {
-    for (int i = 0; i < item->call.n_in && i < 32; i++) {
-        if ((item->call.node->op->writes & 1u << i) != 0 && item->call.in[i]->data == var) return true;
+    const writing *x = a, *y = b;
+
+    if (x->var != y->var) return (uintptr_t)x->var < (uintptr_t)y->var ? -1 : 1;
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+static est_status find_accesses(const est_plan *plan, accesses *a)
+{
+    int32_t n = 0;
+
+    for (int32_t k = 0; k < plan->n_items; k++)
+        n += plan->items[k].call.node->op->writes != 0 ? plan->items[k].call.n_in : 0;
+    a->writings = est_alloc(sizeof *a->writings * ((size_t)n + 1));
+    a->last_use = est_alloc(sizeof *a->last_use * ((size_t)plan->n_views + 1));
+    if (a->writings == NULL || a->last_use == NULL) return no_memory();
+    for (int32_t v = 0; v < plan->n_views; v++) a->last_use[v] = -1;
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_call *call = &plan->items[k].call;
+
+        for (int i = 0; i < call->n_in; i++) {
+            a->last_use[est_view_index(plan, call->in[i])] = k;
+            if (i < 32 && (call->node->op->writes & 1u << i) != 0) {
+                a->writings[a->n_writings++] = (writing){ call->in[i]->data, k };
+            }
+        }
     }
-    return false;
+    qsort(a->writings, (size_t)a->n_writings, sizeof *a->writings, by_variable);
+    return EST_OK;
+}
+
+/* The first item after `item` that writes the variable; n_items: none. */
+static int32_t next_writing(const est_plan *plan, const accesses *a, const est_var *var, int32_t item)
+{
+    writing after = { var, item + 1 };
+    int32_t low = 0, high = a->n_writings;
+
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (by_variable(&a->writings[middle], &after) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < a->n_writings && a->writings[low].var == var ? a->writings[low].item : plan->n_items;
 }
 
 /* Whether something looks at the view after the variable has been written, or while it is: an update may read its
  * operands in any order. */
-static bool read_after_write(const est_plan *plan, int32_t view, const est_var *var)
+static bool read_after_write(const est_plan *plan, const accesses *a, int32_t view, const est_var *var)
 {
-    bool written = false;
+    int32_t written = next_writing(plan, a, var, plan->slots[view].maker);
 
-    for (int32_t k = plan->slots[view].maker + 1; k < plan->n_items; k++) {
-        const est_item *item = &plan->items[k];
-        written              = written || writes_variable(item, var);
-        for (int i = 0; i < item->call.n_in && written; i++) {
-            if (est_view_index(plan, item->call.in[i]) == view) return true;
-        }
-    }
-    return written && plan->slots[view].kept;
+    return written < plan->n_items && (plan->slots[view].kept || a->last_use[view] >= written);
 }
 
 static bool is_fed(const est_plan *plan, int32_t view)
@@ -226,7 +274,7 @@ static bool is_fed(const est_plan *plan, int32_t view)
 }
 
 /* Alias ops share the root of their first input, unless the value must survive a write (P2) or the feed (P4). */
-static void link_aliases(est_plan *plan)
+static void link_aliases(est_plan *plan, const accesses *a)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_item *item = &plan->items[k];
@@ -240,7 +288,7 @@ static void link_aliases(est_plan *plan)
         const est_var *var;
         if (!item->call.node->op->alias || item->copied) continue;
         var          = variable_of(plan, out);
-        item->copied = (var != NULL && read_after_write(plan, out, var)) ||
+        item->copied = (var != NULL && read_after_write(plan, a, out, var)) ||
                        (plan->slots[out].kept && is_fed(plan, out));
     }
     for (int32_t k = 0; k < plan->n_items; k++) { /* again, with the copies known */
@@ -327,19 +375,37 @@ static void mark_needed(est_plan *plan)
     }
 }
 
-/* Tells operations that ask for it whether the step trains their variable. */
-static void mark_trains(est_plan *plan)
+/* Tells operations that ask for it whether the step trains their variable: whether something else writes it. */
+static void mark_trains(est_plan *plan, const accesses *a)
 {
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
+        int32_t   writer;
 
-        if (call->node->op->if_trains) call->trains = est_node_bool(call->node, "trains");
-        for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
-            const est_item *writer = &plan->items[other];
-
-            call->trains = !writer->call.node->op->if_trains && writes_variable(writer, call->in[0]->data);
+        if (!call->node->op->if_trains) continue;
+        call->trains = est_node_bool(call->node, "trains");
+        writer       = next_writing(plan, a, call->in[0]->data, -1);
+        while (writer < plan->n_items && !call->trains) {
+            call->trains = !plan->items[writer].call.node->op->if_trains;
+            writer       = next_writing(plan, a, call->in[0]->data, writer);
         }
     }
+}
+
+/* What depends on who touches which variable when. */
+static est_status follow_accesses(est_plan *plan)
+{
+    accesses   a      = { 0 };
+    est_status status = find_accesses(plan, &a);
+
+    if (status == EST_OK) {
+        link_aliases(plan, &a);
+        list_followers(plan);
+        mark_trains(plan, &a);
+    }
+    est_free(a.writings);
+    est_free(a.last_use);
+    return status;
 }
 
 /* Variables that must have a value before the step: those that something reads before anything fills them. */
@@ -447,10 +513,8 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     EST_TRY(bind_sources(plan, store));
     bind_ends(plan);
     mark_needed(plan);
-    link_aliases(plan);
-    list_followers(plan);
+    EST_TRY(follow_accesses(plan));
     list_tables(plan);
-    mark_trains(plan);
     return list_variables(plan);
 }
 

@@ -59,7 +59,7 @@ typedef struct row_filling {
 typedef struct builder {
     est_graph       *graph;
     const est_graph *program; /* what the graph is a part of */
-    est_io          *io;
+    est_rewriter     rewriter;
     est_arena       *arena;
     est_exchange    *x;
     int32_t          n;     /* nodes before anything was built */
@@ -377,8 +377,9 @@ static est_status end_packs(builder *b, int first)
     n = 0;
     for (int i = first; i < x->n_packs; i++) {
         for (int k = 0; k < b->fillings[i].n_sites; k++, n++) {
-            est_pass_replace(b->graph, b->io, (est_edge){ b->sites[b->fillings[i].sites[k]].id, 0 },
-                             (est_edge){ end.id, n });
+            est_edge from = { b->sites[b->fillings[i].sites[k]].id, 0 };
+
+            EST_TRY(est_rewriter_replace(&b->rewriter, from, (est_edge){ end.id, n }));
         }
     }
     return EST_OK;
@@ -395,7 +396,7 @@ static est_status end_site(builder *b, const site *s, int number, est_node packs
     if (packs.graph != NULL) end = est_after(end, packs); /* which know the weights */
     EST_TRY(end_next(b, end));
     for (int i = 0; i < def->n_out; i++) {
-        est_pass_replace(b->graph, b->io, (est_edge){ s->id, i }, (est_edge){ end.id, i });
+        EST_TRY(est_rewriter_replace(&b->rewriter, (est_edge){ s->id, i }, (est_edge){ end.id, i }));
     }
     return EST_OK;
 }
@@ -500,7 +501,7 @@ static est_status remove_sites(builder *b)
         for (int o = 0; o < def->n_out; o++) {
             est_edge to = o < def->n_in ? def->in[o] : (est_edge){ zero.id, 0 };
 
-            est_pass_replace(b->graph, b->io, (est_edge){ def->id, o }, to);
+            EST_TRY(est_rewriter_replace(&b->rewriter, (est_edge){ def->id, o }, to));
         }
     }
     return EST_OK;
@@ -508,7 +509,7 @@ static est_status remove_sites(builder *b)
 
 static est_status run_pass(builder *b, est_peers *peers)
 {
-    est_plan   whole = { .graph = b->graph, .io = *b->io, .arena = b->arena };
+    est_plan   whole = { .graph = b->graph, .io = *b->rewriter.io, .arena = b->arena };
     est_status status;
 
     b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)est_graph_size(b->program) + 1));
@@ -543,12 +544,17 @@ static bool has_sites(const est_graph *graph)
 est_status est_pass_reduce(est_graph *graph, const est_graph *program, est_io *io, est_peers *peers, est_arena *arena,
                            est_exchange **out)
 {
-    builder    b = { .graph = graph, .program = program, .io = io, .arena = arena, .n = est_graph_size(graph) };
+    builder    b = { .graph    = graph,
+                     .program  = program,
+                     .arena    = arena,
+                     .n        = est_graph_size(graph),
+                     .rewriter = { .graph = graph, .io = io } };
     est_status status;
 
     *out = NULL;
     if (!has_sites(graph)) return EST_OK;
     status = run_pass(&b, peers);
+    est_rewriter_clear(&b.rewriter);
     if (status != EST_OK) {
         est_exchange_free(b.x);
         return status;

@@ -36,7 +36,7 @@ typedef struct cut {
 
 typedef struct sharding {
     est_graph       *graph;
-    est_io          *io;
+    est_rewriter     rewriter;
     const est_store *store;
     est_uses         uses;
     est_map          handles; /* name of a shard -> id of its handle, plus one */
@@ -427,8 +427,7 @@ static est_status rewrite(sharding *s, const est_node_def *def, bool updates)
                         def->op->name, def->name, var->name);
     }
     adopt(s, first, def);
-    est_pass_replace(s->graph, s->io, (est_edge){ def->id, 0 }, (est_edge){ now.id, now.output });
-    return EST_OK;
+    return est_rewriter_replace(&s->rewriter, (est_edge){ def->id, 0 }, (est_edge){ now.id, now.output });
 }
 
 /* Updates first: a first value that is computed from a read is made by rows only while the read is one node. */
@@ -450,7 +449,9 @@ static int most_shards(const est_store *store)
 
 est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store)
 {
-    sharding   s    = { .graph = graph, .io = io, .store = store, .n = est_graph_size(graph) };
+    sharding s = {
+        .graph = graph, .store = store, .n = est_graph_size(graph), .rewriter = { .graph = graph, .io = io }
+    };
     int        most = most_shards(store);
     size_t     max  = 1;
     est_status status;
@@ -463,6 +464,7 @@ est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store)
     status  = s.cuts != NULL && s.parts != NULL
                   ? rewrite_all(&s)
                   : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan for variables that are spread over tasks");
+    est_rewriter_clear(&s.rewriter);
     est_uses_clear(&s.uses);
     est_map_clear(&s.handles);
     est_free(s.cuts);

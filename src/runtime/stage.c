@@ -101,16 +101,16 @@ static void add_stage(stager *w, int32_t first, int32_t end, int32_t n_lanes, in
 /* Puts the steps of the window lane by lane. */
 static void sort_lanes(stager *w, int32_t end)
 {
-    est_plan *plan = w->plan;
-    int32_t   n    = 0;
+    est_plan *plan                = w->plan;
+    int32_t   next[LANES_MAX + 1] = { 0 };
 
+    for (int32_t s = w->begin; s < end; s++) next[w->lane[plan->steps[s]] + 1]++;
     for (int32_t l = 0; l < w->n_lanes; l++) {
-        for (int32_t s = w->begin; s < end; s++) {
-            if (w->lane[plan->steps[s]] == l) w->sorted[n++] = plan->steps[s];
-        }
-        w->lane_ends[l] = w->begin + n;
+        next[l + 1] += next[l];
+        w->lane_ends[l] = w->begin + next[l + 1];
     }
-    memcpy(plan->steps + w->begin, w->sorted, sizeof *w->sorted * (size_t)n);
+    for (int32_t s = w->begin; s < end; s++) w->sorted[next[w->lane[plan->steps[s]]]++] = plan->steps[s];
+    memcpy(plan->steps + w->begin, w->sorted, sizeof *w->sorted * (size_t)(end - w->begin));
 }
 
 static void close_window(stager *w, int32_t end)
