@@ -62,18 +62,40 @@ static est_status split(job_rows *r, est_str line, size_t *n)
     for (;;) {
         est_str *more;
 
-        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->quotes, csv->trim, &r->scratch, r->fields, r->n_fields, n));
-        if (*n <= r->n_fields) return EST_OK;
+        EST_TRY(est_csv_split(line, csv->delimiter[0], csv->quotes, csv->trim, &r->scratch, r->fields, r->n_room_fields,
+                              n));
+        if (*n <= r->n_room_fields) return EST_OK;
         more = est_realloc(r->fields, *n * sizeof *more);
         if (more == NULL) return no_memory();
-        r->fields   = more;
-        r->n_fields = *n;
+        r->fields        = more;
+        r->n_room_fields = *n;
     }
+}
+
+est_status job_rows_split(job_rows *rows, est_str line, const est_str **fields, size_t *n)
+{
+    EST_TRY(split(rows, line, n));
+    *fields = rows->fields;
+    return EST_OK;
 }
 
 static bool is_text(est_str a, const char *b)
 {
     return b != NULL && a.size == strlen(b) && memcmp(a.data, b, a.size) == 0;
+}
+
+static est_status copy_names(job_rows *r, const est_str *names, size_t n)
+{
+    r->names = est_zalloc((n + 1) * sizeof *r->names);
+    if (r->names == NULL) return no_memory();
+    for (r->n_names = 0; r->n_names < n; r->n_names++) {
+        char *copy = est_alloc(names[r->n_names].size + 1);
+
+        if (copy == NULL) return no_memory();
+        if (names[r->n_names].size > 0) memcpy(copy, names[r->n_names].data, names[r->n_names].size);
+        r->names[r->n_names] = (est_str){ copy, names[r->n_names].size };
+    }
+    return EST_OK;
 }
 
 /* Finds the features among the fields; what is read for no feature is passed over. */
@@ -99,8 +121,7 @@ static est_status bind_fields(job_rows *r, const est_str *names, size_t n)
                             spec->name, count_of(spec));
         }
     }
-    r->n_fields = n; /* rows must have as many */
-    return EST_OK;
+    return copy_names(r, names, n);
 }
 
 static est_status read_header(job_rows *r)
@@ -124,8 +145,9 @@ static est_status name_fields(job_rows *r)
 {
     job_texts names = r->job->data.csv.fields;
 
-    r->fields = est_alloc((size_t)names.n * sizeof *r->fields);
+    r->fields = est_alloc((size_t)(names.n + 1) * sizeof *r->fields);
     if (r->fields == NULL) return no_memory();
+    r->n_room_fields = (size_t)names.n;
     for (int i = 0; i < names.n; i++) r->fields[i] = (est_str){ names.data[i], strlen(names.data[i]) };
     return bind_fields(r, r->fields, (size_t)names.n);
 }
@@ -191,12 +213,12 @@ static bool is_header(const job_rows *r)
 
 static est_status read_csv(job_rows *r, est_str line)
 {
-    size_t n, want = r->n_fields;
+    size_t n;
 
     EST_TRY(split(r, line, &n));
-    if (n != want) {
+    if (n != r->n_names) {
         return est_fail(EST_INVALID_ARGUMENT, "%zu fields, and %s has %zu", n,
-                        r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", want);
+                        r->job->data.csv.fields.data != NULL ? "data.csv.fields" : "the header", r->n_names);
     }
     if (r->n_rows == 0 && is_header(r)) {
         return est_fail(EST_FAILED_PRECONDITION,
@@ -356,8 +378,8 @@ static est_status read_json(job_rows *r, est_str line)
     if (!json_is_object(object)) status = est_fail(EST_INVALID_ARGUMENT, "a row is a JSON object");
     for (int i = 0; i < r->n && status == EST_OK; i++) {
         r->seen[i] = r->seen[i] || json_object_get(object, r->specs[i].name) != NULL;
-        status     = set_values(r, &r->specs[i], object);
     }
+    for (int i = 0; i < r->n && status == EST_OK; i++) status = set_values(r, &r->specs[i], object);
     est_json_free(object);
     return status;
 }
@@ -412,6 +434,13 @@ static est_status add_waiting(job_rows *r, job_row row)
     return EST_OK;
 }
 
+static void free_row(job_row *row)
+{
+    est_tensor_free(row->record);
+    est_free(row->error);
+    est_free(row->text);
+}
+
 const job_row *job_rows_first(const job_rows *rows)
 {
     return rows->n_waiting > 0 ? &rows->waiting[rows->n_first] : NULL;
@@ -421,8 +450,7 @@ void job_rows_pop(job_rows *rows)
 {
     job_row *row = &rows->waiting[rows->n_first++];
 
-    est_tensor_free(row->record);
-    est_free(row->error);
+    free_row(row);
     rows->n_waiting--;
     if (rows->n_given > 0) rows->n_given--;
     if (rows->n_alone > 0) rows->n_alone--;
@@ -435,9 +463,20 @@ static est_status set_bad(job_rows *r, job_row *row)
 
     if (error == NULL) return no_memory();
     est_tensor_free(row->record);
-    *row = (job_row){ .error = error, .line = row->line };
+    row->record = NULL;
+    row->error  = error;
     r->n_bad++;
     tool_note(&tool_predict, "standard input, line %" PRIu64 ": %s", row->line, error);
+    return EST_OK;
+}
+
+static est_status keep_text(const job_rows *r, job_row *row, est_str line)
+{
+    if (!r->keeps_text) return EST_OK;
+    row->text = est_alloc(line.size + 1);
+    if (row->text == NULL) return no_memory();
+    memcpy(row->text, line.data, line.size); /* not blank, so there is something */
+    row->text_size = line.size;
     return EST_OK;
 }
 
@@ -452,13 +491,13 @@ static est_status read_waiting(job_rows *r)
         EST_TRY(est_lines_next(r->lines, &line));
         row.line = est_lines_number(r->lines, line);
     } while (is_blank(line));
-    status = read_row(r, line, &row.record);
+    status = keep_text(r, &row, line);
+    if (status == EST_OK) status = read_row(r, line, &row.record);
     if (status == EST_INVALID_ARGUMENT) status = set_bad(r, &row);
-    if (status != EST_OK) return est_fail_context(status, "standard input, line %" PRIu64, row.line);
-    status = add_waiting(r, row);
+    if (status != EST_OK) status = est_fail_context(status, "standard input, line %" PRIu64, row.line);
+    if (status == EST_OK) status = add_waiting(r, row);
     if (status != EST_OK) {
-        est_tensor_free(row.record);
-        est_free(row.error);
+        free_row(&row);
         return status;
     }
     if (++r->n_rows == r->batch) warn_of_missing(r);
@@ -540,7 +579,7 @@ est_status job_rows_ended(job_rows *rows, est_status status, bool *again)
     return status;
 }
 
-est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch,
+est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bool keeps_text, int64_t batch,
                          est_status (*settle)(void *user), void *settle_user)
 {
     const job_csv         *csv     = &runner->job->data.csv;
@@ -549,9 +588,13 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, in
                                        .trim      = csv->trim };
     est_status             status;
 
-    *rows = (job_rows){
-        .runner = runner, .job = runner->job, .json = json, .batch = batch, .settle = settle, .settle_user = settle_user
-    };
+    *rows          = (job_rows){ .runner      = runner,
+                                 .job         = runner->job,
+                                 .json        = json,
+                                 .keeps_text  = keeps_text,
+                                 .batch       = batch,
+                                 .settle      = settle,
+                                 .settle_user = settle_user };
     rows->baseline = job_is_baseline(&runner->job->model);
     rows->specs    = est_parse_spec_features(runner->features, &rows->n);
     rows->field_of = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->field_of);
@@ -585,6 +628,8 @@ void job_rows_close(job_rows *rows)
     est_free(rows->parsed);
     est_free(rows->texts);
     est_free(rows->fields);
+    for (size_t i = 0; i < rows->n_names; i++) est_free((char *)(uintptr_t)rows->names[i].data);
+    est_free(rows->names);
     est_free(rows->field_of);
     est_free(rows->seen);
     while (rows->n_waiting > 0) job_rows_pop(rows);

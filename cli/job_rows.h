@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of text from standard input as Examples: CSV as the job says, or a JSON object a line. A bad row, whether it cannot be
- * read or the model refuses it, is said with its line, and the others are handed out all the same. Rows are kept until they
+ * read or the model refuses it, is reported with its line, and the others are handed out all the same. Rows wait until they
  * are answered: those of a batch that fails are handed out again one by one, which tells the bad from the good.
  *
  * Nobody is kept waiting for rows that may never come: a batch ends early where the next row has not arrived, and what was
@@ -20,6 +20,8 @@
 typedef struct job_row {
     est_tensor *record; /* an Example; NULL: the row is bad */
     char       *error;  /* why it is bad */
+    char       *text;   /* as it was read, where job_rows.keeps_text; [text_size] */
+    size_t      text_size;
     uint64_t    line;
 } job_row;
 
@@ -30,12 +32,15 @@ typedef struct job_rows {
     int                     n;
     bool                    json;
     bool                    baseline; /* its feature is in no row */
+    bool                    keeps_text;
     int64_t                 batch;
 
     est_lines   *lines;
     est_example *example;
-    est_str     *fields; /* [n_fields]: of the row; CSV */
-    size_t       n_fields;
+    est_str     *names; /* [n_names]: of the fields, copied; CSV */
+    size_t       n_names;
+    est_str     *fields; /* [n_room_fields]: of the row at hand; CSV */
+    size_t       n_room_fields;
     int         *field_of; /* [n]: of each feature; -1: there is none, of a baseline */
     bool        *seen;     /* [n]: whether a row had the feature; what nobody is warned of */
     int64_t      n_rows;   /* that were read */
@@ -59,10 +64,10 @@ typedef struct job_rows {
     void *settle_user;
 } job_rows;
 
-/* Opens standard input; a CSV header is read now. `settle` is called when all good rows that were handed out are answered and
+/* Opens standard input; a CSV header is read now. keeps_text: rows keep their text until they are popped. `settle` is called when all good rows that were handed out are answered and
  * none is at hand: it pops the bad ones that are first, and what was written may go out. */
-EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, int64_t batch,
-                                        est_status (*settle)(void *user), void *settle_user);
+EST_MUST_CHECK est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bool keeps_text,
+                                        int64_t batch, est_status (*settle)(void *user), void *settle_user);
 void                      job_rows_close(job_rows *rows);
 
 /* The oldest row without an answer; NULL: there is none. */
@@ -70,6 +75,9 @@ const job_row *job_rows_first(const job_rows *rows);
 
 /* It is answered, or its error said. */
 void job_rows_pop(job_rows *rows);
+
+/* The fields of a row of CSV; borrowed until the next call and the next row that is read. */
+EST_MUST_CHECK est_status job_rows_split(job_rows *rows, est_str line, const est_str **fields, size_t *n);
 
 /* The model has ended with this status. Says whether it is to be asked again, with a new input: rows that failed together are
  * handed out one by one, and one that failed alone is bad. Any other failure is returned. */

@@ -2,16 +2,19 @@
  *
  * `estoc predict`: rows on standard input, predictions on standard output, a batch at a time. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/json.h"
 #include "format/csv.h"
 #include "job_command.h"
 #include "job_rows.h"
 #include "output.h"
 
-#define KEYS_MAX 32
+#define NAMES_MAX 32 /* of --keys, and of --keep */
 
-enum { OPTION_FORMAT = 1100, OPTION_KEYS };
+enum { OPTION_FORMAT = 1100, OPTION_KEYS, OPTION_KEEP };
 
 static const char *const formats[] = { "csv", "jsonl", NULL };
 
@@ -20,6 +23,8 @@ static const tool_option options[] = {
       "of the rows: csv (the default) or jsonl; the output is of\nthe same, or jsonl with --json", formats },
     { "batch", 'b', "N", "rows that are computed at a time, at most; default: 1024" },
     { "keys", OPTION_KEYS, "KEY,...", "the predictions to write, as probabilities; default: all" },
+    { "keep", OPTION_KEEP, "FIELD,...",
+      "fields of the rows to write before the predictions, as an id;\n\"*\": all of them" },
     JOB_OPTIONS,
     JOB_CHECKPOINT_OPTION,
     TOOL_COMMON_OPTIONS
@@ -29,41 +34,155 @@ typedef struct prediction_call {
     job_call    job;
     bool        json_rows;
     int64_t     batch;
-    const char *keys[KEYS_MAX];
+    const char *keys[NAMES_MAX];
     int         n_keys;
+    const char *keep[NAMES_MAX];
+    int         n_keep;
     job_rows    rows;
     bool        has_header; /* was written; CSV */
+    bool       *kept;       /* [rows.n_names]: the fields to write; CSV */
+    int64_t     n_columns;  /* of predictions; CSV */
 } prediction_call;
+
+/* --- fields that are kept ---------------------------------------------------------------------------------------------- */
+
+static bool keeps_all(const prediction_call *call)
+{
+    return call->n_keep == 1 && strcmp(call->keep[0], "*") == 0;
+}
+
+static bool keeps(const prediction_call *call, const char *name, size_t size)
+{
+    for (int i = 0; i < call->n_keep; i++) {
+        if (strlen(call->keep[i]) == size && memcmp(call->keep[i], name, size) == 0) return true;
+    }
+    return keeps_all(call);
+}
+
+/* A prediction of the same name is written instead of the field. */
+static bool is_predicted(const est_predictions *p, const char *name, size_t size)
+{
+    for (int i = 0; p != NULL && i < est_predictions_count(p); i++) {
+        const char *key = est_predictions_key(p, i);
+
+        if (strlen(key) == size && memcmp(key, name, size) == 0) return true;
+    }
+    return false;
+}
+
+/* Fields to keep that the header does not have are a mistake; JSON rows may lack them. */
+static est_status check_kept(prediction_call *call)
+{
+    const job_rows *rows = &call->rows;
+
+    if (call->json_rows) return EST_OK;
+    for (int i = 0; i < call->n_keep && !keeps_all(call); i++) {
+        size_t k = 0;
+
+        while (k < rows->n_names && (rows->names[k].size != strlen(call->keep[i]) ||
+                                     memcmp(rows->names[k].data, call->keep[i], rows->names[k].size) != 0)) {
+            k++;
+        }
+        if (k == rows->n_names) {
+            return est_fail(EST_INVALID_ARGUMENT, "--keep: no field \"%s\" in the rows", call->keep[i]);
+        }
+    }
+    call->kept = est_zalloc((rows->n_names + 1) * sizeof *call->kept);
+    if (call->kept == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for fields to keep");
+    for (size_t k = 0; k < rows->n_names; k++) call->kept[k] = keeps(call, rows->names[k].data, rows->names[k].size);
+    return EST_OK;
+}
+
+/* The kept fields of a row as cells; empty ones where the row cannot be split. */
+static est_status append_kept_csv(prediction_call *call, est_strbuf *out, const job_row *row)
+{
+    const est_str *fields = NULL;
+    size_t         n      = 0;
+
+    if (call->n_keep > 0 &&
+        job_rows_split(&call->rows, (est_str){ row->text, row->text_size }, &fields, &n) != EST_OK) {
+        n = 0; /* the row's own error says it */
+    }
+    for (size_t k = 0; k < call->rows.n_names; k++) {
+        if (!call->kept[k]) continue;
+        if (k < n) est_csv_append_field(out, fields[k], ',');
+        est_strbuf_append(out, ",");
+    }
+    return est_strbuf_status(out);
+}
+
+/* "name": value pairs, each with a comma behind it. */
+static est_status append_kept_json(prediction_call *call, est_strbuf *out, const job_row *row, const est_predictions *p)
+{
+    est_str        line   = { row->text, row->text_size };
+    const est_str *fields = NULL;
+    est_json      *object = NULL;
+    size_t         n      = 0;
+    const char    *name;
+    est_json      *value;
+
+    if (call->n_keep == 0) return EST_OK;
+    if (!call->json_rows) {
+        if (job_rows_split(&call->rows, line, &fields, &n) != EST_OK) return EST_OK;
+        for (size_t k = 0; k < n && k < call->rows.n_names; k++) {
+            if (!call->kept[k] || is_predicted(p, call->rows.names[k].data, call->rows.names[k].size)) continue;
+            tool_append_json_bytes(out, call->rows.names[k]);
+            est_strbuf_append(out, ": ");
+            tool_append_json_bytes(out, fields[k]);
+            est_strbuf_append(out, ", ");
+        }
+        return est_strbuf_status(out);
+    }
+    if (est_json_parse(line.data, line.size, "the row", &object) != EST_OK) return EST_OK;
+    json_object_foreach(object, name, value)
+    {
+        char *text;
+
+        if (!keeps(call, name, strlen(name)) || is_predicted(p, name, strlen(name))) continue;
+        text = json_dumps(value, JSON_ENCODE_ANY);
+        if (text == NULL) break;
+        tool_append_json_text(out, name);
+        est_strbuf_append(out, ": ");
+        est_strbuf_append(out, text);
+        est_strbuf_append(out, ", ");
+        free(text);
+    }
+    est_json_free(object);
+    return est_strbuf_status(out);
+}
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */
 
-/* "probabilities_0,probabilities_1": a column for every element. */
-static void append_header(est_strbuf *out, const est_predictions *p)
+/* "id,probabilities_0,probabilities_1,error": a column for every element. */
+static void append_header(prediction_call *call, est_strbuf *out, const est_predictions *p)
 {
-    bool first = true;
-
-    for (int i = 0; i < est_predictions_count(p); i++) {
+    for (size_t k = 0; k < call->rows.n_names; k++) {
+        if (is_predicted(p, call->rows.names[k].data, call->rows.names[k].size)) call->kept[k] = false;
+        if (!call->kept[k]) continue;
+        est_csv_append_field(out, call->rows.names[k], ',');
+        est_strbuf_append(out, ",");
+    }
+    for (int i = 0; p != NULL && i < est_predictions_count(p); i++) {
         const char *key = est_predictions_key(p, i);
         int64_t     n   = est_tensor_count(est_predictions_get(p, key));
 
-        for (int64_t k = 0; k < n; k++, first = false) {
-            est_strbuf_append(out, first ? "" : ",");
+        for (int64_t k = 0; k < n; k++) {
             est_csv_append_field(out, (est_str){ key, strlen(key) }, ',');
             if (n > 1) est_strbuf_printf(out, "_%lld", (long long)k);
+            est_strbuf_append(out, ",");
         }
+        call->n_columns += n;
     }
-    est_strbuf_append(out, "\n");
+    est_strbuf_append(out, "error\n");
+    call->has_header = true;
 }
 
 static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions *p)
 {
-    bool first = true;
-
     for (int i = 0; i < est_predictions_count(p); i++) {
         const est_tensor *value = est_predictions_get(p, est_predictions_key(p, i));
 
-        for (int64_t k = 0; k < est_tensor_count(value); k++, first = false) {
-            est_strbuf_append(out, first ? "" : ",");
+        for (int64_t k = 0; k < est_tensor_count(value); k++) {
             est_strbuf_reset(cell);
             if (est_tensor_dtype(value) == EST_STRING) {
                 est_csv_append_field(out, ((const est_str *)est_tensor_data(value))[k], ',');
@@ -71,6 +190,7 @@ static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions 
                 tool_append_element(cell, value, k, false);
                 est_strbuf_append(out, est_strbuf_text(cell));
             }
+            est_strbuf_append(out, ",");
         }
     }
     est_strbuf_append(out, "\n");
@@ -78,7 +198,6 @@ static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions 
 
 static void append_json(est_strbuf *out, const est_predictions *p)
 {
-    est_strbuf_append(out, "{");
     for (int i = 0; i < est_predictions_count(p); i++) {
         const char       *key   = est_predictions_key(p, i);
         const est_tensor *value = est_predictions_get(p, key);
@@ -101,20 +220,35 @@ static bool writes_json(const prediction_call *call)
     return call->job.json || call->json_rows;
 }
 
-/* Bad rows before the next answer: in JSON they have a line, so that the others keep their places. */
+static est_status append_error(prediction_call *call, est_strbuf *out, const job_row *row)
+{
+    if (writes_json(call)) {
+        est_strbuf_append(out, "{");
+        EST_TRY(append_kept_json(call, out, row, NULL));
+        est_strbuf_append(out, "\"error\": ");
+        tool_append_json_text(out, row->error);
+        est_strbuf_append(out, "}\n");
+        return EST_OK;
+    }
+    EST_TRY(append_kept_csv(call, out, row));
+    for (int64_t i = 0; i < call->n_columns; i++) est_strbuf_append(out, ",");
+    est_csv_append_field(out, (est_str){ row->error, strlen(row->error) }, ',');
+    est_strbuf_append(out, "\n");
+    return EST_OK;
+}
+
+/* Bad rows before the next answer. Each has a line, so that the others keep their places. In CSV they wait for the header,
+ * which only an answer tells. */
 static est_status write_errors(prediction_call *call)
 {
     est_strbuf     text   = { 0 };
     est_status     status = EST_OK;
     const job_row *row;
 
-    while ((row = job_rows_first(&call->rows)) != NULL && row->record == NULL && status == EST_OK) {
-        if (writes_json(call)) {
-            est_strbuf_append(&text, "{\"error\": ");
-            tool_append_json_text(&text, row->error);
-            est_strbuf_append(&text, "}\n");
-            status = tool_write(&text);
-        }
+    while ((row = job_rows_first(&call->rows)) != NULL && row->record == NULL && status == EST_OK &&
+           (writes_json(call) || call->has_header)) {
+        status = append_error(call, &text, row);
+        if (status == EST_OK) status = tool_write(&text);
         job_rows_pop(&call->rows);
     }
     est_strbuf_clear(&text);
@@ -128,24 +262,43 @@ static est_status settle(void *user)
     return tool_flush();
 }
 
+static est_status write_header(prediction_call *call, const est_predictions *p)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+
+    if (writes_json(call) || call->has_header) return EST_OK;
+    append_header(call, &text, p);
+    status = tool_write(&text);
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static est_status write_answer(prediction_call *call, const est_predictions *p, est_strbuf *text, est_strbuf *cell)
+{
+    EST_TRY(write_header(call, p));
+    EST_TRY(write_errors(call));
+    if (writes_json(call)) {
+        est_strbuf_append(text, "{");
+        EST_TRY(append_kept_json(call, text, job_rows_first(&call->rows), p));
+        append_json(text, p);
+    } else {
+        EST_TRY(append_kept_csv(call, text, job_rows_first(&call->rows)));
+        append_csv(text, cell, p);
+    }
+    EST_TRY(tool_write(text));
+    job_rows_pop(&call->rows);
+    return EST_OK;
+}
+
 static est_status write_answers(prediction_call *call, est_predictions *p)
 {
     est_strbuf text = { 0 }, cell = { 0 };
     est_status status;
 
     while ((status = est_predictions_next(p)) == EST_OK) {
-        status = write_errors(call);
+        status = write_answer(call, p, &text, &cell);
         if (status != EST_OK) break;
-        if (writes_json(call)) {
-            append_json(&text, p);
-        } else {
-            if (!call->has_header) append_header(&text, p);
-            append_csv(&text, &cell, p);
-        }
-        status = tool_write(&text);
-        job_rows_pop(&call->rows);
-        if (status != EST_OK) break;
-        call->has_header = true;
     }
     est_strbuf_clear(&text);
     est_strbuf_clear(&cell);
@@ -178,27 +331,31 @@ static est_status predict(prediction_call *call)
     est_status status = EST_OK;
 
     EST_TRY(job_call_checkpoint(&call->job, path));
-    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->batch, settle, call));
+    EST_TRY(job_rows_open(rows, &call->job.runner, call->json_rows, call->n_keep > 0, call->batch, settle, call));
+    status = check_kept(call);
     while (status == EST_OK && again) status = job_rows_ended(rows, ask(call, path), &again);
+    if (status == EST_OK && rows->n_bad > 0) status = write_header(call, NULL); /* where no row had an answer */
     if (status == EST_OK) status = write_errors(call);
     if (status == EST_OK && rows->failed.status != EST_OK) status = est_error_raise(&rows->failed);
     if (status == EST_OK && rows->n_bad > 0) {
         status = est_fail(EST_INVALID_ARGUMENT, "%lld of %lld rows have no answer", (long long)rows->n_bad,
                           (long long)rows->n_rows);
     }
+    est_free(call->kept);
     job_rows_close(rows);
     return status;
 }
 
-static tool_exit set_keys(prediction_call *call, const char *value)
+/* Names with commas between them. */
+static tool_exit take_names(prediction_call *call, const char *option, const char *value, const char **names, int *n)
 {
     char *at = est_arena_printf(call->job.arena, "%s", value);
 
-    if (at == NULL) return tool_failed(&tool_predict, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for keys"));
-    for (char *key; (key = strsep(&at, ",")) != NULL;) {
-        if (key[0] == '\0') return tool_usage(&tool_predict, "--keys: \"%s\" has an empty name", value);
-        if (call->n_keys == KEYS_MAX) return tool_usage(&tool_predict, "--keys takes %d names at most", KEYS_MAX);
-        call->keys[call->n_keys++] = key;
+    if (at == NULL) return tool_failed(&tool_predict, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for names"));
+    for (char *name; (name = strsep(&at, ",")) != NULL;) {
+        if (name[0] == '\0') return tool_usage(&tool_predict, "%s: \"%s\" has an empty name", option, value);
+        if (*n == NAMES_MAX) return tool_usage(&tool_predict, "%s takes %d names at most", option, NAMES_MAX);
+        names[(*n)++] = name;
     }
     return TOOL_OK;
 }
@@ -216,7 +373,8 @@ static tool_exit take_option(prediction_call *call, int id, const char *value)
         if (!tool_count(&tool_predict, "batch", value, &call->batch)) return TOOL_USAGE;
         if (call->batch < 1 || call->batch > 1000000) return tool_usage(&tool_predict, "--batch takes 1 to 1000000");
         return TOOL_OK;
-    case OPTION_KEYS: return set_keys(call, value);
+    case OPTION_KEYS: return take_names(call, "--keys", value, call->keys, &call->n_keys);
+    case OPTION_KEEP: return take_names(call, "--keep", value, call->keep, &call->n_keep);
     default: return job_call_option(&call->job, id, value) ? TOOL_OK : tool_other_option(&tool_predict, id);
     }
 }
@@ -251,11 +409,13 @@ const tool_command tool_predict = {
         "model does not know are passed over; what is missing is as the feature's default says.\n"
         "\n"
         "A batch that is not full is computed all the same when the next row has not arrived, so that a program\n"
-        "that waits for every answer gets it. A row that cannot be read, or that the model refuses, is reported\n"
-        "with its line on standard error and has no answer; in JSON it is {\"error\": ...}, so that rows keep\n"
-        "their places. The exit code is 1 then.\n",
+        "that waits for every answer gets it. Every row has its line in the output. A row that cannot be read,\n"
+        "or that the model refuses, is reported with its line on standard error; in the output its predictions\n"
+        "are empty and the last column, error, says why (JSON: {\"error\": ...}). The exit code is 1 then. The\n"
+        "header of a CSV output is written with the first answer; bad rows before it wait for that.\n",
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
+                "  estoc predict census.yaml --keep customer <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --format jsonl --batch 1 --keys probabilities,class_ids\n",
     .takes    = TOOL_TAKES_FILES,
     .run      = run,

@@ -114,8 +114,8 @@ static void test_predict(void **state)
     (void)state;
     a = ask(0, csv, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "classes,probabilities"));
     tool_expect_text(a.err, "", "standard error");
-    tool_expect_part(a.out, "probabilities_0,probabilities_1,classes\n", "the header");
-    assert_non_null(strstr(a.out, ",yes\n"));
+    tool_expect_part(a.out, "probabilities_0,probabilities_1,classes,error\n", "the header");
+    assert_non_null(strstr(a.out, ",yes,\n"));
     b = ask(0, jsonl, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--format", "jsonl", "--batch", "2"));
     c = ask(0, csv, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--json"));
     assert_int_equal(tool_json_lines(b.out), 4);
@@ -141,12 +141,13 @@ static void test_predict_as_evaluated(void **state)
     row     = strchr(rows, '\n');
     for (answer = strchr(answers.out, '\n'); answer[1] != '\0'; n++) {
         const char *label;
-        size_t      size = strcspn(answer + 1, "\n");
+        size_t      size = strcspn(answer + 1, ",");
 
         row   = strchr(row + 1, '\n');
         label = row - size - 1; /* "yes." */
         right += strncmp(label, answer + 1, size) == 0 && label[-1] == ',';
-        answer += 1 + size;
+        answer += 1 + size + 1; /* no error behind it */
+        assert_int_equal(*answer, '\n');
     }
     assert_int_equal(n, N_ROWS);
     assert_true(fabs((double)right / N_ROWS - metric(metrics, "accuracy")) < 1e-6); /* float32 of the metric */
@@ -185,11 +186,19 @@ static void test_predict_bad_rows(void **state)
 #define ASK(rows, ...)                                                                                                 \
     ask(1, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
     run = ASK("age,trade,hours\n50,smith,\n\nx,cook,\n50,smith,\n", "--batch", "10");
-    tool_expect_text(run.out, "class_ids\n1\n1\n", "standard output");
+    tool_expect_text(run.out, "class_ids,error\n1,\n,\"\"\"age\"\" is \"\"x\"\", which is no number\"\n1,\n",
+                     "standard output");
     tool_expect_text(run.err,
                      "estoc predict: standard input, line 4: \"age\" is \"x\", which is no number\n"
                      "estoc predict: 1 of 3 rows have no answer\n",
                      "standard error");
+    tool_run_free(&run);
+    run = ASK("age,trade,hours\nx\n1,2,3,4\n", "-q"); /* none is good */
+    tool_expect_text(run.out, "error\n\"1 fields, and the header has 3\"\n\"4 fields, and the header has 3\"\n",
+                     "standard output");
+    tool_run_free(&run);
+    run = ASK("age,trade,hours\n1,2,3,4\n50,smith,\n", "-q"); /* a row with more fields, before the first answer */
+    tool_expect_text(run.out, "class_ids,error\n,\"4 fields, and the header has 3\"\n1,\n", "standard output");
     tool_run_free(&run);
     run = ASK("trade\nsmith\n", "-q");
     tool_expect_text(run.err, "estoc predict: standard input, line 1: no field \"age\"; the header is: trade\n",
@@ -238,6 +247,51 @@ static void test_predict_bad_rows(void **state)
 #undef ASK
 }
 
+/* The first cells of all lines, each with a comma behind it. */
+static void expect_cells(const char *out, const char *cells)
+{
+    est_strbuf text = { 0 };
+
+    for (const char *line = out; *line != '\0'; line = strchr(line, '\n') + 1) {
+        est_strbuf_printf(&text, "%.*s,", (int)strcspn(line, ",\n"), line);
+    }
+    tool_expect_text(est_strbuf_text(&text), cells, "the first column");
+    est_strbuf_clear(&text);
+}
+
+/* Fields of the rows go along, also those of bad rows; a prediction of the same name takes the place of a field. */
+static void test_predict_keeps_fields(void **state)
+{
+    static const char csv[] = "id,age,trade,hours,class_ids\na,50,smith,,9\n\"b,\",x,cook,,9\nc\nd,50,smith,,9\n";
+    const char       *path  = changed("seed: 3", "seed: 3");
+    tool_run          run;
+
+    (void)state;
+#define ASK(code, rows, ...)                                                                                           \
+    ask(code, rows, TOOL_ARGV("predict", path, DIR("trained"), "-q", "--keys", "class_ids", __VA_ARGS__))
+    run = ASK(1, csv, "--keep", "id", "--batch", "2");
+    tool_expect_text(run.out,
+                     "id,class_ids,error\na,1,\n\"b,\",,\"\"\"age\"\" is \"\"x\"\", which is no number\"\n"
+                     "c,,\"1 fields, and the header has 5\"\nd,1,\n",
+                     "standard output");
+    tool_run_free(&run);
+    run = ASK(1, csv, "--keep", "*", "--json");
+    tool_expect_part(run.out,
+                     "{\"id\": \"a\", \"age\": \"50\", \"trade\": \"smith\", \"hours\": \"\", \"class_ids\": [1]}\n",
+                     "the first answer");
+    tool_expect_part(run.out, "{\"id\": \"c\", \"error\": \"1 fields", "the answer to a row that is cut off");
+    tool_run_free(&run);
+    run = ASK(0, "{\"id\": [7, null], \"age\": 50, \"trade\": \"smith\", \"hours\": 1}\n", "--keep", "id,other",
+              "--format", "jsonl");
+    tool_expect_text(run.out, "{\"id\": [7, null], \"class_ids\": [1]}\n", "standard output");
+    tool_run_free(&run);
+    run = ASK(1, csv, "--keep", "id,none");
+    tool_expect_text(run.out, "", "standard output");
+    tool_expect_text(run.err, "estoc predict: --keep: no field \"none\" in the rows\n", "standard error");
+    tool_run_free(&run);
+#undef ASK
+}
+
 /* An id that is out of range is for the model to find, in a batch of others. Those are answered, in their places. */
 static void test_predict_refused(void **state)
 {
@@ -256,7 +310,7 @@ static void test_predict_refused(void **state)
     tool_run_free(&run);
     for (size_t i = 0; i < 4; i++) {
         run = ask(1, rows, TOOL_ARGV("predict", path, "-q", "--keys", "class_ids", "--batch", batches[i]));
-        tool_expect_text(run.out, "class_ids\n1\n0\n1\n0\n0\n", "standard output");
+        expect_cells(run.out, "class_ids,1,0,,1,,0,0,,,");
         tool_expect_part(run.err, "estoc predict: standard input, line 4: ", "standard error");
         tool_expect_part(run.err, "estoc predict: standard input, line 6: ", "standard error");
         tool_expect_part(run.err, "estoc predict: standard input, line 9: ", "standard error");
@@ -447,9 +501,11 @@ static void test_predict_streams(void **state)
         c = START("--batch", batches[i]);
         client_say(&c, "7,\n");
         client_expect(&c, "class_ids");
-        client_expect(&c, "1");
+        client_expect(&c, "1,");
         client_say(&c, "z,\n8,\n3,\n");
-        client_expect(&c, "0");
+        client_expect(&c, ",");
+        client_expect(&c, ",");
+        client_expect(&c, "0,");
         client_end(&c, 1);
     }
 #undef START
@@ -860,7 +916,7 @@ static void test_baseline_head(void **state)
     tool_run_free(&run);
     tool_run_free(&same);
     run = ask(0, "x\n1\n2\n", TOOL_ARGV("predict", path, "-q", "--keys", "class_ids"));
-    tool_expect_text(run.out, "class_ids\n0\n0\n", "standard output");
+    tool_expect_text(run.out, "class_ids,error\n0,\n0,\n", "standard output");
     tool_run_free(&run);
     run = TOOL(0, "export", path, "-q");
     tool_run_free(&run);
@@ -1023,6 +1079,7 @@ int main(void)
         cmocka_unit_test(test_predict_as_evaluated),
         cmocka_unit_test(test_predict_special),
         cmocka_unit_test(test_predict_bad_rows),
+        cmocka_unit_test(test_predict_keeps_fields),
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_predict_as_csv_says),
         cmocka_unit_test(test_predict_warns),
