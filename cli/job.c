@@ -415,7 +415,8 @@ static est_status read_record(reader *r, const job_record *record, const job_nod
             job_error(r->errors, node, "%s is a mapping of keys, not %s", record->what,
                       node->kind == JOB_LIST ? "a list" : "a single value");
         } else {
-            job_error(r->errors, node, "%s is a mapping of keys, and there are none", record->what);
+            job_error(r->errors, node, "%s is a mapping of keys, and this one is empty; give it keys, or take it out",
+                      record->what);
         }
         return EST_OK;
     }
@@ -464,7 +465,7 @@ est_status job_read(est_arena *arena, const job_node *root, job_errors *errors, 
 
 /* --- --set ------------------------------------------------------------------------------------------------------------ */
 
-/* Puts `value` at the end of a dotted path that is `size` long, making mappings on the way. */
+/* Puts `value` at the end of a dotted path that is `size` long, making mappings on the way; null takes out what is there. */
 static est_status put_at(est_arena *arena, job_node *root, const char *path, size_t size, job_node *value,
                          job_errors *errors)
 {
@@ -479,6 +480,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
             job_error(errors, value, "a key is empty; keys are dotted, as in data.batch=64");
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
         }
+        if (part == size && job_is_null(value) && job_map_remove(root, key->text)) return EST_OK;
         if (part == size) return job_map_set(arena, root, key, value);
         /* A mapping on the way is copied: an alias may share it. */
         next = job_map_get(root, key->text);

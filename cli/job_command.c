@@ -116,6 +116,11 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
         job_describe(&text);
         return print_text(call, &text);
     }
+    if (argc - optind == 2 && (needs & JOB_READS_ROWS) != 0) {
+        return tool_usage(call->command,
+                          "it takes one job file, and 2 are given; rows are read from standard input: estoc %s %s <%s",
+                          call->command->name, argv[optind], argv[optind + 1]);
+    }
     if (argc - optind != 1) return tool_usage(call->command, "it takes one job file, and %d are given", argc - optind);
     code = tool_check_input(call->command, argv[optind]);
     if (code == TOOL_OK) code = read_job(call, argv[optind], needs);

@@ -38,12 +38,13 @@ typedef struct job_call {
     job_runner          runner;
 } job_call;
 
-/* What a job must have for a command, and whether signals end the command in good order or at once. */
+/* What a job must have for a command, whether signals end it in good order or at once, and where its rows come from. */
 typedef enum job_needs {
     JOB_NEEDS_TRAIN     = 1,
     JOB_NEEDS_EVAL      = 2,
     JOB_NEEDS_MODEL_DIR = 4,
-    JOB_CATCHES_SIGNALS = 8
+    JOB_CATCHES_SIGNALS = 8,
+    JOB_READS_ROWS      = 16 /* from standard input */
 } job_needs;
 
 /* Begins a call; job_call_end frees what it holds whatever comes. */

@@ -117,6 +117,16 @@ est_status job_map_set(est_arena *arena, job_node *map, job_node *key, job_node 
     return EST_OK;
 }
 
+bool job_map_remove(job_node *map, const char *key)
+{
+    int i = find_key(map, key);
+
+    if (i < 0) return false;
+    map->n--;
+    memmove(map->items + 2 * i, map->items + 2 * i + 2, sizeof *map->items * 2 * (size_t)(map->n - i));
+    return true;
+}
+
 bool job_is_null(const job_node *node)
 {
     return node == NULL || (node->kind == JOB_SCALAR && !node->quoted &&

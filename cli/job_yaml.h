@@ -54,6 +54,9 @@ job_node *job_node_new(est_arena *arena, job_node_kind kind, const job_node *at)
 EST_MUST_CHECK est_status job_list_add(est_arena *arena, job_node *list, job_node *item);
 EST_MUST_CHECK est_status job_map_set(est_arena *arena, job_node *map, job_node *key, job_node *value);
 
+/* Takes a key out of a map; false: it is not there. */
+bool job_map_remove(job_node *map, const char *key);
+
 /* The value of a key; NULL: there is none, or the node is no map. */
 job_node *job_map_get(const job_node *map, const char *key);
 

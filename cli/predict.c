@@ -391,7 +391,7 @@ static tool_exit run(int argc, char **argv)
     while (code == TOOL_OK && (id = tool_next_option(&tool_predict, argc, argv, &value)) != TOOL_OPTION_END) {
         code = take_option(&call, id, value);
     }
-    if (code == TOOL_OK) code = job_call_open(&call.job, argc, argv, JOB_NEEDS_MODEL_DIR);
+    if (code == TOOL_OK) code = job_call_open(&call.job, argc, argv, JOB_NEEDS_MODEL_DIR | JOB_READS_ROWS);
     if (code == TOOL_OK && (status = predict(&call)) != EST_OK) code = tool_failed(&tool_predict, status);
     job_call_end(&call.job);
     return code;

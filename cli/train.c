@@ -142,7 +142,7 @@ static void note_end(const job_call *call)
         est_estimator_task(call->runner.estimator)->num_worker_replicas > 1) {
         tool_note(&tool_train,
                   "train.max_steps is not given: every task goes over its share of the rows %" PRId64 " times, and "
-                  "training ends when the chief has, however far the others are",
+                  "training ends when all have",
                   call->job.data.epochs);
     } else if (call->job.data.epochs == EST_FOREVER) {
         tool_note(&tool_train,

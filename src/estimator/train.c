@@ -616,8 +616,8 @@ static est_status check_options(const est_estimator *estimator, const est_train_
         return est_fail(
             EST_INVALID_ARGUMENT,
             "task %s %d of a cluster of several without \"ps\" tasks: nothing says how they train together; "
-            "set train_distribute to an est_multi_worker_mirrored_strategy, add ps tasks, or leave the "
-            "others out",
+            "set train_distribute to an est_multi_worker_mirrored_strategy (in a job file run.strategy to "
+            "multi_worker_mirrored), add ps tasks, or leave the others out",
             estimator->task->type, estimator->task->index);
     }
     return EST_OK;

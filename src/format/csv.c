@@ -96,7 +96,9 @@ static est_status fail_count(const call *c, size_t row, size_t n, est_str text)
 static const char *why_not(est_dtype dtype, est_number_result result)
 {
     if (result == EST_NUMBER_RANGE) return dtype == EST_I32 ? "does not fit int32" : "does not fit int64";
-    return dtype == EST_I32 || dtype == EST_I64 ? "is not an integer" : "is not a number";
+    return dtype == EST_I32 || dtype == EST_I64
+               ? "is not an integer; words need a vocabulary (of a label: label.vocabulary in a job file)"
+               : "is not a number; a text for missing values is to be named by na (data.csv.na in a job file)";
 }
 
 /* --- fields ----------------------------------------------------------------------------------------------------- */

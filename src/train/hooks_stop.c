@@ -148,10 +148,12 @@ static est_status diverge(est_loop *loop, bool fail, const char *what)
             return est_fail(EST_INVALID_ARGUMENT, "NaN %s during training: at step %" PRId64 " %s; see its input_fn",
                             what, est_loop_global_step(loop), input);
         }
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "NaN %s during training: the model diverged at step %" PRId64
-                        "; lower the learning rate, clip gradients, or find the node with check_numerics",
-                        what, est_loop_global_step(loop));
+        return est_fail(
+            EST_INVALID_ARGUMENT,
+            "NaN %s during training: the model diverged at step %" PRId64
+            "; lower the learning rate, scale the inputs, clip gradients where the program can, or find the "
+            "node with check_numerics",
+            what, est_loop_global_step(loop));
     }
     est_log_warn("Model diverged with %s = NaN.", what);
     if (input[0] != '\0') est_log_warn("%s", input);

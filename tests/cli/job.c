@@ -90,7 +90,7 @@ static const wrong wrongs[] = {
     { "train: {max_steps: 150}", "train: 150", ":25:8: train is a mapping of keys, not a single value\n" },
     { "train: {max_steps: 150}", "train: [150]", ":25:8: train is a mapping of keys, not a list\n" },
     { "export: [{type: best, keep: 2}, final]", "export: {type: best}", ":27:9: \"export\" takes a list, each entry after a dash\n" },
-    { "  age: {type: numeric}\n", "  age:\n", ":10:7: a feature is a mapping of keys, and there are none\n" },
+    { "  age: {type: numeric}\n", "  age:\n", ":10:7: a feature is a mapping of keys, and this one is empty; give it keys, or take it out\n" },
 
     /* references */
     { "[ages, trade, ages_x_trade]", "[ages, trades]", ":3:26: there is no feature \"trades\"; did you mean \"trade\"?\n" },
@@ -368,6 +368,9 @@ static void test_usage(void **state)
 
     (void)state;
     TOOL_OUT(2, "", "it takes one job file, and 0 are given", "train");
+    TOOL_OUT(2, "",
+             "it takes one job file, and 2 are given; rows are read from standard input: estoc predict a.yaml <b.csv\n",
+             "predict", "a.yaml", "b.csv");
     TOOL_OUT(3, "", "cannot read /no/such.yaml", "train", "/no/such.yaml");
     TOOL_OUT(2, "", "job.yaml:18:3: data needs \"train\": files to train on\n", "train", path);
     path = changed("  eval: eval.csv\n", "");
@@ -403,6 +406,7 @@ static void test_set(void **state)
     run = TOOL(0, "train", path, "--print-config", "--set", "data.batch=1e3");
     tool_expect_part(run.out, "\n  batch: 1000\n", "the configuration");
     tool_run_free(&run);
+    TOOL_OUT(2, "", "there is no feature \"age\"", "train", path, "--set", "features.age=null");
     TOOL_OUT(2, "", "--set \"data.batch=x\": \"batch\" takes a whole number", "train", path, "--set", "data.batch=x");
     TOOL_OUT(2, "", "--set \"data.bacth=3\": data has no key \"bacth\"; did you mean \"batch\"?", "train", path,
              "--set", "data.bacth=3");
