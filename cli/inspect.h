@@ -60,7 +60,4 @@ void                      inspect_names_free(char **names);
 bool                      inspect_is_event_name(const char *name);
 bool                      inspect_is_index_name(const char *name);
 
-/* Whether a TFRecord file ends within the record at `offset`, as one does that is still being written. */
-bool inspect_is_cut(const char *path, uint64_t offset);
-
 #endif

@@ -2,23 +2,19 @@
  *
  * `estoc inspect` of event files: a line for every value of a summary and for every other event.
  *
- * A process that writes events leaves half of one at the end of the file now and then. That is told from damage by the
- * bytes: the file ends before the record whose (checked) length it has. */
-#include <fcntl.h>
+ * A process that writes events leaves half of one at the end of the file now and then: that is a note, and no damage. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "command.h"
+#include "estoc/events.h"
 #include "format/event.h"
 #include "format/summary.h"
 #include "format/tensor_proto.h"
-#include "format/tfrecord.h"
 #include "inspect.h"
 #include "output.h"
 
@@ -33,13 +29,6 @@ typedef struct view {
     est_strbuf             line, value;
     int64_t                n; /* rows so far */
 } view;
-
-/* What a row says; the value is in view.value, as JSON or as text. */
-typedef struct row {
-    const est_event *event;
-    const char      *kind;
-    est_str          tag;
-} row;
 
 /* --- values ----------------------------------------------------------------------------------------------------- */
 
@@ -167,145 +156,6 @@ static est_status put_tensor_header(view *v, est_str message)
     return EST_OK;
 }
 
-static bool is_plugin(const est_summary_value *value, const char *name)
-{
-    return value->plugin.size == strlen(name) && memcmp(value->plugin.data, name, value->plugin.size) == 0;
-}
-
-/* A histogram or picture in the second form; false when the tensor is not what it should be. */
-static bool put_plugin_tensor(view *v, const est_summary_value *value)
-{
-    bool        is_histogram = is_plugin(value, "histograms"), done = false;
-    est_tensor *tensor;
-
-    if (!is_histogram && !is_plugin(value, "images")) return false;
-    if (est_tensor_proto_parse(value->message, &tensor) != EST_OK) return false;
-    if (is_histogram) {
-        const est_shape *shape = est_tensor_shape(tensor);
-
-        done = est_tensor_dtype(tensor) == EST_F64 && shape->rank == 2 && shape->dim[1] == 3;
-        if (done) put_histogram_rows(v, tensor);
-    } else {
-        done = est_tensor_dtype(tensor) == EST_STRING && est_tensor_count(tensor) >= 2;
-        if (done) put_image_strings(v, tensor);
-    }
-    est_tensor_free(tensor);
-    return done;
-}
-
-static est_status put_tensor(view *v, const est_summary_value *value, const char **kind)
-{
-    if (is_plugin(value, "text") && value->text.data != NULL) {
-        *kind = "text";
-        put_text(v, value->text);
-    } else if (!isnan(value->number) || is_plugin(value, "scalars")) {
-        *kind = "scalar";
-        put_number(v, value->number, (double)(float)value->number == value->number);
-    } else if (put_plugin_tensor(v, value)) {
-        *kind = is_plugin(value, "images") ? "image" : "histogram";
-    } else {
-        *kind = "tensor";
-        return put_tensor_header(v, value->message);
-    }
-    return EST_OK;
-}
-
-static est_status put_value(view *v, const est_summary_value *value, const char **kind)
-{
-    switch (value->kind) {
-    case EST_SUMMARY_SCALAR:
-        *kind = "scalar";
-        put_number(v, value->number, true);
-        return EST_OK;
-    case EST_SUMMARY_HISTOGRAM: *kind = "histogram"; return put_histogram(v, value->message);
-    case EST_SUMMARY_IMAGE: *kind = "image"; return put_image(v, value->message);
-    case EST_SUMMARY_TENSOR: return put_tensor(v, value, kind);
-    case EST_SUMMARY_AUDIO: *kind = "audio"; break;
-    case EST_SUMMARY_NONE: *kind = "unknown"; break;
-    }
-    put_named(v, "bytes", (double)value->message.size, true);
-    put_end(v);
-    return EST_OK;
-}
-
-/* --- rows ------------------------------------------------------------------------------------------------------- */
-
-static est_status json_row(view *v, const row *r)
-{
-    est_strbuf *line = &v->line;
-
-    est_strbuf_append(line, "{");
-    if (v->file != NULL) {
-        est_strbuf_append(line, "\"file\": ");
-        tool_append_json_text(line, v->file);
-        est_strbuf_append(line, ", ");
-    }
-    est_strbuf_printf(line, "\"step\": %" PRId64 ", \"wall_time\": ", r->event->step);
-    tool_append_json_f64(line, r->event->wall_time);
-    est_strbuf_printf(line, ", \"kind\": \"%s\"", r->kind);
-    if (r->tag.data != NULL) {
-        est_strbuf_append(line, ", \"tag\": ");
-        est_strbuf_append_json(line, r->tag.data, r->tag.size);
-    }
-    est_strbuf_append(line, ", \"value\": ");
-    est_strbuf_append_bytes(line, est_strbuf_text(&v->value), v->value.size);
-    est_strbuf_append(line, "}\n");
-    return tool_write(line);
-}
-
-/* Prints a row; the value is emptied. */
-static est_status show_row(view *v, const row *r)
-{
-    est_status status = est_strbuf_status(&v->value);
-
-    if (status == EST_OK && v->options->json) {
-        status = json_row(v, r);
-    } else if (status == EST_OK) {
-        tool_append_time(&v->line, r->event->wall_time);
-        tool_table_cell(&v->table, "%" PRId64, r->event->step);
-        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->line));
-        est_strbuf_reset(&v->line);
-        tool_table_text(&v->table, r->tag, TAG_MAX);
-        tool_table_cell(&v->table, "%s", r->kind);
-        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->value));
-        status = tool_table_row(&v->table);
-    }
-    est_strbuf_reset(&v->value);
-    v->n++;
-    return status;
-}
-
-static bool is_wanted(const view *v, est_str tag)
-{
-    est_strbuf text = { 0 };
-    bool       wanted;
-
-    if (v->options->tag == NULL) return true;
-    est_strbuf_append_bytes(&text, tag.data, tag.size);
-    wanted = fnmatch(v->options->tag, est_strbuf_text(&text), 0) == 0;
-    est_strbuf_clear(&text);
-    return wanted;
-}
-
-static est_status show_summary(view *v, const est_event *event)
-{
-    est_summary_cursor cursor;
-    est_summary_value  value;
-    bool               found;
-
-    est_summary_cursor_init(&cursor, event->bytes);
-    for (;;) {
-        row r = { .event = event };
-
-        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
-        if (!found || v->n >= v->options->limit) return EST_OK;
-        if (!is_wanted(v, value.tag)) continue;
-        r.tag = value.tag.data != NULL ? value.tag : (est_str){ "", 0 };
-        EST_TRY(put_value(v, &value, &r.kind));
-        EST_TRY(show_row(v, &r));
-    }
-}
-
 /* The nodes of a GraphDef: its fields 1. */
 static est_status put_graph(view *v, est_str message)
 {
@@ -345,85 +195,139 @@ static est_status put_session_log(view *v, est_str message)
     return EST_OK;
 }
 
-static est_status show_event(view *v, const est_event *event)
+/* A histogram or picture in the second form. */
+static est_status put_tensor(view *v, const est_event_entry *entry)
 {
-    row r = { .event = event };
+    est_tensor *tensor;
 
-    if (event->kind == EST_EVENT_SUMMARY) return show_summary(v, event);
-    if (v->options->tag != NULL) return EST_OK;
-    switch (event->kind) {
-    case EST_EVENT_FILE_VERSION:
-        r.kind = "version";
-        put_text(v, event->bytes);
-        break;
-    case EST_EVENT_GRAPH:
-        r.kind = "graph";
-        EST_TRY(put_graph(v, event->bytes));
-        break;
-    case EST_EVENT_SESSION_LOG:
-        r.kind = "session";
-        EST_TRY(put_session_log(v, event->bytes));
-        break;
-    default:
-        r.kind = event->kind == EST_EVENT_META_GRAPH     ? "metagraph"
-                 : event->kind == EST_EVENT_RUN_METADATA ? "run metadata"
-                 : event->kind == EST_EVENT_LOG_MESSAGE  ? "log"
-                                                         : "nothing";
-        put_named(v, "bytes", (double)event->bytes.size, true);
-        put_end(v);
-        break;
+    EST_TRY(est_tensor_proto_parse(entry->bytes, &tensor));
+    entry->kind == EST_ENTRY_HISTOGRAM ? put_histogram_rows(v, tensor) : put_image_strings(v, tensor);
+    est_tensor_free(tensor);
+    return EST_OK;
+}
+
+static est_status put_entry(view *v, const est_event_entry *entry)
+{
+    bool second = entry->plugin.size > 0; /* form */
+
+    switch (entry->kind) {
+    case EST_ENTRY_SCALAR: put_number(v, entry->number, (double)(float)entry->number == entry->number); return EST_OK;
+    case EST_ENTRY_TEXT:
+    case EST_ENTRY_VERSION: put_text(v, entry->text); return EST_OK;
+    case EST_ENTRY_HISTOGRAM: return second ? put_tensor(v, entry) : put_histogram(v, entry->bytes);
+    case EST_ENTRY_IMAGE: return second ? put_tensor(v, entry) : put_image(v, entry->bytes);
+    case EST_ENTRY_TENSOR: return put_tensor_header(v, entry->bytes);
+    case EST_ENTRY_GRAPH: return put_graph(v, entry->bytes);
+    case EST_ENTRY_SESSION: return put_session_log(v, entry->bytes);
+    default: break;
     }
-    return show_row(v, &r);
+    put_named(v, "bytes", (double)entry->bytes.size, true);
+    put_end(v);
+    return EST_OK;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+static const char *kind_name(const est_event_entry *entry)
+{
+    static const char *const names[] = {
+        [EST_ENTRY_SCALAR] = "scalar",   [EST_ENTRY_TEXT] = "text",     [EST_ENTRY_HISTOGRAM] = "histogram",
+        [EST_ENTRY_IMAGE] = "image",     [EST_ENTRY_TENSOR] = "tensor", [EST_ENTRY_AUDIO] = "audio",
+        [EST_ENTRY_VERSION] = "version", [EST_ENTRY_GRAPH] = "graph",   [EST_ENTRY_META_GRAPH] = "metagraph",
+        [EST_ENTRY_SESSION] = "session", [EST_ENTRY_LOG] = "log",       [EST_ENTRY_RUN_METADATA] = "run metadata",
+    };
+
+    if (entry->kind != EST_ENTRY_OTHER) return names[entry->kind];
+    return entry->tag.data != NULL ? "unknown" : "nothing";
+}
+
+static est_status json_row(view *v, const est_event_entry *entry)
+{
+    est_strbuf *line = &v->line;
+
+    est_strbuf_append(line, "{");
+    if (v->file != NULL) {
+        est_strbuf_append(line, "\"file\": ");
+        tool_append_json_text(line, v->file);
+        est_strbuf_append(line, ", ");
+    }
+    est_strbuf_printf(line, "\"step\": %" PRId64 ", \"wall_time\": ", entry->step);
+    tool_append_json_f64(line, entry->wall_time);
+    est_strbuf_printf(line, ", \"kind\": \"%s\"", kind_name(entry));
+    if (entry->tag.data != NULL) {
+        est_strbuf_append(line, ", \"tag\": ");
+        est_strbuf_append_json(line, entry->tag.data, entry->tag.size);
+    }
+    est_strbuf_append(line, ", \"value\": ");
+    est_strbuf_append_bytes(line, est_strbuf_text(&v->value), v->value.size);
+    est_strbuf_append(line, "}\n");
+    return tool_write(line);
+}
+
+/* Prints a row; the value is emptied. */
+static est_status show_row(view *v, const est_event_entry *entry)
+{
+    est_status status = est_strbuf_status(&v->value);
+
+    if (status == EST_OK && v->options->json) {
+        status = json_row(v, entry);
+    } else if (status == EST_OK) {
+        tool_append_time(&v->line, entry->wall_time);
+        tool_table_cell(&v->table, "%" PRId64, entry->step);
+        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->line));
+        est_strbuf_reset(&v->line);
+        tool_table_text(&v->table, entry->tag, TAG_MAX);
+        tool_table_cell(&v->table, "%s", kind_name(entry));
+        tool_table_cell(&v->table, "%s", est_strbuf_text(&v->value));
+        status = tool_table_row(&v->table);
+    }
+    est_strbuf_reset(&v->value);
+    v->n++;
+    return status;
+}
+
+static bool is_wanted(const view *v, est_str tag)
+{
+    est_strbuf text = { 0 };
+    bool       wanted;
+
+    if (v->options->tag == NULL) return true;
+    if (tag.data == NULL) return false;
+    est_strbuf_append_bytes(&text, tag.data, tag.size);
+    wanted = fnmatch(v->options->tag, est_strbuf_text(&text), 0) == 0;
+    est_strbuf_clear(&text);
+    return wanted;
+}
+
+static est_status show_entry(view *v, const est_event_entry *entry)
+{
+    est_status status = put_entry(v, entry);
+
+    if (status == EST_OK) return show_row(v, entry);
+    return est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, entry->path, entry->record,
+                            entry->offset);
 }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-bool inspect_is_cut(const char *path, uint64_t offset)
+static est_status show_entries(view *v, est_events *events)
 {
-    uint8_t     header[EST_TFRECORD_HEADER];
-    struct stat info;
-    uint64_t    left;
-    bool        cut = false;
-    int         fd  = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) return false;
-    if (fstat(fd, &info) == 0 && (uint64_t)info.st_size >= offset) {
-        left = (uint64_t)info.st_size - offset;
-        cut  = left < sizeof header;
-        if (!cut && pread(fd, header, sizeof header, (off_t)offset) == (ssize_t)sizeof header) {
-            cut = est_tfrecord_header_good(header) &&
-                  (left < sizeof header + EST_TFRECORD_FOOTER ||
-                   est_wire_load64(header) > left - sizeof header - EST_TFRECORD_FOOTER);
-        }
-    }
-    close(fd);
-    return cut;
-}
-
-static est_status show_records(view *v, est_tfrecord_reader *reader)
-{
-    est_status status = EST_OK;
-    est_event  event;
-    est_str    record;
+    est_event_entry entry;
+    est_status      status;
+    uint64_t        record, offset;
 
     while (v->n < v->options->limit) {
-        est_tfrecord_position at = est_tfrecord_tell(reader);
-
-        status = est_tfrecord_next(reader, &record);
-        if (status == EST_OUT_OF_RANGE) return EST_OK;
-        if (status == EST_DATA_LOSS && inspect_is_cut(v->path, at.offset)) {
-            tool_note(&tool_inspect,
-                      "note: %s ends within event %" PRIu64 " at byte %" PRIu64 "; it is still written, or was cut",
-                      v->path, at.record, at.offset);
+        status = est_events_next(events, &entry);
+        if (status == EST_OUT_OF_RANGE) {
+            if (est_events_is_cut(events, &record, &offset)) {
+                tool_note(&tool_inspect,
+                          "note: %s ends within event %" PRIu64 " at byte %" PRIu64 "; it is still written, or was cut",
+                          v->path, record, offset);
+            }
             return EST_OK;
         }
         EST_TRY(status);
-        status = est_event_parse(record, &event);
-        if (status == EST_OK) status = show_event(v, &event);
-        if (status == EST_DATA_LOSS || status == EST_UNIMPLEMENTED) {
-            return est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, v->path, at.record, at.offset);
-        }
-        EST_TRY(status);
+        if (is_wanted(v, entry.tag)) EST_TRY(show_entry(v, &entry));
     }
     return EST_OK;
 }
@@ -431,14 +335,14 @@ static est_status show_records(view *v, est_tfrecord_reader *reader)
 static est_status show_file(view *v, const char *path)
 {
     static const char *const names[] = { "step", "wall time", "tag", "kind", "value" };
-    est_tfrecord_reader     *reader;
+    est_events              *events;
     est_status               status, end;
 
     v->path = path;
-    EST_TRY(est_tfrecord_open(path, NULL, &reader));
+    EST_TRY(est_events_open(path, &events));
     v->table = (tool_table){ .right = 1 };
     if (!v->options->json) tool_table_begin(&v->table, names, 5);
-    status = show_records(v, reader);
+    status = show_entries(v, events);
     end    = EST_OK;
     if (!v->options->json && status != EST_CANCELLED) {
         est_error error; /* what is before the damage is printed before it is reported */
@@ -448,7 +352,7 @@ static est_status show_file(view *v, const char *path)
         if (status != EST_OK) status = est_error_raise(&error);
     }
     tool_table_clear(&v->table);
-    est_tfrecord_close(reader);
+    est_events_close(events);
     return status != EST_OK ? status : end;
 }
 

@@ -3,22 +3,12 @@
  * `estoc tail`: the last scalars of a directory of event files. A run that was started again has written several files;
  * the newest one that has scalars tells where it stands. Half an event at the end of a file is one that is being written,
  * and no damage. */
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "format/event.h"
-#include "format/summary.h"
+#include "estoc/events.h"
 #include "inspect.h"
 #include "tail.h"
-
-static bool is_scalar(const est_summary_value *value)
-{
-    if (value->kind == EST_SUMMARY_SCALAR) return true;
-    return value->kind == EST_SUMMARY_TENSOR &&
-           (!isnan(value->number) || (value->plugin.size == 7 && memcmp(value->plugin.data, "scalars", 7) == 0));
-}
 
 /* The entry of a tag, made if need be; NULL when memory is out. */
 static tail_scalar *find_tag(tail_scalars *s, est_str tag)
@@ -40,48 +30,32 @@ static tail_scalar *find_tag(tail_scalars *s, est_str tag)
     return s->data[s->n].tag != NULL ? &s->data[s->n++] : NULL;
 }
 
-static est_status take_summary(tail_scalars *s, const est_event *event)
+static est_status take_entry(tail_scalars *s, const est_event_entry *entry)
 {
-    est_summary_cursor cursor;
-    est_summary_value  value;
-    bool               found;
+    tail_scalar *scalar;
 
-    est_summary_cursor_init(&cursor, event->bytes);
-    for (;;) {
-        tail_scalar *scalar;
-
-        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
-        if (!found) return EST_OK;
-        if (!is_scalar(&value) || value.tag.size == 0 || memchr(value.tag.data, 0, value.tag.size) != NULL) continue;
-        scalar = find_tag(s, value.tag);
-        if (scalar == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scalars of a run");
-        scalar->value     = value.number;
-        scalar->step      = event->step;
-        scalar->wall_time = event->wall_time;
-    }
+    if (entry->kind != EST_ENTRY_SCALAR || entry->tag.size == 0) return EST_OK;
+    if (memchr(entry->tag.data, 0, entry->tag.size) != NULL) return EST_OK;
+    scalar = find_tag(s, entry->tag);
+    if (scalar == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scalars of a run");
+    scalar->value     = entry->number;
+    scalar->step      = entry->step;
+    scalar->wall_time = entry->wall_time;
+    return EST_OK;
 }
 
 static est_status read_file(tail_scalars *s, const char *path)
 {
-    est_tfrecord_reader  *reader;
-    est_tfrecord_position at = { 0 };
-    est_event             event;
-    est_str               record;
-    est_status            status;
+    est_events     *events;
+    est_event_entry entry;
+    est_status      status;
 
-    EST_TRY(est_tfrecord_open(path, NULL, &reader));
-    do {
-        at     = est_tfrecord_tell(reader);
-        status = est_tfrecord_next(reader, &record);
-        if (status == EST_DATA_LOSS && inspect_is_cut(path, at.offset)) status = EST_OUT_OF_RANGE;
+    EST_TRY(est_events_open(path, &events));
+    while ((status = est_events_next(events, &entry)) == EST_OK) {
+        status = take_entry(s, &entry);
         if (status != EST_OK) break;
-        status = est_event_parse(record, &event);
-        if (status == EST_OK && event.kind == EST_EVENT_SUMMARY) status = take_summary(s, &event);
-        if (status == EST_DATA_LOSS) {
-            status = est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, path, at.record, at.offset);
-        }
-    } while (status == EST_OK);
-    est_tfrecord_close(reader);
+    }
+    est_events_close(events);
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A regressor with a metric of its own: predicts the weight of a baby from what is known before its birth, and adds the
- * root mean squared error to its evaluations.
+ * A regressor with metrics of its own: predicts the weight of a baby from what is known before its birth, and adds to its
+ * evaluations the root mean squared error, which the library has, and the coefficient of determination, which it has not.
  *
  *   custom_metric [--steps N] [--model-dir DIR] [--quiet]
  *
@@ -97,6 +97,36 @@ static est_status my_rmse(est_model *m, void *user)
     return est_model_status(m);
 }
 
+static est_node sum_f64(est_node x)
+{
+    return est_sum(est_cast(x, EST_F64));
+}
+
+/* R^2 = 1 - (sum of squared errors) / (sum of squared distances of labels from their mean). The mean is known only at the end,
+ * so four sums are kept: est_metric_state() makes them, for one evaluation each and in no checkpoint. */
+static est_status my_r2(est_model *m, void *user)
+{
+    est_graph *graph  = est_model_graph(m);
+    est_node   labels = est_model_label(m, "weight");
+    est_node   errors = est_sub(est_model_prediction(m, "predictions"), labels);
+    est_node   state[4], total[4], spread;
+
+    (void)user;
+    static const char *const names[] = { "r2/errors", "r2/squares", "r2/labels", "r2/count" };
+    for (int i = 0; i < 4; i++) {
+        state[i] = est_metric_state(graph, names[i], EST_F64, EST_SHAPE_SCALAR);
+        total[i] = est_read_variable(state[i]);
+    }
+    est_node update[] = { est_assign_add(state[0], sum_f64(est_square(errors))),
+        est_assign_add(state[1], sum_f64(est_square(labels))), est_assign_add(state[2], sum_f64(labels)),
+        est_assign_add(state[3], sum_f64(est_ones_like(labels))) };
+    spread            = est_sub(total[1], est_div_no_nan(est_square(total[2]), total[3]));
+    est_model_metric(m, "r2",
+        est_metric_custom((est_nodes){ state, 4 }, (est_nodes){ update, 4 },
+            est_shift(est_neg(est_div_no_nan(total[0], spread)), 1)));
+    return est_model_status(m);
+}
+
 /* --- run -------------------------------------------------------------------------------------------------------- */
 
 /* Whether nobody evaluated because there was nothing left to train. In a cluster that is the evaluator's business. */
@@ -118,6 +148,7 @@ static est_status train_and_evaluate(const char *output_dir, int64_t train_steps
             .config              = EST_RUN_CONFIG(.save_checkpoints_secs = CHECKPOINT_SECS, .keep_checkpoint_max = 3)),
         &estimator);
     if (status == EST_OK) status = est_estimator_add_metrics(estimator, my_rmse, NULL);
+    if (status == EST_OK) status = est_estimator_add_metrics(estimator, my_r2, NULL);
     if (status == EST_OK) {
         exporter = est_latest_exporter(
             "exporter", EST_EXPORTER(.saved_model.input = { .raw = &served, .n_raw = 1 }, .exports_to_keep = EST_OFF));
@@ -129,8 +160,9 @@ static est_status train_and_evaluate(const char *output_dir, int64_t train_steps
     if (status == EST_OK && was_trained(estimator, metrics)) {
         printf("%s has its %" PRId64 " steps already\n", est_estimator_model_dir(estimator), train_steps);
     } else if (status == EST_OK && metrics != NULL) {
-        printf("rmse %.4f after %" PRId64 " steps; exported to %s/export/exporter/\n", est_metrics_get(metrics, "rmse"),
-            est_metrics_global_step(metrics), est_estimator_model_dir(estimator));
+        printf("rmse %.4f, r2 %.4f after %" PRId64 " steps; exported to %s/export/exporter/\n",
+            est_metrics_get(metrics, "rmse"), est_metrics_get(metrics, "r2"), est_metrics_global_step(metrics),
+            est_estimator_model_dir(estimator));
     }
     est_metrics_free(metrics);
     est_exporter_free(exporter);

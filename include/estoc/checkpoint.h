@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints as files: find them, list what is in them, read single variables, check that they are whole.
+ * Checkpoints as files: find them, list what is in them, read single variables, check that they are whole; write named tensors.
  *
  * A checkpoint is named by its prefix ("runs/x/model.ckpt-500"), which is no file itself: beside it lie
  * `<prefix>.index` and `<prefix>.data-00000-of-00001`. The format is TensorFlow's, and checkpoints that TensorFlow wrote
- * (v1 Saver, Estimator, tf.train.Checkpoint, SavedModel) are read too. Writing is in <estoc/saver.h>.
+ * (v1 Saver, Estimator, tf.train.Checkpoint, SavedModel) are read too. The variables of a session are saved by
+ * <estoc/saver.h>.
  *
  * Damage is an error that names the file, the offset and the variable, never a wrong value.
  *
@@ -64,6 +65,35 @@ EST_API EST_MUST_CHECK est_status est_checkpoint_verify(const est_checkpoint *ch
 /* The prefix of the latest checkpoint of a model directory as TensorFlow's latest_checkpoint finds it: what the file
  * `checkpoint` says, if its index exists. EST_NOT_FOUND otherwise; nothing else is searched. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_MAX]);
+
+/* --- writing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct est_checkpoint_write_options {
+    size_t struct_size; /* filled by EST_CHECKPOINT_WRITE */
+    bool   latest; /* true: the file `checkpoint` of its directory names it as the latest, beside those that it names
+                           already, as after tf.train.Saver.save and tf.train.Checkpoint.save; false: that file stays as it
+                           is, as after tf.train.Checkpoint.write and tf.raw_ops.SaveV2 */
+} est_checkpoint_write_options;
+
+#define EST_CHECKPOINT_WRITE(...)                                                                                      \
+    (&(const est_checkpoint_write_options){ .struct_size = sizeof(est_checkpoint_write_options), __VA_ARGS__ })
+
+/* Writes tensors as the checkpoint `prefix`, without a graph and a session:
+ *
+ *     est_checkpoint_write("runs/new/model.ckpt-0", EST_NAMED_TENSORS({ "table", table }, { "global_step", zero }),
+ *                          EST_CHECKPOINT_WRITE(.latest = true));
+ *
+ * est_checkpoint_open and TensorFlow (tf.train.load_checkpoint, RestoreV2) read it by these names; an Estimator whose variables
+ * have them goes on from it, if it is the latest. The directory is made if it does not exist. A directory that a saver saves
+ * to is that saver's.
+ *
+ * It is on disk when the call returns EST_OK. As a saver does, it writes the data before the index and gives both their names
+ * only when they are on disk; a checkpoint of that prefix is replaced in one step, and its `.meta` removed. A failure leaves the
+ * old checkpoint as it was, or the new one, and nothing in between; where the file `checkpoint` cannot be written it is the new one,
+ * which is not the latest then. EST_INVALID_ARGUMENT: there is no tensor. EST_ALREADY_EXISTS: two have one name. options NULL:
+ * all defaults. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
+                                                       const est_checkpoint_write_options *options);
 
 #ifdef __cplusplus
 }

@@ -118,20 +118,6 @@ EST_API void est_iterator_free(est_iterator *iterator);
 
 /* --- sources ---------------------------------------------------------------------------------------------------- */
 
-typedef struct est_named_tensor {
-    const char *name;
-    est_tensor *tensor;
-} est_named_tensor;
-
-typedef struct est_named_tensors {
-    const est_named_tensor *data;
-    int                     n;
-} est_named_tensors;
-
-#define EST_NAMED_TENSORS(...)                                                                                         \
-    ((est_named_tensors){ (const est_named_tensor[]){ __VA_ARGS__ },                                                   \
-                          (int)(sizeof((const est_named_tensor[]){ __VA_ARGS__ }) / sizeof(est_named_tensor)) })
-
 /* Row i of every tensor is element i: est_dataset_slices(EST_NAMED_TENSORS({ "image", images }, { "digit", digits })).
  * The tensors are shared and have the same number of rows. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_slices(est_named_tensors tensors);

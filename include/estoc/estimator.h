@@ -36,16 +36,21 @@ typedef struct est_estimator est_estimator;
 
 /* --- warm start --------------------------------------------------------------------------------------------------- */
 
-/* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed. */
+/* A variable whose rows (or columns) belong to the entries of a vocabulary that has changed, as TensorFlow's VocabInfo. Entries
+ * of both vocabularies keep their values. New entries and out-of-vocabulary buckets start with the value of `backup`, or with
+ * the variable's initial value (`initial`), or with 0. Linear weights, whose initial value is always 0, need `backup` for
+ * anything else. */
 typedef struct est_vocab_info {
-    const char *variable;       /* of the new model */
-    const char *new_vocab;      /* a text file, an entry a line */
-    const char *old_vocab;      /* that of the checkpoint */
-    int64_t     new_vocab_size; /* entries used; 0: all */
-    int64_t     old_vocab_size; /* 0: all */
-    int64_t     num_oov_buckets;
-    int         axis;    /* 0: rows; 1: columns */
-    bool        initial; /* entries that are new keep the variable's initial value; false: 0 */
+    const char     *variable;       /* of the new model */
+    const char     *new_vocab;      /* a text file, an entry a line */
+    const char     *old_vocab;      /* that of the checkpoint */
+    int64_t         new_vocab_size; /* entries used; 0: all */
+    int64_t         old_vocab_size; /* 0: all */
+    int64_t         num_oov_buckets;
+    int             axis;    /* 0: rows; 1: columns */
+    bool            initial; /* true: new entries keep the variable's initial value; not together with `backup` */
+    est_initializer backup;  /* backup_initializer: est_init_constant(0.1); .make NULL: none. It is called with the
+                                shape of the whole variable; its `user` is borrowed until the estimator is freed */
 } est_vocab_info;
 
 /* Where the variables of a run that starts anew have their first values from. */

@@ -14,6 +14,7 @@
 #include "estoc/dataset.h"
 #include "estoc/early_stopping.h"
 #include "estoc/estimator.h"
+#include "estoc/events.h"
 #include "estoc/example.h"
 #include "estoc/exporter.h"
 #include "estoc/feature_column.h"

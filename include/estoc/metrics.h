@@ -85,6 +85,31 @@ EST_API est_metric est_metric_recall_at_threshold(est_node labels, est_node pred
 /* Predictions are probabilities in [0, 1]: est_sigmoid() of logits, not logits. */
 EST_API est_metric est_metric_auc(est_node labels, est_node predictions, const est_metric_options *options);
 
+/* --- metrics of your own ------------------------------------------------------------------------------------------ */
+
+/* The state of a metric: a local variable called `name` in the current scope, of float32, float64 or int64, that starts at 0.
+ * It belongs to one evaluation: each starts at 0 again, no checkpoint keeps it and none must have it. Gives the handle, for
+ * est_assign_add(), est_scatter_add() and est_read_variable(). */
+EST_API est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape);
+
+/* A metric of such states, for est_model_metric() or a loop of your own: `updates` change them with every batch, `value`, one
+ * number, is computed from what est_read_variable() gives of them.
+ *
+ *     est_node hits  = est_metric_state(graph, "top3/hits", EST_F64, EST_SHAPE_SCALAR);
+ *     est_node count = est_metric_state(graph, "top3/count", EST_F64, EST_SHAPE_SCALAR);
+ *
+ *     est_model_metric(m, "top3", est_metric_custom(
+ *         EST_NODES(hits, count),
+ *         EST_NODES(est_assign_add(hits, batch_hits), est_assign_add(count, batch_count)),
+ *         est_div_no_nan(est_read_variable(hits), est_read_variable(count))));
+ *
+ * Replicas and workers that evaluate together sum their states, as tf.distribute does (VariableAggregation.SUM). So the state of
+ * all examples must be the sum of those of their parts: each update an est_assign_add(), est_assign_sub(), est_scatter_add() or
+ * est_scatter_sub(). With any other update the metric works where one replica evaluates, and is refused elsewhere. */
+EST_API est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value);
+
+/* --- without a graph ---------------------------------------------------------------------------------------------- */
+
 /* What a model says of a row, and what is true of it. */
 typedef struct est_scored {
     float score;

@@ -40,7 +40,8 @@ EST_API EST_MUST_CHECK est_status est_saver_create(const char *dir, const est_sa
 EST_API void est_saver_free(est_saver *saver);
 
 /* A named tensor saved beside the variables, such as the position of the input; and a list of them as one argument:
- * EST_EXTRAS({ "input/position", position }). */
+ * EST_EXTRAS({ "input/position", position }). They come back by est_restore_options.extras, or by est_checkpoint_read() as any tensor.
+ * Tensors without any session: est_checkpoint_write(). */
 typedef struct est_extra {
     const char       *name;
     const est_tensor *value;

@@ -109,6 +109,21 @@ EST_API EST_MUST_CHECK est_status est_tensor_f32(est_shape shape, const float *d
 EST_API EST_MUST_CHECK est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out); /* a scalar */
 
+/* Tensors with names, and a list of them as one argument: EST_NAMED_TENSORS({ "image", images }, { "digit", digits }). */
+typedef struct est_named_tensor {
+    const char *name;
+    est_tensor *tensor;
+} est_named_tensor;
+
+typedef struct est_named_tensors {
+    const est_named_tensor *data;
+    int                     n;
+} est_named_tensors;
+
+#define EST_NAMED_TENSORS(...)                                                                                         \
+    ((est_named_tensors){ (const est_named_tensor[]){ __VA_ARGS__ },                                                   \
+                          (int)(sizeof((const est_named_tensor[]){ __VA_ARGS__ }) / sizeof(est_named_tensor)) })
+
 /* Rows of unequal length (a batch of sparse features): values of all rows one after the other, and where each row
  * starts: row r is values[splits[r]] .. values[splits[r + 1] - 1]. Both tensors are shared. */
 typedef struct est_ragged {

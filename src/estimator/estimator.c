@@ -55,6 +55,11 @@ static est_status check_warm_start(const est_warm_start *given)
             return est_fail(EST_INVALID_ARGUMENT,
                             "warm_start.vocabs[%d]: variable, new_vocab and old_vocab are required", i);
         }
+        if (vocab->initial && vocab->backup.make != NULL) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "warm_start.vocabs: initial and backup of variable %s are both set; leave one out",
+                            vocab->variable);
+        }
         EST_TRY(check_size(vocab, "new_vocab_size", vocab->new_vocab_size, "0 for all entries"));
         EST_TRY(check_size(vocab, "old_vocab_size", vocab->old_vocab_size, "0 for all entries"));
         EST_TRY(check_size(vocab, "num_oov_buckets", vocab->num_oov_buckets, "0 for none"));

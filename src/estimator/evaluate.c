@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "estimator/together.h"
 #include "estoc/layers.h"
+#include "nn/metric.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
 #include "train/hooks.h"
@@ -326,12 +327,25 @@ static est_status sum_up(evaluation *e, est_loop *loop)
     return EST_OK;
 }
 
+/* Workers that evaluate together sum the states of metrics, so all of them must be sums. */
+static est_status check_states(const evaluation *e)
+{
+    est_nodes unsummed = est_graph_collection(e->model->graph, EST_UNSUMMED_STATES);
+
+    if (e->together.ensemble == NULL || unsummed.n == 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "workers that evaluate together sum the states of metrics, and the state %s is not only added to; "
+                    "update it by est_assign_add or est_scatter_add, or evaluate without eval_distribute",
+                    est_node_name(unsummed.data[0]));
+}
+
 static est_status run(evaluation *e, est_metrics **out)
 {
     est_loop  *loop = NULL;
     est_status status;
     int64_t    start = est_now_ns();
 
+    EST_TRY(check_states(e));
     EST_TRY(collect_hooks(e));
     est_log_status(NULL); /* a trainer's progress would stand still meanwhile */
     log_time("Starting evaluation at %Y-%m-%dT%H:%M:%S");

@@ -6,6 +6,7 @@
 #include <regex.h>
 #include <string.h>
 
+#include "base/fingerprint.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/strbuf.h"
@@ -76,6 +77,13 @@ static void copy_entry(const blocks *to, int64_t i, const blocks *from, int64_t 
     }
 }
 
+static bool starts_at_zero(const est_vocab_info *info)
+{
+    return !info->initial && info->backup.make == NULL;
+}
+
+/* Moves the entries of `old` that the new vocabulary still has to their places in `value`. The others keep what is there,
+ * or become 0. */
 static est_status remap(const est_vocab_info *info, const est_tensor *old, est_tensor *value)
 {
     const est_shape *new_shape = est_tensor_shape(value), *old_shape = est_tensor_shape(old);
@@ -101,7 +109,7 @@ static est_status remap(const est_vocab_info *info, const est_tensor *old, est_t
                           " out-of-vocabulary buckets; in the checkpoint %" PRId64 ", the old vocabulary %" PRId64,
                           to.n, info->axis, new_vocab.n, info->num_oov_buckets, from.n, old_vocab.n);
     }
-    for (int64_t i = 0; status == EST_OK && !info->initial && i < to.n; i++) copy_entry(&to, i, &from, -1);
+    for (int64_t i = 0; status == EST_OK && starts_at_zero(info) && i < to.n; i++) copy_entry(&to, i, &from, -1);
     while (status == EST_OK && est_map_next(&new_vocab.entries, &at, &entry, &number)) {
         const est_map_entry *full = &new_vocab.entries.entries[at - 1];
         void                *was  = est_map_get_bytes(&old_vocab.entries, full->key, full->key_size);
@@ -177,17 +185,39 @@ static est_status write_whole(est_session *session, const char *variable, const 
                     est_error_message());
 }
 
-static est_status start_variable(const selection *s, const est_checkpoint *from, est_session *session,
-                                 const char *variable)
+/* A value of the variable's dtype and shape by the backup initializer, computed in a graph of its own: that of the model has its
+ * sessions already. Without a seed of its own the initializer draws by the run's seed and the name of the variable. */
+static est_status draw_backup(est_initializer backup, est_node variable, est_tensor **out)
 {
-    const est_vocab_info *vocab = vocab_of(s->warm_start, variable);
+    const char  *name    = est_node_name(variable);
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    est_status   status  = est_graph_create(est_graph_seed(variable.graph), &graph);
+    est_node     value;
+
+    if (status != EST_OK) return status;
+    if (backup.seed == 0) backup.seed = est_fingerprint64(name, strlen(name)) | 1;
+    value  = est_initial_value(backup, graph, est_variable_dtype(variable), *est_node_shape(variable));
+    status = est_graph_status(graph);
+    if (status == EST_OK) status = est_session_create(graph, EST_SESSION(.seed = 1), &session);
+    if (status == EST_OK) status = est_session_run(session, EST_NO_FEEDS, EST_NODES(value), EST_NO_NODES, out);
+    est_session_free(session);
+    est_graph_free(graph);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "backup initializer");
+}
+
+static est_status start_variable(const selection *s, const est_checkpoint *from, est_session *session, est_node handle)
+{
+    const char           *variable = est_node_name(handle);
+    const est_vocab_info *vocab    = vocab_of(s->warm_start, variable);
     est_tensor           *old = NULL, *value = NULL;
     est_status            status;
 
     status = est_checkpoint_read(from, stored_name(s, variable), &old);
     if (status == EST_OK && vocab == NULL) status = write_whole(session, variable, old);
     if (status == EST_OK && vocab != NULL) {
-        status = est_session_read(session, variable, &value);
+        status = vocab->backup.make != NULL ? draw_backup(vocab->backup, handle, &value)
+                                            : est_session_read(session, variable, &value);
         if (status == EST_OK) status = remap(vocab, old, value);
         if (status == EST_OK) status = est_session_write(session, variable, value);
     }
@@ -256,7 +286,7 @@ static est_status start_all(selection *s, const est_graph *graph, const est_chec
 
         if (est_map_get(&s->selected, variable) == NULL) continue;
         EST_TRY(est_has_rows(variables.data[i]) ? start_rows(s, session, variable)
-                                                : start_variable(s, from, session, variable));
+                                                : start_variable(s, from, session, variables.data[i]));
         n++;
     }
     est_log_info("Warm-started %d variables.", n);
@@ -278,9 +308,9 @@ static void put_vocab(est_strbuf *out, const est_vocab_info *vocab)
     put_text(out, ", \"old_vocab\": ", vocab->old_vocab);
     est_strbuf_printf(out,
                       ", \"new_vocab_size\": %" PRId64 ", \"old_vocab_size\": %" PRId64
-                      ", \"num_oov_buckets\": %" PRId64 ", \"axis\": %d, \"initial\": %s}",
+                      ", \"num_oov_buckets\": %" PRId64 ", \"axis\": %d, \"initial\": %s, \"backup\": %s}",
                       vocab->new_vocab_size, vocab->old_vocab_size, vocab->num_oov_buckets, vocab->axis,
-                      vocab->initial ? "true" : "false");
+                      vocab->initial ? "true" : "false", vocab->backup.make != NULL ? "true" : "false");
 }
 
 /* All settings as one line of JSON. */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "format/tfrecord.h"
 
 #define FILE_VERSION "brain.Event:2"
 
@@ -21,8 +22,10 @@ struct est_event_writer {
 };
 
 struct est_event_reader {
-    char                *path;
-    est_tfrecord_reader *records;
+    char                 *path;
+    est_tfrecord_reader  *records;
+    est_tfrecord_position at;     /* of the last event */
+    bool                  is_cut; /* the end was within an event */
 };
 
 /* --- messages --------------------------------------------------------------------------------------------------- */
@@ -186,9 +189,25 @@ est_status est_event_next(est_event_reader *reader, est_event *event)
     est_str    record;
     est_status status;
 
-    EST_TRY(est_tfrecord_next(reader->records, &record));
+    reader->at     = est_tfrecord_tell(reader->records);
+    status         = est_tfrecord_next(reader->records, &record);
+    reader->is_cut = status == EST_DATA_LOSS && est_tfrecord_is_cut(reader->records);
+    if (reader->is_cut) return EST_OUT_OF_RANGE;
+    EST_TRY(status);
     status = est_event_parse(record, event);
-    return status == EST_OK ? EST_OK : est_fail_context(status, "%s", reader->path);
+    if (status == EST_OK) return EST_OK;
+    return est_fail_context(status, "%s: event %" PRIu64 " at byte %" PRIu64, reader->path, reader->at.record,
+                            reader->at.offset);
+}
+
+est_tfrecord_position est_event_reader_tell(const est_event_reader *reader)
+{
+    return reader->at;
+}
+
+bool est_event_reader_is_cut(const est_event_reader *reader)
+{
+    return reader->is_cut;
 }
 
 void est_event_reader_close(est_event_reader *reader)

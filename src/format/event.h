@@ -7,6 +7,8 @@
 #ifndef EST_FORMAT_EVENT_H
 #define EST_FORMAT_EVENT_H
 
+#include <stdbool.h>
+
 #include "estoc/tfrecord.h"
 #include "format/wire.h"
 
@@ -73,11 +75,18 @@ EST_MUST_CHECK est_status est_event_writer_close(est_event_writer *writer);
 
 typedef struct est_event_reader est_event_reader;
 
+/* Events as they are stored; est_events (estoc/events.h) reads what is in them. */
 EST_MUST_CHECK est_status est_event_reader_open(const char *path, est_event_reader **out);
 
 /* The next event, borrowed until the next call; EST_OUT_OF_RANGE at the end. A file that is being written may end in
- * half an event: that is EST_DATA_LOSS, and a later call tries it again. */
+ * half an event: that is the end, too, for now, and a later call tries it again. */
 EST_MUST_CHECK est_status est_event_next(est_event_reader *reader, est_event *event);
+
+/* The place of the event that est_event_next gave last or failed at; at the end: of the one that would come next. */
+est_tfrecord_position est_event_reader_tell(const est_event_reader *reader);
+
+/* At the end: whether there is half an event. */
+bool est_event_reader_is_cut(const est_event_reader *reader);
 
 void est_event_reader_close(est_event_reader *reader); /* NULL is fine */
 

@@ -18,6 +18,7 @@ struct est_tfrecord_reader {
     est_byte_source *source;
     size_t           record_max;
     uint64_t         record; /* its number, of the one at hand */
+    bool             is_cut; /* the file ended within it when it was last read */
 };
 
 /* Fails at the record the reader stands before. */
@@ -86,9 +87,11 @@ static est_status read_header(est_tfrecord_reader *r, est_str *view, size_t *siz
     const uint8_t *header;
     uint64_t       length;
 
+    r->is_cut = false;
     EST_TRY(need_bytes(r, EST_TFRECORD_HEADER, view));
     if (view->size == 0) return EST_OUT_OF_RANGE;
     if (view->size < EST_TFRECORD_HEADER) {
+        r->is_cut = true;
         return fail_record(r, EST_DATA_LOSS, ": cut short: its header has %zu of %d bytes", view->size,
                            EST_TFRECORD_HEADER);
     }
@@ -116,6 +119,7 @@ static est_status read_record(est_tfrecord_reader *r, est_str *whole)
     n = EST_TFRECORD_HEADER + size + EST_TFRECORD_FOOTER;
     if (whole->size < n) EST_TRY(need_bytes(r, n, whole));
     if (whole->size < n) {
+        r->is_cut = true;
         return fail_record(r, EST_DATA_LOSS, ": cut short: %zu of %zu bytes are there", whole->size, n);
     }
     whole->size = n;
@@ -153,6 +157,11 @@ bool est_tfrecord_step_over(est_tfrecord_reader *reader)
     if (read_record(reader, &whole) != EST_OK) return false;
     pass_record(reader, whole);
     return true;
+}
+
+bool est_tfrecord_is_cut(const est_tfrecord_reader *reader)
+{
+    return reader->is_cut;
 }
 
 est_tfrecord_position est_tfrecord_tell(const est_tfrecord_reader *reader)

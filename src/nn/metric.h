@@ -8,6 +8,9 @@
 
 #define EST_METRIC_STATES 4
 
+/* A collection: states that are changed by other updates than additions, so that sums over workers mean nothing. */
+#define EST_UNSUMMED_STATES "unsummed_states"
+
 /* A metric under construction: begin, some states, end. */
 typedef struct est_metric_build {
     est_graph         *graph;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streaming metrics: means, precision and recall, per-class ones. The area under a curve is in nn/auc.c.
+ * Streaming metrics: means, precision and recall, per-class ones, and those of the user's own. The area under a curve is in
+ * nn/auc.c.
  *
  * T += sum(w x), C += sum(w), value T / C: most metrics are this mean of something. */
 #include "nn/metric.h"
@@ -308,4 +309,96 @@ est_metric est_metric_mean_iou(est_node labels, est_node predictions, int64_t n_
     both = est_sub(both, hits); /* tp + fp + fn of each class */
     some = est_cast(est_not_equal(both, est_zeros_like(both)), EST_F32);
     return est_metric_end(&m, est_div_no_nan(est_sum(est_div_no_nan(hits, both)), est_sum(some)));
+}
+
+/* --- metrics of one's own ------------------------------------------------------------------------------------------- */
+
+est_node est_metric_state(est_graph *graph, const char *name, est_dtype dtype, est_shape shape)
+{
+    if (dtype != EST_F32 && dtype != EST_F64 && dtype != EST_I64) {
+        return est_nn_fail(graph, "the metric state '%s' is %s; it must be float32, float64 or int64", name,
+                           est_dtype_name(dtype));
+    }
+    return est_nn_variable(graph, name, dtype, shape, est_init_zeros(), "local_variables");
+}
+
+static bool is_addition(const est_node_def *update)
+{
+    return update->op == &est_op_assign_add_variable || update->op == &est_op_assign_sub_variable ||
+           update->op == &est_op_resource_scatter_add || update->op == &est_op_resource_scatter_sub;
+}
+
+static bool is_local(est_node state)
+{
+    est_nodes local = est_local_variables(state.graph);
+
+    for (int i = 0; i < local.n; i++) {
+        if (local.data[i].id == state.id) return true;
+    }
+    return false;
+}
+
+/* Whether a metric can be made of these; all states are est_metric_state()'s. */
+static bool check_states(est_graph *graph, est_nodes states, est_nodes updates)
+{
+    if (states.n < 1 || updates.n < 1) {
+        (void)est_nn_fail(graph, "a metric of its own needs a state and an update; it has %d and %d", states.n,
+                          updates.n);
+        return false;
+    }
+    for (int i = 0; i < states.n; i++) {
+        if (states.data[i].graph == graph && is_local(states.data[i])) continue;
+        (void)est_nn_fail(graph, "state %d of the metric is not one that est_metric_state made", i);
+        return false;
+    }
+    return true;
+}
+
+/* Keeps in mind which states cannot be summed. */
+static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
+{
+    const est_replicas *replicas = est_graph_replicas(graph);
+
+    for (int i = 0; i < updates.n; i++) {
+        const est_node_def *update = est_def(updates.data[i]);
+
+        if (update == NULL) return false;
+        if (is_addition(update)) continue;
+        if (replicas != NULL && replicas->n > 1) {
+            (void)est_nn_fail(graph,
+                              "update %d of the metric is %s; in several replicas a state can only be added to: use "
+                              "est_assign_add or est_scatter_add",
+                              i, update->op->name);
+            return false;
+        }
+        for (int k = 0; k < states.n; k++) est_graph_collect(graph, EST_UNSUMMED_STATES, states.data[k]);
+        return true;
+    }
+    return true;
+}
+
+est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value)
+{
+    est_graph *graph = value.graph;
+    est_metric metric;
+    est_node  *resets;
+
+    if (graph == NULL || est_graph_poisoned(graph)) return est_metric_none(value);
+    if (!check_states(graph, states, updates) || !note_updates(graph, states, updates)) return est_metric_none(value);
+    resets = est_alloc((size_t)states.n * sizeof *resets);
+    if (resets == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a metric"));
+        return est_metric_none(value);
+    }
+    for (int i = 0; i < states.n; i++) {
+        est_node state = states.data[i];
+
+        resets[i] = est_assign(
+            state, est_initial_value(est_init_zeros(), graph, est_variable_dtype(state), *est_node_shape(state)));
+    }
+    metric.value  = est_identity(value);
+    metric.update = est_group(graph, updates);
+    metric.reset  = est_group(graph, (est_nodes){ resets, states.n });
+    est_free(resets);
+    return metric;
 }

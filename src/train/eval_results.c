@@ -13,8 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "format/event.h"
-#include "format/summary.h"
+#include "estoc/events.h"
 
 #define FILE_PREFIX "events.out.tfevents."
 
@@ -71,45 +70,28 @@ static est_status put_metric(est_eval_results *results, est_eval_result *result,
     return EST_OK;
 }
 
-static bool is_scalar(const est_summary_value *value)
+static est_status take_entry(est_eval_results *results, const est_event_entry *entry)
 {
-    if (value->kind == EST_SUMMARY_SCALAR) return true;
-    return value->kind == EST_SUMMARY_TENSOR && value->plugin.size == 7 &&
-           memcmp(value->plugin.data, "scalars", 7) == 0;
-}
+    est_eval_result *result;
 
-static est_status take_event(est_eval_results *results, const est_event *event)
-{
-    est_summary_cursor cursor;
-    est_summary_value  value;
-    bool               found;
-
-    if (event->kind != EST_EVENT_SUMMARY) return EST_OK;
-    est_summary_cursor_init(&cursor, event->bytes);
-    for (;;) {
-        est_eval_result *result;
-
-        EST_TRY(est_summary_cursor_next(&cursor, &found, &value));
-        if (!found) return EST_OK;
-        if (!is_scalar(&value)) continue;
-        result = result_of(results, event->step);
-        if (result == NULL) return no_memory();
-        EST_TRY(put_metric(results, result, value.tag, value.number));
-    }
+    if (entry->kind != EST_ENTRY_SCALAR) return EST_OK;
+    result = result_of(results, entry->step);
+    if (result == NULL) return no_memory();
+    return put_metric(results, result, entry->tag, entry->number);
 }
 
 static est_status read_file(est_eval_results *results, const char *path)
 {
-    est_event_reader *reader;
-    est_event         event;
-    est_status        status;
+    est_events     *events;
+    est_event_entry entry;
+    est_status      status;
 
-    EST_TRY(est_event_reader_open(path, &reader));
-    do {
-        status = est_event_next(reader, &event);
-        if (status == EST_OK) status = take_event(results, &event);
-    } while (status == EST_OK);
-    est_event_reader_close(reader);
+    EST_TRY(est_events_open(path, &events));
+    while ((status = est_events_next(events, &entry)) == EST_OK) {
+        status = take_entry(results, &entry);
+        if (status != EST_OK) break;
+    }
+    est_events_close(events);
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 

@@ -32,7 +32,8 @@ typedef struct est_eval_results {
 } est_eval_results;
 
 /* Reads all scalars of all event files of `dir`, later ones over earlier ones of the same step and name. A file that is
- * damaged is logged as a warning and counts up to the damage. A directory that does not exist has no results. */
+ * damaged is logged as a warning and counts up to the damage; one that ends within an event is still written, and counts up to
+ * there. A directory that does not exist has no results. */
 EST_MUST_CHECK est_status est_eval_results_read(est_eval_results *results, const char *dir);
 
 /* The same for the files that a pattern of the shell names ("runs/x/eval/" and "*.tfevents.*"). */

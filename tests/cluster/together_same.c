@@ -99,6 +99,27 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
     return est_head_finish(j->head, model, mode, est_dense(in, 1, NULL), EST_HEAD_FINISH(.optimizer = by));
 }
 
+/* A metric with states of its own: the sum of x of the rows with an odd id, and how many there are, kept by parity. */
+static est_status add_odd_mean(est_model *model, void *user)
+{
+    est_graph *graph  = est_model_graph(model);
+    est_node   sums   = est_metric_state(graph, "odd/sums", EST_F64, EST_SHAPE(2, 3));
+    est_node   counts = est_metric_state(graph, "odd/counts", EST_I64, EST_SHAPE(2)), id, x, odd, ones, mean;
+
+    (void)user;
+    id   = est_model_feature(model, "id");
+    x    = est_cast(est_model_feature(model, "x"), EST_F64);
+    odd  = est_sub(id, est_mul(est_floor_div(id, est_scalar(graph, EST_I64, 2)), est_scalar(graph, EST_I64, 2)));
+    ones = est_ones_like(id);
+    mean = est_div(est_sum(est_gather(est_read_variable(sums), est_scalar(graph, EST_I32, 1), 0)),
+                   est_cast(est_gather(est_read_variable(counts), est_scalar(graph, EST_I32, 1), 0), EST_F64));
+    est_model_metric(model, "odd_mean",
+                     est_metric_custom(EST_NODES(sums, counts),
+                                       EST_NODES(est_scatter_add(sums, odd, x), est_scatter_add(counts, odd, ones)),
+                                       mean));
+    return est_model_status(model);
+}
+
 /* Trains in `dir`, alone or as the environment says, and evaluates; with metrics it only evaluates. */
 static est_status run(const char *dir, const job *given, bool alone, est_metrics **metrics)
 {
@@ -121,6 +142,7 @@ static est_status run(const char *dir, const job *given, bool alone, est_metrics
                                                    .session_creation_timeout_secs = 60)),
             &estimator);
     }
+    if (status == EST_OK) status = est_estimator_add_metrics(estimator, add_odd_mean, NULL);
     if (status == EST_OK && metrics != NULL) {
         status = est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = input, .input_user = &j), metrics);
     } else if (status == EST_OK) {
@@ -182,8 +204,8 @@ static void compare_variables(const char *a, const char *b)
 /* What the chief said of its evaluation: exactly what one process finds for the same checkpoint. */
 static void compare_evaluation(cluster *c, const job *j)
 {
-    static const char *const counted[] = { "accuracy",   "auc",       "auc_precision_recall",
-                                           "label/mean", "precision", "recall" };
+    static const char *const counted[] = { "accuracy", "auc",     "auc_precision_recall", "label/mean", "precision",
+                                           "recall",   "odd_mean" };
     est_metrics             *metrics   = NULL;
     char                     text[64];
 

@@ -26,6 +26,7 @@ typedef enum way {
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
     WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
     WAY_BACK_LATE,    /* the chief, which has all metrics, says so to nobody until a file is there */
+    WAY_UNSUMMED,     /* a metric keeps a maximum, which is no sum of those of all workers */
     WAY_BESIDE        /* the train op also counts what it sees, and the chief's examples end early */
 } way;
 
@@ -138,11 +139,22 @@ static est_status take_time(est_hook *hook, est_loop *loop)
     return EST_OK;
 }
 
+static est_status add_largest(est_model *model, void *user)
+{
+    est_node largest = est_metric_state(est_model_graph(model), "largest", EST_F32, EST_SHAPE_SCALAR);
+    est_node read = est_read_variable(largest), x = est_reshape(est_model_feature(model, "x"), EST_I64S(-1));
+    est_node update = est_assign(largest, est_maximum(read, est_reduce_max(x, EST_I64S(0), false)));
+
+    (void)user;
+    est_model_metric(model, "largest", est_metric_custom(EST_NODES(largest), EST_NODES(update), read));
+    return est_model_status(model);
+}
+
 static est_status make_estimator(const char *dir, job *j, const dynamic_params *params, est_strategy **strategy,
                                  est_estimator **out)
 {
     bool evaluates = j->way == WAY_SLOW || j->way == WAY_UNSAVED || j->way == WAY_NO_INPUT || j->way == WAY_APART ||
-                     j->way == WAY_BACK_LATE;
+                     j->way == WAY_BACK_LATE || j->way == WAY_UNSUMMED;
 
     EST_TRY(est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.return_secs = 20, .timeout_secs = j->way == WAY_SLOW ? SLOW_SECS : 20), strategy));
@@ -197,6 +209,7 @@ static int task(int argc, char **argv)
     evaluates.file = file;
     if (j.way == WAY_BACK_LATE) est_log_set_sink(wait_with_metrics, file);
     status = make_estimator(dir, &j, &params, &strategy, &estimator);
+    if (status == EST_OK && j.way == WAY_UNSUMMED) status = est_estimator_add_metrics(estimator, add_largest, NULL);
     if (status == EST_OK) {
         status = est_train_and_evaluate(
             estimator,
@@ -290,6 +303,20 @@ static void test_chief_cannot_evaluate(void **state)
     cluster_free(&c);
 }
 
+/* A wrong number would be the alternative. */
+static void test_unsummed_metric(void **state)
+{
+    cluster c = make(WAY_UNSUMMED);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_code(&c, cluster_find(&c, "chief", 0), 1, 20);
+    cluster_wait_code(&c, together_worker(&c, 0), 1, 20);
+    assert_true(cluster_count_log(cluster_find(&c, "chief", 0), "the state largest is not only added to; update it by "
+                                                                "est_assign_add or est_scatter_add, or") > 0);
+    cluster_free(&c);
+}
+
 /* A worker that was lost in the evaluation and sees nothing of the chief's directory hears from it that training is over. */
 static void test_apart(void **state)
 {
@@ -375,6 +402,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_slow_evaluation),
         cmocka_unit_test(test_nothing_to_evaluate),
         cmocka_unit_test(test_chief_cannot_evaluate),
+        cmocka_unit_test(test_unsummed_metric),
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_back_late),
         cmocka_unit_test(test_worker_stops),

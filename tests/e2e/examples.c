@@ -101,6 +101,7 @@ static void test_custom_metric(void **state)
 
     (void)state;
     assert_in_range((int)(program_number(p.out, "rmse ") * 1000), 480, 540); /* the noise of the data is 0.5 */
+    assert_in_range((int)(program_number(p.out, "r2 ") * 1000), 810, 850);
     saves       = program_count(p.err, "info Saving checkpoints for ");
     evaluations = program_count(p.err, "Saving dict for global step ");
     assert_int_equal(program_exports(program_path("model/export/exporter")), evaluations);

@@ -96,6 +96,53 @@ static est_status count_rows(est_model *model, void *user)
     return est_model_status(model);
 }
 
+/* The sum of labels, and the number of batches, in states that only evaluations have. */
+static est_status own_metrics(est_model *model, void *user)
+{
+    est_graph *graph = est_model_graph(model);
+    est_node   y     = est_model_label(model, "y"), sum, batches;
+
+    (void)user;
+    sum     = est_metric_state(graph, "own/sum", EST_F64, EST_SHAPE_SCALAR);
+    batches = est_metric_state(graph, "own/batches", EST_I64, EST_SHAPE_SCALAR);
+    est_model_metric(model, "sum_y",
+                     est_metric_custom(EST_NODES(sum), EST_NODES(est_assign_add(sum, est_sum(est_cast(y, EST_F64)))),
+                                       est_read_variable(sum)));
+    est_model_metric(model, "batches",
+                     est_metric_custom(EST_NODES(batches),
+                                       EST_NODES(est_assign(batches, est_shift(est_read_variable(batches), 1))),
+                                       est_read_variable(batches)));
+    est_model_metric(model, "mean_y", est_metric_mean(y, EST_METRIC(.name = "mean_y")));
+    return est_model_status(model);
+}
+
+/* Their state starts anew with every evaluation, and no checkpoint must have it. */
+static void test_metrics_of_its_own(void **state)
+{
+    char            dir[64];
+    est_estimator  *e;
+    est_checkpoint *checkpoint = NULL;
+    est_metrics    *m          = NULL;
+
+    (void)state;
+    est_test_dir(dir);
+    e = make(dir);
+    assert_int_equal(est_estimator_add_metrics(e, own_metrics, NULL), EST_OK);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2)), EST_OK);
+        assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = 3), &m), EST_OK);
+        assert_true(est_metrics_get(m, "batches") == 3);
+        assert_true(fabs(est_metrics_get(m, "sum_y") - est_metrics_get(m, "mean_y") * 3 * 8) < 1e-4);
+        est_metrics_free(m);
+        m = NULL;
+    }
+    assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
+    assert_null(est_checkpoint_find(checkpoint, "own/sum"));
+    est_checkpoint_close(checkpoint);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 static void test_steps_name_checkpoint_added(void **state)
 {
     char           dir[64], path[EST_CHECKPOINT_PATH_MAX];
@@ -502,10 +549,15 @@ static void test_result_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics),         cmocka_unit_test(test_steps_name_checkpoint_added),
-        cmocka_unit_test(test_predict_batches), cmocka_unit_test(test_predict_words),
-        cmocka_unit_test(test_wrong_shapes),    cmocka_unit_test(test_result_not_written),
-        cmocka_unit_test(test_local_times),     cmocka_unit_test(test_hook_is_not_the_end),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_steps_name_checkpoint_added),
+        cmocka_unit_test(test_metrics_of_its_own),
+        cmocka_unit_test(test_predict_batches),
+        cmocka_unit_test(test_predict_words),
+        cmocka_unit_test(test_wrong_shapes),
+        cmocka_unit_test(test_result_not_written),
+        cmocka_unit_test(test_local_times),
+        cmocka_unit_test(test_hook_is_not_the_end),
     };
 
     est_log_set_level(EST_LOG_ERROR);

@@ -321,13 +321,13 @@ static void several_modes_in_one_export(void **state)
 
     (void)state;
     est_test_dir(dir);
-    e = shop_trained(dir, &(shop_params){ .steady = true });
+    e = shop_trained(dir, &(shop_params){ .steady = true, .own_metric = true });
     ok(est_export_saved_model(
         e, dir, EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED), path));
     saved_open_tag(&s, path, "train");
     assert_int_equal(s.model.n_meta_graphs, 3);
     assert_int_equal(s.meta->n_signatures, 1);
-    expect_signature(&s, "train", "tensorflow/supervised/training", 1, 7);
+    expect_signature(&s, "train", "tensorflow/supervised/training", 1, 9);
     expect_order(&s);
     list = est_meta_graph_def_collection(s.meta, "saved_model_train_op");
     assert_int_equal(list->n, 1);
@@ -335,11 +335,13 @@ static void several_modes_in_one_export(void **state)
     est_arena_free(s.arena);
 
     saved_open_tag(&s, path, "eval");
-    expect_signature(&s, "eval", "tensorflow/supervised/eval", 1, 6);
-    for (int i = 0; i < 6; i++) {
+    expect_signature(&s, "eval", "tensorflow/supervised/eval", 1, 8);
+    for (int i = 0; i < 8; i++) {
         static const char *const keys[] = { "loss",
                                             "metrics/accuracy/update_op",
                                             "metrics/accuracy/value",
+                                            "metrics/own/update_op",
+                                            "metrics/own/value",
                                             "predictions/class_id",
                                             "predictions/logits",
                                             "predictions/probabilities" };
@@ -349,7 +351,7 @@ static void several_modes_in_one_export(void **state)
     list = est_meta_graph_def_collection(s.meta, "saved_model_main_op");
     assert_int_equal(list->n, 1);
     assert_non_null(est_graph_def_find(&s.meta->graph, list->nodes[0]));
-    assert_int_equal(est_meta_graph_def_collection(s.meta, "local_variables")->n, 2); /* total and count */
+    assert_int_equal(est_meta_graph_def_collection(s.meta, "local_variables")->n, 4); /* total and count of both */
     assert_int_equal(est_meta_graph_def_collection(s.meta, "variables")->n, 11);
     est_arena_free(s.arena);
 
@@ -360,6 +362,7 @@ static void several_modes_in_one_export(void **state)
     ok(est_bundle_open(inner, &bundle)); /* those of training */
     assert_non_null(est_bundle_find(bundle, "hidden/kernel/Momentum"));
     assert_null(est_bundle_find(bundle, "accuracy/total"));
+    assert_null(est_bundle_find(bundle, "own/total"));
     est_bundle_close(bundle);
     est_estimator_free(e);
     est_test_dir_remove(dir);

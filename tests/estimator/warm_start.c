@@ -314,6 +314,66 @@ static void test_columns(void **state)
     est_test_dir_remove(dir);
 }
 
+/* --- backup initializers ------------------------------------------------------------------------------------------ */
+
+/* New entries and buckets start with neither 0 nor the variable's initial value. */
+static void test_backup(void **state)
+{
+    est_vocab_info vocabs[2] = { rows(false) };
+    char           dir[64];
+
+    (void)state;
+    vocabs[0].backup = est_init_constant(0.5);
+    vocabs[1]        = (est_vocab_info){ .variable  = "kernel",
+                                         .old_vocab = vocabulary("old_colours.txt", "red\ngreen\nblue\n"),
+                                         .new_vocab = vocabulary("new_colours.txt", "blue\npink\nred\n"),
+                                         .axis      = 1,
+                                         .backup    = est_init_constant(-2) };
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = vocabs, .n_vocabs = 2));
+    ASSERT_VALUES(dir, "table", 30, 31, 0.5, 0.5, 10, 11, 0.5, 0.5, 0.5, 0.5);
+    ASSERT_VALUES(dir, "kernel", 3, -2, 1, 6, -2, 4);
+    ASSERT_VALUES(dir, "bias", 100, 200, 300);
+    est_test_dir_remove(dir);
+}
+
+/* The rows of new entries that a start with this backup gives. */
+static void drawn(est_initializer backup, float out[6])
+{
+    est_vocab_info  vocab      = rows(false);
+    est_checkpoint *checkpoint = NULL;
+    est_tensor     *table      = NULL;
+    const float    *value;
+    char            dir[64];
+
+    vocab.backup = backup;
+    started(dir, (sizes){ 5, 3 }, EST_WARM_START(.path = old_dir, .vocabs = &vocab, .n_vocabs = 1));
+    assert_int_equal(est_checkpoint_open(dir, &checkpoint), EST_OK);
+    assert_int_equal(est_checkpoint_read(checkpoint, "table", &table), EST_OK);
+    value = est_tensor_data(table);
+    assert_true(value[0] == 30 && value[1] == 31 && value[4] == 10 && value[5] == 11);
+    memcpy(out, value + 2, 2 * sizeof *out);
+    memcpy(out + 2, value + 6, 4 * sizeof *out);
+    est_tensor_free(table);
+    est_checkpoint_close(checkpoint);
+    est_test_dir_remove(dir);
+}
+
+static void test_random_backup(void **state)
+{
+    float first[6], again[6], other[6];
+
+    (void)state;
+    drawn(est_init_random_uniform(2, 3, 0), first);
+    drawn(est_init_random_uniform(2, 3, 0), again);
+    drawn(est_init_random_uniform(2, 3, 9), other);
+    assert_memory_equal(first, again, sizeof first); /* by the run's seed */
+    assert_memory_not_equal(first, other, sizeof first);
+    for (int i = 0; i < 6; i++) {
+        assert_true(first[i] >= 2 && first[i] < 3 && other[i] >= 2 && other[i] < 3);
+        assert_true(i == 0 || first[i] != first[i - 1]);
+    }
+}
+
 /* --- refused ------------------------------------------------------------------------------------------------------ */
 
 static void refused(sizes size, const est_warm_start *warm_start, est_status want, const char *text)
@@ -390,6 +450,10 @@ static void test_refused_vocabularies(void **state)
     vocab.old_vocab_size = -1;
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT,
                   "old_vocab_size of variable table is -1; write a number above 0, or 0 for all entries");
+    vocab        = rows(true);
+    vocab.backup = est_init_zeros();
+    refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT,
+                  "initial and backup of variable table are both set; leave one out");
     vocab           = rows(false);
     vocab.old_vocab = NULL;
     refused_vocab((sizes){ 5, 3 }, vocab, EST_INVALID_ARGUMENT, "old_vocab are required");
@@ -398,10 +462,11 @@ static void test_refused_vocabularies(void **state)
 /* Memory that is out at any point: an error, nothing leaks, and no checkpoint of half-started variables. */
 static void test_no_memory(void **state)
 {
-    est_vocab_info vocabs[] = { rows(true) };
+    est_vocab_info vocabs[] = { rows(false) };
     bool           fired    = true;
 
     (void)state;
+    vocabs[0].backup = est_init_constant(7);
     for (int64_t n = 1; fired; n += 3) {
         char       dir[64];
         est_status status;
@@ -426,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_trainable), cmocka_unit_test(test_all),
         cmocka_unit_test(test_pattern),   cmocka_unit_test(test_renames),
         cmocka_unit_test(test_rows),      cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_backup),    cmocka_unit_test(test_random_backup),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_refused_vocabularies),
         cmocka_unit_test(test_no_memory),
     };

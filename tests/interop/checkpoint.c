@@ -180,6 +180,26 @@ static void write_single(void)
     interop_save("single.tensors", &said);
 }
 
+/* By the public call: named tensors of every kind, as the latest of a directory. */
+static void write_named(void)
+{
+    static const est_dtype dtypes[7] = { EST_F32, EST_F64, EST_I32, EST_I64, EST_BOOL, EST_U8, EST_STRING };
+    est_named_tensor       tensors[8];
+    est_strbuf             said = { 0 };
+
+    for (int i = 0; i < 8; i++) {
+        est_dtype dtype = i < 7 ? dtypes[i] : EST_I64;
+
+        tensors[i] = (est_named_tensor){ i < 7 ? est_dtype_name(dtype) : "global_step",
+                                         random_tensor(dtype, i < 7 ? EST_SHAPE(5, 3) : EST_SHAPE_SCALAR) };
+        interop_tensor(&said, tensors[i].name, tensors[i].tensor);
+    }
+    interop_check(est_checkpoint_write(interop_path("named/model.ckpt-3"), (est_named_tensors){ tensors, 8 },
+                                       EST_CHECKPOINT_WRITE(.latest = true)));
+    for (int i = 0; i < 8; i++) est_tensor_free(tensors[i].tensor);
+    interop_save("named.tensors", &said);
+}
+
 static void write_merged(void)
 {
     char              parts[2][300];
@@ -217,6 +237,7 @@ static void test_write(void **state)
     (void)state;
     write_single();
     write_merged();
+    write_named();
     write_state("checkpoint", "single", "merged2");
     interop_ask("check_written");
 }

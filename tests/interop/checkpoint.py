@@ -88,6 +88,14 @@ def check_written(folder):
         want["emb"] = np.concatenate([want.pop(n) for n in rows])
         interop.check_tensors(load(f"{folder}/{name}"), want)
         check_restore(f"{folder}/{name}", want["emb"])
+    want = interop.read_tensors(folder + "/named.tensors")
+    latest = tf.train.latest_checkpoint(folder + "/named")
+    assert latest == folder + "/named/model.ckpt-3", latest
+    interop.check_tensors(load(latest), want)
+    with tf.Graph().as_default(), v1.Session() as session:
+        weights = v1.get_variable("float32", shape=(5, 3))
+        v1.train.Saver().restore(session, latest)
+        assert interop.same(session.run(weights), want["float32"])
     state = tf.train.get_checkpoint_state(folder)
     assert list(state.all_model_checkpoint_paths) == [folder + "/single", folder + "/merged2"], state
     assert list(state.all_model_checkpoint_timestamps) == [1700000000.25, 1700000001], state

@@ -201,13 +201,14 @@ static void test_variables(void **state)
 
 /* --- warm start --------------------------------------------------------------------------------------------------- */
 
-/* Cases are named in both files. `initial` of a vocabulary is their backup_initializer. */
+/* Cases are named in both files. Their backup_initializer is our backup, or `initial` where it gives the same. */
 typedef struct warm_case {
     const char    *name;
     int64_t        rows, columns;
     est_warm_start start; /* path NULL: the folder of the checkpoint */
     est_vocab_info vocab; /* variable NULL: none; files are names in the scratch folder */
     est_rename     rename;
+    double         backup; /* new entries start with this; 0: no backup initializer */
 } warm_case;
 
 static const warm_case warm_cases[] = {
@@ -225,6 +226,8 @@ static const warm_case warm_cases[] = {
       { 0 },
       { "table", "words.new", "words.old", .num_oov_buckets = 2, .initial = true },
       { 0 } },
+    { "rows_backup", 5, 3, { 0 }, { "table", "words.new", "words.old", .num_oov_buckets = 2 }, { 0 }, .backup = 0.25 },
+    { "columns_backup", 4, 4, { 0 }, { "kernel", "colours.new", "colours.old", .axis = 1 }, { 0 }, .backup = -3 },
     { "rows_sizes", 4, 3, { 0 }, { "table", "words.new", "words.old", 2, 3, .num_oov_buckets = 2 }, { 0 } },
     { "rows_only", 3, 3, { .only_vocabs = true }, { "table", "words.new", "words.old" }, { 0 } },
     { "columns", 4, 4, { 0 }, { "kernel", "colours.new", "colours.old", .axis = 1 }, { 0 } },
@@ -277,8 +280,9 @@ static void warm_start(const warm_case *c)
     if (vocab.variable != NULL) {
         vocab.new_vocab = interop_path(vocab.new_vocab);
         vocab.old_vocab = interop_path(vocab.old_vocab);
-        start.vocabs    = &vocab;
-        start.n_vocabs  = 1;
+        if (c->backup != 0) vocab.backup = est_init_constant(c->backup);
+        start.vocabs   = &vocab;
+        start.n_vocabs = 1;
     }
     if (c->rename.variable != NULL) {
         start.renames   = &c->rename;

@@ -262,8 +262,10 @@ OLD = {"table": [[10, 11], [20, 21], [30, 31], [40, 41]], "kernel": [[1, 2, 3], 
        "ancient/kernel": [[-1, -2, -3], [-4, -5, -6]]}
 
 
-def words(folder, name, n_oov=0, n_new=None, n_old=-1, initial=False, axis=0, size=3):
-    backup = v1.random_uniform_initializer(7., 7.) if initial else None  # a constant cannot have a shape not yet known
+def words(folder, name, n_oov=0, n_new=None, n_old=-1, initial=False, axis=0, size=3, backup=None):
+    backup = 7. if initial else backup
+    if backup is not None:
+        backup = v1.random_uniform_initializer(backup, backup)  # a constant cannot have a shape not yet known
     path = f"{folder}/{name}"
     return estimator.VocabInfo(path + ".new", n_new or size, n_oov, path + ".old", n_old, backup, axis)
 
@@ -280,6 +282,9 @@ def warm_cases(folder):
     yield "renamed", 4, 3, {"var_name_to_prev_var_name": rename}
     yield "rows", 5, 3, {"var_name_to_vocab_info": {"table": words(folder, "words", 2)}}
     yield "rows_initial", 5, 3, {"var_name_to_vocab_info": {"table": words(folder, "words", 2, initial=True)}}
+    yield "rows_backup", 5, 3, {"var_name_to_vocab_info": {"table": words(folder, "words", 2, backup=.25)}}
+    yield "columns_backup", 4, 4, {"var_name_to_vocab_info": {
+        "kernel": words(folder, "colours", axis=1, size=4, backup=-3.)}}
     yield "rows_sizes", 4, 3, {"var_name_to_vocab_info": {"table": words(folder, "words", 2, 2, 3)}}
     yield "rows_only", 3, 3, {"vars_to_warm_start": None,
                               "var_name_to_vocab_info": {"table": words(folder, "words")}}

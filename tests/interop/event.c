@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "estoc/events.h"
 #include "format/event.h"
 #include "format/summary.h"
 #include "support/interop.h"
@@ -129,6 +130,42 @@ static void test_read(void **state)
     interop_ask("check_read");
 }
 
+/* Every value of a summary by the public reader, over a whole directory: what TensorBoard makes of it. */
+static void say_entries(const char *dir)
+{
+    est_events     *events = NULL;
+    est_event_entry entry;
+    est_strbuf      said = { 0 };
+    est_status      status;
+    char            name[300];
+
+    interop_check(est_events_open(interop_path(dir), &events));
+    while ((status = est_events_next(events, &entry)) == EST_OK) {
+        est_tensor *tensor = NULL;
+
+        if (entry.tag.data == NULL || entry.kind == EST_ENTRY_AUDIO) continue;
+        interop_check(est_entry_tensor(&entry, &tensor));
+        snprintf(name, sizeof name, "%" PRId64 " %d %.*s", entry.step, (int)entry.kind, (int)entry.tag.size,
+                 entry.tag.data);
+        interop_tensor(&said, name, tensor);
+        est_tensor_free(tensor);
+    }
+    if (status != EST_OUT_OF_RANGE) interop_check(status);
+    assert_false(est_events_is_cut(events, NULL, NULL));
+    est_events_close(events);
+    snprintf(name, sizeof name, "entries.%s", dir);
+    interop_save(name, &said);
+}
+
+static void test_entries(void **state)
+{
+    (void)state;
+    interop_ask("write");
+    say_entries("v1");
+    say_entries("v2");
+    interop_ask("check_entries");
+}
+
 /* --- ours, read by them ----------------------------------------------------------------------------------------- */
 
 static void write_event(est_event_writer *writer, int64_t step, est_event_kind kind, est_wire_writer *w)
@@ -227,7 +264,8 @@ static void test_write(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_write) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_read), cmocka_unit_test(test_entries),
+                                        cmocka_unit_test(test_write) };
 
     return INTEROP_MAIN("event", tests);
 }

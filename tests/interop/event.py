@@ -122,6 +122,30 @@ def check_read(folder):
             assert ours == theirs, f"{name}: we read\n{ours}\nTensorFlow\n{theirs}"
 
 
+# est_entry_kind by what TensorBoard calls the plugin.
+KINDS = {"scalars": 1, "text": 2, "histograms": 3, "images": 4, "": 5}
+
+
+def check_entries(folder):
+    """TensorBoard turns the first form of a value into the second; so does est_entry_tensor."""
+    for form in "v1", "v2":
+        ours = interop.read_tensors(f"{folder}/entries.{form}")
+        theirs = {}
+        for event in event_file_loader.EventFileLoader(glob.glob(f"{folder}/{form}/*tfevents*")[0]).Load():
+            for value in event.summary.value:
+                plugin = value.metadata.plugin_data.plugin_name
+                if plugin in KINDS:  # else sounds, and graphs, which it also makes values of
+                    theirs[f"{event.step} {KINDS[plugin]} {value.tag}"] = tensor_util.make_ndarray(value.tensor)
+        assert list(ours) == list(theirs) and len(ours) > 10, (list(ours), list(theirs))
+        for name, want in theirs.items():
+            got = ours[name]
+            assert got.shape == want.shape, (name, got.shape, want.shape)
+            if want.dtype.kind in "OS":
+                assert got.tolist() == want.tolist(), (name, got, want)
+            else:
+                np.testing.assert_array_equal(got.astype(want.dtype), want, name)
+
+
 # --- ours, read by them ----------------------------------------------------------------------------------------------
 
 def check_histogram(ours):

@@ -119,14 +119,14 @@ static void test_modes(void **state)
 
     (void)state;
     est_test_dir(dir);
-    e = shop_trained(dir, &(shop_params){ .steady = true });
+    e = shop_trained(dir, &(shop_params){ .steady = true, .own_metric = true });
     interop_check(est_export_saved_model(
         e, interop_path("modes"),
         EST_EXPORT(.input = SHOP_PARSING, .train_input = SHOP_LABELLED, .eval_input = SHOP_LABELLED), path));
     interop_check(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &metrics));
     interop_tensor(&out, "examples", all);
-    for (int i = 0; i < 2; i++) {
-        const char *name  = i == 0 ? "loss" : "accuracy";
+    for (int i = 0; i < 3; i++) {
+        const char *name  = (const char *[]){ "loss", "accuracy", "own" }[i];
         float       value = (float)est_metrics_get(metrics, name);
 
         interop_check(est_tensor_f32(EST_SHAPE_SCALAR, &value, &number));

@@ -246,9 +246,12 @@ def check_modes(folder):
     assert [int(answer["predictions/step"]) for answer in answers] == [3, 4, 5, 6], answers
     same_variables(variables, checkpoint)
     evaluated = Loaded(path, "eval")
-    losses = [evaluated.run("eval", batch, ["loss", "metrics/accuracy/update_op"])["loss"] for batch in batches]
+    updates = ["metrics/accuracy/update_op", "metrics/own/update_op"]
+    losses = [evaluated.run("eval", batch, ["loss", *updates])["loss"] for batch in batches]
     same(np.mean(losses, dtype=np.float32), want["loss"])
-    same(evaluated.run("eval", batches[0], ["metrics/accuracy/value"])["metrics/accuracy/value"], want["accuracy"])
+    for metric in "accuracy", "own":
+        value = f"metrics/{metric}/value"
+        same(evaluated.run("eval", batches[0], [value])[value].astype(np.float32), want[metric])
     with tf.Graph().as_default(), v1.Session() as session:
         definition = v1.saved_model.loader.load(session, ["eval"], path).signature_def["eval"]
         assert definition.method_name == "tensorflow/supervised/eval"

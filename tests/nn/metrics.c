@@ -245,12 +245,93 @@ static void test_auc_options(void **state)
                 0.5, 1e-5);
 }
 
+/* --- metrics of one's own ----------------------------------------------------------------------------------------- */
+
+/* Weights of each class in float64 by scatter_add, examples in int64: (weight of class 2) / (all) + examples. */
+static void test_custom(void **state)
+{
+    fed        f     = fed_begin();
+    est_graph *graph = f.t.graph;
+    est_node   sums, count, class, read, two;
+    est_metric metric;
+    double     few[3];
+
+    (void)state;
+    sums   = est_metric_state(graph, "mine/sums", EST_F64, EST_SHAPE(3));
+    count  = est_metric_state(graph, "mine/count", EST_I64, EST_SHAPE_SCALAR);
+    class  = est_cast(f.label, EST_I32);
+    read   = est_read_variable(sums);
+    two    = est_gather(read, est_scalar(graph, EST_I32, 2), 0);
+    metric = est_metric_custom(
+        EST_NODES(sums, count),
+        EST_NODES(est_scatter_add(sums, class, est_cast(f.weight, EST_F64)),
+                  est_assign_add(count, est_sum(est_cast(est_ones_like(f.label), EST_I64)))),
+        est_add(est_div_no_nan(two, est_sum(read)), est_cast(est_read_variable(count), EST_F64)));
+    assert_int_equal(est_global_variables(graph).n, 0); /* nothing of this goes into a checkpoint */
+    assert_int_equal(est_local_variables(graph).n, 2);
+    nn_ready(&f.t);
+    check_metric(&f, "a metric of its own", metric, 1.5 / 9.5 + 8);
+    assert_int_equal(nn_read(&f.t, "mine/sums", few, 3), 3);
+    assert_near(few[0], 5, 1e-9);
+    assert_near(few[1], 3, 1e-9);
+    assert_near(few[2], 1.5, 1e-9);
+    nn_end(&f.t);
+}
+
+/* Other updates than additions: the largest prediction. */
+static void test_custom_assigned(void **state)
+{
+    fed        f       = fed_begin();
+    est_node   largest = est_metric_state(f.t.graph, "largest", EST_F32, EST_SHAPE_SCALAR), read;
+    est_metric metric;
+
+    (void)state;
+    read   = est_read_variable(largest);
+    metric = est_metric_custom(
+        EST_NODES(largest),
+        EST_NODES(est_assign(largest, est_maximum(read, est_reduce_max(f.prediction, EST_I64S(0), false)))), read);
+    nn_ready(&f.t);
+    check_metric(&f, "the largest", metric, 2);
+    nn_end(&f.t);
+}
+
+static void refused_custom(int which, const char *text)
+{
+    nn_test    t     = nn_begin(1);
+    est_node   state = est_metric_state(t.graph, "s", which == 0 ? EST_I32 : EST_F32, EST_SHAPE_SCALAR);
+    est_node   other = est_weight(t.graph, "w", EST_SHAPE_SCALAR, NULL), one = est_scalar(t.graph, EST_F32, 1);
+    est_metric metric;
+
+    metric = est_metric_custom(which == 1   ? EST_NODES(state, other)
+                               : which == 2 ? EST_NO_NODES
+                                            : EST_NODES(state),
+                               EST_NODES(est_assign_add(state, one)), est_read_variable(state));
+    (void)metric;
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("%s", est_error_message());
+    nn_end(&t);
+}
+
+static void test_custom_refused(void **state)
+{
+    (void)state;
+    refused_custom(0, "the metric state 's' is int32; it must be float32, float64 or int64");
+    refused_custom(1, "state 1 of the metric is not one that est_metric_state made");
+    refused_custom(2, "needs a state and an update; it has 0 and 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_means),   cmocka_unit_test(test_precision_and_recall),
-        cmocka_unit_test(test_classes), cmocka_unit_test(test_thresholds),
-        cmocka_unit_test(test_auc),     cmocka_unit_test(test_auc_options),
+        cmocka_unit_test(test_means),
+        cmocka_unit_test(test_precision_and_recall),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_auc),
+        cmocka_unit_test(test_auc_options),
+        cmocka_unit_test(test_custom),
+        cmocka_unit_test(test_custom_assigned),
+        cmocka_unit_test(test_custom_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,6 +302,15 @@ static est_node reduce_inside(const est_replica_context *c, void *user)
                                EST_NO_AXIS);
 }
 
+static est_node keep_largest(const est_replica_context *c, void *user)
+{
+    est_node state = est_metric_state(c->graph, "largest", EST_F32, EST_SHAPE_SCALAR), read = est_read_variable(state);
+    est_node update = est_assign(state, est_maximum(read, est_scalar(c->graph, EST_F32, c->replica)));
+
+    (void)user;
+    return est_metric_custom(EST_NODES(state), EST_NODES(update), read).value;
+}
+
 static void test_refused(void **state)
 {
     est_strategy   *s = mirrored(2);
@@ -332,7 +341,43 @@ static void test_refused(void **state)
     t = nn_begin(1);
     (void)est_strategy_run(s, t.graph, reduce_inside, NULL);
     expect(t.graph, "est_strategy_reduce is called in a replica");
+    t = nn_begin(1);
+    (void)est_strategy_run(s, t.graph, keep_largest, NULL);
+    expect(t.graph, "update 0 of the metric is AssignVariableOp; in several replicas a state can only be added to");
     assert_null(est_strategy_reduce(s, EST_REDUCE_OP_SUM, (est_per_replica){ 0 }, 0).graph);
+    est_strategy_free(s);
+}
+
+/* --- metrics -------------------------------------------------------------------------------------------------------------- */
+
+static est_node add_up(const est_replica_context *c, void *user)
+{
+    est_node    state  = est_metric_state(c->graph, "sum", EST_F64, EST_SHAPE_SCALAR);
+    est_metric *metric = (est_metric *)user + c->replica;
+
+    *metric = est_metric_custom(EST_NODES(state),
+                                EST_NODES(est_assign_add(state, est_scalar(c->graph, EST_F64, c->replica + 1))),
+                                est_read_variable(state));
+    return metric->value;
+}
+
+/* Replicas add to one state. */
+static void test_metric_states(void **state)
+{
+    est_strategy *s = mirrored(2);
+    nn_test       t = nn_begin(1);
+    est_metric    m[2];
+
+    (void)state;
+    (void)est_strategy_run(s, t.graph, add_up, m);
+    assert_int_equal(est_local_variables(t.graph).n, 1);
+    nn_ready(&t);
+    for (int i = 0; i < 3; i++) nn_run(&t, est_group(t.graph, EST_NODES(m[0].update, m[1].update)));
+    assert_near(nn_scalar(&t, m[0].value), 9, 0);
+    assert_near(nn_scalar(&t, m[1].value), 9, 0);
+    nn_run(&t, m[0].reset);
+    assert_near(nn_scalar(&t, m[1].value), 0, 0);
+    nn_end(&t);
     est_strategy_free(s);
 }
 
@@ -693,6 +738,7 @@ int main(void)
         cmocka_unit_test(test_merge_refused),   cmocka_unit_test(test_losses),
         cmocka_unit_test(test_workers),         cmocka_unit_test(test_keys_after_a_loss),
         cmocka_unit_test(test_rows_of_workers), cmocka_unit_test(test_memory_is_out),
+        cmocka_unit_test(test_metric_states),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

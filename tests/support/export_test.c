@@ -82,6 +82,23 @@ static void add_exports(est_model *m, const shop_params *p, est_node logits, est
                              (const est_named_node[]){ { "logits", logits }, { "probabilities", probabilities } }, 2);
 }
 
+/* The largest mean of a logit over all examples. */
+static void add_own_metric(est_model *m, est_node logits)
+{
+    est_graph *graph = est_model_graph(m);
+    est_node   total = est_metric_state(graph, "own/total", EST_F64, EST_SHAPE(3));
+    est_node   count = est_metric_state(graph, "own/count", EST_I64, EST_SHAPE_SCALAR), number;
+
+    number = est_sum(est_cast(est_ones_like(est_argmax(logits, -1)), EST_I64));
+    est_model_metric(m, "own",
+                     est_metric_custom(
+                         EST_NODES(total, count),
+                         EST_NODES(est_assign_add(total, est_reduce_sum(est_cast(logits, EST_F64), EST_I64S(0), false)),
+                                   est_assign_add(count, number)),
+                         est_div_no_nan(est_reduce_max(est_read_variable(total), EST_I64S(0), false),
+                                        est_cast(est_read_variable(count), EST_F64))));
+}
+
 est_status shop_model(est_model *m, est_mode mode, const void *params)
 {
     static const shop_params usual = { 0 };
@@ -106,6 +123,7 @@ est_status shop_model(est_model *m, est_mode mode, const void *params)
     loss = est_mean(est_sparse_softmax_xent(logits, est_model_label(m, "y")));
     est_model_loss(m, loss);
     est_model_metric(m, "accuracy", est_accuracy(est_model_label(m, "y"), est_argmax(logits, -1)));
+    if (p->own_metric) add_own_metric(m, logits);
     if (mode == EST_TRAIN) est_model_predict(m, "step", est_read_variable(est_model_global_step(m)));
     if (mode == EST_TRAIN) {
         est_model_minimize(m, p->steady ? est_momentum(0.05, NULL) : est_adam(0.05, NULL), loss);

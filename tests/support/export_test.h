@@ -29,6 +29,7 @@ typedef struct shop_params {
     bool second_set; /* another variable, which no checkpoint has */
     bool doubled;    /* prediction looks "kind" up at twice its value, which is out of range for what training sees */
     bool noise;      /* a prediction "noise" of random numbers */
+    bool own_metric; /* a metric "own" with states of its own */
     bool
         steady; /* training is the same every time and everywhere: no dropout, and not Adam, which makes steps of rounding */
 } shop_params;

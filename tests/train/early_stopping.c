@@ -119,9 +119,9 @@ static void test_damaged_results(void **state)
     assert_ok(est_file_read(est_summary_writer_path(writer), &bytes, &size));
     assert_ok(est_file_remove(est_summary_writer_path(writer)));
     est_summary_writer_free(writer);
-    put_bytes(path, bytes, size - 3); /* the last one is only half there */
+    put_bytes(path, bytes, size - 3); /* the last one is only half there: it is still being written */
     expect_results(at("damaged"), "1: a=1; 2: a=2");
-    assert_true(log_has("the rest of an event file is left out"));
+    assert_false(log_has("the rest of an event file is left out"));
     bytes[size - 50] ^= 1; /* within the second or third */
     put_bytes(path, bytes, size);
     add_result(at("damaged"), 9, "loss", 9); /* the others are still read */
@@ -129,6 +129,7 @@ static void test_damaged_results(void **state)
         est_eval_results results = { 0 };
 
         assert_ok(est_eval_results_read(&results, at("damaged")));
+        assert_true(log_has("the rest of an event file is left out"));
         assert_true(results.n >= 2 && results.n < 4);
         assert_true(results.data[0].step == 1 && results.data[results.n - 1].step == 9);
         est_eval_results_clear(&results);

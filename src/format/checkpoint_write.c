@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A checkpoint of named tensors, and nothing else: no variables, no retention. Files are committed by the bundle's writer (B1 to
+ * B3 of bundle.h); the state file, if it is wanted, comes after the index. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "format/checkpoint.h"
+#include "format/checkpoint_state.h"
+
+#define STATE_FILE "checkpoint"
+
+/* A prefix in its parts. */
+typedef struct place {
+    est_arena  *arena;
+    const char *dir, *name; /* "." where the prefix has no directory */
+    const char *meta;       /* "<prefix>.meta" */
+} place;
+
+static est_status find_place(const char *prefix, place *out)
+{
+    const char *slash = prefix != NULL ? strrchr(prefix, '/') : NULL;
+
+    if (prefix == NULL || prefix[0] == '\0' || (slash != NULL && slash[1] == '\0')) {
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is no prefix of a checkpoint; write one like runs/x/model.ckpt-0",
+                        prefix != NULL ? prefix : "");
+    }
+    out->arena = est_arena_create();
+    if (out->arena != NULL) {
+        out->name = slash != NULL ? slash + 1 : prefix;
+        out->dir  = slash == NULL     ? "."
+                    : slash == prefix ? "/"
+                                      : est_arena_printf(out->arena, "%.*s", (int)(slash - prefix), prefix);
+        out->meta = est_arena_printf(out->arena, "%s.meta", prefix);
+    }
+    if (out->arena == NULL || out->dir == NULL || out->meta == NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", prefix);
+    }
+    return EST_OK;
+}
+
+static est_status add_all(est_bundle_writer *writer, est_named_tensors tensors)
+{
+    for (int i = 0; i < tensors.n; i++) {
+        const est_named_tensor *t = &tensors.data[i];
+
+        if (t->name == NULL || t->tensor == NULL) {
+            return est_fail(EST_INVALID_ARGUMENT, "tensor %d to write has no %s", i,
+                            t->name == NULL ? "name" : "value");
+        }
+        EST_TRY(est_bundle_add(writer, t->name, t->tensor));
+    }
+    return EST_OK;
+}
+
+/* The graph of a checkpoint that is replaced is not that of the new one: it goes aside before the index changes. */
+static est_status commit(est_bundle_writer *writer, const place *p)
+{
+    char      *aside = NULL;
+    est_status status;
+    est_error  error;
+
+    if (!est_file_exists(p->meta)) return est_bundle_finish(writer);
+    EST_TRY(est_file_temp_name(p->meta, &aside));
+    status = est_file_rename(p->meta, aside);
+    if (status == EST_OK) status = est_bundle_finish(writer);
+    est_error_take(status, &error);
+    (void)(status == EST_OK ? unlink(aside) : rename(aside, p->meta));
+    est_free(aside);
+    return status == EST_OK ? EST_OK : est_error_raise(&error);
+}
+
+static est_status write_files(const char *prefix, const place *p, est_named_tensors tensors)
+{
+    est_bundle_writer *writer;
+    est_status         status;
+
+    EST_TRY(est_dir_create(p->dir));
+    EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
+    status = add_all(writer, tensors);
+    if (status == EST_OK) status = commit(writer, p);
+    est_bundle_writer_free(writer);
+    return status;
+}
+
+/* Puts the name at the end of what the state file names already. */
+static est_status add_to_state(const est_checkpoint_state *old, const char *name, est_checkpoint_state *state)
+{
+    EST_TRY(est_checkpoint_state_set_latest(state, name));
+    for (int i = 0; i < old->n_paths; i++) {
+        if (strcmp(old->paths[i], name) != 0) EST_TRY(est_checkpoint_state_add_path(state, old->paths[i]));
+    }
+    return est_checkpoint_state_add_path(state, name);
+}
+
+static est_status make_latest(const place *p)
+{
+    const char          *path = est_arena_printf(p->arena, "%s/" STATE_FILE, p->dir);
+    est_checkpoint_state old = { 0 }, state = { 0 };
+    est_status           status;
+
+    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s/" STATE_FILE, p->dir);
+    status = est_checkpoint_state_read(&old, path);
+    if (status == EST_DATA_LOSS) est_log_warn("%s; it is written anew", est_error_message());
+    if (status == EST_DATA_LOSS || status == EST_NOT_FOUND) {
+        est_checkpoint_state_clear(&old);
+        status = EST_OK;
+    }
+    if (status == EST_OK) status = add_to_state(&old, p->name, &state);
+    if (status == EST_OK) status = est_checkpoint_state_write(&state, path);
+    est_checkpoint_state_clear(&old);
+    est_checkpoint_state_clear(&state);
+    return status;
+}
+
+est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
+                                const est_checkpoint_write_options *options)
+{
+    est_checkpoint_write_options o;
+    char                         room[EST_CHECKPOINT_PATH_MAX];
+    place                        p = { 0 };
+    est_status                   status;
+
+    EST_TRY(est_options_take("EST_CHECKPOINT_WRITE", options, &o, sizeof o));
+    if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor, got none");
+    status = find_place(prefix, &p);
+    if (status == EST_OK) status = est_checkpoint_put_path(prefix, room); /* readers have no more */
+    if (status == EST_OK) status = write_files(prefix, &p, tensors);
+    if (status == EST_OK && o.latest) status = make_latest(&p);
+    est_arena_free(p.arena);
+    return status;
+}
