@@ -132,7 +132,7 @@ static void disturb_flooded(cluster *c, event *events, int n, uint64_t seed)
     static flood  f;
     cluster_task *ps = cluster_find(c, "ps", (int)draw(&seed, 2));
 
-    f = (flood){ .port        = atoi(strrchr(ps->address, ':') + 1),
+    f = (flood){ .port        = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10),
                  .n           = n,
                  .n_addresses = 1 + (int)draw(&seed, 20),
                  .speaks      = draw(&seed, 2) == 1 };

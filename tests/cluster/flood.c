@@ -55,7 +55,7 @@ static void disturb(cluster *c, flood *f)
     int64_t       until;
     int           anew = cluster_count_log(ps, "worker:0 was started anew");
 
-    f->port = atoi(strrchr(ps->address, ':') + 1);
+    f->port = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10);
     flood_start(f);
     cluster_wait_step(c, cluster_saved_step(c) + STEPS, WAIT_SECS);
     cluster_signal(worker, SIGKILL);
