@@ -91,16 +91,20 @@ void est_log_set_sink(est_log_sink_fn new_sink, void *user)
 
 static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
 {
-    time_t    secs = (time_t)(wall_ns / EST_NS_PER_SEC);
-    char      stamp[32];
-    struct tm t;
+    time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
+    char       stamp[32];
+    struct tm  t;
+    est_strbuf shown = { 0 };
 
     localtime_r(&secs, &t);
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &t);
+    est_strbuf_append_printable(&shown, line, strlen(line), "\t"); /* names of files and peers may hold anything */
+    if (shown.failed) est_strbuf_clear(&shown);
     pthread_mutex_lock(&terminal_lock);
     fprintf(stderr, "%s%s.%03d %s %s\n%s", drawn[0] != '\0' ? ERASE_LINE : "", stamp,
-            (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), line, drawn);
+            (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), est_strbuf_text(&shown), drawn);
     pthread_mutex_unlock(&terminal_lock);
+    est_strbuf_clear(&shown);
 }
 
 void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const char *line)
