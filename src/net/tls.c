@@ -8,8 +8,10 @@
 #include "net/tls.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -17,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 #define RECORD_BYTES  ((size_t)16 << 10)  /* plaintext of a record */
 #define ROUND_BYTES   ((size_t)256 << 10) /* plaintext that is encrypted before it is sent */
@@ -112,6 +115,26 @@ static est_status check_own(SSL_CTX *ctx, const char *folder)
     return status;
 }
 
+/* As ssh: a key of ours that our group can read, or one that everybody can, is no secret. A key of another owner that is lent to a
+ * group, as Kubernetes does, is. */
+static void warn_of_open_key(const char *path)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards warned */
+    static bool            warned;
+    struct stat            info;
+    bool                   again;
+
+    if (stat(path, &info) != 0) return;
+    if (!(info.st_mode & S_IROTH) && !(info.st_uid == geteuid() && (info.st_mode & S_IRGRP))) return;
+    pthread_mutex_lock(&lock);
+    again  = warned;
+    warned = true;
+    pthread_mutex_unlock(&lock);
+    if (again) return;
+    est_log_warn("%s can be read by others (mode %04o): whoever has it can take part in the job; chmod 600 it", path,
+                 (unsigned)info.st_mode & 07777);
+}
+
 static est_status load(SSL_CTX *ctx, const char *folder)
 {
     char path[4096];
@@ -128,6 +151,7 @@ static est_status load(SSL_CTX *ctx, const char *folder)
     if (SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1) {
         return est_fail(EST_FAILED_PRECONDITION, "cannot use the key %s: %s", path, file_reason(path));
     }
+    warn_of_open_key(path);
     return check_own(ctx, folder);
 }
 
