@@ -40,16 +40,19 @@ const char *est_log_level_name(est_log_level level)
 /* What EST_LOG says; info when it says nothing or no level's name. */
 static int limit_from_environment(void)
 {
-    const char *text = getenv("EST_LOG");
-    size_t      size = text != NULL ? strcspn(text, ",") : 0;
+    const char *text  = getenv("EST_LOG");
+    size_t      size  = text != NULL ? strcspn(text, ",") : 0;
+    est_strbuf  shown = { 0 };
 
     if (text == NULL || *text == '\0') return EST_LOG_INFO;
     if (text[size] == ',' && strcasecmp(text + size, ",json") != 0) size = strlen(text);
     for (int level = EST_LOG_OFF; level <= EST_LOG_TRACE; level++) {
         if (strlen(level_names[level]) == size && strncasecmp(text, level_names[level], size) == 0) return level;
     }
+    est_strbuf_append_printable(&shown, text, strlen(text), "");
     fprintf(stderr, "EST_LOG is \"%s\"; expected off, error, warn, info, debug or trace, and ,json for JSON lines\n",
-            text);
+            est_strbuf_text(&shown));
+    est_strbuf_clear(&shown);
     return EST_LOG_INFO;
 }
 
