@@ -11,19 +11,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/strbuf.h"
+
 #define OPTIONS_MAX 40
-#define WORD_MAX    64 /* longer words are not compared */
+#define WORD_MAX    64   /* longer words are not compared */
+#define TEXT_MAX    8192 /* of a message; longer ones are cut */
 
 /* --- messages --------------------------------------------------------------------------------------------------- */
 
 static void say(const tool_command *command, const char *fmt, va_list args)
 {
+    est_strbuf shown = { 0 };
+    char       text[TEXT_MAX];
+
     fflush(stdout);
-    fprintf(stderr, "estoc%s%s: ", command != NULL ? " " : "", command != NULL ? command->name : "");
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, args);
+    est_strbuf_append_printable(&shown, text, strlen(text),
+                                "\n\t"); /* arguments and names of files may hold anything */
+    fprintf(stderr, "estoc%s%s: %s\n", command != NULL ? " " : "", command != NULL ? command->name : "",
+            est_strbuf_text(&shown));
+    est_strbuf_clear(&shown);
 }
 
 void tool_note(const tool_command *command, const char *fmt, ...)
@@ -59,6 +69,31 @@ tool_exit tool_check_input(const tool_command *command, const char *path)
     if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0) return TOOL_OK;
     tool_note(command, "cannot read %s: %s", path, strerror(errno));
     return TOOL_NO_FILE;
+}
+
+/* A path that stands for a descriptor which whoever started us has opened. */
+static bool is_descriptor(const char *path)
+{
+    static const char *const prefixes[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    }
+    return false;
+}
+
+tool_exit tool_check_file(const tool_command *command, const char *path)
+{
+    tool_exit   code = tool_check_input(command, path);
+    struct stat info;
+
+    if (code != TOOL_OK || is_descriptor(path) || stat(path, &info) != 0) return code;
+    if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return TOOL_OK;
+    tool_note(command, "%s is %s; expected a file or a directory (a pipe is read as /dev/stdin)", path,
+              S_ISFIFO(info.st_mode)   ? "a named pipe"
+              : S_ISSOCK(info.st_mode) ? "a socket"
+                                       : "a device");
+    return TOOL_FAILED;
 }
 
 /* --- suggestions ------------------------------------------------------------------------------------------------ */

@@ -102,6 +102,10 @@ tool_exit tool_failed(const tool_command *command, est_status status);
 /* TOOL_OK when `path` can be read (a directory: listed); otherwise says why not and returns TOOL_NO_FILE. */
 tool_exit tool_check_input(const tool_command *command, const char *path);
 
+/* The same, and that it is a regular file, a directory or a descriptor of ours (/dev/stdin): opening a named pipe would wait for
+ * whoever writes, and a device may never end. TOOL_FAILED: it is none of these. */
+tool_exit tool_check_file(const tool_command *command, const char *path);
+
 /* The one of n names that looks most like `word`; NULL when none is near. */
 const char *tool_nearest(const char *word, const char *const *names, size_t n);
 

@@ -139,6 +139,8 @@ est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %s", dir);
     }
     while (status == EST_OK && (item = readdir(handle)) != NULL) {
+        if (item->d_type == DT_FIFO || item->d_type == DT_SOCK)
+            continue; /* opening one would wait for another process */
         if (wanted(item->d_name)) status = add_name(&names, &n, item->d_name);
     }
     if (handle != NULL) closedir(handle);
@@ -281,7 +283,7 @@ static tool_exit find_kind(inspect_options *o, unsigned given, est_strbuf *newes
 
     *kind = INSPECT_CHECKPOINT;
     if (stat(path, &info) != 0 && is_checkpoint_prefix(path)) return TOOL_OK;
-    code = tool_check_input(&tool_inspect, path);
+    code = tool_check_file(&tool_inspect, path);
     if (code != TOOL_OK) return code;
     if (S_ISDIR(info.st_mode)) {
         *kind = kind_of_directory(path, given);
@@ -379,7 +381,7 @@ static tool_exit run(int argc, char **argv)
     if (code == TOOL_OK && kind < 0) {
         code = find_kind(&o, given, &newest, &kind);
     } else if (code == TOOL_OK && !(kind == INSPECT_CHECKPOINT && is_checkpoint_prefix(o.path))) {
-        code = tool_check_input(&tool_inspect, o.path);
+        code = tool_check_file(&tool_inspect, o.path);
     }
     if (code == TOOL_OK) code = check_options(&o, given, kind);
     if (code == TOOL_OK) {

@@ -122,7 +122,7 @@ tool_exit job_call_open(job_call *call, int argc, char **argv, unsigned needs)
                           call->command->name, argv[optind], argv[optind + 1]);
     }
     if (argc - optind != 1) return tool_usage(call->command, "it takes one job file, and %d are given", argc - optind);
-    code = tool_check_input(call->command, argv[optind]);
+    code = tool_check_file(call->command, argv[optind]);
     if (code == TOOL_OK) code = read_job(call, argv[optind], needs);
     if (code != TOOL_OK) return code;
     if (call->prints) {

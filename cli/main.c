@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "command.h"
 #include "output.h"
 
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
     est_status status;
 
     fill_standard_files();
+    est_descriptors_raise();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is noticed when writing, and temporary files are removed then */
     code = run(argc, argv);
     if (code == TOOL_HELPED) code = TOOL_OK;

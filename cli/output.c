@@ -120,28 +120,12 @@ void tool_append_element(est_strbuf *out, const est_tensor *tensor, int64_t i, b
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character that begins at p; 0 when none does (RFC 3629). */
-static size_t character_size(const unsigned char *p, size_t left)
-{
-    size_t   size = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    uint32_t code = p[0] & (0xff >> size);
-
-    if (size == 0 || size > left) return 0;
-    for (size_t i = 1; i < size; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-        code = code << 6 | (p[i] & 0x3f);
-    }
-    if (size == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
-    if (size == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
-    return size;
-}
-
 bool tool_is_utf8(est_str bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes.data;
 
     for (size_t i = 0; i < bytes.size;) {
-        size_t size = character_size(p + i, bytes.size - i);
+        size_t size = est_utf8_size(p + i, bytes.size - i);
 
         if (size == 0) return false;
         i += size;
@@ -180,20 +164,14 @@ void tool_append_json_text(est_strbuf *out, const char *text)
     est_strbuf_append_json(out, text, strlen(text));
 }
 
-/* Control characters: C0, DEL, and C1, which UTF-8 writes as c2 80 .. c2 9f. */
-static bool is_control(const unsigned char *p, size_t size)
-{
-    return p[0] < 0x20 || p[0] == 0x7f || (size == 2 && p[0] == 0xc2 && p[1] < 0xa0);
-}
-
 void tool_append_printable(est_strbuf *out, est_str text, size_t max)
 {
     const unsigned char *p = (const unsigned char *)text.data;
     size_t               n = 0, cut_at = out->size;
 
     for (size_t i = 0; i < text.size && !out->failed;) {
-        size_t size  = character_size(p + i, text.size - i);
-        bool   shown = size > 0 && !is_control(p + i, size);
+        size_t size  = est_utf8_size(p + i, text.size - i);
+        bool   shown = size > 0 && !est_utf8_is_control(p + i, size);
         size_t wide  = shown ? 1 : 4;
 
         if (max > 0 && n + wide > max) {

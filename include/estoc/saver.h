@@ -57,10 +57,12 @@ typedef struct est_extras {
                    (int)(sizeof((const est_extra[]){ __VA_ARGS__ }) / sizeof(est_extra)) })
 
 typedef struct est_save_options {
-    size_t      struct_size; /* filled by EST_SAVE */
-    est_extras  extras;      /* borrowed during the call; their names must not be those of variables */
-    const void *meta; /* bytes of a `.meta` file (a MetaGraphDef) beside it, borrowed during the call; NULL: none */
-    size_t      meta_size;
+    size_t     struct_size; /* filled by EST_SAVE */
+    est_extras extras;      /* borrowed during the call; their names must not be those of variables */
+    const void *
+        meta; /* bytes of a `.meta` file (a MetaGraphDef) beside it, borrowed during the call; NULL: none. It is left out,
+                       * with a warning, where it cannot be written */
+    size_t meta_size;
 } est_save_options;
 
 #define EST_SAVE(...) (&(const est_save_options){ .struct_size = sizeof(est_save_options), __VA_ARGS__ })

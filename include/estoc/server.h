@@ -23,6 +23,11 @@
  * Connections are encrypted and both sides prove that they belong to the job by certificates (`estoc certificates`, ESTOC_CERTS)
  * unless the transport is chosen to be "tcp" or "ucx".
  *
+ * The first server of a process raises its soft limit of file descriptors (RLIMIT_NOFILE) to the hard one, at most to 16384: a
+ * task needs one for each other task and some for files. Programs that call select(2) with descriptors above 1023 must use
+ * poll(2), or lower the limit again after est_server_create. Connections that have not shown who they are get at most a quarter of
+ * the limit, and the last eighth is kept for files (docs/cluster.md, "Strangers").
+ *
  * Threading: a server's own functions from one thread at a time; it has threads of its own. */
 #ifndef ESTOC_SERVER_H
 #define ESTOC_SERVER_H
@@ -40,7 +45,7 @@ typedef struct est_server_options {
     size_t      struct_size;  /* filled by EST_SERVER */
     const char *transport;    /* NULL: ESTOC_PROTOCOL, else "tls"; or "tcp", "ucx" */
     const char *certificates; /* NULL: ESTOC_CERTS; the folder of `estoc certificates`, for tls */
-    const char *job;          /* NULL: ESTOC_JOB, else ""; tasks of another job are refused */
+    const char *job;          /* NULL: ESTOC_JOB, else ""; tasks of another job are refused; at most 63 bytes */
     int         threads;      /* 0: EST_NUM_THREADS, else the cores this process may use */
     double      silence_secs; /* 0: 10; a task from which nothing is heard for so long is lost */
     double      lonely_secs;  /* 0: 7200; est_server_join fails when no task came, or came back, for so long */

@@ -3,6 +3,7 @@
  * Memory: the C allocator behind a count and a failure switch for tests. */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -138,4 +139,11 @@ char *est_strdup(const char *s)
 uint64_t est_alloc_count(void)
 {
     return atomic_load_explicit(&alloc_count, memory_order_relaxed);
+}
+
+void est_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }

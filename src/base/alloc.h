@@ -26,6 +26,10 @@ void  est_free(void *p); /* NULL is fine */
 void  est_free_aligned(void *p);
 char *est_strdup(const char *s);
 
+/* Gives memory that was freed, and that the C library keeps for later, back to the system. Takes milliseconds: for after a peak
+ * that is not expected to come again. */
+void est_alloc_trim(void);
+
 /* Zeroed memory of which only what is touched costs anything, for arrays whose size is a limit; freed with est_unreserve
  * and the same size. */
 void *est_reserve(size_t bytes);

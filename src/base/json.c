@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 #define PATH_MAX_BYTES 256
 
 est_status est_json_parse(const char *text, size_t size, const char *what, est_json **out)
@@ -21,6 +23,17 @@ est_status est_json_parse(const char *text, size_t size, const char *what, est_j
     }
     *out = value;
     return EST_OK;
+}
+
+void est_json_warn_of_duplicates(const char *text, size_t size, const char *what)
+{
+    json_error_t error;
+    json_t      *value = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
+
+    if (value == NULL && json_error_code(&error) == json_error_duplicate_key) {
+        est_log_warn("%s: line %d, column %d: %s; the last one counts", what, error.line, error.column, error.text);
+    }
+    json_decref(value);
 }
 
 void est_json_free(est_json *value)

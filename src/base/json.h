@@ -22,6 +22,9 @@ typedef json_t est_json;
 EST_MUST_CHECK est_status est_json_parse(const char *text, size_t size, const char *what, est_json **out);
 void                      est_json_free(est_json *value); /* NULL is fine */
 
+/* Warns when an object in a text that is JSON has a key twice. The last one counts, as in Python. */
+void est_json_warn_of_duplicates(const char *text, size_t size, const char *what);
+
 /* The value at a path; NULL when there is none. Borrowed until the root is freed, as all below. */
 est_json *est_json_get(const est_json *root, const char *path, ...) EST_PRINTF(2, 3);
 

@@ -40,16 +40,19 @@ const char *est_log_level_name(est_log_level level)
 /* What EST_LOG says; info when it says nothing or no level's name. */
 static int limit_from_environment(void)
 {
-    const char *text = getenv("EST_LOG");
-    size_t      size = text != NULL ? strcspn(text, ",") : 0;
+    const char *text  = getenv("EST_LOG");
+    size_t      size  = text != NULL ? strcspn(text, ",") : 0;
+    est_strbuf  shown = { 0 };
 
     if (text == NULL || *text == '\0') return EST_LOG_INFO;
     if (text[size] == ',' && strcasecmp(text + size, ",json") != 0) size = strlen(text);
     for (int level = EST_LOG_OFF; level <= EST_LOG_TRACE; level++) {
         if (strlen(level_names[level]) == size && strncasecmp(text, level_names[level], size) == 0) return level;
     }
+    est_strbuf_append_printable(&shown, text, strlen(text), "");
     fprintf(stderr, "EST_LOG is \"%s\"; expected off, error, warn, info, debug or trace, and ,json for JSON lines\n",
-            text);
+            est_strbuf_text(&shown));
+    est_strbuf_clear(&shown);
     return EST_LOG_INFO;
 }
 
@@ -91,16 +94,20 @@ void est_log_set_sink(est_log_sink_fn new_sink, void *user)
 
 static void stderr_sink(est_log_level level, int64_t wall_ns, const char *line)
 {
-    time_t    secs = (time_t)(wall_ns / EST_NS_PER_SEC);
-    char      stamp[32];
-    struct tm t;
+    time_t     secs = (time_t)(wall_ns / EST_NS_PER_SEC);
+    char       stamp[32];
+    struct tm  t;
+    est_strbuf shown = { 0 };
 
     localtime_r(&secs, &t);
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &t);
+    est_strbuf_append_printable(&shown, line, strlen(line), "\t"); /* names of files and peers may hold anything */
+    if (shown.failed) est_strbuf_clear(&shown);
     pthread_mutex_lock(&terminal_lock);
     fprintf(stderr, "%s%s.%03d %s %s\n%s", drawn[0] != '\0' ? ERASE_LINE : "", stamp,
-            (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), line, drawn);
+            (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level), est_strbuf_text(&shown), drawn);
     pthread_mutex_unlock(&terminal_lock);
+    est_strbuf_clear(&shown);
 }
 
 void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const char *line)

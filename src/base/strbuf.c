@@ -66,11 +66,11 @@ void est_strbuf_printf(est_strbuf *buf, const char *fmt, ...)
     buf->size += (size_t)size;
 }
 
-/* Bytes of the well-formed UTF-8 character at p (RFC 3629: shortest form, no surrogates); 0 when there is none. */
-static size_t utf8_size(const uint8_t *p, size_t left)
+size_t est_utf8_size(const void *bytes, size_t left)
 {
-    size_t  size   = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    uint8_t lowest = 0x80, highest = 0xbf; /* of the second byte */
+    const uint8_t *p      = bytes;
+    size_t         size   = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    uint8_t        lowest = 0x80, highest = 0xbf; /* of the second byte */
 
     if (size > left) return 0;
     if (p[0] == 0xe0) lowest = 0xa0;
@@ -105,7 +105,7 @@ void est_strbuf_append_json(est_strbuf *buf, const void *bytes, size_t size)
 
     est_strbuf_append_bytes(buf, "\"", 1);
     for (size_t i = 0; i < size && !buf->failed;) {
-        size_t character = utf8_size(p + i, size - i);
+        size_t character = est_utf8_size(p + i, size - i);
         char   escape    = short_escape(p[i]);
 
         if (character == 0) {
@@ -121,6 +121,30 @@ void est_strbuf_append_json(est_strbuf *buf, const void *bytes, size_t size)
         i += character;
     }
     est_strbuf_append_bytes(buf, "\"", 1);
+}
+
+bool est_utf8_is_control(const void *bytes, size_t size)
+{
+    const uint8_t *p = bytes;
+
+    return p[0] < 0x20 || p[0] == 0x7f || (size == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+}
+
+void est_strbuf_append_printable(est_strbuf *buf, const void *bytes, size_t size, const char *keep)
+{
+    const uint8_t *p = bytes;
+
+    for (size_t i = 0; i < size && !buf->failed;) {
+        size_t character = est_utf8_size(p + i, size - i);
+        bool   kept      = p[i] != 0 && strchr(keep, p[i]) != NULL;
+
+        if (character > 0 && (kept || !est_utf8_is_control(p + i, character))) {
+            est_strbuf_append_bytes(buf, p + i, character);
+            i += character;
+        } else {
+            est_strbuf_printf(buf, "\\x%02x", p[i++]);
+        }
+    }
 }
 
 const char *est_strbuf_text(const est_strbuf *buf)

@@ -25,6 +25,16 @@ void est_strbuf_printf(est_strbuf *buf, const char *fmt, ...) EST_PRINTF(2, 3);
 /* Appends a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the result is always JSON. */
 void est_strbuf_append_json(est_strbuf *buf, const void *bytes, size_t size);
 
+/* Appends text for a terminal or a log: bytes that could move the cursor, and those that are no UTF-8, become \xNN. Control
+ * characters in `keep` ("\n\t") stay. */
+void est_strbuf_append_printable(est_strbuf *buf, const void *bytes, size_t size, const char *keep);
+
+/* Bytes of the well-formed UTF-8 character at p (RFC 3629: shortest form, no surrogates); 0 when there is none. */
+size_t est_utf8_size(const void *p, size_t left);
+
+/* Whether the character at p, of `size` bytes, is a control character: C0, DEL, and C1, which UTF-8 writes as c2 80 .. c2 9f. */
+bool est_utf8_is_control(const void *p, size_t size);
+
 /* The text so far, never NULL; borrowed until the next append. */
 const char *est_strbuf_text(const est_strbuf *buf);
 

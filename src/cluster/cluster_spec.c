@@ -11,6 +11,8 @@
 #include "base/alloc.h"
 #include "cluster/cluster.h"
 
+#define NAME_MAX_BYTES 48 /* of a job: peers know each other by "<job>:<index>" in EST_NET_NAME_MAX bytes */
+
 struct est_cluster {
     est_arena *arena;
     est_job   *jobs; /* [n_jobs], by name; in the arena, as all they point at */
@@ -111,6 +113,11 @@ static est_status check_name(est_cluster_source source, const char *name)
     bool   good = size > 0 && is_letter(name[0]);
 
     for (size_t i = 1; i < size; i++) good = good && (is_letter(name[i]) || is_digit(name[i]) || name[i] == '_');
+    if (good && size > NAME_MAX_BYTES) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "%s: the name of the job \"%.80s\" has %zu letters; at most %d are possible", source.what, name,
+                        size, NAME_MAX_BYTES);
+    }
     if (good) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT,
                     "%s: \"%.80s\" is not the name of a job; write a letter followed by letters, digits or _, as "
@@ -389,6 +396,7 @@ est_status est_cluster_parse(const char *json, const char *what, est_cluster **o
 
     if (json == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: the text is NULL", what);
     EST_TRY(est_json_parse(json, strlen(json), what, &value));
+    est_json_warn_of_duplicates(json, strlen(json), what);
     status = est_cluster_from_json((est_cluster_source){ what, "" }, value, out);
     est_json_free(value);
     return status;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
+#include "base/strbuf.h"
 #include "cluster/waits.h"
 
 #define LONELY_SECS_DEFAULT  7200.0
@@ -325,6 +326,32 @@ static void describe_place(const char *address, const char *folder, char out[EST
     }
 }
 
+/* Peers compare it whole, and show it to people. */
+static est_status set_job(const char *given, char out[EST_NET_NAME_MAX])
+{
+    const char *job   = or_environment(given, "ESTOC_JOB", ""), *end;
+    est_strbuf  shown = { 0 };
+    est_status  status;
+
+    for (end = job; *end != '\0' && (unsigned char)*end >= 0x20 && *end != 0x7f;) end++;
+    if (*end == '\0' && end - job < EST_NET_NAME_MAX) {
+        memcpy(out, job, (size_t)(end - job) + 1);
+        return EST_OK;
+    }
+    est_strbuf_append_printable(&shown, job, strlen(job), "");
+    if (*end != '\0') {
+        status = est_fail(EST_INVALID_ARGUMENT,
+                          "the name of the job (ESTOC_JOB), \"%s\", has a control character; use letters, digits and -",
+                          est_strbuf_text(&shown));
+    } else {
+        status = est_fail(EST_INVALID_ARGUMENT,
+                          "the name of the job (ESTOC_JOB), \"%s\", has %zu bytes; choose one of at most %d",
+                          est_strbuf_text(&shown), strlen(job), EST_NET_NAME_MAX - 1);
+    }
+    est_strbuf_clear(&shown);
+    return status;
+}
+
 static est_status set_up(est_server *s, const char *type, int index, const est_server_options *o, const char *folder)
 {
     const char *address;
@@ -336,7 +363,7 @@ static est_status set_up(est_server *s, const char *type, int index, const est_s
     } else { /* processes of two containers may have the same id, and would put each other out */
         snprintf(s->task, sizeof s->task, "client:%ld-%08" PRIx32, (long)getpid(), (uint32_t)s->self.incarnation);
     }
-    snprintf(s->self.job, sizeof s->self.job, "%s", or_environment(o->job, "ESTOC_JOB", ""));
+    EST_TRY(set_job(o->job, s->self.job));
     memcpy(s->self.task, s->task, sizeof s->self.task);
     describe_place(address, folder, s->self.place);
     if (folder != NULL) say_folder(folder, s->self.folder);

@@ -255,6 +255,7 @@ static est_status resolve(const char *json, const char *what, bool quiet, const 
     }
     EST_TRY(est_json_parse(text, strlen(text), what, &root));
     if (json_is_object(root)) {
+        if (!quiet) est_json_warn_of_duplicates(text, strlen(text), what);
         if (!quiet) log_description(json != NULL ? what : "TF_CONFIG environment variable", root);
         status = resolve_object(root, what, rules, out);
     } else {

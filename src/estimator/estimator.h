@@ -17,9 +17,6 @@
 #define EST_EXTRA_RUNS  "estoc/run_count"      /* int64: est_session_run_count */
 #define EST_EXTRA_SEED  "estoc/seed"           /* int64: of the graph's random operations */
 
-/* The end mark in a model directory: the step at which training ended; train.c says who writes and removes it. */
-#define EST_DONE_FILE "training_done"
-
 typedef struct est_metric_extender {
     est_metric_fn               fn;
     void                       *user;

@@ -136,10 +136,28 @@ static void clear_papers(papers *p)
 
 static est_status write_papers(const papers *p, const char *folder)
 {
-    EST_TRY(est_dir_create(folder));
-    EST_TRY(write_file(folder, "ca.pem", p->authority_text, 0644));
-    EST_TRY(write_file(folder, "cert.pem", p->cert_text, 0644));
-    return write_file(folder, "key.pem", p->key_text, 0600);
+    const struct {
+        const char *name;
+        BIO        *text;
+        mode_t      mode;
+    } files[]         = { { "ca.pem", p->authority_text, 0644 },
+                          { "cert.pem", p->cert_text, 0644 },
+                          { "key.pem", p->key_text, 0600 } };
+    bool       is_new = !est_dir_exists(folder);
+    est_status status = est_dir_create(folder);
+    int        n      = 0;
+
+    for (; n < 3 && status == EST_OK; n++) status = write_file(folder, files[n].name, files[n].text, files[n].mode);
+    if (status == EST_OK) return EST_OK;
+    /* One file without the others is of no use, and in the way of the next attempt. The last was not made. */
+    for (int i = 0; i < n - 1; i++) {
+        char path[4096];
+
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        unlink(path);
+    }
+    if (is_new) rmdir(folder);
+    return status;
 }
 
 est_status est_certificates_make(const char *folder, const char *job, int days)

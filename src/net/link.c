@@ -11,7 +11,6 @@
 
 #define HELLO_NS         (10 * EST_NS_PER_SEC) /* for a peer to say who it is */
 #define LEAVE_NS         EST_NS_PER_SEC        /* for a peer to take some of what is left for it */
-#define UNFINISHED_MAX   1024
 #define HELLO_FRAME_MAX  1024
 #define QUEUED_BYTES_MAX ((size_t)64 << 20) /* of answers that a peer does not fetch: then we do not read from it */
 
@@ -141,12 +140,23 @@ static void set_state(est_link *link, est_link_state state)
     pthread_mutex_unlock(&link->lock);
 }
 
-est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pthread_mutex_t **lock)
+/* Makes room for another; false: there is nobody to drop. */
+static bool drop_unfinished(est_net *net)
+{
+    est_unfinished_entry *entry = est_unfinished_victim(&net->unfinished);
+
+    if (entry == NULL) return false;
+    est_link_lose(EST_CONTAINER_OF(entry, est_link, unfinished), EST_RESOURCE_EXHAUSTED,
+                  "too many connections have not said who they are, and it was the oldest of those from its address");
+    return true;
+}
+
+est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, bool scarce, pthread_mutex_t **lock)
 {
     est_link *link;
 
-    if (net->n_unfinished >= UNFINISHED_MAX) {
-        est_net_warn(net, address, "too many connections are not finished");
+    if ((scarce || net->unfinished.n >= net->unfinished.n_max) && !drop_unfinished(net)) {
+        est_net_warn(net, address, "file descriptors run out (raise the limit: ulimit -n)");
         return NULL;
     }
     if (est_link_create(net, address, "", &link) != EST_OK) {
@@ -158,7 +168,7 @@ est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pth
     *lock          = &link->lock;
     est_link_add(link);
     est_link_free(link); /* the list has a reference */
-    net->n_unfinished++;
+    est_unfinished_add(&net->unfinished, &link->unfinished, address);
     return link;
 }
 
@@ -213,7 +223,7 @@ static void let_in(est_link *link, const est_task_id *peer)
         est_link_lose(link, status, "no memory for a hello");
         return;
     }
-    if (link->accepted) net->n_unfinished--;
+    est_unfinished_remove(&net->unfinished, &link->unfinished);
     link->met = true;
     if (net->options.met != NULL) net->options.met(net->options.user, link);
     pthread_mutex_lock(&link->lock);
@@ -263,6 +273,7 @@ static void begin_to_judge(est_link *link, const est_task_id *peer)
     }
     *j           = (judgement){ .net = link->net, .link = est_link_ref(link), .peer = *peer };
     link->judged = true;
+    est_unfinished_remove(&link->net->unfinished, &link->unfinished);  /* it has said who it is */
     (void)uv_queue_work(&link->net->loop, &j->work, judge, on_judged); /* fails without a function only */
 }
 
@@ -449,7 +460,7 @@ void est_link_lose(est_link *link, est_status status, const char *why)
 
     if (link->state == EST_LINK_LOST) return;
     if (link->accepted && !link->met) {
-        net->n_unfinished--;
+        est_unfinished_remove(&net->unfinished, &link->unfinished);
         /* One that went without a word was somebody looking whether the port is open. */
         if (link->state < EST_LINK_CLOSING && (status != EST_UNAVAILABLE || link->counters.bytes_in > 0)) {
             est_net_warn(net, link->address, why);

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "net/socket.h"
 #include "net/transport.h"
+#include "net/unfinished.h"
 
 #define EST_REFUSALS_MAX 32
 #define EST_WHY_MAX      512
@@ -67,12 +68,13 @@ struct est_link {
     pthread_cond_t       changed; /* the state has: for est_net_connect */
 
     /* The network thread's. */
-    est_link *next, *previous;
-    bool      listed, met, held;
-    bool      judged;   /* another thread finds out whether the peer is let in */
-    uint64_t  sequence; /* of the frame that comes next */
-    int64_t   close_by_ns;
-    bool      half_closed;
+    est_link            *next, *previous;
+    est_unfinished_entry unfinished;
+    bool                 listed, met, held;
+    bool                 judged;   /* another thread finds out whether the peer is let in */
+    uint64_t             sequence; /* of the frame that comes next */
+    int64_t              close_by_ns;
+    bool                 half_closed;
 
     pthread_mutex_t lock; /* guards what follows and what the wire has queued; the network thread reads state and wire
                              without it, because only it writes them */
@@ -106,9 +108,10 @@ struct est_net {
     int64_t              silence_ns;
 
     /* The network thread's. */
-    est_link *links;
-    int       n_unfinished; /* links accepted that are not open yet */
-    int64_t   ticked_ns;
+    est_link      *links;
+    est_unfinished unfinished; /* links accepted whose peers have not said who they are */
+    int64_t        trim_ns;    /* not before then again */
+    int64_t        ticked_ns;
     struct {
         char    host[EST_ADDRESS_MAX];
         int64_t at_ns;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "net/inject.h"
@@ -23,6 +24,8 @@
 #define LOOK_NS        (EST_NS_PER_SEC / 2)
 #define REFUSAL_LOG_NS (60 * EST_NS_PER_SEC)
 #define ADDRESSES_MAX  8
+#define FLOOD_MIN      32 /* connections at the same time that said nothing: a flood, which takes memory */
+#define TRIM_NS        (10 * EST_NS_PER_SEC)
 
 /* --- the network thread ---------------------------------------------------------------------------------------------- */
 
@@ -112,6 +115,17 @@ static void on_wake(uv_async_t *wake)
     look_at_flagged(net);
 }
 
+/* Gives the memory of a flood back when it is over. */
+static void trim_after_flood(est_net *net, int64_t now_ns)
+{
+    est_unfinished *u = &net->unfinished;
+
+    if (u->peak < FLOOD_MIN || u->n > u->peak / 4 || now_ns < net->trim_ns) return;
+    u->peak      = u->n;
+    net->trim_ns = now_ns + TRIM_NS;
+    est_alloc_trim();
+}
+
 static void on_tick(uv_timer_t *tick)
 {
     est_net *net = tick->data;
@@ -126,6 +140,7 @@ static void on_tick(uv_timer_t *tick)
         next = link->next;
         est_link_free(link);
     }
+    trim_after_flood(net, now);
 }
 
 static bool is_stopping(est_net *net)
@@ -168,26 +183,37 @@ static void *net_main(void *arg)
     return NULL;
 }
 
-void est_net_warn(est_net *net, const char *address, const char *why)
+/* Whether a refusal of the first `size` bytes of the address is to be shown: the first of a host within a minute, and no more than
+ * EST_REFUSALS_MAX in all. Notes that it was. */
+static bool is_refusal_shown(est_net *net, const char *address, size_t size)
 {
-    const char *colon = strrchr(address, ':');
-    int         size = (int)(colon != NULL ? (size_t)(colon - address) : strlen(address)), oldest = 0;
-    int64_t     now = est_machine_ns();
+    int     oldest = 0;
+    int64_t now    = est_machine_ns();
 
-    if (is_stopping(net)) { /* it has come too late, which is nobody's fault */
-        est_log_debug("refused a connection from %s: %s", address, why);
-        return;
-    }
     for (int i = 0; i < EST_REFUSALS_MAX; i++) {
-        if ((int)strlen(net->refusals[i].host) == size && memcmp(net->refusals[i].host, address, (size_t)size) == 0 &&
-            net->refusals[i].at_ns != 0 && now - net->refusals[i].at_ns < REFUSAL_LOG_NS) {
-            est_log_debug("refused a connection from %s: %s", address, why);
-            return;
+        bool recent = net->refusals[i].at_ns != 0 && now - net->refusals[i].at_ns < REFUSAL_LOG_NS;
+
+        if (recent && strlen(net->refusals[i].host) == size && memcmp(net->refusals[i].host, address, size) == 0) {
+            return false;
         }
         if (net->refusals[i].at_ns < net->refusals[oldest].at_ns) oldest = i;
     }
-    snprintf(net->refusals[oldest].host, sizeof net->refusals[oldest].host, "%.*s", size, address);
+    if (net->refusals[oldest].at_ns != 0 && now - net->refusals[oldest].at_ns < REFUSAL_LOG_NS) return false;
+    snprintf(net->refusals[oldest].host, sizeof net->refusals[oldest].host, "%.*s", (int)size, address);
     net->refusals[oldest].at_ns = now;
+    return true;
+}
+
+void est_net_warn(est_net *net, const char *address, const char *why)
+{
+    const char *colon = strrchr(address, ':');
+    size_t      size  = colon != NULL ? (size_t)(colon - address) : strlen(address);
+
+    /* Who comes when the net ends has come too late, which is nobody's fault. */
+    if (is_stopping(net) || !is_refusal_shown(net, address, size)) {
+        est_log_debug("refused a connection from %s: %s", address, why);
+        return;
+    }
     est_log_warn("refused a connection from %s: %s (more of them from there within a minute are not shown)", address,
                  why);
 }
@@ -262,6 +288,8 @@ est_status est_net_create(const est_net_options *options, est_net **out)
     est_status status;
 
     if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    est_descriptors_raise();
+    est_unfinished_init(&net->unfinished, est_descriptors_max());
     net->options    = *options;
     net->silence_ns = est_secs_to_ns(silence_secs);
     if (net->options.message_max == 0) net->options.message_max = default_message_max();

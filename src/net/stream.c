@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "net/outbox.h"
@@ -22,6 +23,7 @@
 #define READ_MAX     ((size_t)1 << 30)  /* by one call */
 #define SMALL_BYTES  ((size_t)16 << 10) /* of a frame that may wait for others */
 #define REST_MS      100
+#define ACCEPT_MAX   64 /* connections that are taken before others get their turn */
 
 struct est_carrier {
     est_net         *net;
@@ -59,7 +61,7 @@ struct est_wire {
     est_message *message;  /* that is arriving; NULL: a header is next */
     size_t       body_got; /* of it */
     size_t       n_staged;
-    uint8_t      staged[STAGED_BYTES];
+    uint8_t     *staged; /* STAGED_BYTES; NULL: nothing has come yet */
 };
 
 static void on_ready(uv_poll_t *poll, int status, int events);
@@ -340,6 +342,13 @@ static bool unstage(est_wire *wire)
     return wire->stage == WIRE_OPEN;
 }
 
+static bool make_stage(est_wire *wire)
+{
+    wire->staged = est_alloc(STAGED_BYTES);
+    if (wire->staged == NULL) break_errno(wire, ENOMEM);
+    return wire->staged != NULL;
+}
+
 /* Reads once, into the message when much of it is missing. Bytes read, 0 or -1 as read_some. */
 static ssize_t receive_some(est_wire *wire)
 {
@@ -347,6 +356,7 @@ static ssize_t receive_some(est_wire *wire)
     ssize_t n;
 
     if (rest < STAGED_BYTES) {
+        if (wire->staged == NULL && !make_stage(wire)) return -1;
         n = read_some(wire, wire->staged + wire->n_staged, STAGED_BYTES - wire->n_staged);
         if (n <= 0) return n;
         wire->n_staged += (size_t)n;
@@ -503,6 +513,8 @@ static void stream_end(est_wire *wire)
     wire->message = NULL;
     est_tls_free(wire->tls);
     wire->tls = NULL;
+    est_free(wire->staged);
+    wire->staged = NULL;
     close(wire->fd);
 }
 
@@ -556,7 +568,7 @@ static void take_connection(est_carrier *carrier, int fd, const char *from)
         est_net_warn(carrier->net, from, est_error_message());
         return;
     }
-    wire->link = est_link_accept(carrier->net, wire, from, &wire->lock);
+    wire->link = est_link_accept(carrier->net, wire, from, est_descriptors_scarce(fd), &wire->lock);
     if (wire->link == NULL) {
         stream_end(wire);
         return;
@@ -574,7 +586,12 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     int          fd;
 
     (void)status, (void)events;
-    while ((fd = est_socket_accept(carrier->listen_fd, from)) >= 0) take_connection(carrier, fd, from);
+    for (int i = 0; i < ACCEPT_MAX; i++) {
+        fd = est_socket_accept(carrier->listen_fd, from);
+        if (fd < 0) break;
+        take_connection(carrier, fd, from);
+    }
+    if (fd >= 0) return; /* the rest is reported again */
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
     /* The connection stays where it is and would be reported again and again. */
     est_net_warn(carrier->net, "the listener:", strerror(errno));

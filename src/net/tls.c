@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TLS by OpenSSL. Reading is from the socket itself, as many records at once as OpenSSL's buffer holds. Writing is into a
- * buffer of ours through a BIO of a few lines, because OpenSSL's memory BIO clears and moves what it holds. */
+ * buffer of ours through a BIO of a few lines, because OpenSSL's memory BIO clears and moves what it holds.
+ *
+ * Memory is taken as late as possible, because anyone can connect: a session when the first bytes have come, large buffers when
+ * hands are shaken. */
 #include "net/tls.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -14,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/log.h"
 
 #define RECORD_BYTES  ((size_t)16 << 10)  /* plaintext of a record */
 #define ROUND_BYTES   ((size_t)256 << 10) /* plaintext that is encrypted before it is sent */
@@ -27,13 +33,16 @@ struct est_tls_context {
 };
 
 struct est_tls {
-    SSL     *ssl;
-    uint8_t *out; /* ciphertext: [sent, n_out) is to be sent */
-    size_t   n_out, sent, room;
-    uint64_t keyed_bytes; /* encrypted with the present key */
-    bool     server, refused;
-    char     why[EST_TLS_WHY_MAX];
-    uint8_t  record[RECORD_BYTES]; /* small pieces are put together to records */
+    est_tls_context *context; /* borrowed */
+    int              fd;
+    SSL             *ssl; /* NULL: no handshake has begun */
+    uint8_t         *out; /* ciphertext: [sent, n_out) is to be sent */
+    size_t           n_out, sent, room;
+    uint64_t         keyed_bytes; /* encrypted with the present key */
+    bool             server, refused;
+    bool             grown; /* the buffer that OpenSSL reads into */
+    char             why[EST_TLS_WHY_MAX];
+    uint8_t         *record; /* RECORD_BYTES: small pieces are put together to records; NULL: none were yet */
 };
 
 /* --- the BIO --------------------------------------------------------------------------------------------------------- */
@@ -106,6 +115,26 @@ static est_status check_own(SSL_CTX *ctx, const char *folder)
     return status;
 }
 
+/* As ssh: a key of ours that our group can read, or one that everybody can, is no secret. A key of another owner that is lent to a
+ * group, as Kubernetes does, is. */
+static void warn_of_open_key(const char *path)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards warned */
+    static bool            warned;
+    struct stat            info;
+    bool                   again;
+
+    if (stat(path, &info) != 0) return;
+    if (!(info.st_mode & S_IROTH) && !(info.st_uid == geteuid() && (info.st_mode & S_IRGRP))) return;
+    pthread_mutex_lock(&lock);
+    again  = warned;
+    warned = true;
+    pthread_mutex_unlock(&lock);
+    if (again) return;
+    est_log_warn("%s can be read by others (mode %04o): whoever has it can take part in the job; chmod 600 it", path,
+                 (unsigned)info.st_mode & 07777);
+}
+
 static est_status load(SSL_CTX *ctx, const char *folder)
 {
     char path[4096];
@@ -122,6 +151,7 @@ static est_status load(SSL_CTX *ctx, const char *folder)
     if (SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1) {
         return est_fail(EST_FAILED_PRECONDITION, "cannot use the key %s: %s", path, file_reason(path));
     }
+    warn_of_open_key(path);
     return check_own(ctx, folder);
 }
 
@@ -141,7 +171,6 @@ static est_status configure(est_tls_context *context)
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF); /* a link ends with a frame of its own */
     SSL_CTX_set_read_ahead(ctx, 1);
-    SSL_CTX_set_default_read_buffer_len(ctx, READ_BYTES);
     return EST_OK;
 }
 
@@ -183,28 +212,46 @@ void est_tls_context_free(est_tls_context *context)
 est_status est_tls_create(est_tls_context *context, int fd, bool server, est_tls **out)
 {
     est_tls *tls = est_zalloc(sizeof *tls);
-    BIO     *in = NULL, *to = NULL;
 
     if (tls == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a TLS session");
-    tls->ssl = EST_FAULT_POINT("net.tls") ? NULL : SSL_new(context->ctx);
-    in       = BIO_new_socket(fd, BIO_NOCLOSE);
-    to       = BIO_new(context->method);
-    if (tls->ssl == NULL || in == NULL || to == NULL) {
+    tls->context = context;
+    tls->fd      = fd;
+    tls->server  = server;
+    *out         = tls;
+    return EST_OK;
+}
+
+static bool begin_session(est_tls *tls)
+{
+    SSL *ssl = EST_FAULT_POINT("net.tls") ? NULL : SSL_new(tls->context->ctx);
+    BIO *in  = BIO_new_socket(tls->fd, BIO_NOCLOSE);
+    BIO *to  = BIO_new(tls->context->method);
+
+    if (ssl == NULL || in == NULL || to == NULL) {
         BIO_free(in);
         BIO_free(to);
-        est_tls_free(tls);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a TLS session");
+        SSL_free(ssl);
+        ERR_clear_error();
+        snprintf(tls->why, sizeof tls->why, "no memory for a TLS session");
+        return false;
     }
     BIO_set_data(to, tls);
-    SSL_set_bio(tls->ssl, in, to);
-    if (server) {
-        SSL_set_accept_state(tls->ssl);
+    SSL_set_bio(ssl, in, to);
+    if (tls->server) {
+        SSL_set_accept_state(ssl);
     } else {
-        SSL_set_connect_state(tls->ssl);
+        SSL_set_connect_state(ssl);
     }
-    tls->server = server;
-    *out        = tls;
-    return EST_OK;
+    tls->ssl = ssl;
+    return true;
+}
+
+/* A handshake needs a buffer of one record; from now on many are read at once. Waits until the old buffer is empty. */
+static void grow_buffer(est_tls *tls)
+{
+    if (tls->grown || SSL_free_buffers(tls->ssl) != 1) return;
+    SSL_set_default_read_buffer_len(tls->ssl, READ_BYTES);
+    tls->grown = true;
 }
 
 void est_tls_free(est_tls *tls)
@@ -213,6 +260,7 @@ void est_tls_free(est_tls *tls)
     SSL_free(tls->ssl);
     ERR_clear_error();
     est_free(tls->out);
+    est_free(tls->record);
     est_free(tls);
 }
 
@@ -264,6 +312,7 @@ static est_tls_result result_of(est_tls *tls, int returned, const char *doing)
 
 est_tls_result est_tls_shake_hands(est_tls *tls)
 {
+    if (tls->ssl == NULL && !begin_session(tls)) return EST_TLS_BROKEN;
     ERR_clear_error();
     errno = 0;
     return result_of(tls, SSL_do_handshake(tls->ssl),
@@ -272,6 +321,7 @@ est_tls_result est_tls_shake_hands(est_tls *tls)
 
 est_tls_result est_tls_read(est_tls *tls, void *to, size_t size, size_t *got)
 {
+    grow_buffer(tls);
     ERR_clear_error();
     errno = 0;
     *got  = 0;
@@ -298,6 +348,10 @@ ssize_t est_tls_encrypt(est_tls *tls, const struct iovec *iov, int n)
 
     ERR_clear_error();
     errno = 0;
+    if (tls->record == NULL && (tls->record = est_alloc(RECORD_BYTES)) == NULL) {
+        snprintf(tls->why, sizeof tls->why, "no memory to encrypt");
+        return -1;
+    }
     if (tls->keyed_bytes > REKEY_BYTES) {
         fine             = SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
         tls->keyed_bytes = 0;

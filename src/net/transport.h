@@ -89,8 +89,9 @@ EST_MUST_CHECK est_status est_transport_find(const char *name, const est_transpo
 
 /* --- what a transport calls: in the network thread, without the lock ------------------------------------------------- */
 
-/* A connection has been made to us. NULL: it is not wanted, and is closed. */
-est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, pthread_mutex_t **lock);
+/* A connection has been made to us. `scarce`: descriptors run out, so it is taken only in place of another. NULL: it is not
+ * wanted, and is closed. */
+est_link *est_link_accept(est_net *net, est_wire *wire, const char *address, bool scarce, pthread_mutex_t **lock);
 
 /* Frames may be sent; with tls the peer has shown its certificate. */
 void est_link_opened(est_link *link);
@@ -110,7 +111,8 @@ void est_link_drained(est_link *link);
 /* The connection is broken, and why. The wire has been ended when this returns. EST_UNAVAILABLE: trying again may help. */
 void est_link_broken(est_link *link, est_status status, const char *why);
 
-/* Logs that a connection from an address was refused: once a minute for every host, so that nobody can fill the log. */
+/* Logs that a connection from an address was refused: once a minute for every host, and for 32 hosts a minute, so that nobody
+ * can fill the log. */
 void est_net_warn(est_net *net, const char *address, const char *why);
 
 #endif

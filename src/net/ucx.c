@@ -158,7 +158,7 @@ static void take_connection(est_carrier *carrier, ucp_conn_request_h request)
         est_net_warn(carrier->net, address, est_error_message());
         return;
     }
-    wire->link = est_link_accept(carrier->net, wire, address, &lock);
+    wire->link = est_link_accept(carrier->net, wire, address, false, &lock);
     if (wire->link == NULL) {
         est_ucx_end(wire);
         return;

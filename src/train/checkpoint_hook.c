@@ -155,7 +155,10 @@ static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
 
     est_graph_files_clear(&own->files);
     EST_TRY(est_graph_files_make(est_loop_graph(loop), &own->files));
-    if (!own->no_graph_def) EST_TRY(est_graph_files_write(&own->files, est_saver_dir(own->saver)));
+    if (!own->no_graph_def && est_graph_files_write(&own->files, est_saver_dir(own->saver)) != EST_OK) {
+        est_log_warn("%s/" EST_GRAPH_FILE " is not written (%s); training does not need it", est_saver_dir(own->saver),
+                     est_error_message());
+    }
     if (summaries != NULL) {
         est_summary_graph(summaries, (est_str){ (const char *)own->files.graph_def.data, own->files.graph_def.size });
     }

@@ -131,7 +131,7 @@ est_status est_graph_files_write(const est_graph_files *files, const char *dir)
     est_status status = est_graph_def_text((est_str){ (const char *)files->graph_def.data, files->graph_def.size },
                                            &text);
 
-    est_strbuf_printf(&path, "%s/graph.pbtxt", dir);
+    est_strbuf_printf(&path, "%s/" EST_GRAPH_FILE, dir);
     if (status == EST_OK) status = est_strbuf_status(&text);
     if (status == EST_OK) status = est_strbuf_status(&path);
     if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), est_strbuf_text(&text), text.size);

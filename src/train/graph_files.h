@@ -7,6 +7,8 @@
 #include "estoc/graph.h"
 #include "format/wire.h"
 
+#define EST_GRAPH_FILE "graph.pbtxt"
+
 /* A zeroed struct is empty. */
 typedef struct est_graph_files {
     est_wire_writer graph_def; /* a GraphDef of TensorFlow's ops */

@@ -9,6 +9,9 @@
 
 #include "estoc/status.h"
 
+/* The end mark in a model directory: the step at which training ended; estimator/train.c says who writes and removes it. */
+#define EST_DONE_FILE "training_done"
+
 typedef struct est_dir_lock est_dir_lock;
 
 /* Takes the lock of `dir`, which exists. EST_FAILED_PRECONDITION when another has it, with its host and process. */

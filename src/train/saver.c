@@ -43,6 +43,8 @@
 #include "graph/graph.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
+#include "train/graph_files.h"
+#include "train/lock.h"
 
 #define KEEP_MAX_DEFAULT   5
 #define KEEP_HOURS_DEFAULT 10000.0
@@ -66,7 +68,8 @@ struct est_saver {
     double keep_after; /* the next that was made after this moment stays */
     kept  *kept;       /* [n_kept], oldest first; empty when all are kept, since none is ever removed */
     int    n_kept, max_kept;
-    bool   swept; /* leftovers of earlier processes are gone */
+    bool   swept;       /* leftovers of earlier processes are gone */
+    bool   meta_warned; /* that a `.meta` was not written */
 };
 
 /* --- the saver -------------------------------------------------------------------------------------------------- */
@@ -350,6 +353,18 @@ static bool is_part_of(int dir, const char *file, const char *prefix)
     return strncmp(file, prefix, n) == 0 && strncmp(file + n, ".part", 5) == 0;
 }
 
+/* What else a trainer writes under a temporary name. Only one trainer is at work in a directory (train/lock.h), so that those
+ * of another process are of a dead one, wherever it ran. */
+static bool is_named_file(const char *file, size_t size)
+{
+    static const char *const names[] = { STATE_FILE, EST_GRAPH_FILE, EST_DONE_FILE };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == size && strncmp(file, names[i], size) == 0) return true;
+    }
+    return false;
+}
+
 /* "<name>-12.data.tmp-77-3", "<name>-12.index.tmp-77-4", "checkpoint.tmp-77-5", ...; "<name>-12.tmp-77-6.part0.index" and
  * other files of parts; and what TensorFlow writes before it gives files their names: "<name>-12.index.tempstate1234". */
 static bool is_temporary(const char *file, const char *name)
@@ -362,8 +377,7 @@ static bool is_temporary(const char *file, const char *name)
     if (tmp == NULL || tmp[5] == '\0') return false;
     end = tmp + 5 + strspn(tmp + 5, "0123456789-");
     if (end[0] != '\0' && strncmp(end, ".part", 5) != 0) return false;
-    if ((size_t)(tmp - file) == strlen(STATE_FILE) && strncmp(file, STATE_FILE, strlen(STATE_FILE)) == 0) return true;
-    return after_step(file, name) != NULL;
+    return is_named_file(file, (size_t)(tmp - file)) || after_step(file, name) != NULL;
 }
 
 /* Data and `.meta` without an index: a process was killed before it wrote the index, or after it removed it. Not those
@@ -454,13 +468,25 @@ static ino_t index_now(const saving *s)
     return stat(s->index_path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* Writes the new `.meta` beside its place, where space may be short, and puts the old one aside. */
+/* Writes the new `.meta` beside its place. It only describes the graph: where space is short the checkpoint goes without. */
+static est_status write_meta(saving *s)
+{
+    EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));
+    if (est_file_create(s->new_meta, s->options->meta, s->options->meta_size) == EST_OK) return EST_OK;
+    if (!s->saver->meta_warned) {
+        est_log_warn("%s.meta is not written (%s); checkpoints are complete without it", s->prefix,
+                     est_error_message());
+    }
+    s->saver->meta_warned = true;
+    est_free(s->new_meta);
+    s->new_meta = NULL;
+    return EST_OK;
+}
+
+/* Writes the new one and puts the old one aside. */
 static est_status begin_meta(saving *s)
 {
-    if (s->options->meta != NULL) {
-        EST_TRY(est_file_temp_name(s->meta_path, &s->new_meta));
-        EST_TRY(est_file_create(s->new_meta, s->options->meta, s->options->meta_size));
-    }
+    if (s->options->meta != NULL) EST_TRY(write_meta(s));
     if (!est_file_exists(s->meta_path)) return EST_OK;
     EST_TRY(est_file_temp_name(s->meta_path, &s->old_meta));
     return est_file_rename(s->meta_path, s->old_meta);

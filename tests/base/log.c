@@ -133,6 +133,7 @@ static void test_standard_error(void **state)
     fflush(stderr);
     dup2(fileno(file), STDERR_FILENO);
     est_log_warn("worker %d is late", 2);
+    est_log_warn("no file \033[2J%s", "a\nb \xc3\xa4"); /* what others named shows itself, and stays one line */
     est_log_info("unheard");
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
@@ -142,6 +143,8 @@ static void test_standard_error(void **state)
     rewind(file);
     assert_non_null(fgets(line, sizeof line, file));
     assert_string_equal(line, "1970-01-02 00:00:00.007 warn worker 2 is late\n");
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_string_equal(line, "1970-01-02 00:00:00.007 warn no file \\x1b[2Ja\\x0ab \xc3\xa4\n");
     assert_null(fgets(line, sizeof line, file));
     fclose(file);
 }

@@ -124,6 +124,22 @@ static void test_json_of_any_bytes(void **state)
     est_strbuf_clear(&buf);
 }
 
+/* What could move a cursor is escaped; letters of any language are not. */
+static void test_printable(void **state)
+{
+    static const char text[] = "\xc3\xa4 \033[31m \xc2\x9b \x9b \x7f a\tb\n\xe4\xb8\xad";
+    est_strbuf        buf    = { 0 };
+
+    (void)state;
+    est_strbuf_append_printable(&buf, text, sizeof text, ""); /* with its end */
+    assert_string_equal(est_strbuf_text(&buf),
+                        "\xc3\xa4 \\x1b[31m \\xc2\\x9b \\x9b \\x7f a\\x09b\\x0a\xe4\xb8\xad\\x00");
+    est_strbuf_reset(&buf);
+    est_strbuf_append_printable(&buf, "a\tb\n\r", 5, "\n\t");
+    assert_string_equal(est_strbuf_text(&buf), "a\tb\n\\x0d");
+    est_strbuf_clear(&buf);
+}
+
 static void test_memory_out(void **state)
 {
     (void)state;
@@ -159,6 +175,7 @@ int main(void)
         cmocka_unit_test(test_json_escapes),
         cmocka_unit_test(test_json_utf8),
         cmocka_unit_test(test_json_of_any_bytes),
+        cmocka_unit_test(test_printable),
         cmocka_unit_test(test_memory_out),
     };
 

@@ -216,6 +216,34 @@ static int be_root_again(void **state)
     return 0;
 }
 
+/* A named pipe is not waited for; standard input is read, and a pipe among event files is passed over. */
+static void test_pipes(void **state)
+{
+    int      in = open(GOLDEN("examples.tfrecord"), O_RDONLY | O_CLOEXEC), saved = dup(STDIN_FILENO);
+    char     text[256];
+    tool_run run, same = TOOL(0, "inspect", GOLDEN("examples.tfrecord"));
+
+    (void)state;
+    assert_int_equal(mkfifo(tool_path("pipe.tfrecord"), 0600), 0);
+    snprintf(text, sizeof text, "estoc inspect: %s is a named pipe; expected a file or a directory",
+             tool_path("pipe.tfrecord"));
+    TOOL_OUT(1, "", text, "inspect", tool_path("pipe.tfrecord"));
+    TOOL_OUT(1, "", "is a named pipe", "inspect", "--as", "events", tool_path("pipe.tfrecord"));
+    TOOL_OUT(1, "", "/dev/null is a device", "inspect", "/dev/null");
+    TOOL_OUT(1, "", "is a named pipe", "train", tool_path("pipe.tfrecord"));
+    assert_int_equal(mkdir(tool_path("piped"), 0700), 0);
+    assert_int_equal(mkfifo(tool_path("piped/events.out.tfevents.1.a"), 0600), 0);
+    TOOL_OUT(1, "", "no SavedModel, checkpoint or event file is in this directory", "inspect", tool_path("piped"));
+    assert_true(in >= 0 && dup2(in, STDIN_FILENO) == STDIN_FILENO);
+    run = TOOL(0, "inspect", "--as", "tfrecord", "/dev/stdin");
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    tool_expect_text(run.out, same.out, "standard output");
+    tool_run_free(&run);
+    tool_run_free(&same);
+    close(saved);
+    close(in);
+}
+
 /* A reader that goes away ends the run quietly; a full device is an error. */
 static void test_output(void **state)
 {
@@ -245,7 +273,7 @@ int main(void)
         cmocka_unit_test(test_values),      cmocka_unit_test(test_damage_after_good_ones),
         cmocka_unit_test(test_every_byte),  cmocka_unit_test(test_finding_out),
         cmocka_unit_test(test_wrong_usage), cmocka_unit_test_teardown(test_unreadable, be_root_again),
-        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_output),      cmocka_unit_test(test_pipes),
     };
 
     return cmocka_run_group_tests(tests, tool_dir_make, tool_dir_remove);

@@ -56,6 +56,8 @@ static void test_wrong_usage(void **state)
     tool_run_free(&nothing);
     TOOL_OUT(2, "", "estoc: unknown command \"inspekt\" (did you mean \"inspect\"?)\n", "inspekt");
     TOOL_OUT(2, "", "estoc: unknown command \"zebra\"\nTry \"estoc --help\".\n", "zebra");
+    TOOL_OUT(2, "", "estoc: unknown command \"\\x1b[31m\xc3\xa4\"\n",
+             "\033[31m\xc3\xa4"); /* no escape reaches the terminal */
     TOOL_OUT(2, "", "unknown command \"covnert\" (did you mean \"convert\"?)", "help", "covnert");
     TOOL_OUT(2, "", "unknown option \"--versoin\" (did you mean \"--version\"?)", "--versoin");
     TOOL_OUT(2, "",

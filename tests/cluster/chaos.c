@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "net/transport.h"
 #include "support/estimator_test.h"
+#include "support/flood_test.h"
 #include "support/together_test.h"
 
 #define EVENTS 12
@@ -25,6 +26,7 @@ typedef struct mode {
     const char *word; /* for the job; NULL: none */
     int         steps;
     double      loss_max, loss_mean_max; /* of one job; of MANY */
+    int         flood;                   /* connections of a stranger, at a ps, while the rest happens */
 } mode;
 
 /* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
@@ -35,7 +37,7 @@ static mode modes[] = {
     { "async", "tcp", NULL, 6000, 0.1, 0.036 },
     { "sync", "tcp", "sync=2", 3000, 0.08, 0.028 }, /* of three trainers: one is to spare */
     { "consistent", "tcp", "consistent=1", 6000, 0.1, 0.036 },
-    { "tls", "tls", NULL, 6000, 0.1, 0.036 },
+    { "tls", "tls", NULL, 6000, 0.1, 0.036, 400 },
     { "ucx", "ucx", NULL, 6000, 0.1, 0.036 },
     { "together", "tcp", NULL, 3000, 0, 0 },
 };
@@ -124,6 +126,23 @@ static void disturb(cluster *c, event *events)
     } while (!over);
 }
 
+/* A stranger at a ps meanwhile: which one, from how many addresses and how follows from the seed. */
+static void disturb_flooded(cluster *c, event *events, int n, uint64_t seed)
+{
+    static flood  f;
+    cluster_task *ps = cluster_find(c, "ps", (int)draw(&seed, 2));
+
+    f = (flood){ .port        = (int)strtol(strrchr(ps->address, ':') + 1, NULL, 10),
+                 .n           = n,
+                 .n_addresses = 1 + (int)draw(&seed, 20),
+                 .speaks      = draw(&seed, 2) == 1 };
+    printf("  %d connections to ps:%d from %d addresses, which say %s\n", f.n, ps->index, f.n_addresses,
+           f.speaks ? "little" : "nothing");
+    flood_start(&f);
+    disturb(c, events);
+    flood_stop(&f);
+}
+
 static double run_seed(const mode *m, uint64_t seed, bool calm)
 {
     cluster c = cluster_make(1, 2, 2, 1);
@@ -145,7 +164,11 @@ static double run_seed(const mode *m, uint64_t seed, bool calm)
     c.args[6] = m->word;
     if (!calm) draw_events(&c, seed, events);
     cluster_start_all(&c);
-    if (!calm) disturb(&c, events);
+    if (!calm && m->flood > 0) {
+        disturb_flooded(&c, events, m->flood, seed);
+    } else if (!calm) {
+        disturb(&c, events);
+    }
     cluster_wait_all(&c, 90);
     assert_int_equal(cluster_saved_step(&c), m->steps);
     runs = cluster_check_ledgers(&c);

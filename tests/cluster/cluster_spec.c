@@ -191,6 +191,9 @@ static const struct {
                        "\"worker\"" },
     { "{\"1\": []}", "text: \"1\" is not the name of a job; write a letter followed by letters, digits or _, as "
                      "\"worker\"" },
+    { "{\"w123456789012345678901234567890123456789012345678\": []}",
+      "text: the name of the job \"w123456789012345678901234567890123456789012345678\" has 49 letters; at most 48 are "
+      "possible" },
     { "{\"w\": [\"a:1\", \"b:1\", \"A:1\"]}",
       "text: w[0] and w[2] are both \"A:1\"; give every task an address of its own" },
     { "{\"w\": [\"a:1\"], \"ps\": {\"7\": \"a:1\"}}",

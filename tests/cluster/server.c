@@ -264,6 +264,37 @@ static void test_listens_elsewhere(void **state)
     for (int i = 0; i < 2; i++) close(ports[i]);
 }
 
+/* Names of jobs are compared whole: one that does not fit is refused, and so is one that would mislead people. */
+static void test_job_names(void **state)
+{
+    char         name[80] = "";
+    est_cluster *cluster  = NULL;
+    est_server  *server   = NULL;
+    int          held;
+    char         at[32];
+
+    (void)state;
+    snprintf(at, sizeof at, "127.0.0.1:%d", port_take(&held));
+    assert_ok(est_cluster_create((const est_job[]){ { "ps", (const char *[]){ at }, 1 } }, 1, &cluster));
+    for (int size = 63; size <= 64; size++) {
+        est_status status;
+
+        memset(name, 'j', (size_t)size);
+        status = est_server_create(cluster, "ps", 0, EST_SERVER(.transport = "tcp", .job = name, .threads = 1),
+                                   &server);
+        assert_int_equal(status, size == 63 ? EST_OK : EST_INVALID_ARGUMENT);
+        if (status == EST_OK) est_server_free(server);
+    }
+    assert_non_null(strstr(est_error_message(), "has 64 bytes; choose one of at most 63"));
+    setenv("ESTOC_JOB", "ads\nrefused", 1);
+    assert_int_equal(est_server_create(cluster, "ps", 0, EST_SERVER(.transport = "tcp", .threads = 1), &server),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "(ESTOC_JOB), \"ads\\x0arefused\", has a control character"));
+    unsetenv("ESTOC_JOB");
+    est_cluster_free(cluster);
+    close(held);
+}
+
 /* All tasks train in the same way, or are told what differs. */
 static void test_different_strategy(void **state)
 {
@@ -420,7 +451,7 @@ int main(void)
         cmocka_unit_test(test_hold_ends),          cmocka_unit_test(test_one_remote),
         cmocka_unit_test(test_different_strategy), cmocka_unit_test(test_end_under_load),
         cmocka_unit_test(test_stuck_client),       cmocka_unit_test(test_turn_comes_again),
-        cmocka_unit_test(test_listens_elsewhere),
+        cmocka_unit_test(test_listens_elsewhere),  cmocka_unit_test(test_job_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,6 +377,22 @@ static void test_unknown_keys(void **state)
     expect_warnings("{\"cluster\": {" HOSTS "}, " TASK("ps", "0") "}", "");
 }
 
+/* As in Python the last one counts; whoever wrote it meant something else. */
+static void test_duplicate_keys(void **state)
+{
+    est_cluster *cluster = NULL;
+
+    (void)state;
+    expect_warnings("{\"cluster\": {\"chief\": [\"a:1\"], \"worker\": [\"b:1\"], \"worker\": [\"c:1\"]}, "
+                    "\"task\": {\"type\": \"chief\", \"index\": 0}}",
+                    "warn TF_CONFIG: line 1, column 58: duplicate object key near '\"worker\"'; the last one counts\n");
+    logged[0] = '\0';
+    assert_int_equal(est_cluster_parse("{\"ps\": [\"a:1\"], \"ps\": [\"b:1\"]}", "cluster_json", &cluster), EST_OK);
+    assert_string_equal(est_cluster_find(cluster, "ps")->addresses[0], "b:1");
+    assert_non_null(strstr(logged, "warn cluster_json: line 1"));
+    est_cluster_free(cluster);
+}
+
 static void test_simple(void **state)
 {
     static const char *const addresses[] = { "a:1", "b:1" };
@@ -489,9 +505,11 @@ static void test_memory_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks),       cmocka_unit_test(test_errors),       cmocka_unit_test(test_all_fields),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_unknown_keys), cmocka_unit_test(test_simple),
-        cmocka_unit_test(test_struct_size), cmocka_unit_test(test_damage),       cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_tasks),        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_all_fields),   cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_unknown_keys), cmocka_unit_test(test_duplicate_keys),
+        cmocka_unit_test(test_simple),       cmocka_unit_test(test_struct_size),
+        cmocka_unit_test(test_damage),       cmocka_unit_test(test_memory_failures),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -17,7 +17,9 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "net/certificates.h"
+#include "net/tls.h"
 
 static X509 *read_certificate(const char *folder, const char *name)
 {
@@ -70,6 +72,53 @@ static void test_make(void **state)
     assert_int_equal(est_dir_remove(folder), EST_OK);
 }
 
+/* A failure leaves nothing of its own, and what was there before. */
+static void test_failure_leaves_nothing(void **state)
+{
+    char folder[64] = "/tmp/est-cert-XXXXXX", path[128];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/key.pem", folder);
+    assert_int_equal(est_file_replace(path, "mine", 4), EST_OK);
+    assert_int_equal(est_certificates_make(folder, "", 1), EST_ALREADY_EXISTS);
+    assert_true(est_file_exists(path));
+    snprintf(path, sizeof path, "%s/ca.pem", folder);
+    assert_false(est_file_exists(path));
+    snprintf(path, sizeof path, "%s/cert.pem", folder);
+    assert_false(est_file_exists(path));
+    assert_int_equal(est_dir_remove(folder), EST_OK);
+}
+
+static int n_warnings;
+
+static void count_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    (void)user, (void)wall_ns;
+    if (level == EST_LOG_WARN && strstr(line, "key.pem can be read by others (mode 0640)") != NULL) n_warnings++;
+}
+
+/* A key that others can read is warned of, once. */
+static void test_open_key(void **state)
+{
+    char             folder[64] = "/tmp/est-cert-XXXXXX", path[128];
+    est_tls_context *context;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(est_certificates_make(folder, "", 1), EST_OK);
+    snprintf(path, sizeof path, "%s/key.pem", folder);
+    est_log_set_sink(count_warnings, NULL);
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) assert_int_equal(chmod(path, 0640), 0);
+        assert_int_equal(est_tls_context_create(folder, &context), EST_OK);
+        est_tls_context_free(context);
+        assert_int_equal(n_warnings, i > 0 ? 1 : 0);
+    }
+    est_log_set_sink(NULL, NULL);
+    assert_int_equal(est_dir_remove(folder), EST_OK);
+}
+
 static void test_limits(void **state)
 {
     char folder[64] = "/tmp/est-cert-XXXXXX", job[100];
@@ -85,7 +134,7 @@ static void test_limits(void **state)
     est_fault_arm(1);
     while (est_certificates_make(folder, "", 1) != EST_OK) {
         assert_true(est_fault_fired());
-        assert_int_equal(est_dir_remove(folder), EST_OK);
+        assert_false(est_file_exists(folder)); /* it was not there before */
         est_fault_arm(est_fault_hits() + 1);
     }
     est_fault_arm(0);
@@ -94,7 +143,8 @@ static void test_limits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_make), cmocka_unit_test(test_limits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_make), cmocka_unit_test(test_failure_leaves_nothing),
+                                        cmocka_unit_test(test_open_key), cmocka_unit_test(test_limits) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,6 +188,27 @@ static void test_log_and_events(void **state)
     trainer_free(&t);
 }
 
+/* A file that describes the graph is for people: where it cannot be written, which is logged, training goes on. */
+static void test_no_graph_file(void **state)
+{
+    trainer   t;
+    char      latest[EST_CHECKPOINT_PATH_MAX];
+    est_hook *hook;
+
+    (void)state;
+    make_trainer(&t, 2, 1);
+    t.saver = make_saver(at("blocked"));
+    assert_ok(est_dir_create(at("blocked/graph.pbtxt"))); /* no file can take its name */
+    hook = make_hook(EST_CHECKPOINT_SAVER(.saver = t.saver, .steps = 10));
+    assert_ok(run_hooks(&t, EST_HOOKS(hook)));
+    assert_non_null(strstr(logged, "blocked/graph.pbtxt is not written (cannot rename a temporary file to"));
+    assert_ok(est_checkpoint_latest(at("blocked"), latest));
+    assert_string_equal(latest, at("blocked/model.ckpt-1"));
+    est_hook_free(hook);
+    est_saver_free(t.saver);
+    trainer_free(&t);
+}
+
 /* A directory and a name in place of a saver; the graph is left out. */
 static void test_directory(void **state)
 {
@@ -609,6 +630,7 @@ int main(void)
         cmocka_unit_test_setup(test_secs, keep_log),
         cmocka_unit_test_setup(test_log_and_events, keep_log),
         cmocka_unit_test_setup(test_listener_stops, keep_log),
+        cmocka_unit_test_setup(test_no_graph_file, keep_log),
         cmocka_unit_test_setup(test_directory, keep_log),
         cmocka_unit_test_setup(test_refused, keep_log),
         cmocka_unit_test_setup(test_lent, keep_log),

@@ -405,6 +405,8 @@ static void test_leftovers(void **state)
                                           "model.ckpt-5.meta",
                                           "model.ckpt-5.index.tmp-77-1",
                                           "checkpoint.tmp-1-2",
+                                          "graph.pbtxt.tmp-1-2-3",
+                                          "training_done.tmp-1-2-3",
                                           "model.ckpt-1.data-00000-of-00001.tempstate12",
                                           "model.ckpt-5.index.tempstate7" };
     static const char *const stays[]  = { "model.ckpt-6",
