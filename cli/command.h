@@ -102,13 +102,10 @@ tool_exit tool_failed(const tool_command *command, est_status status);
 /* TOOL_OK when `path` can be read (a directory: listed); otherwise says why not and returns TOOL_NO_FILE. */
 tool_exit tool_check_input(const tool_command *command, const char *path);
 
-/* The one of n names that looks most like `word`; NULL when none is near. */
-const char *tool_nearest(const char *word, const char *const *names, size_t n);
-
 /* Puts those of n names that look most like `word` first, n_first of them at most. */
 void tool_nearest_first(const char *word, const char **names, size_t n, size_t n_first);
 
-/* " (did you mean \"x\"?)" or "" for tool_nearest's answer; good until the next call. */
+/* " (did you mean \"x\"?)" or "" for the answer of est_nearest; good until the next call. */
 const char *tool_suggestion(const char *nearest);
 
 /* The position of `word` among n names; -1 when it is none of them. */
