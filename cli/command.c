@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "base/strbuf.h"
 
 #define OPTIONS_MAX 40
-#define WORD_MAX    64   /* longer words are not compared */
 #define TEXT_MAX    8192 /* of a message; longer ones are cut */
 
 /* --- messages --------------------------------------------------------------------------------------------------- */
@@ -98,54 +98,6 @@ tool_exit tool_check_file(const tool_command *command, const char *path)
 
 /* --- suggestions ------------------------------------------------------------------------------------------------ */
 
-static size_t least(size_t a, size_t b, size_t c)
-{
-    size_t ab = a < b ? a : b;
-
-    return ab < c ? ab : c;
-}
-
-/* How many letters must be put in, taken out, replaced or swapped with their neighbour to make b of a. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t  rows[3][WORD_MAX + 1], n = strlen(a), m = strlen(b);
-    size_t *before = rows[0], *last = rows[1], *row = rows[2];
-
-    if (n > WORD_MAX || m > WORD_MAX) return WORD_MAX;
-    for (size_t j = 0; j <= m; j++) last[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t *oldest = before;
-
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            row[j] = least(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < row[j]) {
-                row[j] = before[j - 2] + 1;
-            }
-        }
-        before = last;
-        last   = row;
-        row    = oldest;
-    }
-    return last[m];
-}
-
-const char *tool_nearest(const char *word, const char *const *names, size_t n)
-{
-    const char *nearest = NULL;
-    size_t      size = strlen(word), bound = size / 3 + 1;
-
-    for (size_t i = 0; i < n; i++) {
-        size_t d = size >= 2 && strncmp(names[i], word, size) == 0 ? 0 : distance(word, names[i]);
-
-        if (d < bound || (d == bound && nearest == NULL && d < size)) {
-            nearest = names[i];
-            bound   = d;
-        }
-    }
-    return nearest;
-}
-
 void tool_nearest_first(const char *word, const char **names, size_t n, size_t n_first)
 {
     for (size_t i = 0; i < n && i < n_first; i++) {
@@ -153,7 +105,7 @@ void tool_nearest_first(const char *word, const char **names, size_t n, size_t n
         const char *name;
 
         for (size_t j = i; j < n; j++) {
-            size_t d = distance(word, names[j]);
+            size_t d = est_edit_distance(word, names[j]);
 
             if (d >= best_distance) continue;
             best          = j;
@@ -167,7 +119,7 @@ void tool_nearest_first(const char *word, const char **names, size_t n, size_t n
 
 const char *tool_suggestion(const char *nearest)
 {
-    static char text[WORD_MAX + 32];
+    static char text[EST_WORD_MAX + 32];
 
     text[0] = '\0';
     if (nearest != NULL) snprintf(text, sizeof text, " (did you mean \"%s\"?)", nearest);
@@ -212,7 +164,7 @@ static void say_bad_option(const tool_command *command, const char *word)
 {
     const tool_option *option = optopt != 0 ? find_option(command, optopt) : NULL;
     const char        *names[OPTIONS_MAX], *nearest;
-    char               typed[WORD_MAX];
+    char               typed[EST_WORD_MAX];
     size_t             n = 0;
 
     if (option != NULL) {
@@ -225,7 +177,7 @@ static void say_bad_option(const tool_command *command, const char *word)
     }
     snprintf(typed, sizeof typed, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     for (const tool_option *o = command->options; o->name != NULL && n < OPTIONS_MAX; o++) names[n++] = o->name;
-    nearest = tool_nearest(typed, names, n);
+    nearest = est_nearest(typed, names, n);
     if (nearest != NULL) snprintf(typed, sizeof typed, "--%s", nearest);
     tool_usage(command, "unknown option \"%.*s\"%s", (int)strcspn(word, "="), word,
                tool_suggestion(nearest != NULL ? typed : NULL));
@@ -291,7 +243,7 @@ int tool_option_choice(const tool_command *command, int id, const char *value)
                                  option->choices[i]);
     }
     tool_usage(command, "--%s takes %s, not \"%s\"%s", option->name, list, value,
-               tool_suggestion(tool_nearest(value, option->choices, (size_t)n)));
+               tool_suggestion(est_nearest(value, option->choices, (size_t)n)));
     return -1;
 }
 

@@ -106,13 +106,10 @@ tool_exit tool_check_input(const tool_command *command, const char *path);
  * whoever writes, and a device may never end. TOOL_FAILED: it is none of these. */
 tool_exit tool_check_file(const tool_command *command, const char *path);
 
-/* The one of n names that looks most like `word`; NULL when none is near. */
-const char *tool_nearest(const char *word, const char *const *names, size_t n);
-
 /* Puts those of n names that look most like `word` first, n_first of them at most. */
 void tool_nearest_first(const char *word, const char **names, size_t n, size_t n_first);
 
-/* " (did you mean \"x\"?)" or "" for tool_nearest's answer; good until the next call. */
+/* " (did you mean \"x\"?)" or "" for the answer of est_nearest; good until the next call. */
 const char *tool_suggestion(const char *nearest);
 
 /* The position of `word` among n names; -1 when it is none of them. */

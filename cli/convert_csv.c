@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "command.h"
 #include "convert.h"
 #include "format/csv.h"
@@ -124,7 +125,7 @@ static est_status parse_columns(csv *c, const char *text)
             i = tool_choice(word, words, 4);
             if (i < 0) {
                 return est_fail(EST_INVALID_ARGUMENT, "--columns: \"%.*s\": a type is int64, float, bytes or string%s",
-                                (int)size, text, tool_suggestion(tool_nearest(word, words, 4)));
+                                (int)size, text, tool_suggestion(est_nearest(word, words, 4)));
             }
             type = types[i];
         }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "command.h"
 #include "format/number.h"
 
@@ -73,7 +74,7 @@ const char *job_suggestion(const char *word, const char *const *names, size_t n)
 {
     static char      text[128];
     const job_alias *alias   = translate(word, names, n);
-    const char      *nearest = alias != NULL ? alias->ours : tool_nearest(word, names, n);
+    const char      *nearest = alias != NULL ? alias->ours : est_nearest(word, names, n);
     const char      *why     = alias != NULL ? alias->why : NULL;
 
     text[0] = '\0';

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "base/nearest.h"
 #include "command.h"
 #include "output.h"
 
@@ -61,7 +62,7 @@ static const tool_command *find_command(const char *name)
         names[i] = tool_commands[i]->name;
     }
     names[N_COMMANDS] = "help";
-    tool_usage(NULL, "unknown command \"%s\"%s", name, tool_suggestion(tool_nearest(name, names, N_COMMANDS + 1)));
+    tool_usage(NULL, "unknown command \"%s\"%s", name, tool_suggestion(est_nearest(name, names, N_COMMANDS + 1)));
     return NULL;
 }
 
@@ -86,7 +87,7 @@ static tool_exit run(int argc, char **argv)
     if (first[0] == '-') {
         static const char *const names[] = { "--help", "--version" };
 
-        return tool_usage(NULL, "unknown option \"%s\"%s", first, tool_suggestion(tool_nearest(first, names, 2)));
+        return tool_usage(NULL, "unknown option \"%s\"%s", first, tool_suggestion(est_nearest(first, names, 2)));
     }
     if (strcmp(first, "help") == 0) return run_help(argc - 1, argv + 1);
     command = find_command(first);

@@ -290,6 +290,39 @@ est_status est_dir_create(const char *path)
     return status;
 }
 
+/* Cuts a path at its last slash: the directory above; that of a plain name is ".". */
+static const char *cut_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash == NULL) return ".";
+    if (slash == path) return "/";
+    *slash = '\0';
+    return path;
+}
+
+est_status est_dir_check(const char *path)
+{
+    char       *copy  = est_strdup(path);
+    const char *there = copy;
+    est_status  status;
+
+    if (copy == NULL) return no_memory(path);
+    while (access(there, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(there, ".") != 0) {
+        there = cut_last(copy);
+    }
+    if (access(there, F_OK) == 0 && !est_dir_exists(there)) {
+        status = est_fail(EST_FAILED_PRECONDITION, "%s cannot be written to: %s is not a directory", path, there);
+    } else if (access(there, W_OK | X_OK) != 0) {
+        status = est_fail(est_status_from_errno(errno), "%s cannot be written to: %s: %s", path, there,
+                          strerror(errno));
+    } else {
+        status = EST_OK;
+    }
+    est_free(copy);
+    return status;
+}
+
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
     (void)info;

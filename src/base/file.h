@@ -46,6 +46,10 @@ EST_MUST_CHECK est_status est_file_remove(const char *path);
 /* Makes the directory and those above it, on disk when the call returns; ones that exist are fine. */
 EST_MUST_CHECK est_status est_dir_create(const char *path);
 
+/* Fails as making the directory, or anything in it, would for lack of a right or because of a file in its way. Makes
+ * nothing. */
+EST_MUST_CHECK est_status est_dir_check(const char *path);
+
 /* Removes a directory with everything in it; links are removed, not followed. One that is not there is fine. */
 EST_MUST_CHECK est_status est_dir_remove(const char *path);
 

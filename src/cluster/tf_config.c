@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "cluster/cluster.h"
 
 static const char *const top_keys[]  = { "cluster",   "task",    "session_master", "eval_session_master",
@@ -24,46 +25,17 @@ static const char *const job_names[] = { "chief", "worker", "ps", "evaluator", "
 
 /* --- misspellings ----------------------------------------------------------------------------------------------- */
 
-#define NAME_MAX_BYTES 24
-
-static int min3(int a, int b, int c)
-{
-    int least = a < b ? a : b;
-
-    return least < c ? least : c;
-}
-
-/* How many letters have to be added, left out, changed or swapped with the next to turn one name into the other. */
-static int distance(const char *a, const char *b)
-{
-    int    d[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];
-    size_t n = strlen(a), m = strlen(b);
-
-    if (n > NAME_MAX_BYTES || m > NAME_MAX_BYTES) return NAME_MAX_BYTES;
-    for (size_t i = 0; i <= n; i++) d[i][0] = (int)i;
-    for (size_t j = 0; j <= m; j++) d[0][j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        for (size_t j = 1; j <= m; j++) {
-            d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < d[i][j]) {
-                d[i][j] = d[i - 2][j - 2] + 1;
-            }
-        }
-    }
-    return d[n][m];
-}
-
 /* The known name that `name` was perhaps meant to be: at most one letter in three is wrong. NULL: none, or it is one. */
 static const char *nearest(const char *name, const char *const *known, size_t n)
 {
     const char *best       = NULL;
-    int         best_wrong = NAME_MAX_BYTES;
+    size_t      best_wrong = EST_WORD_MAX;
 
     for (size_t i = 0; i < n; i++) {
-        int wrong = distance(name, known[i]);
+        size_t wrong = est_edit_distance(name, known[i]);
 
         if (wrong == 0) return NULL;
-        if (wrong >= best_wrong || 3 * wrong > (int)strlen(known[i])) continue;
+        if (wrong >= best_wrong || 3 * wrong > strlen(known[i])) continue;
         best       = known[i];
         best_wrong = wrong;
     }

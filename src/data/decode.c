@@ -207,6 +207,54 @@ static est_status decode_work(est_ahead *ahead, int worker, est_ahead_job *to)
     return status;
 }
 
+/* --- the first row alone --------------------------------------------------------------------------------------------- */
+
+bool est_is_decoder(const est_dataset *dataset)
+{
+    return dataset->stage->open == est_decode_open;
+}
+
+static est_status first_row_decode(est_decode_iter *it, bool *found)
+{
+    const est_decode *own    = (const est_decode *)it->base.base.dataset;
+    decode_job        job    = { 0 };
+    est_element      *out    = est_element_new(own->base.n_components);
+    est_status        status = out == NULL ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element") : EST_OK;
+
+    if (status == EST_OK) status = row_pull(it, &job);
+    *found = job.n > 0;
+    if (status == EST_OK) {
+        rows_read(&job);
+        status = rows_decode(it, 0, &job, out->field);
+        if (status == EST_INVALID_ARGUMENT || status == EST_DATA_LOSS) {
+            status = own->options.bad_rows_max != 0 ? EST_OK : row_blame(own->format, &job.row[0].origin, 0, status);
+        }
+    }
+    decode_clear(&it->base, &job.base);
+    est_element_free(out, own->base.n_components);
+    return status == EST_OUT_OF_RANGE ? EST_OK : status;
+}
+
+est_status est_decode_peek(const est_dataset *decoder, const est_dataset *rows, bool *found)
+{
+    est_dataset *copy = est_dataset_copy(decoder, est_dataset_ref(rows), NULL, "");
+    est_pass    *pass = NULL;
+    est_iter    *it   = NULL;
+    int64_t      bad  = 0;
+    est_status   status;
+
+    EST_TRY(est_dataset_finish(copy, &copy));
+    ((est_decode *)copy)->batch           = 1;
+    ((est_decode *)copy)->options.workers = 0;
+    status                                = est_pass_create(&pass);
+    if (status == EST_OK) status = est_iter_open(copy, pass, &bad, 0, &it);
+    if (status == EST_OK) status = first_row_decode((est_decode_iter *)it, found);
+    est_iter_close(it);
+    est_pass_free(pass);
+    est_dataset_free(copy);
+    return status;
+}
+
 /* --- the stage ------------------------------------------------------------------------------------------------------- */
 
 est_status est_decode_open(est_iter *it)

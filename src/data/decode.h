@@ -72,6 +72,13 @@ EST_MUST_CHECK est_status est_decode_set(est_decode *own, int64_t batch, const e
 /* The first dimension of what comes out: the batch, or -1 where some may be smaller. */
 int64_t est_decode_dim(const est_decode *own);
 
+/* Whether it is one of these stages. */
+bool est_is_decoder(const est_dataset *dataset);
+
+/* Decodes the first of `rows`, which stand in place of the decoder's own input; *found false: there is none. Where bad rows
+ * may be left out, it is no error when that is one. */
+EST_MUST_CHECK est_status est_decode_peek(const est_dataset *decoder, const est_dataset *rows, bool *found);
+
 /* Of est_stage. */
 est_status est_decode_open(est_iter *it);
 void       est_decode_close(est_iter *it);

@@ -179,6 +179,11 @@ est_dataset *est_dataset_ref(const est_dataset *dataset);
 /* Fails as opening an iterator would when files are missing; calls no function of the user and starts nothing. */
 EST_MUST_CHECK est_status est_dataset_check(const est_dataset *dataset);
 
+/* Fails as the first batch of a pass would because of its files: none has a row, or the first row is not what a decoder
+ * takes. Reads that row and calls no function of the user but the check of a decoder's rows; data/peek.c says what is
+ * looked at. For datasets that passed est_dataset_check. */
+EST_MUST_CHECK est_status est_dataset_peek(const est_dataset *dataset);
+
 /* --- iterators ------------------------------------------------------------------------------------------------------ */
 
 /* What all iterators of one est_iterator share. Any thread. */

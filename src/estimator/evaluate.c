@@ -248,8 +248,7 @@ static bool is_named_earlier(const char *path, int64_t step)
     return dash != NULL && end > dash + 1 && *end == '\0' && named < step;
 }
 
-/* The log line, and one event in the evaluation's directory, which is what an evaluation is for: unlike other summaries it
- * must be there. */
+/* The log line, and one event in the evaluation's directory, which early stopping and the best exporter go by. */
 static est_status publish(const evaluation *e, const est_metrics *metrics)
 {
     int64_t             step = est_metrics_global_step(metrics);
@@ -365,16 +364,6 @@ static est_status run(evaluation *e, est_metrics **out)
     return EST_OK;
 }
 
-est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
-{
-    est_metrics *metrics = NULL;
-
-    EST_TRY(est_estimator_evaluate(estimator, options, NULL, NULL, &metrics));
-    if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint, or the others are done");
-    *out = metrics;
-    return EST_OK;
-}
-
 static est_status prepare(evaluation *e)
 {
     est_estimator              *estimator = e->estimator;
@@ -390,8 +379,9 @@ static est_status prepare(evaluation *e)
     return est_estimator_model(estimator, EST_EVAL, e->input, estimator->config.seed, &e->model);
 }
 
-est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                                  char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+/* With must_save a result that could not be saved is an error. */
+static est_status evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
+                           bool must_save, char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
 {
     est_evaluate_options own;
     evaluation           e       = { .estimator = estimator, .options = &own, .from = from };
@@ -418,7 +408,13 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
     if (status == EST_OK) status = prepare(&e);
     if (e.together.ensemble != NULL) status = agree(&e, status);
     if (status == EST_OK && !e.none) status = run(&e, &metrics);
-    if (status == EST_OK && metrics != NULL && publishes(&e)) status = publish(&e, metrics);
+    if (status == EST_OK && metrics != NULL && publishes(&e)) {
+        status = publish(&e, metrics);
+        if (status != EST_OK && !must_save) {
+            est_log_warn("%s", est_error_message());
+            status = EST_OK;
+        }
+    }
     if (status == EST_OK && metrics != NULL && !publishes(&e)) mention(metrics);
     if (status == EST_OK && publishes(&e) && e.together.ensemble != NULL) est_ensemble_end_job(e.together.ensemble);
     est_together_fail(&e.together, status);
@@ -432,6 +428,22 @@ est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_o
         return est_fail_context(status, "evaluate");
     }
     if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", e.path);
+    *out = metrics;
+    return EST_OK;
+}
+
+est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
+                                  char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+{
+    return evaluate(estimator, options, from, true, path, out);
+}
+
+est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)
+{
+    est_metrics *metrics = NULL;
+
+    EST_TRY(evaluate(estimator, options, NULL, false, NULL, &metrics));
+    if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint, or the others are done");
     *out = metrics;
     return EST_OK;
 }

@@ -366,6 +366,27 @@ static void test_errno_codes(void **state)
     assert_int_equal(est_status_from_errno(EIO), EST_UNKNOWN);
 }
 
+/* Whether something could be made, by the nearest directory that is there; nothing is. */
+static void test_directories_to_be(void **state)
+{
+    char dir[] = "/tmp/est-file-XXXXXX", path[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_equal(est_dir_check(dir), EST_OK);
+    assert_int_equal(est_dir_check(path), EST_OK);
+    assert_int_equal(est_dir_check("not-there"), EST_OK); /* below the current directory */
+    snprintf(path, sizeof path, "%s/a", dir);
+    assert_false(est_file_exists(path));
+    assert_int_equal(est_file_replace(path, "", 0), EST_OK);
+    snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_not_equal(est_dir_check(path), EST_OK);
+    assert_non_null(strstr(est_error_message(), "/a/b cannot be written to: "));
+    assert_non_null(strstr(est_error_message(), "/a is not a directory"));
+    assert_int_equal(est_dir_remove(dir), EST_OK);
+}
+
 static void test_directories_go_with_all_in_them(void **state)
 {
     char dir[] = "/tmp/est-file-XXXXXX", inner[64], file[64], outside[] = "/tmp/est-file-XXXXXX", link[64], kept[64];
@@ -403,6 +424,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replace_under_faults),
         cmocka_unit_test(test_read_and_create_under_faults),
         cmocka_unit_test(test_errno_codes),
+        cmocka_unit_test(test_directories_to_be),
         cmocka_unit_test(test_directories_go_with_all_in_them),
     };
 
