@@ -602,7 +602,8 @@ est_status est_server_join(est_server *s)
         }
         if (s->done && done_ns == 0) done_ns = now;
         look_for_signal(s);
-        if (s->stop_ns != 0 && (s->done || may_stop(s))) {
+        if (s->stop_ns != 0 && s->done) break; /* all is saved: it waits only for the others to leave */
+        if (s->stop_ns != 0 && may_stop(s)) {
             status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
             break;
         }

@@ -129,16 +129,20 @@ static est_status settle(est_hook *hook, est_loop *loop)
 {
     est_training *t         = EST_CONTAINER_OF(hook, est_training, edges);
     int64_t       max_steps = t->options->max_steps, step;
+    bool          last;
 
     if (t->together.ensemble != NULL) return est_training_await_end(t, loop);
     if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
     EST_TRY(read_step(loop, &step));
-    if (est_stop_signal() == 0 && (max_steps <= 0 || step < max_steps)) {
+    last          = max_steps > 0 && step >= max_steps;
+    t->unfinished = !last && est_stop_signal() != 0;
+    if (!last && !t->unfinished) {
         est_status status;
 
         est_log_info("All others are waited for: the chief makes the last checkpoint.");
         status = est_remote_await_others(t->cluster.remote, est_loop_should_stop(loop));
         if (status != EST_OK && est_stop_signal() == 0) return status;
+        t->unfinished = status != EST_OK;
         EST_TRY(read_step(loop, &step));
     }
     est_loop_set_global_step(loop, step);
@@ -516,6 +520,13 @@ static int n_replicas(const est_training *t)
     return strategy != NULL && strategy->kind != EST_STRATEGY_PARAMETER_SERVER ? est_strategy_replicas(strategy).n : 1;
 }
 
+/* Whether a signal has left something to do; called when all hooks have ended. Saving listeners see a signal for themselves: one that
+ * evaluates leaves that to the next start. */
+static bool was_interrupted(const est_training *t, const est_loop *loop)
+{
+    return est_loop_signalled(loop) || t->unfinished || (est_stop_signal() != 0 && t->options->saving_listeners.n > 0);
+}
+
 static est_status run_loop(est_training *t, int64_t *out_step)
 {
     const est_run_config *config = &t->estimator->config;
@@ -552,6 +563,8 @@ static est_status run_loop(est_training *t, int64_t *out_step)
                           &loop));
     status = run_to_end(t, loop);
     if (status == EST_OK) {
+        bool interrupted = was_interrupted(t, loop);
+
         *out_step = est_loop_global_step(loop);
         status    = est_rows_record(&t->estimator->rows, t->model, loop);
         if (est_loop_runs(loop) > 0) {
@@ -560,7 +573,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
             est_log_warn("No step was made: %s.",
                          est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
         }
-        if (status == EST_OK && est_stop_signal() != 0) {
+        if (status == EST_OK && interrupted) {
             status = est_fail(EST_CANCELLED, "%s: stopped%s at step %" PRId64 "; start again to go on",
                               est_stop_signal_name(), t->leads ? " and saved" : "", *out_step);
         }

@@ -257,9 +257,12 @@ est_status est_training_await_end(est_training *t, est_loop *loop)
 {
     est_status status;
 
-    if (t->leads || t->lost.status != EST_OK || est_stop_signal() != 0) return EST_OK;
-    status = meet(t, est_loop_global_step(loop));
-    if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
+    if (t->leads || t->lost.status != EST_OK) return EST_OK;
+    t->unfinished = est_stop_signal() != 0;
+    if (t->unfinished) return EST_OK;
+    status        = meet(t, est_loop_global_step(loop));
+    t->unfinished = status == EST_CANCELLED && est_stop_signal() != 0;
+    if (t->unfinished) return EST_OK;
     if (status == EST_DEADLINE_EXCEEDED) return give_up(t, loop);
     EST_TRY(status);
     if (t->together.meeting.over) return EST_OK;
