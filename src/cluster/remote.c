@@ -22,6 +22,7 @@ static void forget_variables(est_peer *p)
     est_arena_free(p->names);
     p->names = NULL;
     p->load  = 0;
+    p->ready = false;
 }
 
 static est_status take_variables(est_peer *p, const est_message *message)
@@ -49,6 +50,8 @@ static est_status take_variables(est_peer *p, const est_message *message)
             EST_TRY(est_map_put(&p->variables, name, has_value));
         } else if (field.number == EST_FIELD_SIZE) {
             p->load += est_wire_u64(&r, &field);
+        } else if (field.number == EST_FIELD_READY) {
+            p->ready = est_wire_bool(&r, &field);
         }
     }
     return est_wire_finish(&r);
@@ -298,6 +301,14 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
                            est_tasks_of(remote)->options.answer_secs);
     est_packing_clear(&packing);
     return status;
+}
+
+bool est_remote_has_begun(const est_remote *remote)
+{
+    for (int i = 0; i < remote->n_tasks; i++) {
+        if (est_tasks_of(remote)->peers[i].ready) return true;
+    }
+    return false;
 }
 
 void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *user)

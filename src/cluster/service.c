@@ -2,7 +2,7 @@
  *
  * What a server does for others, request by request.
  *
- * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
+ * VARIABLES  -                                       -> READY; NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
@@ -52,6 +52,9 @@ static void list_variables(est_server *s, est_packing *out)
 {
     est_store *store = est_host_store(s->host);
 
+    pthread_mutex_lock(&s->lock);
+    est_wire_put_bool(&out->head, EST_FIELD_READY, s->ready);
+    pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < est_store_size(store); i++) {
         est_wire_put_string(&out->head, EST_FIELD_NAME, est_store_at(store, i)->name);
         est_wire_put_bool(&out->head, EST_FIELD_INITIALIZED, est_store_at(store, i)->initialized);

@@ -34,7 +34,8 @@ typedef struct est_peer {
     uint64_t    incarnation;
     est_map     variables; /* name -> whether it has a value; both in `names` */
     est_arena  *names;
-    uint64_t    load; /* bytes of its variables */
+    uint64_t    load;  /* bytes of its variables */
+    bool        ready; /* the chief has told it that they have values */
 } est_peer;
 
 typedef struct est_tasks {
