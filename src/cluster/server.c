@@ -3,6 +3,7 @@
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/clients.h"
 #include "cluster/sync.h"
+#include "cluster/terms.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -121,16 +122,32 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
 }
 
 /* Tasks that train differently would spoil each other's work without a word. */
-static est_status check_how(const est_server *s, const est_request *request)
+static est_status check_terms(est_server *s, const est_request *request)
 {
-    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_link   *link   = est_request_link(request);
+    est_client *client = est_server_client(s, link);
+    est_str     terms  = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
 
-    if (how.data == NULL || (how.size == strlen(s->agreed) && memcmp(how.data, s->agreed, how.size) == 0))
-        return EST_OK;
-    return est_fail(EST_FAILED_PRECONDITION,
-                    "%s has %.*s; the chief has %s: all tasks need the same TF_CONFIG cluster and the same strategy",
-                    est_link_peer(est_request_link(request))->task, (int)(how.size < 160 ? how.size : 160), how.data,
-                    s->agreed);
+    if (terms.data == NULL || s->terms == NULL) return EST_OK;
+    EST_TRY(est_terms_same(terms, est_link_peer(link)->task, est_terms_text(s->terms), est_server_chief(s, NULL)));
+    if (client != NULL) client->agreed = s->n_terms;
+    return EST_OK;
+}
+
+est_status est_server_set_terms(est_server *s, est_str terms)
+{
+    bool  same = s->terms != NULL && strlen(s->terms) == terms.size && memcmp(s->terms, terms.data, terms.size) == 0;
+    char *copy;
+
+    if (same) return EST_OK;
+    copy = est_alloc(terms.size + 1);
+    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a chief");
+    if (terms.size > 0) memcpy(copy, terms.data, terms.size);
+    copy[terms.size] = '\0';
+    est_free(s->terms);
+    s->terms = copy;
+    s->n_terms++;
+    return EST_OK;
 }
 
 /* A committer that was lost may have come to some tasks and not to others: whoever holds finishes what it began. */
@@ -152,7 +169,7 @@ static void let_go(est_server *s, int parked)
 {
     est_request *request = s->parked[parked].request;
     est_method   method  = s->parked[parked].method;
-    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
+    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_terms(s, request) : EST_OK;
 
     s->parked[parked] = s->parked[--s->n_parked];
     if (status == EST_OK && method == EST_METHOD_HOLD) {
@@ -492,6 +509,7 @@ void est_server_free(est_server *s)
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
     est_free(s->root);
+    est_free(s->terms);
     pthread_mutex_destroy(&s->host_lock);
     pthread_mutex_lock(&s->lock);
     s->freed = true;

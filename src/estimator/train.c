@@ -674,8 +674,9 @@ static est_status check_options(const est_estimator *estimator, const est_train_
 /* A worker's input may be used up, and the job over, before it has begun. */
 static est_status train_in_cluster(est_training *t, int64_t *step)
 {
-    est_status status = est_cluster_task_delay(&t->cluster);
+    est_status status = est_cluster_task_agree(&t->cluster, t->model->graph);
 
+    if (status == EST_OK) status = est_cluster_task_delay(&t->cluster);
     if (status == EST_OK) status = run_loop(t, step);
     if (status != EST_OUT_OF_RANGE || !est_cluster_task_is_over(&t->cluster)) return status;
     est_log_info("All steps were made by others.");

@@ -38,6 +38,7 @@ struct est_graph {
     const char    *device; /* "": free */
     initializer   *initializers;
     int            n_initializers;
+    const char    *terms; /* est_graph_terms; NULL: "" */
     collection    *collections;
     int            n_collections;
     uint64_t       seed, n_seeds;
