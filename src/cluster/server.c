@@ -440,6 +440,19 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
+/* Without a signal it is for the disk to say how long that takes. */
+static void await_written(est_server *s)
+{
+    est_waiting w = est_wait_begin(s->task, "its disk", "it still writes checkpoints", INFINITY);
+
+    while (!has_written(s)) {
+        if (s->stop_ns != 0) w.limit_secs = (double)WRITE_SECS;
+        est_wait_report(&w, s->writing->prefix);
+        est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    }
+    est_wait_end(&w);
+}
+
 /* Whoever writes began in the executor, and ends with its file. */
 static void stop_executor(est_server *s)
 {
@@ -450,7 +463,7 @@ static void stop_executor(est_server *s)
     pthread_mutex_unlock(&s->lock);
     est_thread_join(&s->executor);
     pthread_mutex_lock(&s->lock);
-    while (!has_written(s)) est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    await_written(s);
     for (const est_writing *w = s->writing; w != NULL; w = w->next) tell_writing(s, w, "ends, and has not written");
     pthread_mutex_unlock(&s->lock);
 }
@@ -584,15 +597,17 @@ static const char *awaited_of_chief(const est_server *s)
                             : "it is gone, and has to save the last steps and to end the job";
 }
 
-/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. */
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody talks to gives up. */
 static void await_chief(const est_server *s, est_waiting *w, const char *why)
 {
     const char *address, *name = est_server_chief(s, &address);
+    double      limit_secs = n_present(s) > 0 ? INFINITY : s->lonely_secs;
 
-    if (w->why != why) {
+    if (w->why != why || w->limit_secs != limit_secs) {
         if (w->why != NULL) est_wait_end(w);
-        *w = (est_waiting){ 0 };
-        if (why != NULL) *w = est_wait_begin(s->task, name, why, fmin(EST_WAIT_REPORT_SECS, s->silence_secs));
+        *w = (est_waiting){ .limit_secs = limit_secs };
+        if (why != NULL) *w = est_wait_begin(s->task, name, why, limit_secs);
+        w->report_secs = fmin(w->report_secs, s->silence_secs);
     }
     if (why != NULL) est_wait_report(w, address);
 }

@@ -9,6 +9,7 @@
  *       received over itself, which changes no bit; one that is not, in memory beside the one that is here, which it replaces when
  *       all have come. Only without that memory is it overwritten at once: then a rank that does not get all is torn, and has
  *       no variables until it does. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -307,7 +308,7 @@ static est_status broadcast(const mover *m, void *data, size_t bytes)
     est_status  status;
 
     EST_TRY(est_broadcast(m->group, data, bytes, m->source, NULL, &work));
-    wait   = est_wait_begin(m->who, m->source_name, "variables", EST_WAIT_REPORT_SECS);
+    wait   = est_wait_begin(m->who, m->source_name, "variables", INFINITY); /* the work has a limit, and reports */
     status = est_work_wait(work);
     est_wait_end(&wait);
     return status;
