@@ -16,8 +16,9 @@
  * EST_CANCELLED; est_exit_code makes 75 of it, "start me again". So do evaluations, exports and predictions, at the end of
  * a batch. Where the log goes to standard error a line there says that the signal was heard, since a step that waits for
  * its input waits on: a second signal, of either kind, ends the process at once, and the run goes on from its last
- * checkpoint. A signal that comes too late is raised again when the call returns. Between two predictions signals
- * are the program's, as they always are with no_signals.
+ * checkpoint. A signal that comes when nothing is left to stop changes nothing, and the call returns EST_OK: it ends the
+ * next call, or is raised again when the call returns where the program has a handler of its own. Between two predictions
+ * signals are the program's, as they always are with no_signals.
  *
  * Threading: one thread at a time for each estimator. */
 #ifndef ESTOC_ESTIMATOR_H

@@ -16,9 +16,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER; /* guards depth and before */
+static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER; /* guards depth, before and kept */
 static int              depth;
 static struct sigaction before[2];
+static int              kept; /* a signal that ended no call: the next one begins with it; 0: none */
 static atomic_int       caught;
 static atomic_bool      told;
 static atomic_int       answers; /* an answer_kind */
@@ -70,25 +71,36 @@ static void remember(int number)
     errno = error;
 }
 
-/* SA_RESTART: a read that waits for input goes on; what waits for time looks at est_stop_signal. */
+/* SA_RESTART: a read that waits for input goes on; what waits for time looks at est_stop_signal. With a signal kept from the call
+ * before the defaults stay, so that the second one ends the process. */
 void est_signals_catch(void)
 {
     pthread_mutex_lock(&lock);
     if (depth++ == 0) {
-        atomic_store(&caught, 0);
+        atomic_store(&caught, kept);
         atomic_store(&told, false);
         atomic_store(&answers, !est_log_plain()         ? ANSWER_NONE
                                : est_log_status_shown() ? ANSWER_OVER_STATUS
                                                         : ANSWER_PLAIN);
         for (int i = 0; i < 2; i++) sigaction(numbers[i], NULL, &before[i]);
-        set_both(remember, SA_RESTART);
+        if (kept == 0) set_both(remember, SA_RESTART);
+        kept = 0;
     }
     pthread_mutex_unlock(&lock);
 }
 
+/* Whether the program has a handler of its own for the signal. */
+static bool has_handler(int number)
+{
+    void (*handler)(int number) = before[number == SIGINT ? 0 : 1].sa_handler;
+
+    return handler != SIG_DFL && handler != SIG_IGN;
+}
+
 void est_signals_release(est_status status)
 {
-    int number = 0;
+    int  number = 0;
+    bool own    = false;
 
     pthread_mutex_lock(&lock);
     assert(depth > 0);
@@ -96,9 +108,12 @@ void est_signals_release(est_status status)
         for (int i = 0; i < 2; i++) sigaction(numbers[i], &before[i], NULL);
         number = atomic_exchange(&caught, 0); /* after that: a signal that comes now is no longer ours */
         atomic_store(&told, number != 0 && status == EST_CANCELLED);
+        if (status == EST_CANCELLED) number = 0;
+        own = number != 0 && has_handler(number);
+        if (!own) kept = number;
     }
     pthread_mutex_unlock(&lock);
-    if (number == 0 || status == EST_CANCELLED) return;
+    if (!own) return;
     if (status != EST_OK) est_log_error("%s: %s", est_status_name(status), est_error_message());
     raise(number);
 }

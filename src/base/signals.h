@@ -12,17 +12,20 @@
 
 #include "estoc/status.h"
 
-/* Catches both signals until the matching release; calls nest, and what was set before is put back by the last. A signal
+/* Catches both signals until the matching release; calls nest, and the last release restores the handlers of the program. A signal
  * that the program ignores stays ignored. `status` is what the call returns: EST_CANCELLED tells its caller of the signal.
- * A signal of which nobody was told, because it came after the last look, is raised again by the last release: none is
- * lost. So release last, when nothing is left to be closed. An error that the caller may then never see is logged. */
+ *
+ * A signal that ended no call, because it came after the last look, is not lost: the last release raises it again where the program
+ * has a handler of its own; otherwise it is kept, and the next call begins with it. So a program whose last call succeeded ends with
+ * exit code 0, and one with more to do ends with the next call. Release last, when nothing is left to be closed. Before a signal is
+ * raised an error is logged, since the handler may not return. */
 void est_signals_catch(void);
 void est_signals_release(est_status status);
 
 /* Whether the last call that caught signals was stopped by one and has told its caller so with EST_CANCELLED. */
 bool est_signals_told(void);
 
-/* The signal that was caught since the outermost est_signals_catch; 0: none. Forgotten by its release, so that a loop of
+/* The signal that was caught since the outermost est_signals_catch, or kept from the call before; 0: none. Forgotten by its release, so that a loop of
  * later runs: look before. */
 int         est_stop_signal(void);
 const char *est_stop_signal_name(void); /* "SIGTERM"; "" */

@@ -69,6 +69,7 @@ enum {
     EST_FIELD_FIRST,   /* of a client's runs at one task: all before have been answered; not there: all but this one */
     EST_FIELD_COUNTED, /* a run of a training step that a later one counts: to be done in a turn */
     EST_FIELD_FAILURE, /* a status; for COMMIT: the step cannot be made */
+    EST_FIELD_READY,   /* the chief has said that variables have values: training may have begun */
     EST_FIELD_TENSOR = 32, /* a message: dtype, dimensions; one part each */
 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/strbuf.h"
 #include "net/socket.h"
 
 #define CONNECT_SECS_DEFAULT 7200.0
@@ -22,6 +23,7 @@ static void forget_variables(est_peer *p)
     est_arena_free(p->names);
     p->names = NULL;
     p->load  = 0;
+    p->ready = false;
 }
 
 static est_status take_variables(est_peer *p, const est_message *message)
@@ -49,6 +51,8 @@ static est_status take_variables(est_peer *p, const est_message *message)
             EST_TRY(est_map_put(&p->variables, name, has_value));
         } else if (field.number == EST_FIELD_SIZE) {
             p->load += est_wire_u64(&r, &field);
+        } else if (field.number == EST_FIELD_READY) {
+            p->ready = est_wire_bool(&r, &field);
         }
     }
     return est_wire_finish(&r);
@@ -67,32 +71,47 @@ est_status est_peer_list_variables(est_peer *p)
     return status;
 }
 
-/* What all tasks that train together must have the same. */
-void est_tasks_say_how(const est_tasks *r, est_packing *out)
+/* What all tasks that train together must have the same: the strategy, then the program. */
+void est_tasks_pack_terms(const est_tasks *r, est_packing *out)
 {
-    char                   text[160];
-    const est_partitioner *by = r->base.partitioner;
+    const est_partitioner *by   = r->base.partitioner;
+    est_strbuf             text = { 0 };
 
-    snprintf(text, sizeof text, "%d tasks with variables, sync_replicas %d, %s", r->base.n_keepers,
-             r->options.sync_replicas, by == NULL ? "no partitioner" : "a partitioner");
+    est_strbuf_printf(&text, "tasks with variables=%d\nsync_replicas=%d\npartitioner=", r->base.n_keepers,
+                      r->options.sync_replicas);
     if (by != NULL) {
-        snprintf(text + strlen(text), sizeof text - strlen(text), " of %d shards, %lld bytes", by->n,
-                 (long long)by->bytes);
+        est_strbuf_printf(&text, "%d shards, %lld bytes\n", by->n, (long long)by->bytes);
+    } else {
+        est_strbuf_append(&text, "none\n");
     }
-    est_wire_put_string(&out->head, EST_FIELD_BYTES, text);
+    est_strbuf_append(&text, r->terms != NULL ? r->terms : "");
+    if (est_strbuf_status(&text) != EST_OK) out->failed = true;
+    est_wire_put_string(&out->head, EST_FIELD_BYTES, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+}
+
+est_status est_remote_set_terms(est_remote *remote, const char *terms)
+{
+    est_tasks *r    = est_tasks_of(remote);
+    char      *copy = est_strdup(terms);
+
+    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a program");
+    est_free(r->terms);
+    r->terms = copy;
+    return EST_OK;
 }
 
 static est_status await_ready(const est_tasks *r, const est_peer *p)
 {
-    est_packing  how = { 0 };
+    est_packing  terms = { 0 };
     est_message *message;
     est_status   status;
 
-    est_tasks_say_how(r, &how);
-    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &how,
+    est_tasks_pack_terms(r, &terms);
+    status = est_peer_ask_patiently(r, p, EST_METHOD_AWAIT_READY, &terms,
                                     "the chief has not given its variables their values", r->options.connect_secs,
                                     &message);
-    est_packing_clear(&how);
+    est_packing_clear(&terms);
     EST_TRY(status);
     est_message_free(message);
     return EST_OK;
@@ -300,6 +319,14 @@ static est_status write_variable(est_remote *remote, const est_var *var, const e
     return status;
 }
 
+bool est_remote_has_begun(const est_remote *remote)
+{
+    for (int i = 0; i < remote->n_tasks; i++) {
+        if (est_tasks_of(remote)->peers[i].ready) return true;
+    }
+    return false;
+}
+
 void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *user)
 {
     est_tasks_of(remote)->over      = over;
@@ -428,6 +455,7 @@ void est_remote_free(est_remote *remote)
         est_free(p->address);
     }
     if (r->server != NULL) r->server->has_remote = false;
+    est_free(r->terms);
     est_free(r->peers);
     est_free(r);
 }

@@ -10,6 +10,14 @@
  * no, the wait ends with EST_OUT_OF_RANGE. */
 void est_remote_set_over(est_remote *remote, bool (*over)(void *user), void *user);
 
+/* The terms of the program (cluster/terms.h), behind those of the strategy: a task whose terms differ from the chief's is refused with
+ * EST_FAILED_PRECONDITION when it makes a session. Before the first session; copied. */
+EST_MUST_CHECK est_status est_remote_set_terms(est_remote *remote, const char *terms);
+
+/* Whether a chief, this one or one before it, has declared a task ready that is still there, as far as was known when variables were
+ * last listed: steps may have been made since. */
+bool est_remote_has_begun(const est_remote *remote);
+
 /* The chief: nobody begins a step, none is under way, and no variable changes, from the return of hold until release. A push of a
  * task that was lost with its step under way is refused meanwhile, so what is copied is of one moment at all tasks; of such a step
  * it may have the pushes that had come before. A step that is made together and whose committer was lost is finished before. To

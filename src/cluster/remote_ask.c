@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "cluster/sync.h"
 #include "cluster/waits.h"
 
-#define SLICE_SECS        0.5  /* between two looks at signals while waiting */
-#define FIRST_REPORT_SECS 10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
+#define SLICE_SECS 0.5 /* between two looks at signals while waiting */
 
 /* --- waiting --------------------------------------------------------------------------------------------------------------- */
 
@@ -24,17 +24,18 @@ typedef struct waiting waiting;
 struct waiting {
     est_waiting      base;
     const est_tasks *remote;
-    double           limit_secs;
     double           stop_secs;                     /* that are left when a signal is seen */
     double           end_secs;                      /* since one was; INFINITY: none */
     void (*add)(const waiting *w, est_strbuf *out); /* what else is to be said; NULL: nothing */
 };
 
+/* Before connect_secs it is not the end: a new session comes next, and waits on. */
 static waiting begin_wait(const est_tasks *r, const char *for_whom, const char *why, double limit_secs)
 {
-    double report_secs = limit_secs / 4 < FIRST_REPORT_SECS ? limit_secs / 4 : FIRST_REPORT_SECS;
+    waiting w = { est_wait_begin(r->server->task, for_whom, why, limit_secs), r, 0, INFINITY, NULL };
 
-    return (waiting){ est_wait_begin(r->server->task, for_whom, why, report_secs), r, limit_secs, 0, INFINITY, NULL };
+    if (limit_secs < r->options.connect_secs) w.base.then = "makes a new session";
+    return w;
 }
 
 /* "chief:0 (host:port)", who gives variables their values; nothing where this task does. */
@@ -49,6 +50,14 @@ static void append_chief(const waiting *w, const char *word, est_strbuf *out)
 static void add_chief(const waiting *w, est_strbuf *out)
 {
     append_chief(w, "", out);
+}
+
+/* What the task that counts the steps does about workers that it has not seen yet, other than those that are slow. */
+static void add_gathering(const waiting *w, est_strbuf *out)
+{
+    (void)w;
+    est_strbuf_printf(out, "%ssteps are made without workers that have not come %g s after the first",
+                      out->size > 0 ? "; " : "", EST_GATHER_SECS);
 }
 
 static bool is_there(const est_peer *p)
@@ -83,7 +92,7 @@ static void add_missing(const waiting *w, est_strbuf *out)
     for (int i = 0; i < r->base.n_tasks; i++) n += !is_there(&r->peers[i]);
     for (int i = 0; i < r->base.n_tasks; i++) {
         est_peer *p    = &r->peers[i];
-        double    secs = fmin(SLICE_SECS, w->limit_secs / 20) / n;
+        double    secs = fmin(SLICE_SECS, w->base.limit_secs / 20) / n;
 
         if (strcmp(p->name, w->base.for_whom) != 0 && try_to_reach(r, p, secs) == EST_OK) continue;
         est_strbuf_printf(out, "%s%s (%s)", before, p->name, p->address);
@@ -97,7 +106,7 @@ static est_status keep_waiting(waiting *w, const char *detail)
 {
     const char *for_whom = w->base.for_whom, *why = w->base.why;
     double      secs   = est_wait_secs(&w->base);
-    bool        late   = secs > w->limit_secs;
+    bool        late   = secs > w->base.limit_secs;
     est_strbuf  more   = { 0 };
     est_status  status = EST_OK;
 
@@ -108,20 +117,13 @@ static est_status keep_waiting(waiting *w, const char *detail)
     if (w->remote->over != NULL && w->remote->over(w->remote->over_user)) {
         return est_fail(EST_OUT_OF_RANGE, "the job has ended while waiting for %s", for_whom);
     }
-    if (!late && secs < w->base.report_secs) return EST_OK;
+    if (!late && !est_wait_is_due(&w->base)) return EST_OK;
     est_strbuf_append(&more, detail);
     if (w->add != NULL) w->add(w, &more);
     if (late) {
         status = est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s (%s)%s%s", secs, for_whom, why,
                           more.size > 0 ? ": " : "", est_strbuf_text(&more));
     } else {
-        if (isfinite(w->limit_secs)) {
-            bool last = w->limit_secs >=
-                        w->remote->options.connect_secs; /* else a new session comes next, and waits on */
-
-            est_strbuf_printf(&more, "%s%s after %g s", more.size > 0 ? "; " : "",
-                              last ? "gives up" : "makes a new session", w->limit_secs);
-        }
         est_wait_report(&w->base, est_strbuf_text(&more));
     }
     est_strbuf_clear(&more);
@@ -134,9 +136,11 @@ static est_status keep_waiting(waiting *w, const char *detail)
  * been given up for less. */
 est_status est_peer_await(const est_peer *p, est_ask *ask, const char *why, double stop_secs, est_message **answer)
 {
-    est_waiting w      = est_wait_begin(p->server->task, p->name, why, p->server->silence_secs);
-    est_status  status = est_wait_answer(&w, ask, stop_secs, answer);
+    est_waiting w = est_wait_begin(p->server->task, p->name, why, est_ask_limit_secs(ask));
+    est_status  status;
 
+    w.report_secs = fmin(w.report_secs, p->server->silence_secs);
+    status        = est_wait_answer(&w, ask, stop_secs, answer);
     est_wait_end(&w);
     return status;
 }
@@ -245,6 +249,7 @@ static est_status wait_patiently(const est_tasks *r, const est_peer *p, est_meth
     est_status status = EST_OK;
 
     if (method == EST_METHOD_AWAIT_READY) w.add = add_chief;
+    if (method == EST_METHOD_FINISH_STEP) w.add = add_gathering;
     if (method == EST_METHOD_HOLD) w.stop_secs = est_tasks_save_secs(r);
     pthread_mutex_lock(&got->lock);
     while (!got->done) {

@@ -194,7 +194,7 @@ static est_status check_chief(const est_tasks *r, const char *what)
 }
 
 /* *era: of the clock; 0: there is none. */
-static est_status tell_ready(est_tasks *r, const est_packing *how, uint64_t *era)
+static est_status tell_ready(est_tasks *r, const est_packing *terms, uint64_t *era)
 {
     *era = 0;
     for (int i = 0; i < r->base.n_tasks; i++) {
@@ -202,7 +202,7 @@ static est_status tell_ready(est_tasks *r, const est_packing *how, uint64_t *era
         est_message *answer;
 
         EST_TRY(est_peer_reach(r, p, r->options.connect_secs)); /* the first session may be still to come */
-        EST_TRY(est_peer_ask(p, EST_METHOD_DECLARE_READY, how, EST_ASK_SECS, &answer));
+        EST_TRY(est_peer_ask(p, EST_METHOD_DECLARE_READY, terms, EST_ASK_SECS, &answer));
         tell_put_out(p, answer);
         *era = est_head_u64(answer, EST_FIELD_ERA, *era);
         est_message_free(answer);
@@ -213,19 +213,19 @@ static est_status tell_ready(est_tasks *r, const est_packing *how, uint64_t *era
 /* Those who make steps together need the era of the clock, which says it the first time. */
 est_status est_remote_declare_ready(est_remote *remote)
 {
-    est_tasks  *r   = est_tasks_of(remote);
-    est_packing how = { 0 };
+    est_tasks  *r     = est_tasks_of(remote);
+    est_packing terms = { 0 };
     est_status  status;
     uint64_t    era;
 
     EST_TRY(check_chief(r, "says that variables have values"));
-    est_tasks_say_how(r, &how);
-    status = tell_ready(r, &how, &era);
+    est_tasks_pack_terms(r, &terms);
+    status = tell_ready(r, &terms, &era);
     if (status == EST_OK && era > 0 && r->options.sync_replicas > 0) {
-        est_wire_put_u64(&how.head, EST_FIELD_ERA, era);
-        status = tell_ready(r, &how, &era);
+        est_wire_put_u64(&terms.head, EST_FIELD_ERA, era);
+        status = tell_ready(r, &terms, &era);
     }
-    est_packing_clear(&how);
+    est_packing_clear(&terms);
     return status;
 }
 

@@ -3,6 +3,7 @@
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/clients.h"
 #include "cluster/sync.h"
+#include "cluster/terms.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -122,16 +123,32 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
 }
 
 /* Tasks that train differently would spoil each other's work without a word. */
-static est_status check_how(const est_server *s, const est_request *request)
+static est_status check_terms(est_server *s, const est_request *request)
 {
-    est_str how = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_link   *link   = est_request_link(request);
+    est_client *client = est_server_client(s, link);
+    est_str     terms  = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
 
-    if (how.data == NULL || (how.size == strlen(s->agreed) && memcmp(how.data, s->agreed, how.size) == 0))
-        return EST_OK;
-    return est_fail(EST_FAILED_PRECONDITION,
-                    "%s has %.*s; the chief has %s: all tasks need the same TF_CONFIG cluster and the same strategy",
-                    est_link_peer(est_request_link(request))->task, (int)(how.size < 160 ? how.size : 160), how.data,
-                    s->agreed);
+    if (terms.data == NULL || s->terms == NULL) return EST_OK;
+    EST_TRY(est_terms_same(terms, est_link_peer(link)->task, est_terms_text(s->terms), est_server_chief(s, NULL)));
+    if (client != NULL) client->agreed = s->n_terms;
+    return EST_OK;
+}
+
+est_status est_server_set_terms(est_server *s, est_str terms)
+{
+    bool  same = s->terms != NULL && strlen(s->terms) == terms.size && memcmp(s->terms, terms.data, terms.size) == 0;
+    char *copy;
+
+    if (same) return EST_OK;
+    copy = est_alloc(terms.size + 1);
+    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a chief");
+    if (terms.size > 0) memcpy(copy, terms.data, terms.size);
+    copy[terms.size] = '\0';
+    est_free(s->terms);
+    s->terms = copy;
+    s->n_terms++;
+    return EST_OK;
 }
 
 /* A committer that was lost may have come to some tasks and not to others: whoever holds finishes what it began. */
@@ -153,7 +170,7 @@ static void let_go(est_server *s, int parked)
 {
     est_request *request = s->parked[parked].request;
     est_method   method  = s->parked[parked].method;
-    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_how(s, request) : EST_OK;
+    est_status   status  = method == EST_METHOD_AWAIT_READY && s->ready ? check_terms(s, request) : EST_OK;
 
     s->parked[parked] = s->parked[--s->n_parked];
     if (status == EST_OK && method == EST_METHOD_HOLD) {
@@ -450,6 +467,19 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
+/* Without a signal it is for the disk to say how long that takes. */
+static void await_written(est_server *s)
+{
+    est_waiting w = est_wait_begin(s->task, "its disk", "it still writes checkpoints", INFINITY);
+
+    while (!has_written(s)) {
+        if (s->stop_ns != 0) w.limit_secs = (double)WRITE_SECS;
+        est_wait_report(&w, s->writing->prefix);
+        est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    }
+    est_wait_end(&w);
+}
+
 /* Whoever writes began in the executor, and ends with its file. */
 static void stop_executor(est_server *s)
 {
@@ -460,7 +490,7 @@ static void stop_executor(est_server *s)
     pthread_mutex_unlock(&s->lock);
     est_thread_join(&s->executor);
     pthread_mutex_lock(&s->lock);
-    while (!has_written(s)) est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    await_written(s);
     for (const est_writing *w = s->writing; w != NULL; w = w->next) tell_writing(s, w, "ends, and has not written");
     pthread_mutex_unlock(&s->lock);
 }
@@ -519,6 +549,7 @@ void est_server_free(est_server *s)
     if (s->ledger != NULL) fclose(s->ledger);
     est_cluster_free(s->cluster);
     est_free(s->root);
+    est_free(s->terms);
     pthread_mutex_destroy(&s->host_lock);
     pthread_mutex_lock(&s->lock);
     s->freed = true;
@@ -593,15 +624,17 @@ static const char *awaited_of_chief(const est_server *s)
                             : "it is gone, and has to save the last steps and to end the job";
 }
 
-/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. */
+/* Begins, goes on with or ends the wait for the chief; w->why NULL: there is none. Only a server that nobody talks to gives up. */
 static void await_chief(const est_server *s, est_waiting *w, const char *why)
 {
     const char *address, *name = est_server_chief(s, &address);
+    double      limit_secs = n_present(s) > 0 ? INFINITY : s->lonely_secs;
 
-    if (w->why != why) {
+    if (w->why != why || w->limit_secs != limit_secs) {
         if (w->why != NULL) est_wait_end(w);
-        *w = (est_waiting){ 0 };
-        if (why != NULL) *w = est_wait_begin(s->task, name, why, fmin(EST_WAIT_REPORT_SECS, s->silence_secs));
+        *w = (est_waiting){ .limit_secs = limit_secs };
+        if (why != NULL) *w = est_wait_begin(s->task, name, why, limit_secs);
+        w->report_secs = fmin(w->report_secs, s->silence_secs);
     }
     if (why != NULL) est_wait_report(w, address);
 }
@@ -629,7 +662,8 @@ est_status est_server_join(est_server *s)
         }
         if (s->done && done_ns == 0) done_ns = now;
         look_for_signal(s);
-        if (s->stop_ns != 0 && (s->done || may_stop(s))) {
+        if (s->stop_ns != 0 && s->done) break; /* all is saved: it waits only for the others to leave */
+        if (s->stop_ns != 0 && may_stop(s)) {
             status = est_fail(EST_CANCELLED, "%s: %s was stopped", est_stop_signal_name(), s->task);
             break;
         }

@@ -68,6 +68,7 @@ typedef struct est_client {
     bool          together;                  /* it makes steps together with others */
     bool          joined;                    /* it ever did */
     bool          left;                      /* it said goodbye, and asked for nothing since */
+    int           agreed;                    /* n_terms when it had those of the chief; 0: it never had */
     int64_t       limit, staleness;          /* that it asked with last */
     uint64_t      first, asked_by;  /* runs that wrote and are older have been answered; the incarnation that asked */
     est_answered *answered;         /* the others, and those of asked_before; guarded by host_lock */
@@ -168,7 +169,8 @@ struct est_server {
     char           *root;     /* est_server_root */
     bool (*over)(void *user); /* whether the job is over, whatever was heard of it; NULL: nobody knows */
     void   *over_user;
-    char    agreed[160]; /* how the chief trains, which all others must, too; "": nobody has said */
+    char   *terms;   /* of the chief, which all others must have, too (cluster/terms.h); NULL: nobody has said */
+    int     n_terms; /* how many different ones chiefs have had: a chief may be started anew with another program */
     bool    ready, done, stopping;
     bool    enough_made; /* the chief lets nobody begin another step; not the end of the job, which it may begin anew */
     int64_t step;        /* the global step here, -1: it is not here */
@@ -237,6 +239,10 @@ EST_MUST_CHECK est_status est_server_park(est_server *server, est_request *reque
 
 /* Answers all whose waiting has ended. Under `lock`. */
 void est_server_wake(est_server *server);
+
+/* The terms of the chief, from now on. Steps of those who have agreed to others are refused until they have compared again, which they
+ * do when they make a new session. Under `lock`. */
+EST_MUST_CHECK est_status est_server_set_terms(est_server *server, est_str terms);
 
 /* "chief:0", as it is called in this cluster, and where it is (address may be NULL; NULL there: nowhere). Borrowed. */
 const char *est_server_chief(const est_server *server, const char **address);

@@ -2,15 +2,15 @@
  *
  * What a server does for others, request by request.
  *
- * VARIABLES  -                                       -> NAME, INITIALIZED, SIZE for each
+ * VARIABLES  -                                       -> READY; NAME, INITIALIZED, SIZE for each
  * READ       NAME                                    -> a tensor
  * WRITE      NAME, a tensor                          -> -
  * TURN       LIMIT, STALENESS, TOGETHER              -> STEP, FINISHED; waits (cluster/gate.h) unless TOGETHER, then ERA, too
  * FINISH_STEP STEP, ERA, TOGETHER                    -> STEP, ERA, COMMIT, FINISHED; waits (cluster/sync.h)
  * COMMIT     STEP, ERA, FAILURE, BYTES (why, if so)  -> -; with FAILURE the step is dropped
- * AWAIT_READY -                                      -> -; waits
+ * AWAIT_READY BYTES (its terms)                      -> -; waits
  * AWAIT_ALONE FINISHED (nobody is to begin a step)   -> -; waits until no other task is here or has a turn
- * DECLARE_READY BYTES (how it trains), ERA           -> BYTES (whom it put out), ERA (of the clock, from there)
+ * DECLARE_READY BYTES (its terms), ERA               -> BYTES (whom it put out), ERA (of the clock, from there)
  * DONE       -                                       -> -
  * LEAVE      -                                       -> -; what the task waits for is answered with EST_ABORTED
  * HOLD       HELD                                    -> COMMIT, STEP, ERA (of a step to be finished first); waits until none is under
@@ -52,6 +52,9 @@ static void list_variables(est_server *s, est_packing *out)
 {
     est_store *store = est_host_store(s->host);
 
+    pthread_mutex_lock(&s->lock);
+    est_wire_put_bool(&out->head, EST_FIELD_READY, s->ready);
+    pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < est_store_size(store); i++) {
         est_wire_put_string(&out->head, EST_FIELD_NAME, est_store_at(store, i)->name);
         est_wire_put_bool(&out->head, EST_FIELD_INITIALIZED, est_store_at(store, i)->initialized);
@@ -288,15 +291,15 @@ static void answer_step(est_server *s, est_request *request)
 }
 
 /* The answer says whom the chief has put out, once. */
-static void declare_ready(est_server *s, est_request *request)
+static est_status declare_ready(est_server *s, est_request *request)
 {
-    est_str     how    = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
+    est_str     terms  = est_head_bytes(est_request_message(request), EST_FIELD_BYTES);
     est_client *client = est_server_client(s, est_request_link(request));
     est_packing out    = { 0 };
 
+    if (terms.data != NULL) EST_TRY(est_server_set_terms(s, terms));
     s->told_era = est_head_u64(est_request_message(request), EST_FIELD_ERA, s->told_era);
     if (s->step >= 0) est_wire_put_u64(&out.head, EST_FIELD_ERA, s->era);
-    if (how.data != NULL) snprintf(s->agreed, sizeof s->agreed, "%.*s", est_text_precision(how), how.data);
     s->ready       = true;
     s->enough_made = false;
     est_gate_finish(s->gate, s->done);
@@ -306,6 +309,7 @@ static void declare_ready(est_server *s, est_request *request)
     }
     est_service_answer(request, &out);
     est_packing_clear(&out);
+    return EST_OK;
 }
 
 /* Whoever asks compares: names may have to be looked up, and nobody is to wait for that here. */
@@ -366,8 +370,8 @@ static void coordinate(est_server *s, est_request *request, int method)
         waits  = true;
         break;
     case EST_METHOD_DECLARE_READY:
-        waits = true; /* it is answered there */
-        declare_ready(s, request);
+        waits  = true; /* it is answered there */
+        status = declare_ready(s, request);
         break;
     case EST_METHOD_COMPARE:
         waits = true; /* it is answered there */
@@ -414,23 +418,33 @@ static void answer_how_things_are(est_server *s, est_request *request)
     est_packing_clear(&out);
 }
 
+/* Whether it is of a step of a task that agreed with a chief of another program: it has to compare again. */
+static bool is_outdated(const est_server *s, const est_client *client, int method)
+{
+    if (client == NULL || client->agreed == 0 || client->agreed == s->n_terms) return false;
+    return method == EST_METHOD_RUN || method == EST_METHOD_TURN || method == EST_METHOD_FINISH_STEP;
+}
+
 /* Whoever may look at how things are; the rest is for the process that has its task's place. */
 static bool is_welcome(est_server *s, est_request *request)
 {
     char              why[EST_NET_NAME_MAX + EST_NET_PLACE_MAX + 64];
     const est_client *client;
-    bool              known, kept;
+    bool              known, kept, outdated;
 
     if (est_request_method(request) == EST_METHOD_STATUS) return true;
     pthread_mutex_lock(&s->lock);
-    known  = est_server_knows(s, est_request_link(request));
-    client = est_server_client(s, est_request_link(request));
-    kept   = client != NULL && est_client_is_kept(s, client);
+    known    = est_server_knows(s, est_request_link(request));
+    client   = est_server_client(s, est_request_link(request));
+    kept     = client != NULL && est_client_is_kept(s, client);
+    outdated = is_outdated(s, client, est_request_method(request));
     snprintf(why, sizeof why, "another process has taken the place of %s: %s",
              est_link_peer(est_request_link(request))->task, client != NULL ? client->who.place : "");
     pthread_mutex_unlock(&s->lock);
-    if (known) return true;
-    if (kept) { /* its link is being closed for the same reason, and it may try again */
+    if (known && !outdated) return true;
+    if (known) {
+        est_request_fail(request, EST_ABORTED, "the chief was started anew with another program");
+    } else if (kept) { /* its link is being closed for the same reason, and it may try again */
         est_request_fail(request, EST_UNAVAILABLE, EST_PLACE_KEPT);
     } else {
         est_request_fail(request, EST_FAILED_PRECONDITION, why);

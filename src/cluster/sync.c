@@ -11,8 +11,6 @@
 #include "base/fingerprint.h"
 #include "base/log.h"
 
-#define GATHER_SECS INT64_C(60) /* that all workers have to come for the first time */
-
 /* --- collecting -------------------------------------------------------------------------------------------------------- */
 
 static void forget(est_part_state *state)
@@ -260,7 +258,7 @@ void est_sync_fail_step(est_server *s, est_tag tag, est_status status, const cha
 static int enough(est_server *s, int wanted)
 {
     int  ever = 0, here = 0, need;
-    bool late = s->together_ns != 0 && est_now_ns() - s->together_ns > GATHER_SECS * EST_NS_PER_SEC;
+    bool late = s->together_ns != 0 && est_now_ns() - s->together_ns > est_secs_to_ns(EST_GATHER_SECS);
 
     for (int i = 0; i < s->n_clients; i++) {
         ever += s->clients[i]->joined;

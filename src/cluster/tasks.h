@@ -34,7 +34,8 @@ typedef struct est_peer {
     uint64_t    incarnation;
     est_map     variables; /* name -> whether it has a value; both in `names` */
     est_arena  *names;
-    uint64_t    load; /* bytes of its variables */
+    uint64_t    load;  /* bytes of its variables */
+    bool        ready; /* the chief has told it that they have values */
 } est_peer;
 
 typedef struct est_tasks {
@@ -44,6 +45,7 @@ typedef struct est_tasks {
     est_peer          *peers; /* [base.n_tasks] */
     est_remote_call   *calls; /* all that were entered */
     est_partitioner    partitioner;
+    char              *terms;     /* of the program (est_remote_set_terms); NULL: none */
     int                placed;    /* the task after the last that was given a variable */
     bool               has_turn;  /* given with the answer to the last step */
     est_peer          *held;      /* the clock, which is found by a variable, of the last hold; NULL: none */
@@ -111,7 +113,7 @@ EST_MUST_CHECK est_status est_peer_reach(const est_tasks *r, est_peer *p, double
 
 /* Asks the task which variables it has. */
 EST_MUST_CHECK est_status est_peer_list_variables(est_peer *p);
-void                      est_tasks_say_how(const est_tasks *r, est_packing *out); /* as field BYTES */
+void                      est_tasks_pack_terms(const est_tasks *r, est_packing *out); /* as field BYTES */
 int                       est_tasks_located(const est_remote *remote, const char *variable);
 
 /* --- remote_run.c, remote_steps.c, remote_files.c: members of est_remote_ops, and what they ask of each other -------------- */

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -25,22 +26,34 @@ static void put(char *to, size_t max, const char *text)
     to[size] = '\0';
 }
 
-est_waiting est_wait_begin(const char *who, const char *for_whom, const char *why, double report_secs)
+est_waiting est_wait_make(const char *who, const char *for_whom, const char *why, double limit_secs)
 {
-    int64_t now = est_now_ns();
-    int     i   = 0;
+    assert(limit_secs > 0);
+    return (est_waiting){ .who         = who,
+                          .for_whom    = for_whom,
+                          .why         = why,
+                          .since_ns    = est_now_ns(),
+                          .limit_secs  = limit_secs,
+                          .report_secs = fmin(EST_WAIT_REPORT_SECS, limit_secs / 4),
+                          .place       = -1 };
+}
 
-    assert(report_secs > 0); /* it is doubled until it is later than now */
+est_waiting est_wait_begin(const char *who, const char *for_whom, const char *why, double limit_secs)
+{
+    est_waiting w = est_wait_make(who, for_whom, why, limit_secs);
+    int         i = 0;
+
     pthread_mutex_lock(&lock);
     while (i < EST_WAITS_MAX && table[i].since_ns != 0) i++;
     if (i < EST_WAITS_MAX) {
         put(table[i].who, sizeof table[i].who, who);
         put(table[i].for_whom, sizeof table[i].for_whom, for_whom);
         put(table[i].why, sizeof table[i].why, why);
-        table[i].since_ns = now != 0 ? now : 1;
+        table[i].since_ns = w.since_ns != 0 ? w.since_ns : 1;
+        w.place           = i;
     }
     pthread_mutex_unlock(&lock);
-    return (est_waiting){ who, for_whom, why, now, report_secs, false, i < EST_WAITS_MAX ? i : -1 };
+    return w;
 }
 
 void est_wait_end(const est_waiting *w)
@@ -56,15 +69,33 @@ double est_wait_secs(const est_waiting *w)
     return (double)(est_now_ns() - w->since_ns) / (double)EST_NS_PER_SEC;
 }
 
+bool est_wait_is_due(const est_waiting *w)
+{
+    return est_wait_secs(w) >= w->report_secs;
+}
+
+double est_wait_next_secs(double report_secs, double secs)
+{
+    while (report_secs <= secs) report_secs += fmin(report_secs, EST_WAIT_AGAIN_SECS);
+    return report_secs;
+}
+
 void est_wait_report(est_waiting *w, const char *detail)
 {
-    double secs = est_wait_secs(w);
+    double        secs  = est_wait_secs(w);
+    est_log_level level = secs < EST_WAIT_REPORT_SECS ? EST_LOG_INFO : EST_LOG_WARN;
+    char          until[96];
 
     if (secs < w->report_secs) return;
-    est_log_info("%s waits for %s since %.0f s: %s%s%s", w->who, w->for_whom, secs, w->why,
-                 detail[0] != '\0' ? "; " : "", detail);
-    while (w->report_secs <= secs) w->report_secs *= 2;
-    w->reported = true;
+    if (isfinite(w->limit_secs)) {
+        snprintf(until, sizeof until, "%s after %g s", w->then != NULL ? w->then : "gives up", w->limit_secs);
+    } else {
+        snprintf(until, sizeof until, "without a limit");
+    }
+    EST_LOG_AT(level, "%s waits for %s since %.0f s: %s%s%s; %s", w->who, w->for_whom, secs, w->why,
+               detail[0] != '\0' ? "; " : "", detail, until);
+    w->report_secs = est_wait_next_secs(w->report_secs, secs);
+    w->reported    = true;
 }
 
 est_status est_wait_answer(est_waiting *w, est_ask *ask, double stop_secs, est_message **answer)

@@ -4,6 +4,7 @@
 #include "collective/group.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@
 
 #define JOIN_SECS     600.0
 #define DEADLINE_SECS 600.0
-#define TRY_SECS      0.5 /* to connect to one rank before the next is tried; doubled every round */
+#define TRY_SECS      0.5 /* to connect to one rank before the next is tried; doubled every round, up to */
+#define TRY_SECS_MAX  8.0
 #define LEAVE_NS      (5 * EST_NS_PER_SEC)
 
 int est_group_ranks(const est_rank_group *group)
@@ -410,16 +412,31 @@ static int find_missing(const est_rank_group *g)
     return -1;
 }
 
-/* Waits for whoever may come, which the status view shows. */
+/* Waits for whoever may come, which the status view shows; a second at most, then the log may be told. */
 static void wait_for(est_rank_group *g, int rank, int64_t until_ns)
 {
+    int64_t     slice_ns = est_machine_ns() + EST_NS_PER_SEC;
     char        why[64];
     est_waiting wait;
 
     snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
-    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why, EST_WAIT_REPORT_SECS);
-    wait_until(g, until_ns);
+    wait = est_wait_begin(g->peers[g->rank].task, g->peers[rank].task, why, INFINITY);
+    wait_until(g, until_ns < slice_ns ? until_ns : slice_ns);
     est_wait_end(&wait);
+}
+
+/* Tells the log, without the lock, that the group is not complete. */
+static void report_missing(est_rank_group *g, est_waiting *w)
+{
+    char why[64], name[EST_NET_NAME_MAX + 32];
+
+    if (!est_wait_is_due(w)) return;
+    snprintf(why, sizeof why, "to join generation %" PRIu64, g->generation);
+    w->for_whom = est_peer_name(g, find_missing(g), name);
+    w->why      = why;
+    pthread_mutex_unlock(&g->mailbox->lock);
+    est_wait_report(w, "");
+    pthread_mutex_lock(&g->mailbox->lock);
 }
 
 /* A lower rank that we have no link to, from `first` on; -1: there is none. */
@@ -437,15 +454,17 @@ static int find_unconnected(const est_rank_group *g, int first)
  * lock is held, and given up meanwhile. */
 static est_status come_together(est_rank_group *g, double secs)
 {
-    int64_t    until    = est_machine_ns() + est_secs_to_ns(secs);
-    double     try_secs = TRY_SECS;
-    int        next     = 0;
-    est_status status   = EST_OK;
+    int64_t     until    = est_machine_ns() + est_secs_to_ns(secs);
+    double      try_secs = TRY_SECS;
+    int         next     = 0;
+    est_waiting wait     = est_wait_make(g->peers[g->rank].task, "", "", secs);
+    est_status  status   = EST_OK;
 
     while (status == EST_OK && !g->failed && find_missing(g) >= 0) {
         int    rank = find_unconnected(g, next);
         double left = (double)(until - est_machine_ns()) / 1e9;
 
+        report_missing(g, &wait);
         if (left <= 0) {
             status = fail_missing(g, secs);
         } else if (rank < 0) {
@@ -454,7 +473,7 @@ static est_status come_together(est_rank_group *g, double secs)
             pthread_mutex_unlock(&g->mailbox->lock);
             status = approach(g, rank, left < try_secs ? left : try_secs);
             pthread_mutex_lock(&g->mailbox->lock);
-            if (rank < next) try_secs *= 2; /* all were tried */
+            if (rank < next && try_secs < TRY_SECS_MAX) try_secs *= 2; /* all were tried */
             next = rank + 1;
         }
     }

@@ -4,6 +4,7 @@
 #include "collective/work.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "base/clock.h"
 #include "cluster/waits.h"
 
-#define WAIT_NS_MAX (3600 * EST_NS_PER_SEC) /* of one sleep */
+#define WAIT_NS_MAX EST_NS_PER_SEC /* of one sleep: the log may have to be told */
 #define LATE_NS     (EST_NS_PER_SEC / 100)
 
 _Static_assert(sizeof(est_block_head) % 8 == 0, "elements follow it");
@@ -359,14 +360,15 @@ static void show_wait(est_work *w)
 {
     est_rank_group *g    = w->group;
     int             peer = w->awaited && !w->finished ? waits_for(w) : -1;
-    char            why[64];
 
     if (w->wait.place >= 0 && peer == w->wait_peer) return;
     est_wait_end(&w->wait);
     w->wait.place = -1;
     if (peer < 0) return;
-    snprintf(why, sizeof why, "%s %" PRIu64 " of generation %" PRIu64, w->name, w->head.number, g->generation);
-    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, why, EST_WAIT_REPORT_SECS);
+    snprintf(w->wait_why, sizeof w->wait_why, "%s %" PRIu64 " of generation %" PRIu64, w->name, w->head.number,
+             g->generation);
+    w->wait      = est_wait_begin(g->peers[g->rank].task, g->peers[peer].task, w->wait_why,
+                             w->deadline_secs == EST_FOREVER ? INFINITY : w->deadline_secs);
     w->wait_peer = peer;
 }
 
@@ -519,6 +521,22 @@ static void expire(est_work *w)
                      peer >= 0 ? est_peer_name(w->group, peer, name) : "its own steps", w->deadline_secs));
 }
 
+/* Tells the log that the work is not done, without the lock: another thread may change meanwhile whom it waits for. */
+static void report_wait(est_work *w)
+{
+    est_mailbox *mailbox = w->group->mailbox;
+    est_waiting  wait    = w->wait;
+    char         why[sizeof w->wait_why];
+
+    if (wait.place < 0 || !est_wait_is_due(&wait)) return;
+    memcpy(why, w->wait_why, sizeof why);
+    wait.why            = why;
+    w->wait.report_secs = est_wait_next_secs(wait.report_secs, est_wait_secs(&wait));
+    pthread_mutex_unlock(&mailbox->lock);
+    est_wait_report(&wait, "");
+    pthread_mutex_lock(&mailbox->lock);
+}
+
 est_status est_work_wait(est_work *w)
 {
     est_mailbox *mailbox = w->group->mailbox;
@@ -532,6 +550,8 @@ est_status est_work_wait(est_work *w)
         if (w->moves.shared.used) run_shared(w->group, true);
         if (w->finished) break;
         if (!w->running) show_wait(w); /* whoever runs it does so at the end */
+        report_wait(w);
+        if (w->finished) break;
         left = w->deadline_ns - est_machine_ns();
         if (left <= 0 && !has_failed(w) && !w->running) {
             expire(w);

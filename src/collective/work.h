@@ -149,8 +149,9 @@ struct est_work {
     est_error       error;
     pthread_cond_t  changed; /* finished */
     uint8_t        *scratch;
-    bool            awaited;   /* someone is in est_work_wait */
-    est_waiting     wait;      /* place -1: not shown */
+    bool            awaited; /* someone is in est_work_wait */
+    est_waiting     wait;    /* place -1: not shown */
+    char            wait_why[64];
     int             wait_peer; /* the rank that is shown there */
 
     /* For EST_MOVE_CALL, and for gatherings through shared memory: once `lengths` are those of all ranks. */

@@ -3,6 +3,7 @@
  * Tasks of a cluster with parameter servers. */
 #include "estimator/cluster_task.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -11,7 +12,10 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "estoc/layers.h"
+#include "graph/graph.h"
 #include "strategy/strategy.h"
+#include "tensor/shape.h"
 
 #define DELAY_EACH_SECS 5.0 /* between the starts of two workers */
 
@@ -123,6 +127,37 @@ est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, es
     } else {
         est_cluster_task_close(out);
     }
+    return status;
+}
+
+void est_terms_add_max_steps(est_strbuf *terms, int64_t max_steps)
+{
+    if (max_steps > 0) {
+        est_strbuf_printf(terms, "max_steps=%" PRId64 "\n", max_steps);
+    } else {
+        est_strbuf_append(terms, "max_steps=none\n");
+    }
+}
+
+est_status est_cluster_task_agree(const est_cluster_task *task, const est_graph *graph)
+{
+    est_nodes  trained = est_trainable_variables(graph);
+    est_strbuf terms   = { 0 };
+    est_status status;
+
+    est_terms_add_max_steps(&terms, task->max_steps);
+    est_strbuf_append(&terms, est_graph_terms(graph));
+    for (int i = 0; i < trained.n; i++) {
+        const est_node_def *variable = est_def(trained.data[i]);
+        char                text[EST_SHAPE_TEXT_MAX];
+
+        est_strbuf_printf(&terms, "variable %s=%s %s\n", variable->name,
+                          est_dtype_name(est_node_type(variable, "dtype")),
+                          est_shape_text(&est_node_attr(variable, "shape")->shape, text));
+    }
+    status = est_strbuf_status(&terms);
+    if (status == EST_OK) status = est_remote_set_terms(task->remote, est_strbuf_text(&terms));
+    est_strbuf_clear(&terms);
     return status;
 }
 

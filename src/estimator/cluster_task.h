@@ -5,6 +5,7 @@
 #ifndef EST_ESTIMATOR_CLUSTER_TASK_H
 #define EST_ESTIMATOR_CLUSTER_TASK_H
 
+#include "base/strbuf.h"
 #include "cluster/remote.h"
 #include "estimator/estimator.h"
 
@@ -26,6 +27,13 @@ EST_MUST_CHECK est_status est_cluster_task_serve(est_cluster_task *task);
 /* Starts the server of a training task. */
 EST_MUST_CHECK est_status est_cluster_task_open(est_estimator *estimator, int64_t max_steps, est_cluster_task *out);
 void                      est_cluster_task_close(est_cluster_task *task);
+
+/* Tells the tasks with variables the terms of the program (cluster/terms.h): max_steps, the variables that are trained, and how.
+ * Before the first session. */
+EST_MUST_CHECK est_status est_cluster_task_agree(const est_cluster_task *task, const est_graph *graph);
+
+/* Appends the line of max_steps to terms. */
+void est_terms_add_max_steps(est_strbuf *terms, int64_t max_steps);
 
 /* For an evaluator: a server that is no task of the cluster and may look at it. */
 EST_MUST_CHECK est_status est_cluster_watch_open(const est_estimator *estimator, est_server **out);

@@ -8,10 +8,12 @@
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 #include "estimator/estimator.h"
 #include "train/hooks.h"
 
 #define WAIT_DEFAULT_SECS 30
+#define LOOK_SECS         1.0 /* of a wait, between two looks whether the log is to be told */
 
 typedef struct stop_at_checkpoint {
     est_hook       hook;
@@ -20,9 +22,20 @@ typedef struct stop_at_checkpoint {
     double         wait_secs;
 } stop_at_checkpoint;
 
+/* est_signals_wait, however long. */
+static bool wait_reporting(est_waiting *wait, double secs)
+{
+    for (; secs > 0; secs -= LOOK_SECS) {
+        est_wait_report(wait, "");
+        if (est_signals_wait(secs < LOOK_SECS ? secs : LOOK_SECS)) return true;
+    }
+    return false;
+}
+
 static est_status wait_and_stop(est_hook *hook, est_loop *loop)
 {
-    stop_at_checkpoint *own = EST_CONTAINER_OF(hook, stop_at_checkpoint, hook);
+    stop_at_checkpoint *own  = EST_CONTAINER_OF(hook, stop_at_checkpoint, hook);
+    est_waiting         wait = est_wait_make("this task", "the chief", "a checkpoint of the last step", INFINITY);
     char                reason[80];
 
     if (est_loop_global_step(loop) < own->last_step) return EST_OK;
@@ -33,7 +46,7 @@ static est_status wait_and_stop(est_hook *hook, est_loop *loop)
         if (saved >= own->last_step) break;
         est_log_info("waiting for a checkpoint of step %" PRId64 ", the latest is of step %" PRId64, own->last_step,
                      saved);
-        if (est_signals_wait(own->wait_secs)) return EST_OK; /* the loop sees the signal, too */
+        if (wait_reporting(&wait, own->wait_secs)) return EST_OK; /* the loop sees the signal, too */
     }
     snprintf(reason, sizeof reason, "step %" PRId64 " was reached and saved", own->last_step);
     est_loop_request_stop(loop, reason);

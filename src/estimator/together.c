@@ -36,14 +36,9 @@ static bool is_over(void *user)
 static est_status write_terms(const est_together *together, char **out)
 {
     const est_estimator *estimator = together->job.estimator;
-    int64_t              max_steps = together->job.max_steps;
     est_strbuf           text      = { 0 };
 
-    if (max_steps > 0) {
-        est_strbuf_printf(&text, "max_steps=%" PRId64 "\n", max_steps);
-    } else {
-        est_strbuf_printf(&text, "max_steps=none\n");
-    }
+    est_terms_add_max_steps(&text, together->job.max_steps);
     est_strbuf_printf(&text, "eval_distribute=%s\n",
                       est_trains_together(estimator, estimator->config.eval_distribute) ? "multi_worker_mirrored"
                                                                                         : "none");

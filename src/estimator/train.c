@@ -129,16 +129,20 @@ static est_status settle(est_hook *hook, est_loop *loop)
 {
     est_training *t         = EST_CONTAINER_OF(hook, est_training, edges);
     int64_t       max_steps = t->options->max_steps, step;
+    bool          last;
 
     if (t->together.ensemble != NULL) return est_training_await_end(t, loop);
     if (t->cluster.remote == NULL || !t->estimator->task->is_chief) return EST_OK;
     EST_TRY(read_step(loop, &step));
-    if (est_stop_signal() == 0 && (max_steps <= 0 || step < max_steps)) {
+    last          = max_steps > 0 && step >= max_steps;
+    t->unfinished = !last && est_stop_signal() != 0;
+    if (!last && !t->unfinished) {
         est_status status;
 
         est_log_info("All others are waited for: the chief makes the last checkpoint.");
         status = est_remote_await_others(t->cluster.remote, est_loop_should_stop(loop));
         if (status != EST_OK && est_stop_signal() == 0) return status;
+        t->unfinished = status != EST_OK;
         EST_TRY(read_step(loop, &step));
     }
     est_loop_set_global_step(loop, step);
@@ -237,6 +241,39 @@ static void log_restored(const char *tasks, const char *path)
     }
 }
 
+/* The step that training has come to, as far as this task can know; *known false: it has begun, and the task that counts its steps is
+ * lost. `all`: no variable has a value. */
+static est_status find_step(const est_training *t, est_loop *loop, bool all, int64_t *out, bool *known)
+{
+    int64_t    at = 0, step = est_loop_global_step(loop); /* of the session before, if there was one */
+    est_status status = EST_OK;
+
+    if (t->together.ensemble != NULL && t->together.meeting.step > step) step = t->together.meeting.step;
+    if (t->cluster.remote != NULL && !all) status = read_step(loop, &at);
+    *known = status != EST_FAILED_PRECONDITION;
+    if (*known) EST_TRY(status);
+    *known = *known || !est_remote_has_begun(t->cluster.remote);
+    *out   = at > step ? at : step;
+    return EST_OK;
+}
+
+/* There is no checkpoint: variables get their first values, but not in the middle of a training. */
+static est_status check_beginning(const est_training *t, est_loop *loop, const char *tasks, bool all)
+{
+    char    at[64] = "training had begun";
+    int64_t step;
+    bool    known;
+
+    EST_TRY(find_step(t, loop, all, &step, &known));
+    if (known && step <= 0) return EST_OK;
+    if (step > 0) snprintf(at, sizeof at, "training had come to step %" PRId64, step);
+    return est_fail(EST_DATA_LOSS,
+                    "%s, the variables%s%s are lost, and model_dir %s has no checkpoint to restore them from; bring "
+                    "its checkpoint files back and start this task again, or restart all tasks with an empty model_dir "
+                    "to train anew",
+                    at, tasks[0] != '\0' ? " of " : "", tasks, t->estimator->model_dir);
+}
+
 /* Variables of ps tasks outlive their trainers. Those that have values keep them, so that a chief that was started again, or
  * one ps task that was, takes nothing back from the others. */
 est_status est_training_restore(est_training *t, est_loop *loop)
@@ -245,10 +282,11 @@ est_status est_training_restore(est_training *t, est_loop *loop)
     est_tensor  *position = NULL, *runs = NULL;
     est_strbuf   tasks    = { 0 };
     est_restored restored = { 0 };
+    bool         all      = true;
     est_status   status   = EST_OK;
     const char  *where    = t->together.ensemble != NULL ? EST_EXTRA_POSITIONS : EST_EXTRA_INPUT;
 
-    if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks);
+    if (t->cluster.remote != NULL) status = est_tasks_without_values(session, &tasks, &all);
     if (status == EST_OK) {
         status = est_saver_restore(
             t->saver, session,
@@ -260,12 +298,13 @@ est_status est_training_restore(est_training *t, est_loop *loop)
     if (status == EST_OK && restored.path[0] == '\0') {
         est_log_info("All variables have values already: going on with them.");
     } else if (status == EST_OK) {
-        log_restored(est_strbuf_text(&tasks), restored.path);
+        log_restored(all ? "" : est_strbuf_text(&tasks), restored.path);
         if (restored.n_missing > 0) status = est_session_init(session); /* slots of what was not trained there */
         if (status == EST_OK) status = compare_rates(t->model->graph, session, restored.path);
         if (status == EST_OK) status = set_position(t, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
-        status = est_session_init(session);
+        status = check_beginning(t, loop, est_strbuf_text(&tasks), all);
+        if (status == EST_OK) status = est_session_init(session);
         if (status == EST_OK && t->estimator->warm_start != NULL) {
             status = est_warm_start_apply(t->estimator->warm_start, t->model->graph, session);
         }
@@ -517,6 +556,13 @@ static int n_replicas(const est_training *t)
     return strategy != NULL && strategy->kind != EST_STRATEGY_PARAMETER_SERVER ? est_strategy_replicas(strategy).n : 1;
 }
 
+/* Whether a signal has left something to do; called when all hooks have ended. Saving listeners see a signal for themselves: one that
+ * evaluates leaves that to the next start. */
+static bool was_interrupted(const est_training *t, const est_loop *loop)
+{
+    return est_loop_signalled(loop) || t->unfinished || (est_stop_signal() != 0 && t->options->saving_listeners.n > 0);
+}
+
 static est_status run_loop(est_training *t, int64_t *out_step)
 {
     const est_run_config *config = &t->estimator->config;
@@ -553,6 +599,8 @@ static est_status run_loop(est_training *t, int64_t *out_step)
                           &loop));
     status = run_to_end(t, loop);
     if (status == EST_OK) {
+        bool interrupted = was_interrupted(t, loop);
+
         *out_step = est_loop_global_step(loop);
         status    = est_rows_record(&t->estimator->rows, t->model, loop);
         if (est_loop_runs(loop) > 0) {
@@ -561,7 +609,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
             est_log_warn("No step was made: %s.",
                          est_loop_input_ended(loop) ? "the input had ended before" : est_loop_stop_reason(loop));
         }
-        if (status == EST_OK && est_stop_signal() != 0) {
+        if (status == EST_OK && interrupted) {
             status = est_fail(EST_CANCELLED, "%s: stopped%s at step %" PRId64 "; start again to go on",
                               est_stop_signal_name(), t->leads ? " and saved" : "", *out_step);
         }
@@ -627,8 +675,9 @@ static est_status check_options(const est_estimator *estimator, const est_train_
 /* A worker's input may be used up, and the job over, before it has begun. */
 static est_status train_in_cluster(est_training *t, int64_t *step)
 {
-    est_status status = est_cluster_task_delay(&t->cluster);
+    est_status status = est_cluster_task_agree(&t->cluster, t->model->graph);
 
+    if (status == EST_OK) status = est_cluster_task_delay(&t->cluster);
     if (status == EST_OK) status = run_loop(t, step);
     if (status != EST_OUT_OF_RANGE || !est_cluster_task_is_over(&t->cluster)) return status;
     est_log_info("All steps were made by others.");

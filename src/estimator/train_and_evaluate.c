@@ -20,6 +20,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
+#include "cluster/waits.h"
 #include "estimator/job_watch.h"
 #include "estimator/preflight.h"
 #include "estoc/exporter.h"
@@ -29,9 +30,9 @@
 #include "train/lock.h"
 #include "train/timer.h"
 
-#define WARN_AGAIN_SECS  600 /* between two warnings that there is nothing to evaluate */
-#define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint; then after each doubling */
-#define LOOK_AGAIN_SECS  1.0 /* between two looks for the end while waiting for the next evaluation */
+#define WARN_AGAIN_SECS  600  /* between two warnings that there is nothing to evaluate */
+#define TELL_SECS        10.0 /* after which it is said again that there never was a checkpoint */
+#define LOOK_AGAIN_SECS  1.0  /* between two looks for the end while waiting for the next evaluation */
 #define THROTTLE_DEFAULT 600
 #define DELAY_DEFAULT    120
 #define STEPS_DEFAULT    100
@@ -136,7 +137,7 @@ static void name_other(const evaluator *e, const char *path, char *out, size_t s
     snprintf(out, size, "; %s has model_dir %s", e->watch.last.task, e->watch.last.folder);
 }
 
-/* There is no checkpoint: says so, at once and after each doubling of the time, and where it looks. */
+/* There is no checkpoint: says so, at once and as other waits do (cluster/waits.h), and where it looks. */
 static void tell_none(evaluator *e)
 {
     double limit_secs = e->estimator->config.session_creation_timeout_secs, secs;
@@ -154,7 +155,7 @@ static void tell_none(evaluator *e)
         "Estimator is not trained yet. Will start an evaluation when a checkpoint is ready: since %.0f s there is "
         "none in %s%s (all tasks need one model_dir).",
         secs, path, other);
-    e->tell_secs = e->tell_secs == 0 ? fmin(TELL_SECS, limit_secs / 4) : 2 * e->tell_secs;
+    e->tell_secs = e->tell_secs == 0 ? fmin(TELL_SECS, limit_secs / 4) : est_wait_next_secs(e->tell_secs, secs);
 }
 
 /* Whether there is no checkpoint any more. The error at hand stays. */

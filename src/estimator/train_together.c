@@ -117,13 +117,14 @@ est_hook *est_training_understudy(est_training *t)
 
 /* --- meeting ------------------------------------------------------------------------------------------------------------ */
 
-/* The step that this task can offer variables of, though it has none yet: those of a checkpoint or, the chief, first ones. -1: none.
+/* The step that this task can offer variables of, though it has none: those of a checkpoint or, the chief before the first step, first
+ * ones. -1: none.
  * Directories need not be shared: whoever saved when the chief was lost may have a later checkpoint than it. */
 static est_status offered_step(const est_training *t, int64_t *out)
 {
     EST_TRY(est_estimator_saved_step(t->estimator, out));
     if (t->fell_back) *out = t->fallen_to;
-    if (*out < 0 && t->estimator->task->is_chief) *out = 0;
+    if (*out < 0 && t->estimator->task->is_chief && !t->torn) *out = 0;
     return EST_OK;
 }
 
@@ -257,9 +258,12 @@ est_status est_training_await_end(est_training *t, est_loop *loop)
 {
     est_status status;
 
-    if (t->leads || t->lost.status != EST_OK || est_stop_signal() != 0) return EST_OK;
-    status = meet(t, est_loop_global_step(loop));
-    if (status == EST_CANCELLED && est_stop_signal() != 0) return EST_OK;
+    if (t->leads || t->lost.status != EST_OK) return EST_OK;
+    t->unfinished = est_stop_signal() != 0;
+    if (t->unfinished) return EST_OK;
+    status        = meet(t, est_loop_global_step(loop));
+    t->unfinished = status == EST_CANCELLED && est_stop_signal() != 0;
+    if (t->unfinished) return EST_OK;
     if (status == EST_DEADLINE_EXCEEDED) return give_up(t, loop);
     EST_TRY(status);
     if (t->together.meeting.over) return EST_OK;

@@ -14,9 +14,10 @@ typedef struct est_training {
     const est_train_options *options;
     const est_eval_spec     *eval; /* how it is evaluated, options being a train spec; NULL: by est_train */
     uint64_t                 seed;
-    const est_dir_lock      *held;  /* the caller's lock of the directory; NULL: it has none */
-    est_dir_lock            *lock;  /* the one taken here then */
-    bool                     leads; /* it has the directory: it saves, marks the end and ends the job */
+    const est_dir_lock      *held;       /* the caller's lock of the directory; NULL: it has none */
+    est_dir_lock            *lock;       /* the one taken here then */
+    bool                     leads;      /* it has the directory: it saves, marks the end and ends the job */
+    bool                     unfinished; /* a signal ended the wait for the others, behind the last step of this task */
     est_saver               *saver;
     est_summary_writer      *summaries;
     est_dataset             *input;

@@ -396,6 +396,22 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
     more[c->n++] = node;
 }
 
+void est_graph_add_terms(est_graph *graph, const char *lines)
+{
+    const char *all = est_arena_printf(graph->arena, "%s%s", est_graph_terms(graph), lines);
+
+    if (all == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a graph"));
+    } else {
+        graph->terms = all;
+    }
+}
+
+const char *est_graph_terms(const est_graph *graph)
+{
+    return graph->terms != NULL ? graph->terms : "";
+}
+
 est_nodes est_graph_collection(const est_graph *graph, const char *name)
 {
     const collection *c = find_collection(graph, name);

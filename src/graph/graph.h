@@ -202,6 +202,11 @@ est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);
 est_nodes est_graph_collection(const est_graph *graph, const char *collection);
 
+/* What nodes do not say of how the graph trains and all that train it together need the same, a line of name=value each
+ * (cluster/terms.h): its optimizers. "": nothing. Borrowed until more is added. */
+void        est_graph_add_terms(est_graph *graph, const char *lines);
+const char *est_graph_terms(const est_graph *graph);
+
 /* Variables that are trained here and not in TensorFlow, whose checkpoints lack their slots; and those slots and others that
  * start anew when a checkpoint without them is restored. */
 #define EST_NEW_SLOTS          "new_slots"

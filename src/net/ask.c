@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Requests, ours and theirs. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,6 +203,11 @@ static void await_finish(est_link *link, est_ask *ask, int64_t until_ns)
             return;
         }
     }
+}
+
+double est_ask_limit_secs(const est_ask *ask)
+{
+    return ask->deadline_ns == INT64_MAX ? INFINITY : ask->deadline_secs;
 }
 
 bool est_ask_await(est_ask *ask, double secs)

@@ -163,6 +163,8 @@ EST_MUST_CHECK est_status est_ask_wait(est_ask *ask, est_message **answer);
 /* Whether est_ask_wait would return at once; waits for that, `secs` at most. For those who have something to say meanwhile. */
 bool est_ask_await(est_ask *ask, double secs);
 
+double est_ask_limit_secs(const est_ask *ask); /* that it was asked with; INFINITY: none */
+
 /* Gives up on an answer that has not come: est_ask_wait, still to be called, returns EST_CANCELLED at once. The peer may do what it
  * was asked for all the same. */
 void est_ask_give_up(est_ask *ask, const char *why);

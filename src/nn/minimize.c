@@ -249,6 +249,7 @@ static est_node apply_gradients(est_graph *graph, const application *a)
         for (int i = 0; i < more.n; i++) updates[n++] = more.data[i];
         train = est_named(est_group(graph, (est_nodes){ updates, n }),
                           o->name != NULL ? o->name : optimizer->rule->name);
+        est_optimizer_add_terms(graph, optimizer, o);
     }
     est_free(updates);
     return train;

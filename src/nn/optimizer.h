@@ -35,6 +35,9 @@ struct est_optimizer_rule {
     const char *instead;
 };
 
+/* Adds the optimizer to the terms of the graph (est_graph_terms). */
+void est_optimizer_add_terms(est_graph *graph, const est_optimizer *optimizer, const est_minimize_options *how);
+
 /* A slot of `var`: "<var>/<name>", or "<prefix>/<var>/<keras_name>". Same shape and dtype, starts at `value`. */
 est_node est_update_slot(est_update *u, est_node var, const char *name, const char *keras_name, double value);
 

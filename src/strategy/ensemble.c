@@ -6,6 +6,7 @@
  * rest happens in the network thread (ensemble_hear.c). An agreement is worth nothing until the group that it is about is
  * complete; when that fails, because one of those who agreed is gone, they meet again. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,17 +20,16 @@
 #include "cluster/waits.h"
 #include "strategy/ensemble_parts.h"
 
-#define CONNECT_SECS      7200.0
-#define RETURN_SECS       600.0
-#define JOIN_SECS         60.0 /* that those who agreed have to form their group */
-#define END_SECS          30.0 /* that others have to hear that it is over, those, too, that are lost and come back */
-#define SLICE_NS          (EST_NS_PER_SEC / 10)
-#define OVER_NS           EST_NS_PER_SEC /* between two questions whether the job is over */
-#define TRY_SECS          0.1            /* to connect to one before the next is tried; grows to */
-#define TRY_SECS_MAX      2.0
-#define REASONS_MAX       3                    /* why some do not come, in a line of the log */
-#define AGAIN_NS          (EST_NS_PER_SEC / 5) /* before the same one is tried again */
-#define FIRST_REPORT_SECS 10.0 /* a wait is reported after that or a quarter of its limit, and after each doubling */
+#define CONNECT_SECS 7200.0
+#define RETURN_SECS  600.0
+#define JOIN_SECS    60.0 /* that those who agreed have to form their group */
+#define END_SECS     30.0 /* that others have to hear that it is over, those, too, that are lost and come back */
+#define SLICE_NS     (EST_NS_PER_SEC / 10)
+#define OVER_NS      EST_NS_PER_SEC /* between two questions whether the job is over */
+#define TRY_SECS     0.1            /* to connect to one before the next is tried; grows to */
+#define TRY_SECS_MAX 2.0
+#define REASONS_MAX  3                    /* why some do not come, in a line of the log */
+#define AGAIN_NS     (EST_NS_PER_SEC / 5) /* before the same one is tried again */
 
 /* --- life ----------------------------------------------------------------------------------------------------------------- */
 
@@ -184,13 +184,12 @@ typedef struct waiting {
     int64_t     agreed_ns;         /* when it was first agreed on a group; 0: not yet */
     int64_t     since_ns, over_ns; /* over_ns: when it was last asked whether the job is over, */
     bool        over;              /* and it was */
-    double      report_secs;
-    bool        reported;
-    est_waiting wait;     /* for the status view */
-    est_strbuf  names;    /* whom it waits for, */
-    est_strbuf  why;      /* and what for: as the status view has it */
-    double      try_secs; /* to connect to one */
-    int         next;     /* to be connected to */
+    est_waiting log;               /* all of it, whoever is waited for */
+    est_waiting wait;              /* for the status view */
+    est_strbuf  names;             /* whom it waits for, */
+    est_strbuf  why;               /* and what for: as the status view has it */
+    double      try_secs;          /* to connect to one */
+    int         next;              /* to be connected to */
 } waiting;
 
 static est_attendance attendance(est_ensemble *e)
@@ -246,6 +245,13 @@ static void tell_why(est_ensemble *e, bool ended_only, est_strbuf *out)
     }
 }
 
+static double limit_of(const est_ensemble *e)
+{
+    double secs = e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
+
+    return secs == EST_FOREVER ? INFINITY : secs;
+}
+
 /* Keeps the status view up to date. */
 static void show(est_ensemble *e, waiting *w)
 {
@@ -256,7 +262,7 @@ static void show(est_ensemble *e, waiting *w)
     if (w->wait.place < 0 || strcmp(est_strbuf_text(&names), est_strbuf_text(&w->names)) != 0 ||
         strcmp(est_strbuf_text(&why), est_strbuf_text(&w->why)) != 0) {
         est_wait_end(&w->wait);
-        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), est_strbuf_text(&why), FIRST_REPORT_SECS);
+        w->wait = est_wait_begin(e->server->task, est_strbuf_text(&names), est_strbuf_text(&why), limit_of(e));
         est_strbuf_clear(&w->names);
         est_strbuf_clear(&w->why);
         w->names = names;
@@ -267,26 +273,19 @@ static void show(est_ensemble *e, waiting *w)
     }
 }
 
-static double limit_of(const est_ensemble *e)
-{
-    return e->agreed.generation == 0 ? e->options.connect_secs : e->options.return_secs;
-}
-
 /* Tells the log whom it waits for, why, and for how long yet. */
-static void report(est_ensemble *e, waiting *w, double secs)
+static void report(est_ensemble *e, waiting *w)
 {
     est_strbuf why = { 0 };
 
+    if (!est_wait_is_due(&w->log)) return;
     tell_why(e, false, &why);
-    if (limit_of(e) != EST_FOREVER) {
-        est_strbuf_printf(&why, "; %s after %g s",
-                          e->agreed.generation > 0 && e->options.go_on ? "goes on" : "gives up", limit_of(e));
-    }
-    est_log_info("%s waits for %s since %.0f s: %s", e->server->task, est_strbuf_text(&w->names), secs,
-                 est_strbuf_text(&why));
+    w->log.for_whom   = est_strbuf_text(&w->names);
+    w->log.why        = est_strbuf_text(&why);
+    w->log.limit_secs = limit_of(e);
+    w->log.then       = e->agreed.generation > 0 && e->options.go_on ? "goes on" : "gives up";
+    est_wait_report(&w->log, "");
     est_strbuf_clear(&why);
-    w->report_secs *= 2;
-    w->reported = true;
 }
 
 /* Asks, without the lock, whether the job has ended without us. It has when that is so twice: who has just ended it and can reach us
@@ -320,21 +319,18 @@ static est_status keep_waiting(est_ensemble *e, waiting *w)
         return est_fail(EST_DEADLINE_EXCEEDED, "waited %.0f s for %s to %s together", secs, est_strbuf_text(&w->names),
                         o->purpose);
     }
-    if (secs >= w->report_secs) report(e, w, secs);
+    report(e, w);
     ask_over(e, w);
     return EST_OK;
 }
 
 static waiting begin_waiting(const est_ensemble *e)
 {
-    double limit  = limit_of(e);
-    double report = limit != EST_FOREVER && limit / 4 < FIRST_REPORT_SECS ? limit / 4 : FIRST_REPORT_SECS;
-
-    return (waiting){ .since_ns    = est_now_ns(),
-                      .over_ns     = est_now_ns(),
-                      .report_secs = report,
-                      .wait        = { .place = -1 },
-                      .try_secs    = TRY_SECS };
+    return (waiting){ .since_ns = est_now_ns(),
+                      .over_ns  = est_now_ns(),
+                      .log      = est_wait_make(e->server->task, "", "", limit_of(e)),
+                      .wait     = { .place = -1 },
+                      .try_secs = TRY_SECS };
 }
 
 static void end_waiting(waiting *w)
@@ -568,7 +564,7 @@ static est_status meet_once(est_ensemble *e, waiting *w, bool *again)
     if (w->agreed_ns == 0) w->agreed_ns = est_now_ns();
     pthread_mutex_unlock(&e->lock);
     est_wait_end(&w->wait);
-    w->wait = est_wait_begin(e->server->task, "all others", "to form a group", EST_WAIT_REPORT_SECS);
+    w->wait = est_wait_begin(e->server->task, "all others", "to form a group", JOIN_SECS);
     status  = form(e);
     est_wait_end(&w->wait);
     w->wait.place = -1;
@@ -644,7 +640,7 @@ est_status est_ensemble_meet(est_ensemble *e, int64_t step, const char *word, es
     }
     over = e->state != EST_ENSEMBLE_JOINED;
     pthread_mutex_unlock(&e->lock);
-    if (w.reported && status == EST_OK) est_log_info("%s waits no more", e->server->task);
+    if (w.log.reported && status == EST_OK) est_log_info("%s waits no more", e->server->task);
     end_waiting(&w);
     if (status == EST_OK && over) {
         *out = (est_meeting){ .over = true };
@@ -666,18 +662,27 @@ void est_ensemble_mend(est_ensemble *e)
 
 /* --- the end of the job ------------------------------------------------------------------------------------------------------- */
 
-/* Whether somebody has still to hear that it is over: one who is here, or was at the last meeting. */
-static bool has_deaf(const est_ensemble *e)
+/* The first one, from `first` on, that has still to hear that it is over: it is here, or was at the last meeting. -1: none. */
+static int find_deaf(const est_ensemble *e, int first)
 {
-    for (int i = 0; i < e->options.n; i++) {
-        if (i != e->options.self && e->seats[i].link != NULL && !e->seats[i].heard) return true;
-    }
-    for (int k = 0; k < e->agreed.members.n; k++) {
-        int i = e->agreed.members.data[k];
+    for (int i = first; i < e->options.n; i++) {
+        bool awaited = e->seats[i].link != NULL;
 
-        if (i != e->options.self && !e->seats[i].heard) return true;
+        for (int k = 0; k < e->agreed.members.n; k++) awaited = awaited || e->agreed.members.data[k] == i;
+        if (i != e->options.self && awaited && !e->seats[i].heard) return i;
     }
-    return false;
+    return -1;
+}
+
+static void report_deaf(const est_ensemble *e, est_waiting *w)
+{
+    est_strbuf names = { 0 };
+
+    for (int i = find_deaf(e, 0); i >= 0; i = find_deaf(e, i + 1)) {
+        est_strbuf_printf(&names, "%s%s", names.size > 0 ? ", " : "", e->tasks[i].task);
+    }
+    est_wait_report(w, est_strbuf_text(&names));
+    est_strbuf_clear(&names);
 }
 
 void est_ensemble_end_job(est_ensemble *e)
@@ -685,13 +690,16 @@ void est_ensemble_end_job(est_ensemble *e)
     int64_t     until = est_now_ns() + est_secs_to_ns(END_SECS);
     est_waiting wait  = est_wait_begin(e->server->task, "all others", "to tell them that the job has ended", END_SECS);
 
+    wait.then = "leaves";
+
     pthread_mutex_lock(&e->lock);
     e->over = e->ended = true;
     for (int i = 0; i < e->options.n; i++) {
         est_seat_answer(&e->seats[i], &(est_agreement){ .kind = EST_AGREED_OVER });
         if (e->seats[i].link != NULL && est_ensemble_tell(e, i, EST_MEETING_OVER) != EST_OK) continue; /* it is gone */
     }
-    while (has_deaf(e) && est_now_ns() < until && est_stop_signal() == 0) {
+    while (find_deaf(e, 0) >= 0 && est_now_ns() < until && est_stop_signal() == 0) {
+        if (est_wait_is_due(&wait)) report_deaf(e, &wait);
         est_cond_wait_ns(&e->changed, &e->lock, SLICE_NS);
     }
     pthread_mutex_unlock(&e->lock);

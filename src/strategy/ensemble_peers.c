@@ -2,6 +2,8 @@
  *
  * What a session asks of the other workers (runtime/peers.h), done by the group of the moment. A group that has failed, or is late,
  * is no fault of the step: whoever runs it gets EST_ABORTED, with the rank and the reason, and meets again. */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "cluster/waits.h"
 #include "strategy/ensemble_parts.h"
@@ -89,7 +91,7 @@ static est_status begin_sum(est_peers *peers, void *data, size_t count, est_dtyp
 /* Waits where the status view can see it. */
 static est_status wait_for(const est_group_peers *p, est_work *work, const char *why)
 {
-    est_waiting wait   = est_wait_begin(p->who, "all others", why, EST_WAIT_REPORT_SECS);
+    est_waiting wait   = est_wait_begin(p->who, "all others", why, INFINITY); /* the work has a limit, and reports */
     est_status  status = est_work_wait(work);
 
     est_wait_end(&wait);
@@ -158,7 +160,7 @@ static est_status begin_rows(est_peers *peers, int slot, const est_peer_rows *ta
 static est_status wait_rows(est_peers *peers, est_peer_work *work, est_peer_rows *out)
 {
     est_peer_slot *slot   = work->slot;
-    est_waiting    wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", EST_WAIT_REPORT_SECS);
+    est_waiting    wait   = est_wait_begin(peers_of(peers)->who, "all others", "sum of rows", INFINITY);
     est_status     status = est_rows_end(work->rows, EST_REDUCE_OP_SUM, slot->rows);
 
     est_wait_end(&wait);

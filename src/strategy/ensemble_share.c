@@ -2,18 +2,21 @@
  *
  * The variables of one rank to all others.
  *
- * First everybody says which variables it has, so that all see the same difference, if there is one, and fail alike, and a fingerprint
- * of each value. Then values that somebody lacks go out in the order of names: large ones by themselves, small ones in packs.
+ * First everybody says which variables it has and how it trains them, so that all see the same difference, if there is one, and fail
+ * alike, and a fingerprint of each value. Then values that somebody lacks go out in the order of names: large ones by themselves, small ones in packs.
  *
  *   S1  A source may be lost on the way, and whoever has variables must still have them then. A value that is here already is
  *       received over itself, which changes no bit; one that is not, in memory beside the one that is here, which it replaces when
  *       all have come. Only without that memory is it overwritten at once: then a rank that does not get all is torn, and has
  *       no variables until it does. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fingerprint.h"
+#include "cluster/terms.h"
 #include "cluster/waits.h"
+#include "graph/graph.h"
 #include "kernels/key_rows.h"
 #include "kernels/lazy_rows.h"
 #include "runtime/session.h"
@@ -25,7 +28,7 @@
 
 /* --- what there is --------------------------------------------------------------------------------------------------------- */
 
-enum { RUNS = 1, VARIABLE };                                   /* of a rank */
+enum { RUNS = 1, VARIABLE, TERMS };                            /* of a rank */
 enum { NAME = 1, DTYPE, DIMS, KEYED, KEYS, HAS_VALUE, PRINT }; /* of a variable */
 
 /* A variable as a rank says it has it. */
@@ -41,6 +44,7 @@ typedef struct entry {
 
 typedef struct inventory {
     uint64_t runs;
+    est_str  terms; /* of the graph */
     entry   *entries;
     int      n;
 } inventory;
@@ -57,6 +61,7 @@ static uint64_t print_of(est_var *var, est_pool *pool)
 static est_status describe(est_session *session, est_var *const *vars, int n, est_wire_writer *out)
 {
     est_wire_put_u64(out, RUNS, est_session_run_count(session));
+    est_wire_put_string(out, TERMS, est_graph_terms(est_session_graph(session)));
     for (int i = 0; i < n; i++) {
         est_var *var = vars[i];
         size_t   mark;
@@ -122,6 +127,7 @@ static est_status read_inventory(const void *bytes, size_t size, inventory *out)
     est_wire_reader_init(&r, "variables", bytes, size);
     while (est_wire_next(&r, &field)) {
         if (field.number == RUNS) out->runs = est_wire_u64(&r, &field);
+        if (field.number == TERMS) out->terms = est_wire_bytes(&r, &field);
         if (field.number != VARIABLE) continue;
         if (out->n == max) {
             entry *more = est_realloc(out->entries, sizeof *more * (size_t)(2 * max + 16));
@@ -172,7 +178,7 @@ static est_status check_same(const inventory *a, const char *who_a, const invent
                         est_shape_text(&x->shape, shape_a), who_a, y->keyed ? "rows for keys of " : "",
                         est_dtype_name(y->dtype), est_shape_text(&y->shape, shape_b), who_b);
     }
-    return EST_OK;
+    return est_terms_same(a->terms, who_a, b->terms, who_b);
 }
 
 /* --- moving ------------------------------------------------------------------------------------------------------------------ */
@@ -302,7 +308,7 @@ static est_status broadcast(const mover *m, void *data, size_t bytes)
     est_status  status;
 
     EST_TRY(est_broadcast(m->group, data, bytes, m->source, NULL, &work));
-    wait   = est_wait_begin(m->who, m->source_name, "variables", EST_WAIT_REPORT_SECS);
+    wait   = est_wait_begin(m->who, m->source_name, "variables", INFINITY); /* the work has a limit, and reports */
     status = est_work_wait(work);
     est_wait_end(&wait);
     return status;

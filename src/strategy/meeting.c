@@ -8,51 +8,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "cluster/terms.h"
 
 /* --- what all must have the same ----------------------------------------------------------------------------------------- */
 
-/* The length of a line, and of its part before the '='. */
-static int line_length(const char *line)
-{
-    return (int)strcspn(line, "\n");
-}
-
-static int name_length(const char *line)
-{
-    return (int)strcspn(line, "=\n");
-}
-
-/* Both have the same names in the same order, unless they are of different builds. */
-static est_status fail_option(const char *line, const char *whose, const char *other, const char *others)
-{
-    int name = name_length(line), n = line_length(line), n_other = line_length(other);
-
-    if (name != name_length(other) || n == name || n_other == name || memcmp(line, other, (size_t)name) != 0) {
-        return est_fail(EST_FAILED_PRECONDITION, "%s has \"%.*s\" where %s has \"%.*s\": all workers need the same",
-                        whose, n, line, others, n_other, other);
-    }
-    return est_fail(EST_FAILED_PRECONDITION, "%.*s is %.*s at %s and %.*s at %s: all workers need the same", name, line,
-                    n - name - 1, line + name + 1, whose, n_other - name - 1, other + name + 1, others);
-}
-
 est_status est_terms_compare(const est_terms *terms, const char *whose, const est_terms *other, const char *others)
 {
-    const char *a = terms->options, *b = other->options;
-
     if (terms->list != other->list) {
         return est_fail(EST_FAILED_PRECONDITION,
                         "%s is of a job of %s, and %s of one of %s: all need the same "
                         "TF_CONFIG cluster",
                         whose, terms->tasks, others, other->tasks);
     }
-    while (*a != '\0' || *b != '\0') {
-        int n = line_length(a), m = line_length(b);
-
-        if (n != m || memcmp(a, b, (size_t)n) != 0) return fail_option(a, whose, b, others);
-        a += n + (a[n] != '\0');
-        b += m + (b[m] != '\0');
-    }
-    return EST_OK;
+    return est_terms_same(est_terms_text(terms->options), whose, est_terms_text(other->options), others);
 }
 
 /* --- who is here --------------------------------------------------------------------------------------------------------- */

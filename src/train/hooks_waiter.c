@@ -2,11 +2,13 @@
  *
  * Waiting for others before the first run: until the shared global step has come far enough. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/waits.h"
 #include "train/hooks.h"
 
 #define POLL_SECS    0.5
@@ -38,6 +40,7 @@ static est_status waiter_before_run(est_hook *hook, est_loop *loop)
 {
     step_waiter *own    = EST_CONTAINER_OF(hook, step_waiter, hook);
     int64_t      logged = INT64_MIN / 2;
+    est_waiting  wait   = est_wait_make("this task", "the steps of others", "it trains from a later step on", INFINITY);
 
     while (!own->done) {
         int64_t step;
@@ -53,6 +56,7 @@ static est_status waiter_before_run(est_hook *hook, est_loop *loop)
         }
         snprintf(text, sizeof text, "step %" PRId64 "  waiting for step %" PRId64 " of others", step, own->until);
         est_log_status(text);
+        est_wait_report(&wait, text);
         if (est_signals_wait(POLL_SECS)) break; /* the loop sees the signal, too */
     }
     if (logged >= 0) est_log_status(NULL);

@@ -23,6 +23,7 @@
 static bool stop_signalled(est_loop *loop)
 {
     if (est_stop_signal() == 0) return false;
+    loop->signalled = loop->signalled || !loop->stop;
     est_loop_request_stop(loop, est_stop_signal_name());
     return true;
 }
@@ -381,7 +382,8 @@ static est_status recover(est_loop *loop, est_status status)
         est_log_warn("%s: %s; this may be due to a task that was restarted. Making a new session.",
                      est_status_name(status), est_error_message());
         if (est_signals_wait(pause_secs)) {
-            return est_fail_context(status, "%s while a new session was to be made", est_stop_signal_name());
+            return est_fail(EST_CANCELLED, "%s while a new session was to be made (%s)", est_stop_signal_name(),
+                            est_error_message());
         }
         status = create_session(loop);
     }
@@ -409,7 +411,7 @@ static est_status rejoin(est_loop *loop, est_status status)
         loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
         if (status != EST_OK) continue;
-        loop->stop = false;
+        loop->stop = loop->signalled = false;
         if (over) {
             est_loop_request_stop(loop, "the job is over");
         } else {
@@ -595,7 +597,7 @@ static est_status resume(est_loop *loop, est_status status)
     }
     EST_TRY(recover_or_rejoin(loop, status));
     loop->phase = LOOP_RUNS;
-    if (loop->global_step < before) loop->stop = false;
+    if (loop->global_step < before) loop->stop = loop->signalled = false;
     return EST_OK;
 }
 

@@ -118,6 +118,9 @@ void est_loop_set_global_step(est_loop *loop, int64_t step);
 const char *est_loop_stop_reason(const est_loop *loop); /* "" while no stop was requested */
 bool        est_loop_input_ended(const est_loop *loop);
 
+/* Whether a signal made it stop, with steps left to make: not when it had come to its end before the signal was seen. */
+bool est_loop_signalled(const est_loop *loop);
+
 struct est_summary_writer *est_loop_summaries(est_loop *loop); /* NULL: none */
 const est_loop_spec       *est_loop_get_spec(const est_loop *loop);
 

@@ -57,6 +57,7 @@ struct est_loop {
     int            recoveries, fruitless; /* since then, see EST_RECOVERIES_MAX and FRUITLESS_MAX */
     double         loss;
     bool           stop;
+    bool           signalled; /* it stops because of a signal, with steps left to make */
     char           stop_reason[160];
 };
 

@@ -310,3 +310,8 @@ const char *est_loop_stop_reason(const est_loop *loop)
 {
     return loop->stop_reason;
 }
+
+bool est_loop_signalled(const est_loop *loop)
+{
+    return loop->signalled;
+}

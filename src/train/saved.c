@@ -88,7 +88,7 @@ est_status est_saved_nan(est_session *session, const char **name)
     return status;
 }
 
-est_status est_tasks_without_values(est_session *session, est_strbuf *out)
+est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool *all)
 {
     est_remote *remote = est_session_remote(session);
     est_var   **vars;
@@ -106,12 +106,13 @@ est_status est_tasks_without_values(est_session *session, est_strbuf *out)
             if (part->elsewhere && !part->initialized) empty[part->task] = true;
         }
     }
-    for (int i = 0; i < remote->n_tasks && empty != NULL && some; i++) {
+    for (int i = 0; i < remote->n_tasks && empty != NULL; i++) {
         if (!empty[i]) continue;
         est_strbuf_printf(out, "%s%s", est_strbuf_text(out)[0] != '\0' ? ", " : "", remote->ops->name(remote, i));
     }
     est_free(vars);
     if (empty == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
     est_free(empty);
+    *all = !some;
     return est_strbuf_status(out);
 }

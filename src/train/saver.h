@@ -13,9 +13,9 @@
 /* How the error ends when variables are missing. */
 #define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
 
-/* Appends the tasks whose variables have no values, "ps:0, ps:2", where others have some; else nothing. Of a session with
- * other tasks. */
-EST_MUST_CHECK est_status est_tasks_without_values(est_session *session, est_strbuf *out);
+/* Appends the tasks whose variables have no values: "ps:0, ps:2". *all: no variable of the session has one. Of a session with other
+ * tasks. */
+EST_MUST_CHECK est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool *all);
 
 /* The first of est_saved_variables that has a NaN, borrowed until the session goes; *name is NULL when none has. An infinity is
  * no NaN: a variable may be meant to have one. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tasks that were told of different clusters: whoever differs from a parameter server ends with an error that says in what. */
+ * Tasks that were told of different clusters, or run different programs: whoever differs from a parameter server, or from the chief,
+ * ends with an error that says in what. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +10,18 @@
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
 
-/* "old>new" after the words of the job: the worker has its TF_CONFIG with another text in place of `old`. */
+/* "old>new" after the words of the job: the worker has its TF_CONFIG with another text in place of `old`. ">word": it has another word
+ * of the job. */
 static int run_task(int argc, char **argv)
 {
     const char *config = getenv("TF_CONFIG"), *change = argv[argc - 1], *to = strchr(change, '>'), *at;
     char        changed[4096], from[512];
 
+    if (to == change) {
+        if (strstr(config, "\"type\": \"worker\"") == NULL) return cluster_job_task(argc - 1, argv);
+        argv[argc - 1] = argv[argc - 1] + 1;
+        return cluster_job_task(argc, argv);
+    }
     if (strstr(config, "\"type\": \"worker\"") != NULL) {
         snprintf(from, sizeof from, "%.*s", (int)(to - change), change);
         at = strstr(config, from);
@@ -100,10 +108,66 @@ static void test_own_address(void **state)
     cluster_free(&c);
 }
 
+/* Workers with parameter servers never talk to each other: that one runs another program is found by what it tells the servers. */
+static void test_other_program(void **state)
+{
+    static const struct {
+        const char *sync, *change, *error;
+    } others[] = {
+        { "sync=0", ">rate=0.5",
+          "learning_rate is 0.5 (SGD) at worker:0 and 0.02 (Adam) at chief:0: all workers need" },
+        { "sync=1", ">rate=0.5",
+          "learning_rate is 0.5 (SGD) at worker:0 and 0.02 (Adam) at chief:0: all workers need" },
+        { "sync=0", ">steps=50", "max_steps is 50 at worker:0 and 1000000 at chief:0: all workers need the same\n" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        cluster       c      = cluster_make(1, 1, 1, 0);
+        cluster_task *worker = cluster_find(&c, "worker", 0);
+
+        c.args[0] = "steps=1000000";
+        c.args[1] = "pause_us=1000";
+        c.args[2] = others[i].sync;
+        c.args[3] = others[i].change;
+        cluster_start_all(&c);
+        cluster_wait_code(&c, worker, 1, 30);
+        cluster_wait_log(&c, worker, others[i].error, 1);
+        cluster_wait_step(&c, cluster_saved_step(&c) + 50, 30); /* the others go on */
+        cluster_free(&c);
+    }
+}
+
+/* The program of the chief counts: when it was started anew with another one, those who still have the old one are refused. */
+static void test_other_chief(void **state)
+{
+    cluster       c      = cluster_make(1, 1, 1, 0);
+    cluster_task *worker = cluster_find(&c, "worker", 0), *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    c.args[0] = "steps=1000000";
+    c.args[1] = "pause_us=1000";
+    c.args[2] = "log=10";
+    c.args[3] = "\"cluster\">\"cluster\"";
+    cluster_start_all(&c);
+    cluster_wait_log(&c, worker, "step = ", 30);
+    cluster_signal(chief, SIGKILL);
+    cluster_wait(&c, chief, 10);
+    c.args[0] = "steps=2000000";
+    cluster_start(&c, chief);
+    cluster_wait_code(&c, worker, 1, 30);
+    cluster_wait_log(&c, worker, "max_steps is 1000000 at worker:0 and 2000000 at chief:0: all workers need the same\n",
+                     1);
+    cluster_start(&c, worker);
+    cluster_wait_log(&c, cluster_find(&c, "ps", 0), "worker:0 was started anew", 30);
+    cluster_free(&c);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_address), cmocka_unit_test(test_name_of_host),
-                                        cmocka_unit_test(test_more_workers), cmocka_unit_test(test_own_address) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_address),       cmocka_unit_test(test_name_of_host),
+                                        cmocka_unit_test(test_more_workers),  cmocka_unit_test(test_own_address),
+                                        cmocka_unit_test(test_other_program), cmocka_unit_test(test_other_chief) };
 
     cluster_task_main(argc, argv, run_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

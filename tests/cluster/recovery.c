@@ -2,9 +2,12 @@
  *
  * Tasks of a cluster that are killed, stopped or started again while it trains: the job ends all the same, every task with exit
  * code 0, at exactly max_steps, and no task does what another has done. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "support/cluster_job.h"
 #include "support/estimator_test.h"
@@ -114,11 +117,68 @@ static void test_two_at_once(void **state)
     end(&c);
 }
 
+/* The files of checkpoints go, as by a mistaken `rm`. */
+static void remove_checkpoints(const cluster *c)
+{
+    DIR                 *dir = opendir(c->model);
+    const struct dirent *entry;
+    int                  n = 0;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        char path[400];
+
+        if (strncmp(entry->d_name, "checkpoint", 10) != 0 && strncmp(entry->d_name, "model.ckpt", 10) != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", c->model, entry->d_name);
+        assert_int_equal(unlink(path), 0);
+        n++;
+    }
+    closedir(dir);
+    assert_true(n > 0);
+}
+
+/* Variables of a ps that is lost, and that no checkpoint has, do not begin anew in the middle of a training: neither with the chief
+ * that knows the step nor with the next one, which may find the task lost that counts it. */
+static void test_ps_without_checkpoint(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        cluster       c     = cluster_make(1, 1, 2, 0);
+        cluster_task *chief = cluster_find(&c, "chief", 0);
+        char          lost[200];
+
+        c.args[0] = "steps=1000000";
+        c.args[1] = "save=1000000";
+        c.args[2] = "pause_us=1000";
+        c.args[3] = "log=10";
+        cluster_start_all(&c);
+        cluster_wait_log(&c, chief, "step = ", 30);
+        remove_checkpoints(&c);
+        kill_and_restart(&c, "ps", which);
+        cluster_wait_code(&c, chief, 1, 30);
+        assert_int_equal(cluster_count_log(chief, "DATA_LOSS: training had come to step "), 1);
+        snprintf(
+            lost, sizeof lost,
+            ", the variables of ps:%d are lost, and model_dir %s has no checkpoint to restore them from; bring its "
+            "checkpoint files back",
+            which, c.model);
+        assert_int_equal(cluster_count_log(chief, lost), 1);
+        cluster_start(&c, chief);
+        cluster_wait_code(&c, chief, 1, 30);
+        assert_int_equal(cluster_count_log(chief, lost), 2);
+        cluster_free(&c);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_worker),    cmocka_unit_test(test_worker_gone_for_good),
-                                        cmocka_unit_test(test_ps),        cmocka_unit_test(test_chief),
-                                        cmocka_unit_test(test_evaluator), cmocka_unit_test(test_two_at_once) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_worker),
+                                        cmocka_unit_test(test_worker_gone_for_good),
+                                        cmocka_unit_test(test_ps),
+                                        cmocka_unit_test(test_chief),
+                                        cmocka_unit_test(test_evaluator),
+                                        cmocka_unit_test(test_two_at_once),
+                                        cmocka_unit_test(test_ps_without_checkpoint) };
 
     cluster_task_main(argc, argv, cluster_job_task);
     return cmocka_run_group_tests(tests, NULL, NULL);

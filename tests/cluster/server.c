@@ -310,9 +310,8 @@ static void test_different_strategy(void **state)
     est_remote_free(f.remote);
     assert_ok(est_remote_create(f.worker, EST_REMOTE(.connect_secs = 20, .sync_replicas = 2), &f.remote));
     assert_int_equal(est_session_create(m.graph, EST_SESSION(.remote = f.remote), &session), EST_FAILED_PRECONDITION);
-    assert_non_null(strstr(est_error_message(),
-                           "worker:0 has 2 tasks with variables, sync_replicas 2, no partitioner; the chief "
-                           "has 2 tasks with variables, sync_replicas 0, no partitioner"));
+    assert_non_null(
+        strstr(est_error_message(), "sync_replicas is 2 at worker:0 and 0 at worker:0: all workers need the same"));
     est_graph_free(m.graph);
     tear_down(&f);
 }

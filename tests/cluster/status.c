@@ -677,7 +677,7 @@ static void note_wait(void *user, est_log_level level, int64_t wall_ns, const ch
     wait_log *t = user;
 
     (void)wall_ns;
-    if (level != EST_LOG_INFO || strstr(line, " waits for ") == NULL) return;
+    if (level != EST_LOG_WARN || strstr(line, " waits for ") == NULL) return;
     pthread_mutex_lock(&t->lock);
     t->n++;
     snprintf(t->last, sizeof t->last, "%s", line);
@@ -698,8 +698,7 @@ static void await_told(wait_log *t, int n, const char *line)
     assert_non_null(strstr(t->last, line));
 }
 
-/* A task that is there and does not do what it was asked for: the log of the one that waits says so, and again after each
- * doubling. */
+/* A task that is there and does not do what it was asked for: the log of the one that waits says so, again and again. */
 static void test_hung_task(void **state)
 {
     fixture    f    = set_up(0);
@@ -844,23 +843,66 @@ static void test_ask_all(void **state)
     tear_down(&f);
 }
 
-/* The log is told after the time that was asked for, and after each doubling, not before. */
+typedef struct last_line {
+    int           n;
+    est_log_level level;
+    char          text[256];
+} last_line;
+
+static void keep_last(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    last_line *last = user;
+
+    (void)wall_ns;
+    last->n++;
+    last->level = level;
+    snprintf(last->text, sizeof last->text, "%s", line);
+}
+
+/* The log is told after 10 seconds, then after growing distances, but never is it silent for more than 30 seconds. */
 static void test_reports(void **state)
 {
-    wait_log    told = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    last_line   told = { 0 };
     est_waiting wait;
+    int         silent = 0;
 
     (void)state;
     est_manual_clock_init(&manual, 1000 * SEC, 0);
     est_clock_set(&manual.clock);
-    est_log_set_sink(note_wait, &told);
-    wait = est_wait_begin("worker:7", "ps:0", "nothing", 10);
-    for (int secs = 0; secs <= 45; secs++) {
-        est_wait_report(&wait, "");
-        assert_int_equal(told.n, (secs >= 10) + (secs >= 20) + (secs >= 40));
+    est_log_set_sink(keep_last, &told);
+    wait = est_wait_begin("worker:7", "ps:0", "nothing", 7200);
+    for (int secs = 0; secs <= 7200; secs++) {
+        int before = told.n;
+
+        est_wait_report(&wait, secs == 20 ? "seen" : "");
+        silent = told.n > before ? 0 : silent + 1;
+        assert_true(silent < 30);
+        if (secs < 10) assert_int_equal(told.n, 0);
+        if (secs <= 100) {
+            assert_int_equal(told.n, (secs >= 10) + (secs >= 20) + (secs >= 40) + (secs >= 70) + (secs >= 100));
+        }
+        if (secs == 10) {
+            assert_string_equal(told.text, "worker:7 waits for ps:0 since 10 s: nothing; gives up after 7200 s");
+            assert_int_equal(told.level, EST_LOG_WARN); /* which --quiet shows */
+        }
+        if (secs == 20) {
+            assert_string_equal(told.text, "worker:7 waits for ps:0 since 20 s: nothing; seen; gives up after 7200 s");
+        }
         est_manual_clock_advance(&manual, SEC);
     }
     est_wait_end(&wait);
+    told.n = 0;
+    wait   = est_wait_begin("worker:7", "ps:0", "nothing", 8); /* a short one is told of earlier, as no warning */
+    est_manual_clock_advance(&manual, 2 * SEC);
+    est_wait_report(&wait, "");
+    assert_string_equal(told.text, "worker:7 waits for ps:0 since 2 s: nothing; gives up after 8 s");
+    assert_int_equal(told.level, EST_LOG_INFO);
+    est_wait_end(&wait);
+    wait      = est_wait_make("worker:7", "ps:0", "nothing", INFINITY);
+    wait.then = "goes on";
+    est_manual_clock_advance(&manual, 11 * SEC);
+    est_wait_report(&wait, "");
+    assert_string_equal(told.text, "worker:7 waits for ps:0 since 11 s: nothing; without a limit");
     est_log_set_sink(NULL, NULL);
     est_clock_set(NULL);
 }

@@ -513,6 +513,40 @@ static void check_sigterm(terminator t, int64_t saved)
     est_test_dir_remove(stopped);
 }
 
+/* Behind the last step there is nothing to start again for: what is left of the run is done, and it succeeds. */
+static void test_sigterm_after_the_last_step(void **state)
+{
+    const terminator last[] = {
+        { .hook = { .after_run = terminator_run }, .step = 20 }, /* in the run that made it */
+        { .hook = { .end = terminator_run }, .step = 20 },       /* behind it */
+    };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        terminator     t = last[i];
+        char           dir[64], done[96];
+        est_estimator *e;
+        pid_t          pid;
+        int            status;
+
+        est_test_dir(dir);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            e = make(dir, 1000);
+            _exit(est_exit_code(est_train(
+                e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = 20, .hooks = EST_HOOKS(&t.hook)))));
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_int_equal(saved_step(dir), 20);
+        snprintf(done, sizeof done, "%s/training_done", dir);
+        assert_true(est_file_exists(done));
+        est_test_dir_remove(dir);
+    }
+}
+
 static void test_sigterm(void **state)
 {
     (void)state;
@@ -657,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_killed_and_resumed_is_exact),
         cmocka_unit_test(test_signal_while_input_stalls),
         cmocka_unit_test(test_sigterm),
+        cmocka_unit_test(test_sigterm_after_the_last_step),
         cmocka_unit_test(test_refused),
     };
 

@@ -28,6 +28,7 @@ typedef struct recipe {
     int64_t     rows;  /* of the large variable */
     const char *extra; /* one more variable; NULL: none */
     uint64_t    seed;  /* of the large variable; 0: the graph's */
+    const char *terms; /* of the graph; NULL: none but those of its optimizer */
 } recipe;
 
 static est_feature find_key(void *user, const char *name)
@@ -57,6 +58,7 @@ static model open_model(uint64_t seed, recipe r)
         bias = est_add(
             bias, est_reduce_sum(est_read_variable(est_weight(m.graph, name, EST_SHAPE(i), NULL)), EST_I64S(0), false));
     }
+    if (r.terms != NULL) est_graph_add_terms(m.graph, r.terms);
     if (r.extra != NULL) bias = est_add(bias, est_read_variable(est_weight(m.graph, r.extra, EST_SHAPE_SCALAR, NULL)));
     m.loss = est_mean(
         est_square(est_add(est_reduce_sum(layer, EST_I64S(1), false), est_add(bias, est_mean(est_square(dense))))));
@@ -225,6 +227,9 @@ static void test_different(void **state)
                    "worker:1 has a variable 'new', and worker:0 has none");
     share_and_fail((recipe){ .rows = 10, .extra = "a" }, (recipe){ .rows = 10 },
                    "worker:0 has a variable 'a', and worker:1 has none");
+    share_and_fail((recipe){ .rows = 10, .terms = "learning_rate=0.5 (SGD)\n" },
+                   (recipe){ .rows = 10, .terms = "learning_rate=0.1 (SGD)\n" },
+                   "learning_rate is 0.1 (SGD) at worker:1 and 0.5 (SGD) at worker:0: all workers need the same");
 }
 
 static void test_no_value(void **state)

@@ -171,6 +171,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "pause_us", &job->pause_us, NULL },
                    { "sync", &job->sync, NULL },
                    { "consistent", &job->consistent, NULL },
+                   { "rate", NULL, &job->rate },
                    { "silence", NULL, &job->silence },
                    { "mirrored", &job->mirrored, NULL },
                    { "go_on", &job->go_on, NULL },
@@ -309,12 +310,13 @@ int cluster_job_task(int argc, char **argv)
     if (status == EST_OK) {
         status = est_estimator_create(
             est_test_model,
-            EST_ESTIMATOR(.model_dir = argv[0],
-                          .config    = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
-                                                      .log_step_count_steps = job.log, .max_worker_delay_secs = EST_OFF,
-                                                      .train_distribute = strategy, .peer_silence_secs = job.silence,
-                                                      .eval_distribute               = job.together != 0 ? strategy : NULL,
-                                                      .session_creation_timeout_secs = job.timeout)),
+            EST_ESTIMATOR(.model_dir = argv[0], .params = job.rate > 0 ? &job.rate : NULL,
+                          .params_size = job.rate > 0 ? sizeof job.rate : 0,
+                          .config      = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
+                                                        .log_step_count_steps = job.log, .max_worker_delay_secs = EST_OFF,
+                                                        .train_distribute = strategy, .peer_silence_secs = job.silence,
+                                                        .eval_distribute               = job.together != 0 ? strategy : NULL,
+                                                        .session_creation_timeout_secs = job.timeout)),
             &estimator);
     }
     if (status == EST_OK && job.count > 0) {

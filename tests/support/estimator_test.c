@@ -120,13 +120,13 @@ est_status est_test_input(const est_input_context *context, void *user, est_data
 
 est_status est_test_model(est_model *model, est_mode mode, const void *params)
 {
-    est_node x      = est_model_feature(model, "x");
-    est_node hidden = est_dense(x, 4, EST_DENSE(.activation = est_tanh));
-    est_node kept   = mode == EST_TRAIN ? est_dropout(hidden, 0.25, 0) : hidden;
-    est_node y      = est_dense(kept, 1, EST_DENSE(.name = "out"));
-    est_node target, loss;
+    est_node      x      = est_model_feature(model, "x");
+    est_node      hidden = est_dense(x, 4, EST_DENSE(.activation = est_tanh));
+    est_node      kept   = mode == EST_TRAIN ? est_dropout(hidden, 0.25, 0) : hidden;
+    est_node      y      = est_dense(kept, 1, EST_DENSE(.name = "out"));
+    est_node      target, loss;
+    const double *sgd = params;
 
-    (void)params;
     est_model_predict(model, "y", y);
     if (mode == EST_PREDICT) return est_model_status(model);
     target = est_model_label(model, "y");
@@ -135,7 +135,7 @@ est_status est_test_model(est_model *model, est_mode mode, const void *params)
     est_model_metric(model, "mae", est_metric_mean_absolute_error(target, y, NULL));
     est_model_metric(model, "rmse", est_metric_root_mean_squared_error(target, y, NULL));
     est_model_histogram(model, "hidden", hidden);
-    if (mode == EST_TRAIN) est_model_minimize(model, est_adam(0.02, NULL), loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, sgd != NULL ? est_sgd(*sgd) : est_adam(0.02, NULL), loss);
     return est_model_status(model);
 }
 
