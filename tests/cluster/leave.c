@@ -101,16 +101,18 @@ static void test_stop_waiting_chief(void **state)
 /* Its variables are gone with it; they come back from the checkpoint. */
 static void test_stop_ps(void **state)
 {
-    cluster       c  = make(1, 2, 0, "steps=300");
+    cluster       c  = make(1, 2, 0, "enough=40");
     cluster_task *ps = cluster_find(&c, "ps", 1);
 
     (void)state;
     cluster_start_all(&c);
     cluster_wait_step(&c, 40, 20);
-    stop(&c, ps);
+    stop(&c, ps); /* the job does not end before that */
     cluster_start(&c, ps);
+    cluster_wait_log(&c, cluster_find(&c, "chief", 0), "Restoring the variables of ps:1", 20);
+    cluster_enough(&c);
     cluster_wait_all(&c, 30);
-    end(&c, 300);
+    end(&c, cluster_saved_step(&c));
 }
 
 /* The step at which a task says that it was stopped. */
