@@ -21,19 +21,6 @@ static double secs(double value)
     return value == 0 ? EST_OFF : value;
 }
 
-/* The metric of a job_export, compared as it says. */
-static bool is_better(void *user, const est_metrics *best, const est_metrics *current)
-{
-    const job_export *e   = user;
-    double            was = est_metrics_get(best, e->metric), is = est_metrics_get(current, e->metric);
-
-    if (isnan(is)) {
-        tool_note(&tool_train, "export \"%s\": the evaluation has no metric \"%s\" that is a number", e->name,
-                  e->metric);
-    }
-    return e->better == 1 ? is > was : is < was;
-}
-
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
     est_exporter_options options_of = { .struct_size = sizeof options_of };
@@ -41,12 +28,12 @@ static est_status make_exporters(const job_call *call, est_exporter **out)
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {
-        job_export *e = &call->job.exports.data[i];
+        const job_export *e = &call->job.exports.data[i];
 
         options_of.exports_to_keep     = (int)e->keep;
         options_of.saved_model.as_text = e->as_text;
-        options_of.compare             = e->type == JOB_EXPORT_BEST ? is_better : NULL;
-        options_of.compare_user        = e->type == JOB_EXPORT_BEST ? e : NULL;
+        options_of.metric              = e->metric;
+        options_of.larger_is_better    = e->better == 1;
         switch (e->type) {
         case JOB_EXPORT_LATEST: out[i] = est_latest_exporter(e->name, &options_of); break;
         case JOB_EXPORT_FINAL: out[i] = est_final_exporter(e->name, &options_of); break;
@@ -165,7 +152,7 @@ static est_status train(job_call *call, est_metrics **metrics)
     if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, and the job has no data.eval");
     }
-    if (call->job.data.eval.data != NULL || task->num_ps_replicas > 0) { /* a ps task has a role only there */
+    if (call->job.data.eval.data != NULL || strcmp(task->type, "ps") == 0) { /* which has a role only there */
         EST_TRY(train_and_evaluate(call, metrics));
         return evaluate_again(call, metrics);
     }
@@ -242,7 +229,8 @@ const tool_command tool_train = {
     .description =
         "The job file says what the model is, of which features it is made, and where its data are; --help-job\n"
         "lists all keys. Paths in it are relative to the current directory. With data.eval the model is\n"
-        "evaluated after checkpoints, and the last metrics are printed at the end.\n"
+        "evaluated after checkpoints, and the last metrics are printed at the end. What evaluations and exports need\n"
+        "is checked before the first step: files, columns, names of metrics.\n"
         "\n"
         "All state is in run.model_dir: a run that is interrupted (exit code 75) or killed goes on where its last\n"
         "checkpoint was made. One whose epochs are all done goes through them again, unless train.max_steps is set.\n"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Early stopping: hooks that end a training by what its evaluations found. They look in the first run and then every so
- * often; results are read from the event files of the evaluation, in the order of their steps.
+ * often; results are read from the event files of the evaluation, in the order of their steps. The last evaluation of a run
+ * comes too late: a rule needs evaluations, that is checkpoints, before the end (save_checkpoints_steps, throttle_secs), and
+ * one that has none is warned of when training starts.
  *
  * Each is made on the heap and freed with est_hook_free; NULL when memory is out or an argument is wrong, as the hooks of
  * estoc/hooks.h. */
@@ -25,7 +27,8 @@ typedef struct est_early_stopping_options {
     (&(const est_early_stopping_options){ .struct_size = sizeof(est_early_stopping_options), __VA_ARGS__ })
 
 /* Stop when a result is above, or below, the threshold. A directory that does not exist has no results; a result without
- * the metric (a name, copied) is an error that lists those it has. options NULL: all defaults, as below. */
+ * the metric (a name, copied) is an error that lists those it has. est_train and est_train_and_evaluate refuse a metric that
+ * the model does not have in mode EST_EVAL before the first step, unless eval_dir is elsewhere than in the model directory. options NULL: all defaults, as below. */
 EST_API est_hook *est_stop_if_higher_hook(const char *metric, double threshold,
                                           const est_early_stopping_options *options);
 EST_API est_hook *est_stop_if_lower_hook(const char *metric, double threshold,

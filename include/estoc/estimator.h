@@ -107,7 +107,9 @@ typedef struct est_train_options {
 } est_train_options;
 #define EST_TRAIN_OPTIONS(...) (&(const est_train_options){ .struct_size = sizeof(est_train_options), __VA_ARGS__ })
 
-/* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. */
+/* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. The first row of the
+ * input's files is decoded before. With early stopping among the hooks model_fn is called once more, in mode EST_EVAL over the
+ * same input: a metric that evaluations do not have is an error before the first step. */
 EST_API EST_MUST_CHECK est_status est_train(est_estimator *estimator, const est_train_options *options);
 
 /* What an evaluation found: metrics by name, "loss" and "global_step" among them, in the order of names. NULL, where there
@@ -135,7 +137,8 @@ typedef struct est_evaluate_options {
 #define EST_EVALUATE_OPTIONS(...)                                                                                      \
     (&(const est_evaluate_options){ .struct_size = sizeof(est_evaluate_options), __VA_ARGS__ })
 
-/* Runs a checkpoint over the input; the metrics are the caller's. */
+/* Runs a checkpoint over the input; the metrics are the caller's. They also go to the event files of the evaluation; where
+ * those cannot be written, as in a directory that is read-only, a warning says so. */
 EST_API EST_MUST_CHECK est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                est_metrics **out);
 
@@ -228,8 +231,19 @@ typedef struct est_eval_spec {
 /* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
  * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.
  *
- * A process that does both calls the evaluation's input_fn once before it trains, makes no iterator of its dataset and
- * frees it: a wrong input_fn and files that are not there are found before hours of training. */
+ * What would fail at the first evaluation is found before the first step, by a program on its own, by the chief of a cluster
+ * and by its evaluator. For this the evaluation's input_fn is called once more, its dataset freed and not iterated; of files
+ * that its stages read, the first row is read and decoded, pipes left alone. model_fn is called once more in mode EST_EVAL
+ * and once for every input of an exporter. These graphs never run. An error names:
+ *
+ *  - an input_fn that fails, files that are missing, have no row, or whose first row lacks a column (a chief whose machine
+ *    does not have the files goes on);
+ *  - a model_fn that fails in mode EST_EVAL, or with what an exporter receives; variables that the training does not have, or
+ *    with other shapes;
+ *  - a metric of an exporter or of early stopping (estoc/early_stopping.h) that evaluations do not have;
+ *  - directories for results and exports that cannot be written to.
+ *
+ * Early stopping that cannot stop the run, for lack of evaluations before its end, is warned of. */
 EST_API EST_MUST_CHECK est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train,
                                                          const est_eval_spec *eval, est_metrics **out);
 

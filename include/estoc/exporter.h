@@ -72,6 +72,10 @@ EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimato
                                                          const est_export_options *options,
                                                          char                      path[EST_CHECKPOINT_PATH_MAX]);
 
+/* Finds before a training what est_export_saved_model would refuse after it: builds the same graphs and writes nothing. Called
+ * by the check of an exporter, it also finds variables that the training does not have, or with other shapes. */
+EST_API EST_MUST_CHECK est_status est_export_check_model(est_estimator *estimator, const est_export_options *options);
+
 /* --- exporters ------------------------------------------------------------------------------------------------------- */
 
 /* Who decides after an evaluation whether to export. One of your own is a struct that has this one in it, found again by
@@ -85,13 +89,18 @@ EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimato
  *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path), path);
  *     }
  *
- * `path` is empty when it is called, and gets the directory of the export if there is one. */
+ * `path` is empty when it is called, and gets the directory of the export if there is one.
+ *
+ * The last two members are for what can be known before the first step of est_train_and_evaluate; zero leaves it out. */
 struct est_exporter {
     const char *name; /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
     est_status (*export_model)(est_exporter *exporter, est_estimator *estimator, const char *export_path,
                                const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
                                char path[EST_CHECKPOINT_PATH_MAX]);
     void (*free)(est_exporter *exporter); /* NULL: nothing to free */
+    const char *metric; /* that it compares: evaluations must have it; NULL: none, or whichever; borrowed as the name */
+    est_status (*check)(est_exporter  *exporter,
+                        est_estimator *estimator); /* whether it could; NULL: nothing to check */
 };
 
 /* What train_and_evaluate calls after an evaluation, with <model_dir>/export/<name> as the export_path. `path` gets the
@@ -119,9 +128,13 @@ typedef struct est_exporter_options {
 
     /* 0: 5; EST_OFF: all. The newest count by name, of those with names of 10 digits; the one just made always stays. */
     int            exports_to_keep;
-    est_compare_fn compare; /* best: NULL: a smaller "loss" */
+    est_compare_fn compare; /* best: NULL: by `metric` */
     void          *compare_user;
     const char    *event_file_pattern; /* best: where earlier results are; NULL: "eval/" "*.tfevents.*"; "": nowhere */
+
+    const char
+        *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only that there is such a metric */
+    bool larger_is_better; /* best: of `metric`, its larger value */
 } est_exporter_options;
 #define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
 

@@ -256,14 +256,13 @@ static bool has_replicas(const est_estimator *estimator, est_mode mode)
     return strategy != NULL && (est_strategy_replicas(strategy).n > 1 || est_trains_together(estimator, strategy));
 }
 
-est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
+est_status est_estimator_build(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
                                est_model **out)
 {
     est_model *model = NULL;
     est_status status;
 
     EST_TRY(est_model_create(mode, &estimator->config, estimator->task, input, seed, &model));
-    est_log_info("Calling model_fn.");
     status = has_replicas(estimator, mode) ? est_model_build_replicas(model, estimator->model_fn, estimator->params,
                                                                       est_estimator_strategy(estimator, mode))
                                            : est_model_build(model, estimator->model_fn, estimator->params);
@@ -277,8 +276,16 @@ est_status est_estimator_model(est_estimator *estimator, est_mode mode, const es
         est_model_free(model);
         return status;
     }
-    est_log_info("Done calling model_fn.");
     *out = model;
+    return EST_OK;
+}
+
+est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input, uint64_t seed,
+                               est_model **out)
+{
+    est_log_info("Calling model_fn.");
+    EST_TRY(est_estimator_build(estimator, mode, input, seed, out));
+    est_log_info("Done calling model_fn.");
     return EST_OK;
 }
 

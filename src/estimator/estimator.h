@@ -39,6 +39,7 @@ struct est_estimator {
     const est_warm_start *warm_start;       /* a copy in the arena; NULL: none */
     est_metric_extender  *extenders;
     est_rows              rows;  /* of the input seen last; exports are tried on them */
+    const est_model      *known; /* while exporters are checked: has the variables of checkpoints; NULL: not known */
     void                 *owned; /* freed with it; NULL: nothing */
     void (*free_owned)(void *owned);
 };
@@ -54,7 +55,11 @@ const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_m
 EST_MUST_CHECK est_status est_estimator_input(est_estimator *estimator, est_mode mode, est_input_fn input_fn,
                                               void *user, uint64_t seed, uint64_t job_seed, est_dataset **out);
 
-/* The model of a mode over an input, built, with the log lines around it. */
+/* The model of a mode over an input, built. */
+EST_MUST_CHECK est_status est_estimator_build(est_estimator *estimator, est_mode mode, const est_dataset *input,
+                                              uint64_t seed, est_model **out);
+
+/* The same with the log lines around it. */
 EST_MUST_CHECK est_status est_estimator_model(est_estimator *estimator, est_mode mode, const est_dataset *input,
                                               uint64_t seed, est_model **out);
 
@@ -88,13 +93,16 @@ EST_MUST_CHECK est_status est_estimator_copy_variables(est_session *from, est_se
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train by who has taken the lock of the model directory already, and keeps it (`held` NULL: as est_train). `spec` is
- * what the caller knows its options as, for errors of the input ("": nothing of his). */
+/* est_train by who has taken the lock of the model directory already, and keeps it (`held` NULL: as est_train). `eval`: how
+ * the training is evaluated, here or elsewhere, which is checked before the first step; NULL: not, as by est_train. */
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              const char *spec, const est_dir_lock *held);
+                                              const est_eval_spec *eval, const est_dir_lock *held);
+
+/* Whether a hook is an est_in_memory_evaluator_hook. */
+bool est_is_in_memory_evaluator(const est_hook *hook);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
+ * est_evaluate. A result that cannot be saved is an error: others go by what evaluations have saved. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
  * several that evaluate together the chief has no checkpoint, or all others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                  est_session *from, char path[EST_CHECKPOINT_PATH_MAX],

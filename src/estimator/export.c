@@ -26,6 +26,7 @@
 #include "base/options.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
+#include "estimator/preflight.h"
 #include "format/bundle.h"
 #include "format/graph_text.h"
 #include "runtime/store.h"
@@ -43,7 +44,8 @@ typedef struct job {
     int              n_graphs;
     est_arena       *arena;
     char            *temp, *final;
-    int              lock; /* the directory `temp`, open and locked */
+    int              lock;   /* the directory `temp`, open and locked */
+    bool             checks; /* nothing is exported: whether it could be is the question */
 } job;
 
 static est_status no_memory(void)
@@ -267,11 +269,13 @@ static est_status make_model(const job *x, est_mode mode, const est_serving_inpu
 
     EST_TRY(est_model_create(mode, &estimator->config, estimator->task, NULL, estimator->config.seed, &e->model));
     EST_TRY(est_receiver_build(input, e->model, &e->receiver));
-    est_log_info("Calling model_fn.");
+    if (!x->checks) est_log_info("Calling model_fn.");
     EST_TRY(est_model_build(e->model, estimator->model_fn, estimator->params));
-    est_log_info("Done calling model_fn.");
+    if (!x->checks) est_log_info("Done calling model_fn.");
     EST_TRY(est_receiver_name(&e->receiver, e->model));
     EST_TRY(est_export_signatures(e));
+    if (!x->checks) est_export_log_signatures(e);
+    if (estimator->known != NULL) EST_TRY(est_preflight_variables(e->model, estimator->known));
     return est_export_tables(e);
 }
 
@@ -376,6 +380,27 @@ static est_status check_options(const est_export_options *options)
     return EST_OK;
 }
 
+static void free_models(job *x)
+{
+    for (int i = 0; i < x->n_graphs; i++) {
+        est_session_free(x->graphs[i].session);
+        est_model_free(x->graphs[i].model);
+    }
+}
+
+est_status est_export_check_model(est_estimator *estimator, const est_export_options *options)
+{
+    est_export_options own;
+    job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING, .checks = true };
+    est_status         status;
+
+    EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
+    EST_TRY(check_options(&own));
+    status = make_models(&x);
+    free_models(&x);
+    return status == EST_OK ? EST_OK : est_fail_context(status, "export");
+}
+
 est_status est_export_saved_model(est_estimator *estimator, const char *base, const est_export_options *options,
                                   char path[EST_CHECKPOINT_PATH_MAX])
 {
@@ -391,7 +416,8 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     }
     if (!estimator->config.no_signals) est_signals_catch();
     x.arena = est_arena_create();
-    status  = x.arena == NULL ? no_memory() : make_models(&x);
+    status  = x.arena == NULL ? no_memory() : est_dir_check(base);
+    if (status == EST_OK) status = make_models(&x);
     if (status == EST_OK) status = restore_models(&x);
     if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */
     if (status == EST_OK) status = write_all(&x, base);
@@ -402,10 +428,7 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
         drop_temp(&x, status);
     }
     if (x.lock >= 0) close(x.lock);
-    for (int i = 0; i < x.n_graphs; i++) {
-        est_session_free(x.graphs[i].session);
-        est_model_free(x.graphs[i].model);
-    }
+    free_models(&x);
     est_arena_free(x.arena);
     if (!estimator->config.no_signals) est_signals_release(status);
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");

@@ -28,15 +28,19 @@ typedef struct est_export_model {
     est_receiver          receiver;
     est_export_signature *signatures; /* [n_signatures] in the model's arena: those that can be served */
     int                   n_signatures;
+    est_model_export     *outputs; /* [n_outputs] in the model's arena: what the model has to serve */
+    int                   n_outputs;
     est_node              init; /* what to run after the variables are restored; EST_NO_NODE: nothing */
 } est_export_model;
 
 /* Under which a loader finds the graph of a mode. */
 const char *est_export_tag(est_mode mode);
 
-/* Which outputs of the model become signatures, with the log lines that say so; and what gives metrics their start. Adds
- * nodes to the graph. */
+/* Which outputs of the model become signatures; and what gives metrics their start. Adds nodes to the graph. */
 EST_MUST_CHECK est_status est_export_signatures(est_export_model *e);
+
+/* The log lines that say which do and which do not. */
+void est_export_log_signatures(const est_export_model *e);
 
 /* The key of an input in a signature: that of the receiver, but "inputs" where Serving asks for that. */
 const char *est_export_signature_input(const est_export_signature *signature, const est_named_node *input);

@@ -29,8 +29,9 @@ typedef struct made {
     est_tensor       **defaults;    /* [n_defaults]: default values of features, owned */
     int                n_defaults;
     int                keep;    /* 0: all */
-    est_compare_fn     compare; /* NULL: a smaller loss */
+    est_compare_fn     compare; /* NULL: by exporter.metric */
     void              *compare_user;
+    bool               larger_is_better;
     const char        *pattern; /* "": none */
 
     char        *model_dir; /* whose event files were read; NULL: none yet */
@@ -161,7 +162,7 @@ static est_status check_options(const char *name, const est_exporter_options *o)
     return EST_OK;
 }
 
-static est_status fill(made *x, const char *name, const est_exporter_options *given)
+static est_status fill(made *x, const char *name, bool compares, const est_exporter_options *given)
 {
     est_exporter_options o;
 
@@ -169,12 +170,21 @@ static est_status fill(made *x, const char *name, const est_exporter_options *gi
     EST_TRY(check_options(name, &o));
     x->arena = est_arena_create();
     if (x->arena == NULL) return no_memory();
-    x->keep         = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
-    x->compare      = o.compare;
-    x->compare_user = o.compare_user;
+    x->keep             = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
+    x->compare          = o.compare;
+    x->compare_user     = o.compare_user;
+    x->larger_is_better = o.larger_is_better;
     EST_TRY(copy_text(x, name, &x->exporter.name));
+    if (compares && (o.metric != NULL || o.compare == NULL)) {
+        EST_TRY(copy_text(x, o.metric != NULL ? o.metric : "loss", &x->exporter.metric));
+    }
     EST_TRY(copy_text(x, o.event_file_pattern != NULL ? o.event_file_pattern : PATTERN_DEFAULT, &x->pattern));
     return copy_saved_model(x, &o.saved_model);
+}
+
+static est_status check_made(est_exporter *exporter, est_estimator *estimator)
+{
+    return est_export_check_model(estimator, &EST_CONTAINER_OF(exporter, made, exporter)->saved_model);
 }
 
 static void free_made(est_exporter *exporter)
@@ -192,7 +202,8 @@ typedef est_status (*export_fn)(est_exporter *exporter, est_estimator *estimator
                                 const char *checkpoint_path, const est_metrics *metrics, bool is_the_final_export,
                                 char path[EST_CHECKPOINT_PATH_MAX]);
 
-static est_exporter *create(export_fn export_model, const char *name, const est_exporter_options *options)
+static est_exporter *create(export_fn export_model, const char *name, bool compares,
+                            const est_exporter_options *options)
 {
     made *x = est_zalloc(sizeof *x);
 
@@ -200,8 +211,8 @@ static est_exporter *create(export_fn export_model, const char *name, const est_
         (void)no_memory();
         return NULL;
     }
-    x->exporter = (est_exporter){ .export_model = export_model, .free = free_made };
-    if (fill(x, name, options) == EST_OK) return &x->exporter;
+    x->exporter = (est_exporter){ .export_model = export_model, .free = free_made, .check = check_made };
+    if (fill(x, name, compares, options) == EST_OK) return &x->exporter;
     free_made(&x->exporter);
     return NULL;
 }
@@ -242,27 +253,32 @@ static est_status collect_garbage(const made *x, const char *base, const char *m
 
 /* --- best ------------------------------------------------------------------------------------------------------------ */
 
+static bool has_metric(const est_metrics *metrics, const char *name)
+{
+    for (int i = 0; i < est_metrics_count(metrics); i++) {
+        if (strcmp(est_metrics_name(metrics, i), name) == 0) return true;
+    }
+    return false;
+}
+
+/* A number is better than NaN. */
 static est_status is_better(const made *x, const est_metrics *best, const est_metrics *current, bool *out)
 {
-    double before = est_metrics_get(best, "loss"), now = est_metrics_get(current, "loss");
+    const char *metric = x->exporter.metric;
+    double      before, now;
 
     if (x->compare != NULL) {
         *out = x->compare(x->compare_user, best, current);
         return EST_OK;
     }
-    for (int i = 0; i < 2; i++) {
-        const est_metrics *metrics = i == 0 ? best : current;
-        bool               has     = false;
-
-        for (int k = 0; k < est_metrics_count(metrics); k++)
-            has = has || strcmp(est_metrics_name(metrics, k), "loss") == 0;
-        if (!has) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "the %s evaluation has no metric loss; give the exporter a compare function",
-                            i == 0 ? "best" : "current");
-        }
+    if (!has_metric(current, metric)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the evaluation has no metric %s; name another, or give a compare function", metric);
     }
-    *out = before > now;
+    before = est_metrics_get(best, metric);
+    now    = est_metrics_get(current, metric);
+    if (isnan(now)) est_log_warn("exporter %s: the metric %s is nan", est_exporter_name(&x->exporter), metric);
+    *out = (isnan(before) && !isnan(now)) || (x->larger_is_better ? now > before : now < before);
     return EST_OK;
 }
 
@@ -303,16 +319,18 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
+/* Results from before the model had the metric do not count. */
 static est_status best_of(const made *x, const est_eval_results *results, est_metrics **out)
 {
     est_metrics *best = NULL;
 
     for (int i = 0; i < results->n; i++) {
         est_metrics *candidate = NULL;
-        bool         better    = best == NULL;
         est_status   status    = metrics_of(&results->data[i], &candidate);
+        bool         counts    = x->compare != NULL || has_metric(candidate, x->exporter.metric);
+        bool         better    = counts && best == NULL;
 
-        if (status == EST_OK && best != NULL) status = is_better(x, best, candidate, &better);
+        if (status == EST_OK && counts && best != NULL) status = is_better(x, best, candidate, &better);
         if (status != EST_OK) {
             est_metrics_free(candidate);
             est_metrics_free(best);
@@ -433,17 +451,17 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
 
 est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options)
 {
-    return create(export_latest, name, options);
+    return create(export_latest, name, false, options);
 }
 
 est_exporter *est_final_exporter(const char *name, const est_exporter_options *options)
 {
-    return create(export_final, name, options);
+    return create(export_final, name, false, options);
 }
 
 est_exporter *est_best_exporter(const char *name, const est_exporter_options *options)
 {
-    return create(export_best, name != NULL ? name : "best_exporter", options);
+    return create(export_best, name != NULL ? name : "best_exporter", true, options);
 }
 
 void est_exporter_free(est_exporter *exporter)

@@ -72,6 +72,11 @@ static void in_memory_free(est_hook *hook)
     est_free(own);
 }
 
+bool est_is_in_memory_evaluator(const est_hook *hook)
+{
+    return hook->free == in_memory_free;
+}
+
 static est_status check(const est_estimator *estimator, const est_in_memory_options *options)
 {
     if (options->input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "in-memory evaluation: input_fn is required");

@@ -229,13 +229,14 @@ static void log_included(const est_export_model *e)
     }
 }
 
-static void log_excluded(const est_export_model *e, const est_model_export *all, int n)
+static void log_excluded(const est_export_model *e)
 {
+    int  n        = e->n_outputs;
     bool excluded = false;
 
     for (int i = 0; i < n * e->receiver.n_groups; i++) {
         const est_feed_group   *feeds  = &e->receiver.groups[i / n];
-        const est_model_export *output = &all[i % n];
+        const est_model_export *output = &e->outputs[i % n];
         const char             *reason = reason_against(feeds, output->method);
 
         if (reason == NULL) continue;
@@ -258,19 +259,24 @@ static void warn_of_default(const est_export_model *e)
 
 est_status est_export_signatures(est_export_model *e)
 {
-    size_t            room   = (size_t)e->model->exports.n + 2;
-    size_t            groups = (size_t)e->receiver.n_groups;
-    est_model_export *all    = est_arena_alloc(e->model->arena, room * sizeof *all);
-    int               n      = 1;
+    size_t room   = (size_t)e->model->exports.n + 2;
+    size_t groups = (size_t)e->receiver.n_groups;
+    int    n      = 1;
 
     e->init         = EST_NO_NODE;
     e->n_signatures = 0;
+    e->outputs      = est_arena_alloc(e->model->arena, room * sizeof *e->outputs);
     e->signatures   = est_arena_alloc(e->model->arena, room * groups * sizeof *e->signatures);
-    if (all == NULL || e->signatures == NULL) return no_memory();
-    EST_TRY(e->model->mode == EST_PREDICT ? collect(e, all, &n) : collect_supervised(e, all));
-    for (int g = 0; g < e->receiver.n_groups; g++) EST_TRY(add_signatures(e, &e->receiver.groups[g], all, n));
-    log_included(e);
-    log_excluded(e, all, n);
-    if (e->model->mode == EST_PREDICT) warn_of_default(e);
+    if (e->outputs == NULL || e->signatures == NULL) return no_memory();
+    EST_TRY(e->model->mode == EST_PREDICT ? collect(e, e->outputs, &n) : collect_supervised(e, e->outputs));
+    e->n_outputs = n;
+    for (int g = 0; g < e->receiver.n_groups; g++) EST_TRY(add_signatures(e, &e->receiver.groups[g], e->outputs, n));
     return EST_OK;
+}
+
+void est_export_log_signatures(const est_export_model *e)
+{
+    log_included(e);
+    log_excluded(e);
+    if (e->model->mode == EST_PREDICT) warn_of_default(e);
 }

@@ -21,7 +21,7 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "data/stage.h"
-#include "estimator/training.h"
+#include "estimator/preflight.h"
 #include "estoc/layers.h"
 #include "estoc/ops.h"
 #include "estoc/saver.h"
@@ -457,8 +457,8 @@ static est_status make_input(est_training *t)
                                             own_seed(t), t->seed, &t->input);
 
     if (status == EST_OK) status = est_dataset_check(t->input);
-    if (status == EST_OK || t->spec[0] == '\0') return status;
-    return est_fail_context(status, "%s", t->spec);
+    if (status == EST_OK) status = est_dataset_peek(t->input);
+    return status == EST_OK || t->eval == NULL ? status : est_fail_context(status, "train spec");
 }
 
 est_status est_training_make_saver(est_training *t)
@@ -481,6 +481,7 @@ static est_status prepare(est_training *t)
     if (t->together.ensemble == NULL) EST_TRY(est_training_choose_seed(t));
     EST_TRY(make_input(t));
     EST_TRY(est_estimator_model(e, EST_TRAIN, t->input, graph_seed(t), &t->model));
+    EST_TRY(est_preflight_training(t));
     if (t->together.ensemble != NULL) EST_TRY(est_together_idle(t->model->graph, t->model->arena, &t->meets));
     t->step_after = est_after(est_read_variable(est_global_step(t->model->graph)), t->model->train_op);
     EST_TRY(add_loss_summary(t));
@@ -668,11 +669,11 @@ static est_status train(est_training *t)
     return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
 }
 
-est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const char *spec,
+est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const est_eval_spec *eval,
                                const est_dir_lock *held)
 {
     est_train_options own;
-    est_training      t = { .estimator = estimator, .options = &own, .spec = spec, .held = held };
+    est_training      t = { .estimator = estimator, .options = &own, .eval = eval, .held = held };
     est_error         error;
     est_status        status;
 
@@ -700,5 +701,5 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)
 {
-    return est_estimator_train(estimator, options, "", NULL);
+    return est_estimator_train(estimator, options, NULL, NULL);
 }

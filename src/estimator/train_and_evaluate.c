@@ -20,9 +20,8 @@
 #include "base/signals.h"
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
-#include "data/stage.h"
 #include "estimator/job_watch.h"
-#include "estimator/together.h"
+#include "estimator/preflight.h"
 #include "estoc/exporter.h"
 #include "strategy/strategy.h"
 #include "strategy/workers.h"
@@ -272,7 +271,7 @@ static est_status local_end(est_saving_listener *listener, est_session *session,
     return l->evaluator->exported_final ? EST_OK : export_all(l->evaluator, true);
 }
 
-static double throttle_secs(const est_eval_spec *eval)
+double est_throttle_secs(const est_eval_spec *eval)
 {
     return eval->throttle_secs == EST_OFF ? 0 : eval->throttle_secs == 0 ? THROTTLE_DEFAULT : eval->throttle_secs;
 }
@@ -291,21 +290,7 @@ static est_status train_with(evaluator *e, est_saving_listeners listeners, const
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
                                                  .max_steps = e->train->max_steps, .hooks = e->train->hooks,
                                                  .saving_listeners = listeners),
-                               "train spec", held);
-}
-
-/* Finds before hours of training what would end the first evaluation after them. Nothing is read or iterated, so that
- * generators and caches notice nothing. */
-static est_status check_eval_input(evaluator *e)
-{
-    est_dataset *input = NULL;
-    est_status   status;
-
-    status = est_estimator_input(e->estimator, EST_EVAL, e->eval->input_fn, e->eval->input_user,
-                                 e->estimator->config.seed, e->estimator->config.seed, &input);
-    if (status == EST_OK) status = est_dataset_check(input);
-    est_dataset_free(input);
-    return status == EST_OK ? EST_OK : est_fail_context(status, "eval spec");
+                               e->eval, held);
 }
 
 /* How often checkpoints are made, as Python would print it. */
@@ -324,7 +309,7 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
 {
     local_listener        local = { .listener  = { .after_save = local_after_save, .end = local_end },
                                     .evaluator = e,
-                                    .timer     = { .every_secs = throttle_secs(e->eval) },
+                                    .timer     = { .every_secs = est_throttle_secs(e->eval) },
                                     .last_step = -1 };
     int                   n     = e->train->saving_listeners.n;
     est_saving_listener **listeners;
@@ -334,8 +319,6 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
     EST_TRY(est_estimator_saved_step(e->estimator, &saved));
     if (e->train->max_steps > 0 && saved >= e->train->max_steps) { /* no step is left */
         EST_TRY(evaluate_rest(e));
-    } else {
-        EST_TRY(check_eval_input(e));
     }
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
@@ -428,7 +411,7 @@ static bool reached_max_steps(const evaluator *e)
 static est_status evaluator_loop(evaluator *e)
 {
     double  delay = e->eval->start_delay_secs == EST_OFF ? 0 : e->eval->start_delay_secs;
-    double  each  = throttle_secs(e->eval);
+    double  each  = est_throttle_secs(e->eval);
     int64_t saved;
 
     if (e->eval->start_delay_secs == 0) delay = DELAY_DEFAULT;
@@ -483,6 +466,7 @@ static est_status run_evaluator(evaluator *e)
                         e->estimator->task->index);
     }
     warn_of_two(e->estimator);
+    EST_TRY(est_preflight_evaluator(e->estimator, e->train->hooks, e->eval));
     status = evaluator_loop(e);
     est_job_watch_clear(&e->watch);
     return status;
@@ -577,14 +561,12 @@ static est_status check_shared_dir(const est_estimator *estimator)
         task->type, task->index);
 }
 
-/* A program on its own, and a master, which clusters had before there were chiefs and evaluators. */
-static bool evaluates_itself(const est_task *task)
+bool est_evaluates_itself(const est_task *task)
 {
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
-/* Workers that are told to evaluate together do so after the training, unless there is somebody for it. */
-static bool evaluates_together(const est_estimator *estimator)
+bool est_evaluates_together(const est_estimator *estimator)
 {
     return est_trains_together(estimator, estimator->config.eval_distribute) &&
            est_cluster_tasks(estimator->task->cluster, "evaluator") == 0;
@@ -622,11 +604,11 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
         status = run_evaluator(&e);
     } else if (strcmp(estimator->task->type, "ps") == 0) {
         status = est_estimator_serve(estimator, own_train.max_steps);
-    } else if (evaluates_itself(estimator->task)) {
+    } else if (est_evaluates_itself(estimator->task)) {
         status = run_evaluating(&e);
     } else {
         status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own, */
-        if (status == EST_OK && evaluates_together(estimator)) status = evaluate_last(&e); /* or all are */
+        if (status == EST_OK && est_evaluates_together(estimator)) status = evaluate_last(&e); /* or all are */
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

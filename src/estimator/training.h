@@ -12,7 +12,7 @@
 typedef struct est_training {
     est_estimator           *estimator;
     const est_train_options *options;
-    const char              *spec; /* what the caller knows them as; "": nothing */
+    const est_eval_spec     *eval; /* how it is evaluated, options being a train spec; NULL: by est_train */
     uint64_t                 seed;
     const est_dir_lock      *held;  /* the caller's lock of the directory; NULL: it has none */
     est_dir_lock            *lock;  /* the one taken here then */
@@ -61,6 +61,16 @@ EST_MUST_CHECK est_status est_training_make_saver_hook(est_training *t, est_hook
 
 /* All of it, when it is known who trains; leaves the end mark. */
 EST_MUST_CHECK est_status est_training_run(est_training *t);
+
+/* --- train_and_evaluate.c ---------------------------------------------------------------------------------------------- */
+
+/* Who evaluates a training: a program on its own, and a master, which clusters had before there were chiefs and evaluators;
+ * workers that are told to, together and after it, unless there is somebody for it. */
+bool est_evaluates_itself(const est_task *task);
+bool est_evaluates_together(const est_estimator *estimator);
+
+/* Least time between evaluations; 0: none. */
+double est_throttle_secs(const est_eval_spec *eval);
 
 /* --- train_together.c ----------------------------------------------------------------------------------------------------- */
 

@@ -241,6 +241,11 @@ bool est_is_checkpoint_saver(const est_hook *hook)
     return hook != NULL && hook->free == hook_free;
 }
 
+const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver)
+{
+    return &((const checkpoint_hook *)checkpoint_saver)->timer; /* of which the hook is the first member */
+}
+
 static est_status take_options(checkpoint_hook *own, const char *dir, const est_checkpoint_saver_options *given)
 {
     est_checkpoint_saver_options options;

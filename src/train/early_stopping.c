@@ -144,6 +144,21 @@ static void stopping_free(est_hook *hook)
     est_free(own);
 }
 
+bool est_early_stopping_rule(const est_hook *hook, est_stop_rule *out)
+{
+    const early_stopping *own;
+
+    if (hook->free != stopping_free) return false;
+    own = (const early_stopping *)hook; /* its first member */
+    if (own->metric == NULL) return false;
+    *out = (est_stop_rule){ .metric          = own->metric,
+                            .eval_dir        = own->eval_dir,
+                            .min_steps       = own->min_steps,
+                            .patience        = own->patience,
+                            .run_every_steps = own->timer.every_steps };
+    return true;
+}
+
 static est_status take_options(early_stopping *own, const est_early_stopping_options *given)
 {
     est_early_stopping_options options;

@@ -48,6 +48,21 @@ EST_MUST_CHECK est_status est_loop_diverged(est_loop *loop, const char *what);
 bool est_is_nan_hook(const est_hook *hook);
 bool est_is_checkpoint_saver(const est_hook *hook);
 
+/* When it saves; of a checkpoint saver. */
+const est_timer *est_checkpoint_saver_timer(const est_hook *checkpoint_saver);
+
+/* What early stopping by a metric looks at; texts are the hook's. */
+typedef struct est_stop_rule {
+    const char *metric;
+    const char *eval_dir;        /* NULL: "eval" in the model directory */
+    int64_t     min_steps;       /* results of earlier steps do not count */
+    int64_t     patience;        /* steps without a better result; 0: one beyond a threshold will do */
+    int64_t     run_every_steps; /* 0: by time */
+} est_stop_rule;
+
+/* Whether a hook is that. */
+bool est_early_stopping_rule(const est_hook *hook, est_stop_rule *out);
+
 /* Listeners that a checkpoint saver tells after its own until the next call; those that it has are told once. Borrowed
  * until then, the list too. */
 void est_checkpoint_saver_lend(est_hook *checkpoint_saver, est_saving_listeners listeners);

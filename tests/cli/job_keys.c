@@ -277,14 +277,68 @@ static void test_best_export(void **state)
     const char *path = changed("seed: 3", "seed: 3");
     tool_run    run  = TOOL(0, "train", path, "-q", DIR("best"), "--set",
                             "export=[{type: best, name: small, metric: global_step}, {type: best, name: large, metric: "
-                                "global_step, better: larger, as_text: true}, {type: best, name: odd, metric: auk}]");
+                                "global_step, better: larger, as_text: true}]");
 
     (void)state;
-    tool_expect_part(run.err, "export \"odd\": the evaluation has no metric \"auk\" that is a number",
-                     "standard error");
     tool_run_free(&run);
     assert_int_equal(count_exports("best/export/small"), 1);
     assert_int_equal(count_exports("best/export/large"), 3);
+}
+
+/* Refuses to train, says so, and has made no step. */
+static void refused_before_training(const char *set, const char *text)
+{
+    tool_run run = TOOL(1, "train", "job.yaml", DIR("refused"), "--set", set);
+
+    tool_expect_part(run.err, text, "standard error");
+    if (strstr(run.err, "loss = ") != NULL) fail_msg("it trained: %s", run.err);
+    assert_int_not_equal(access("refused/checkpoint", F_OK), 0);
+    tool_run_free(&run);
+}
+
+/* Mistakes that only evaluations and exports would meet. */
+static void test_refused_before_training(void **state)
+{
+    (void)state;
+    (void)changed("seed: 3", "seed: 3");
+    put("no-row.csv", "age,trade,city,hours,rich\n");
+    put("no-label.csv", "age,trade,city,hours\n50,cook,Bern,40\n");
+    put("other-label.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,maybe\n");
+    refused_before_training("export=[{type: best, metric: acc}]",
+                            "estoc train: exporter best: it compares the metric \"acc\", which evaluations do not have "
+                            "(did you mean \"accuracy\"?); they have accuracy, ");
+    refused_before_training("train.early_stopping=[{type: no_increase, metric: aucc, steps: 10}]",
+                            "early stopping looks for the metric \"aucc\", which evaluations do not have (did you mean "
+                            "\"auc\"?); they have accuracy, ");
+    refused_before_training("data.eval=nowhere.csv", "no file matches nowhere.csv");
+    refused_before_training("data.eval=no-row.csv", "no-row.csv has no row");
+    refused_before_training("data.eval=no-label.csv", "no-label.csv: ");
+    refused_before_training("data.eval=other-label.csv",
+                            "other-label.csv:2: the label \"maybe\" is not in data.label.vocabulary");
+}
+
+/* A model directory in which nothing can be written. */
+static void test_evaluate_read_only(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3");
+    tool_run    run  = TOOL(0, "train", path, "-q", DIR("locked"), "--set", "data.eval=null", "--set", "export=null");
+    est_json   *result;
+
+    (void)state;
+    tool_run_free(&run);
+    put("locked/eval", ""); /* root may write into any directory, but not below a file */
+    run = TOOL(0, "evaluate", path, "-q", DIR("locked"));
+    tool_expect_part(run.out, "\naccuracy ", "the metrics");
+    tool_expect_part(run.err, "the result of step 150 is not saved: ", "standard error");
+    tool_expect_part(run.err, "locked/eval", "standard error");
+    tool_run_free(&run);
+    run    = TOOL(0, "evaluate", path, "-q", DIR("locked"), "--json");
+    result = tool_json(run.out);
+    assert_true(json_number_value(est_json_get(result, "accuracy")) > 0.9);
+    est_json_free(result);
+    tool_run_free(&run);
+    TOOL_OUT(1, "", "locked/eval/models cannot be written to: locked/eval is not a directory", "export", path, "-q",
+             DIR("locked"), "-o", "locked/eval/models");
 }
 
 /* Every loss is above -1: the first evaluation ends the training. */
@@ -438,10 +492,20 @@ static void test_in_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_warmup),      cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_tables),     cmocka_unit_test(test_dynamic),     cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_multi_head), cmocka_unit_test(test_best_export), cmocka_unit_test(test_early_stopping),
-        cmocka_unit_test(test_warm_start), cmocka_unit_test(test_strategy),    cmocka_unit_test(test_in_step),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_warmup),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_multi_head),
+        cmocka_unit_test(test_best_export),
+        cmocka_unit_test(test_refused_before_training),
+        cmocka_unit_test(test_evaluate_read_only),
+        cmocka_unit_test(test_early_stopping),
+        cmocka_unit_test(test_warm_start),
+        cmocka_unit_test(test_strategy),
+        cmocka_unit_test(test_in_step),
     };
 
     return cmocka_run_group_tests(tests, make_files, leave_dir);

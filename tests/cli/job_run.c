@@ -911,7 +911,7 @@ static void test_bad_labels(void **state)
              DIR("labels"), "--set", "data.train=labels.csv");
     put("labels.csv", "age,trade,city,hours,rich\n50,cook,Bern,40,1\n50,cook,Bern,40,2\n");
     TOOL_OUT(1, "", "labels.csv:3: the label 2 is none of 2 classes\n", "train", path, "-q", DIR("labels"), "--set",
-             "data.train=labels.csv", "--set", "data.label=rich");
+             "data.train=labels.csv", "--set", "data.label=rich", "--set", "data.eval=null", "--set", "export=null");
 }
 
 /* What is learnt, or weighs a row, cannot be a feature. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Exporters: after which evaluations they export, and what they keep. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -320,9 +321,49 @@ static void best_needs_a_loss(void **state)
     after(&f, exporter, 2, false);
     assert_int_equal(est_exporter_export(exporter, f.estimator, f.base, NULL, other, false, NULL),
                      EST_INVALID_ARGUMENT);
-    est_test_error_has("the current evaluation has no metric loss");
+    est_test_error_has("the evaluation has no metric loss");
     est_metrics_free(other);
     tear_down(&f, exporter);
+}
+
+/* Exports after evaluations with these values of "mae", or not. */
+static void after_mae(fixture *f, est_exporter *exporter, double mae, bool exports)
+{
+    est_metrics *metrics = metrics_with("mae", mae);
+    char         path[EST_CHECKPOINT_PATH_MAX];
+
+    ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, false, path));
+    assert_int_equal(path[0] != '\0', exports);
+    est_manual_clock_advance(&f->clock, EST_NS_PER_SEC);
+    est_metrics_free(metrics);
+}
+
+/* Of another metric than the loss, in both directions; a number is better than none. The results of evaluations that did not
+ * have the metric do not count. */
+static void best_by_another_metric(void **state)
+{
+    est_exporter *small, *large;
+    est_metrics  *evaluated = NULL;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &evaluated));
+    assert_true(isnan(est_metrics_get(evaluated, "mae")));
+    est_metrics_free(evaluated);
+    small = est_best_exporter("small", OPTIONS(.metric = "mae"));
+    large = est_best_exporter("large", OPTIONS(.metric = "mae", .larger_is_better = true));
+    assert_string_equal(large->metric, "mae");
+    after_mae(&f, small, NAN, true); /* the first always */
+    after_mae(&f, small, 2, true);
+    after_mae(&f, small, 3, false);
+    after_mae(&f, small, NAN, false);
+    after_mae(&f, small, 1, true);
+    after_mae(&f, large, 2, true);
+    after_mae(&f, large, 1, false);
+    after_mae(&f, large, 3, true);
+    est_exporter_free(small);
+    tear_down(&f, large);
 }
 
 /* --- failures -------------------------------------------------------------------------------------------------------- */
@@ -402,6 +443,7 @@ int main(void)
         cmocka_unit_test(best_reads_event_files),
         cmocka_unit_test(best_does_not_see_named_evaluations),
         cmocka_unit_test(best_needs_a_loss),
+        cmocka_unit_test(best_by_another_metric),
         cmocka_unit_test(a_failed_export_is_not_the_best),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(every_allocation_of_making_one_may_fail),

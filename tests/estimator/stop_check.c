@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Early stopping that cannot stop a run is warned of before the first step, with what to set; early stopping that can is
+ * not. */
+#include <string.h>
+
+#include "estimator/runs_test.h"
+#include "estoc/early_stopping.h"
+
+/* --- the log ------------------------------------------------------------------------------------------------------------- */
+
+static char warnings[2000];
+
+static void keep_warnings(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    size_t size = strlen(warnings);
+
+    (void)user;
+    (void)wall_ns;
+    if (level == EST_LOG_WARN && strstr(line, "early stopping") != NULL) {
+        snprintf(warnings + size, sizeof warnings - size, "%s\n", line);
+    }
+}
+
+/* One warning that has the text; NULL: none. */
+static void expect(const char *text)
+{
+    const char *end = strchr(warnings, '\n');
+
+    if (text == NULL && warnings[0] != '\0') fail_msg("a warning: %s", warnings);
+    if (text == NULL) return;
+    if (strstr(warnings, text) == NULL) fail_msg("\"%s\" is not in: %s", text, warnings);
+    assert_string_equal(end, "\n");
+}
+
+/* --- runs ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const char *cluster, *name;        /* of the evaluation; NULL: none */
+    int64_t     max_steps, save_steps; /* save_steps 0: the default, by time */
+    double      save_secs, throttle_secs;
+    bool        own_saver; /* a hook saves every 2 steps */
+} run;
+
+static est_estimator *make_for(const run *r, const char *dir)
+{
+    est_estimator *e = NULL;
+
+    assert_int_equal(
+        est_estimator_create(
+            est_test_model,
+            EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = dir, .seed = 5, .quiet = true,
+                                                   .save_checkpoints_steps = r->save_steps,
+                                                   .save_checkpoints_secs  = r->save_secs,
+                                                   .cluster_json           = r->cluster != NULL ? r->cluster : "{}")),
+            &e),
+        EST_OK);
+    return e;
+}
+
+/* Trains with the hook, which is freed, and expects a warning with this text; NULL: none. */
+static void warns(run r, est_hook *stop, const char *text)
+{
+    est_hook      *hooks[] = { stop, NULL };
+    est_estimator *e;
+    char           dir[64];
+
+    est_test_dir(dir);
+    if (r.own_saver) hooks[1] = est_checkpoint_saver_hook(dir, EST_CHECKPOINT_SAVER(.steps = 2));
+    e           = make_for(&r, dir);
+    warnings[0] = '\0';
+    assert_int_equal(
+        est_train_and_evaluate(
+            e,
+            EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = r.max_steps, .hooks = { hooks, 1 + r.own_saver }),
+            EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = r.throttle_secs, .name = r.name), NULL),
+        EST_OK);
+    expect(text);
+    est_hook_free(hooks[1]);
+    est_hook_free(stop);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+#define OFTEN EST_EARLY_STOPPING(.run_every_steps = 1)
+
+static est_hook *patient(int64_t steps)
+{
+    return est_stop_if_no_decrease_hook("mae", steps, OFTEN);
+}
+
+static est_hook *low(void)
+{
+    return est_stop_if_lower_hook("mae", -1, OFTEN);
+}
+
+static void test_by_steps(void **state)
+{
+    const run often = { .max_steps = 10, .save_steps = 2, .throttle_secs = EST_OFF };
+    const run never = { .max_steps = 10, .save_steps = 10, .throttle_secs = EST_OFF };
+
+    (void)state;
+    warns(often, patient(6), NULL); /* evaluations of steps 2 to 8 */
+    warns(often, low(), NULL);
+    warns(
+        never, low(),
+        "early stopping by \"mae\" cannot stop this run: it ends at step 10, and checkpoints, which are evaluated, come "
+        "every 10 steps; set save_checkpoints_steps below 10");
+    warns(never, patient(1), "set save_checkpoints_steps below 10");
+    warns(often, patient(7), "it waits 7 steps for a better value, and evaluations before the end are of steps 2 to 8");
+    warns(often, est_stop_if_lower_hook("mae", -1, EST_EARLY_STOPPING(.run_every_steps = 1, .min_steps = 9)),
+          "its last evaluation before the end is of step 8, and results count from min_steps 9 on");
+    warns(often, est_stop_if_lower_hook("mae", -1, EST_EARLY_STOPPING(.run_every_steps = 10)),
+          "results are looked at every 10 steps, and 10 are made; set run_every_steps below that");
+}
+
+/* How long a run is, is not known: intervals as long as the defaults are mentioned. */
+static void test_by_time(void **state)
+{
+    (void)state;
+    warns(
+        (run){ .max_steps = 3, .throttle_secs = EST_OFF }, low(),
+        "early stopping by \"mae\" looks at evaluations, and those come every 600 s (save_checkpoints_secs): a shorter "
+        "run is not stopped; set save_checkpoints_steps");
+    warns((run){ .max_steps = 3 }, low(), "set save_checkpoints_steps and a smaller throttle_secs");
+    warns((run){ .max_steps = 3, .save_secs = 30, .throttle_secs = 30 }, low(), NULL);
+    warns((run){ .max_steps = 8, .save_steps = 2 }, patient(2), "every 600 s (throttle_secs)");
+    warns((run){ .max_steps = 8, .save_steps = 2 }, low(), NULL); /* the first checkpoint is evaluated at once */
+    warns((run){ .max_steps = 8, .throttle_secs = EST_OFF, .own_saver = true }, low(), NULL);
+}
+
+static void test_other_directory(void **state)
+{
+    const run named = { .max_steps = 8, .save_steps = 2, .throttle_secs = EST_OFF, .name = "holdout" };
+
+    (void)state;
+    warns(named, low(), "/eval, and evaluations go to ");
+    expect("/eval_holdout; set eval_dir to that");
+}
+
+#define CHIEF "{\"cluster\": {\"chief\": [\"127.0.0.1:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}"
+
+/* A chief says the same of the evaluations that another task makes. */
+static void test_chief(void **state)
+{
+    (void)state;
+    warns((run){ .max_steps = 10, .save_steps = 10, .throttle_secs = EST_OFF, .cluster = CHIEF }, low(),
+          "set save_checkpoints_steps below 10");
+    warns((run){ .max_steps = 10, .save_steps = 2, .throttle_secs = EST_OFF, .cluster = CHIEF }, low(), NULL);
+}
+
+/* est_train evaluates with a hook, or goes by what others have left. */
+static void test_train_alone(void **state)
+{
+    est_hook      *stop = low(), *in_memory;
+    est_metrics   *m    = NULL;
+    est_estimator *e;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e           = make_for(&(run){ .save_steps = 2 }, dir);
+    in_memory   = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "memory"));
+    warnings[0] = '\0';
+    assert_int_equal(
+        est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(stop, in_memory))),
+        EST_OK);
+    expect(NULL);
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(stop))),
+                     EST_OK);
+    expect("est_train does not evaluate, and there is no evaluation in ");
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), &m), EST_OK);
+    est_metrics_free(m);
+    warnings[0] = '\0';
+    assert_int_equal(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 2, .hooks = EST_HOOKS(stop))),
+                     EST_OK);
+    expect(NULL);
+    est_hook_free(stop);
+    est_hook_free(in_memory);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+/* A run that goes on counts from where it is, and has the results of before. */
+static void test_resumed(void **state)
+{
+    const run      r    = { .save_steps = 4 };
+    est_hook      *stop = patient(8);
+    est_estimator *e;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    e = make_for(&r, dir);
+    for (int64_t end = 8; end <= 16; end += 8) {
+        warnings[0] = '\0';
+        assert_int_equal(est_train_and_evaluate(
+                             e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = end, .hooks = EST_HOOKS(stop)),
+                             EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF), NULL),
+                         EST_OK);
+        expect(end == 8 ? "evaluations before the end are of steps 4 to 4" : NULL); /* then 4 to 12 */
+    }
+    est_hook_free(stop);
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_by_steps), cmocka_unit_test(test_by_time),     cmocka_unit_test(test_other_directory),
+        cmocka_unit_test(test_chief),    cmocka_unit_test(test_train_alone), cmocka_unit_test(test_resumed),
+    };
+
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(keep_warnings, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
