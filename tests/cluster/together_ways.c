@@ -22,7 +22,7 @@ typedef enum way {
     WAY_DYNAMIC,      /* embeddings whose rows are drawn when a key is first seen */
     WAY_SLOW,         /* the last worker is slower with its evaluation than an operation may take */
     WAY_UNSAVED,      /* there is no checkpoint to evaluate */
-    WAY_NO_INPUT,     /* the chief's input_fn fails */
+    WAY_NO_INPUT,     /* the chief's input_fn fails after training, and not when it is checked before */
     WAY_WORKER_STOPS, /* a hook of the last worker asks to stop */
     WAY_APART,        /* each has a model_dir of its own, and the worker dies in its evaluation, once */
     WAY_BACK_LATE,    /* the chief, which has all metrics, says so to nobody until a file is there */
@@ -80,6 +80,8 @@ static est_status beside_model(est_model *model, est_mode mode, const void *para
     return est_model_status(model);
 }
 
+static int n_eval_inputs; /* of this process */
+
 static est_status input(const est_input_context *context, void *user, est_dataset **out)
 {
     const job   *j = user;
@@ -89,7 +91,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
     bool         once = j->way == WAY_BESIDE && context->pipeline == 0;
 
     if (j->way == WAY_DYNAMIC) return dynamic_input(context, NULL, out);
-    if (j->way == WAY_NO_INPUT && context->mode == EST_EVAL && j->chief) {
+    if (j->way == WAY_NO_INPUT && context->mode == EST_EVAL && j->chief && ++n_eval_inputs > 1) {
         return est_fail(EST_NOT_FOUND, "no such examples");
     }
     if (context->mode == EST_TRAIN) {

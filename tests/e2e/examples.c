@@ -85,8 +85,8 @@ static void test_no_data(void **state)
 
     (void)state;
     program_has(p.err, "NOT_FOUND");
-    program_has(p.err, "eval spec: input_fn: "); /* which is looked at before training */
-    program_has(p.err, program_path("t10k-images-idx3-ubyte.gz"));
+    program_has(p.err, "train spec: input_fn: ");
+    program_has(p.err, program_path("train-images-idx3-ubyte.gz"));
     assert_string_equal(p.out, "");
     program_free(&p);
     p = PROGRAM(2, "fashion_mnist_cnn", "--epochs", "none");
@@ -235,7 +235,7 @@ static void test_census_arguments(void **state)
 
     (void)state;
     program_has(p.err, "NOT_FOUND");
-    program_has(p.err, program_path("adult.test")); /* which is looked at before training */
+    program_has(p.err, program_path("adult.data"));
     program_free(&p);
     p = PROGRAM(2, "census_wide_deep", "narrow", program_dir);
     program_has(p.err, "usage: ");
