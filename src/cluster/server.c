@@ -2,6 +2,7 @@
  *
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/clients.h"
+#include "cluster/service_files.h"
 #include "cluster/sync.h"
 
 #include <assert.h>
@@ -423,17 +424,25 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
-/* Whoever writes began in the executor, and ends with its file. */
+/* Whoever writes ends with its file, or is given up. Under `lock`. */
+static void await_written(est_server *s)
+{
+    while (!has_written(s)) est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    est_service_end_saves(s, NULL);
+}
+
+/* The executor may wait for a writer, and it may have begun another until it ends. */
 static void stop_executor(est_server *s)
 {
     if (!s->has_executor) return;
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_cond_broadcast(&s->changed);
+    await_written(s);
     pthread_mutex_unlock(&s->lock);
     est_thread_join(&s->executor);
     pthread_mutex_lock(&s->lock);
-    while (!has_written(s)) est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
+    await_written(s);
     for (const est_writing *w = s->writing; w != NULL; w = w->next) tell_writing(s, w, "ends, and has not written");
     pthread_mutex_unlock(&s->lock);
 }
