@@ -389,7 +389,7 @@ static const job_field strategy_fields[] = {
       .only = SERVERS, .max = 1e6 },
     { "max_staleness", JOB_INT, AT(max_staleness), "how many steps may be counted while another is under way; 0: any number", "0",
       .only = SERVERS },
-    { "consistent_checkpoints", JOB_BOOL, AT(consistent_checkpoints), "no step is under way while variables are copied to be saved",
+    { "consistent_checkpoints", JOB_BOOL, AT(consistent_checkpoints), "no step is under way when the snapshots of a checkpoint are taken",
       "false", .only = SERVERS },
     { "placement", JOB_CHOICE, AT(placement), "by_size: a variable goes to the ps task with the fewest bytes; round_robin: to one after "
       "the other", "by_size", .only = SERVERS, .words = placements },

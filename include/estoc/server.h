@@ -81,7 +81,7 @@ typedef struct est_remote_options {
                                   what others push for it later is dropped */
     const struct est_partitioner *partitioner; /* NULL: no variable is spread (estoc/strategy.h); copied */
     bool round_robin;      /* variables go to tasks in turn; false: to the one with the fewest bytes */
-    bool consistent_saves; /* no step is under way while tasks copy their variables for a checkpoint */
+    bool consistent_saves; /* no step is under way when tasks take snapshots of their variables for a checkpoint */
 } est_remote_options;
 
 #define EST_REMOTE(...) (&(const est_remote_options){ .struct_size = sizeof(est_remote_options), __VA_ARGS__ })

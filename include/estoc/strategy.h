@@ -72,8 +72,8 @@ typedef struct est_parameter_server_options {
                              * when workers are lost steps are made of what the others push */
     int64_t max_staleness; /* 0: no bound; how many steps may be counted while another is under way */
     bool
-        consistent_checkpoints; /* true: no step is under way while the ps tasks copy their variables to save them; false:
-                                     * each copies when it is told to, and steps go on */
+        consistent_checkpoints; /* true: no step is under way when the ps tasks take snapshots of their variables to save
+                                     * them; false: each takes its own when it is told to, between two updates */
 } est_parameter_server_options;
 
 #define EST_PARAMETER_SERVER(...)                                                                                      \

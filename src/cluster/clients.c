@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/service_files.h"
 #include "cluster/sync.h"
 
 bool est_is_client(const char *task)
@@ -369,6 +370,7 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     client = est_clients_find(s, est_link_peer(link)->task);
     if (client != NULL && client->holder == link) est_server_end_holds(s, client); /* it may have another by now */
     end_asking(s, link);
+    est_service_end_saves(s, link);
     if (client != NULL && client->link == link) {
         drop_link(client);
         if (!has_another(s, client)) lose_client(s, client, why);

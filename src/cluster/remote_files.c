@@ -48,8 +48,8 @@ static est_status ask_task(const est_tasks *r, int task, est_method method, cons
     return status;
 }
 
-/* Tasks do one thing after the other: one that answers this has made its copies. */
-static est_status await_copies(est_tasks *r, est_ask *const *asks)
+/* Tasks do one thing after the other: one that answers this has taken its snapshot. */
+static est_status await_snapshots(est_tasks *r, est_ask *const *asks)
 {
     for (int task = 0; task < r->base.n_tasks; task++) {
         if (asks[task] != NULL) EST_TRY(est_peer_list_variables(&r->peers[task]));
@@ -57,7 +57,7 @@ static est_status await_copies(est_tasks *r, est_ask *const *asks)
     return EST_OK;
 }
 
-/* Asks every task that has entries about them at the same time. `held`: steps are, and go on when all copies are made. */
+/* Asks every task that has entries about them at the same time. `held`: steps are, and go on when all snapshots are taken. */
 static est_status ask_about_files(est_tasks *r, est_method method, const est_remote_files *files, bool held,
                                   est_message **out)
 {
@@ -69,11 +69,11 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
     for (int task = 0; task < r->base.n_tasks && status == EST_OK; task++) {
         status = ask_task(r, task, method, files, &asks[task]);
     }
-    if (status == EST_OK && held) status = await_copies(r, asks);
+    if (status == EST_OK && held) status = await_snapshots(r, asks);
     est_error_take(status, &error);
     released = held ? est_remote_release(&r->base) : EST_OK;
     if (status == EST_OK && released != EST_OK) { /* a hold ends with its link: steps may have gone on meanwhile */
-        status = est_fail_context(released, "steps were perhaps not held while variables were copied");
+        status = est_fail_context(released, "steps were perhaps not held when snapshots were taken");
         est_error_take(status, &error);
     }
     last = asks != NULL ? est_tasks_await_all(r, asks, method, est_tasks_save_secs(r), out) : EST_OK;

@@ -2,6 +2,7 @@
  *
  * The life of a server: who comes and goes, the executor, and the end of the job. */
 #include "cluster/clients.h"
+#include "cluster/service_files.h"
 #include "cluster/sync.h"
 #include "cluster/terms.h"
 
@@ -467,7 +468,7 @@ static bool has_written(est_server *s)
     return est_now_ns() - s->stop_ns > WRITE_SECS * EST_NS_PER_SEC;
 }
 
-/* Without a signal it is for the disk to say how long that takes. */
+/* Whoever writes ends with its file, or is given up. Without a signal it is for the disk to say how long that takes. Under `lock`. */
 static void await_written(est_server *s)
 {
     est_waiting w = est_wait_begin(s->task, "its disk", "it still writes checkpoints", INFINITY);
@@ -478,15 +479,17 @@ static void await_written(est_server *s)
         est_cond_wait_ns(&s->changed, &s->lock, LOOK_NS);
     }
     est_wait_end(&w);
+    est_service_end_saves(s, NULL);
 }
 
-/* Whoever writes began in the executor, and ends with its file. */
+/* The executor may wait for a writer, and it may have begun another until it ends. */
 static void stop_executor(est_server *s)
 {
     if (!s->has_executor) return;
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_cond_broadcast(&s->changed);
+    await_written(s);
     pthread_mutex_unlock(&s->lock);
     est_thread_join(&s->executor);
     pthread_mutex_lock(&s->lock);

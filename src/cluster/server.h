@@ -14,7 +14,7 @@
  * remembered with their answers until it says that it has those, so that a run that is asked for again, because the link broke
  * before the answer came, is answered and not repeated.
  *
- * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host, parts and what saving copies. Who
+ * Locks: `lock` guards the clients, the gate, the flags and the queue; `host_lock` guards host and parts. Who
  * takes both takes host_lock first, or only tries to. */
 #ifndef EST_CLUSTER_SERVER_H
 #define EST_CLUSTER_SERVER_H
@@ -114,11 +114,12 @@ typedef struct est_queued {
     struct est_queued *next;
 } est_queued;
 
-/* A copy of variables on its way to disk (service_files.c). */
+/* A snapshot of variables on its way to disk (service_files.c). */
 typedef struct est_writing {
     struct est_writing *next;
     est_server         *server;
-    est_request        *request; /* the writer's, as the next */
+    est_request        *request; /* the writer's */
+    const est_link     *link;    /* that it came over */
     est_snapshot       *snapshot;
     char               *prefix;
     char                task[EST_NET_NAME_MAX]; /* that asked */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of a server's variables. Only the copy is made while steps wait; a thread of its own writes it. */
+ * Checkpoints of a server's variables. A snapshot is taken between two runs, and copies nothing; a thread of its own writes it
+ * while runs go on (kernels/copy_on_write.h). */
 #include "cluster/service_files.h"
 
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cluster/entries.h"
 
 /* What a request is about. */
@@ -87,25 +89,41 @@ static void end_writing(est_writing *w)
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
     if (last) est_server_free_rest(server);
+    est_snapshot_free(w->snapshot);
     est_free(w->prefix);
     est_free(w);
 }
 
-static void *write_copy(void *arg)
+static void tell_pause(const est_writing *w)
+{
+    size_t  bytes;
+    int64_t ns = est_snapshot_paused_ns(w->snapshot, &bytes);
+
+    if (ns == 0) return;
+    est_log_info(
+        "%s waited %.3f s for its part of a checkpoint to be written: more changed meanwhile than the %.0f MB that are "
+        "kept in memory",
+        w->server->task, (double)ns / (double)EST_NS_PER_SEC, (double)bytes / 1e6);
+}
+
+static void *write_snapshot(void *arg)
 {
     est_writing *w = arg;
+    est_status   status;
 
     (void)pthread_detach(pthread_self());                 /* the server waits for the end of the list */
     if (est_link_is_lost(est_request_link(w->request))) { /* who asked has given up, and removed what there was */
-        est_snapshot_free(w->snapshot);
         est_request_fail(w->request, EST_UNAVAILABLE, "the link was lost");
     } else {
-        answer(w->request, est_snapshot_write(w->snapshot, w->prefix));
+        status = est_snapshot_write(w->snapshot, w->prefix);
+        tell_pause(w);
+        answer(w->request, status);
     }
     end_writing(w);
     return NULL;
 }
 
+/* The snapshot is taken. */
 static est_status start_writing(est_server *server, est_request *request, est_snapshot *snapshot, const char *prefix)
 {
     est_writing *w = est_zalloc(sizeof *w);
@@ -115,12 +133,14 @@ static est_status start_writing(est_server *server, est_request *request, est_sn
     if (w != NULL) {
         *w = (est_writing){ .server   = server,
                             .request  = request,
+                            .link     = est_request_link(request),
                             .snapshot = snapshot,
                             .prefix   = est_strdup(prefix),
                             .since_ns = est_now_ns() };
     }
     if (w == NULL || w->prefix == NULL) {
         est_free(w);
+        est_snapshot_free(snapshot);
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a checkpoint");
     }
     snprintf(w->task, sizeof w->task, "%s", est_link_peer(est_request_link(request))->task);
@@ -128,7 +148,7 @@ static est_status start_writing(est_server *server, est_request *request, est_sn
     w->next         = server->writing;
     server->writing = w;
     pthread_mutex_unlock(&server->lock);
-    status = est_thread_start(&thread, "est-save", write_copy, w);
+    status = est_thread_start(&thread, "est-save", write_snapshot, w);
     if (status != EST_OK) end_writing(w);
     return status;
 }
@@ -140,12 +160,16 @@ void est_service_save(est_server *server, est_request *request)
     est_status    status = open_files(server, request, &f);
 
     if (status == EST_OK) status = est_store_snapshot(est_host_store(server->host), f.entries, f.n, &snapshot);
-    if (status == EST_OK) {
-        status = start_writing(server, request, snapshot, f.prefix);
-        if (status != EST_OK) est_snapshot_free(snapshot);
-    }
+    if (status == EST_OK) status = start_writing(server, request, snapshot, f.prefix);
     if (status != EST_OK) answer(request, status);
     close_files(&f);
+}
+
+void est_service_end_saves(est_server *server, const est_link *link)
+{
+    for (est_writing *w = server->writing; w != NULL; w = w->next) {
+        if (link == NULL || w->link == link) est_snapshot_end(w->snapshot);
+    }
 }
 
 /* --- the others ------------------------------------------------------------------------------------------------------- */

@@ -11,8 +11,11 @@
 
 #include "cluster/server.h"
 
-/* Copies the variables and has a thread write the copy, which answers the request. Under host_lock. */
+/* Takes a snapshot of the variables and has a thread write it, which answers the request. Under host_lock. */
 void est_service_save(est_server *server, est_request *request);
+
+/* Whoever asked over the link (NULL: anybody) does not want what is still being written: it is given up. Under `lock`. */
+void est_service_end_saves(est_server *server, const est_link *link);
 
 /* The others, answered here. Under host_lock. */
 void est_service_files(est_server *server, est_request *request);

@@ -172,7 +172,8 @@ void est_service_look_at_step(est_server *s, const char *who)
 }
 
 /* A task that confirmed a hold lets nobody change variables until the release: whoever has a turn has been waited for, so this is
- * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has copied, or failed to. */
+ * one whose step was given to others, or one that needs no turns. Whoever holds and makes a step has its snapshots, or failed to get
+ * them. */
 static est_status check_hold(est_server *s, est_client *client, const est_request *request)
 {
     if (client->holder != NULL) {

@@ -9,6 +9,7 @@
 
 typedef struct est_key_rows  est_key_rows;  /* kernels/key_rows.h */
 typedef struct est_lazy_rows est_lazy_rows; /* kernels/lazy_rows.h */
+typedef struct est_cow_var   est_cow_var;   /* kernels/copy_on_write.h */
 
 /* The first values of a row of a variable that has a row for each key. */
 typedef struct est_row_draw {
@@ -34,6 +35,7 @@ struct est_var {
         *rows; /* NULL: a variable like most; else only its rows of keys that there are count, or it is a scalar */
     est_row_draw   draw;
     est_lazy_rows *lazy;      /* which rows have not been drawn yet; NULL: a variable whose rows never wait */
+    est_cow_var   *cow;       /* snapshots that it is, or was, part of; NULL: none */
     bool           elsewhere; /* another task has its memory: value has only dtype and shape */
     int            task;      /* which, as the session's remote counts them; -1 when its rows are spread over several */
 

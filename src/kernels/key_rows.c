@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/rows.h"
 #include "kernels/stream.h"
 
@@ -122,10 +123,11 @@ static void draw_row(const est_row_draw *draw, int64_t key, int64_t n, float *ou
     for (int64_t i = 0; i < n; i++) out[i] = out[i] * factor + term;
 }
 
-void est_key_rows_draw(const est_key_rows *set, const est_var *var, int64_t begin, int64_t end)
+void est_key_rows_draw(const est_key_rows *set, est_var *var, int64_t begin, int64_t end)
 {
     int64_t size = est_row_size(&var->value);
 
+    est_cow_keep_rows(var, begin, end - begin);
     for (int64_t i = begin; i < end; i++) {
         if (var->value.dtype == EST_F32) {
             draw_row(&var->draw, set->keys[i], size, (float *)var->value.data + i * size);
@@ -141,6 +143,7 @@ void est_key_rows_draw(const est_key_rows *set, const est_var *var, int64_t begi
 
 static void append_to_list(est_key_rows *s, int32_t row)
 {
+    est_cow_keep_rows(s->vars[2], row, 1);
     s->older[row] = s->newest;
     s->newer[row] = -1;
     if (s->newest >= 0) s->newer[s->newest] = row;
@@ -153,7 +156,10 @@ static void take_from_list(est_key_rows *s, int32_t row)
     int32_t older = s->older[row], newer = s->newer[row];
 
     if (older >= 0) s->newer[older] = newer;
-    if (newer >= 0) s->older[newer] = older;
+    if (newer >= 0) {
+        est_cow_keep_rows(s->vars[2], newer, 1);
+        s->older[newer] = older;
+    }
     if (s->oldest == row) s->oldest = newer;
     if (s->newest == row) s->newest = older;
 }
@@ -161,6 +167,8 @@ static void take_from_list(est_key_rows *s, int32_t row)
 /* A key at the end of the list in a row that no other has. */
 static void enter(est_key_rows *s, int32_t row, int64_t key, int64_t step)
 {
+    est_cow_keep_rows(s->vars[0], row, 1);
+    est_cow_keep_rows(s->vars[1], row, 1);
     s->keys[row] = key;
     s->seen[row] = step;
     append_to_list(s, row);
@@ -185,6 +193,7 @@ void est_key_rows_replace(est_key_rows *set, int32_t row, int64_t key, int64_t s
 
 void est_key_rows_see(est_key_rows *set, int32_t row, int64_t step)
 {
+    est_cow_keep_rows(set->vars[1], row, 1);
     set->seen[row] = step;
     if (set->newest == row) return;
     take_from_list(set, row);
@@ -197,11 +206,15 @@ static void move_row(est_key_rows *s, int32_t from, int32_t to)
         size_t bytes = (size_t)est_row_size(&s->vars[i]->value) * est_dtype_size(s->vars[i]->value.dtype);
         char  *data  = s->vars[i]->value.data;
 
+        est_cow_keep_rows(s->vars[i], to, 1);
         memcpy(data + (size_t)to * bytes, data + (size_t)from * bytes, bytes);
     }
     s->newer[to] = s->newer[from];
     if (s->older[to] >= 0) s->newer[s->older[to]] = to;
-    if (s->newer[to] >= 0) s->older[s->newer[to]] = to;
+    if (s->newer[to] >= 0) {
+        est_cow_keep_rows(s->vars[2], s->newer[to], 1);
+        s->older[s->newer[to]] = to;
+    }
     if (s->oldest == from) s->oldest = to;
     if (s->newest == from) s->newest = to;
     index_row(s, to);

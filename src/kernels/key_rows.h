@@ -63,7 +63,7 @@ EST_MUST_CHECK est_status est_key_rows_restore(est_key_rows *set, int64_t n);
 void est_key_rows_drop(est_key_rows *set);
 
 /* First values for rows [begin, end) of one variable of the set. */
-void est_key_rows_draw(const est_key_rows *set, const est_var *var, int64_t begin, int64_t end);
+void est_key_rows_draw(const est_key_rows *set, est_var *var, int64_t begin, int64_t end);
 
 /* A variable as it is saved and read: without rows that no key has. */
 static inline est_view est_var_stored(const est_var *var)

@@ -351,13 +351,14 @@ void est_lazy_draw_all(est_var *var, est_pool *pool)
 
 /* --- copies --------------------------------------------------------------------------------------------------------- */
 
-/* The blocks from `block` on, before `end`, that are drawn or wait like it. */
-static int64_t same_blocks(const est_lazy_rows *rows, int64_t block, int64_t end)
+/* The blocks from `block` on, before `end`, that are drawn or wait like it. Others may draw some meanwhile: what *drawn says is
+ * what the run was made by. */
+static int64_t same_blocks(const est_lazy_rows *rows, int64_t block, int64_t end, bool *drawn)
 {
-    bool    drawn = est_marks_has(&rows->drawn, block);
-    int64_t next  = block + 1;
+    int64_t next = block + 1;
 
-    while (next < end && est_marks_has(&rows->drawn, next) == drawn) next++;
+    *drawn = est_marks_has(&rows->drawn, block);
+    while (next < end && est_marks_has(&rows->drawn, next) == *drawn) next++;
     return next;
 }
 
@@ -373,10 +374,12 @@ static void copy_range(void *arg, int64_t begin, int64_t end, int64_t block)
     (void)block;
     while (from < to) {
         int64_t at   = from / est_row_size(&var->value) >> rows->shift;
-        int64_t next = block_start(var, same_blocks(rows, at, rows->n_blocks)), n;
+        int64_t last = ((to - 1) / est_row_size(&var->value) >> rows->shift) + 1, next, n;
+        bool    drawn;
 
-        n = (next < to ? next : to) - from;
-        if (est_marks_has(&rows->drawn, at)) {
+        next = block_start(var, same_blocks(rows, at, last, &drawn));
+        n    = (next < to ? next : to) - from;
+        if (drawn) {
             memcpy(out, element(var, from), (size_t)n * size);
         } else {
             draw_elements(&rows->values, var->value.dtype, from, n, out);
@@ -395,49 +398,4 @@ void est_lazy_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n,
     } else if (n > 0) {
         memcpy(out, element(var, first), (size_t)n * est_dtype_size(var->value.dtype));
     }
-}
-
-static void clone_blocks(const est_var *var, est_var *copy)
-{
-    const est_lazy_rows *rows = var->lazy;
-
-    for (int64_t word = 0; word < est_marks_words(rows->n_blocks); word++) {
-        uint64_t drawn = est_marks_word(&rows->drawn, word);
-
-        for (uint64_t todo = drawn; todo != 0; todo &= todo - 1) {
-            int64_t at   = word * EST_MARKS_OF_WORD + __builtin_ctzll(todo);
-            int64_t from = block_start(var, at), to = block_start(var, at + 1);
-
-            memcpy(element(copy, from), element(var, from), (size_t)(to - from) * est_dtype_size(var->value.dtype));
-        }
-        if (drawn != 0) est_marks_set(&copy->lazy->drawn, word, drawn);
-    }
-}
-
-est_status est_lazy_clone(const est_var *var, est_var *copy)
-{
-    est_status status;
-
-    copy->value      = var->value;
-    copy->value.data = est_reserve(bytes_of(var));
-    if (copy->value.data == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no address space for a copy of variable '%s' (%zu bytes)", var->name,
-                        bytes_of(var));
-    }
-    status = est_lazy_rows_create(copy);
-    if (status != EST_OK) {
-        est_lazy_drop_clone(copy);
-        return status;
-    }
-    copy->blank = true;
-    est_lazy_begin(copy, NULL, &var->lazy->values);
-    clone_blocks(var, copy);
-    return EST_OK;
-}
-
-void est_lazy_drop_clone(est_var *copy)
-{
-    if (copy->value.data != NULL) est_unreserve(copy->value.data, bytes_of(copy));
-    est_lazy_rows_free(copy->lazy);
-    *copy = (est_var){ 0 };
 }

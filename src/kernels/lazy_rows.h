@@ -58,12 +58,8 @@ void est_lazy_overwritten(est_var *var);
 /* Whether rows are still to be drawn. */
 bool est_lazy_wait(const est_var *var);
 
-/* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. */
+/* Elements [first, first + n) of the variable as they are, or would be if they were touched; nothing is touched. Others may draw
+ * rows meanwhile. */
 void est_lazy_copy(const est_var *var, est_pool *pool, int64_t first, int64_t n, void *out);
-
-/* Makes `copy`, a zeroed variable, a copy of one whose rows wait. It has only the memory of rows that were drawn, and a
- * dtype and shape, but no name. For est_lazy_copy and est_lazy_drop_clone. */
-EST_MUST_CHECK est_status est_lazy_clone(const est_var *var, est_var *copy);
-void                      est_lazy_drop_clone(est_var *copy);
 
 #endif

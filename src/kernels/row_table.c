@@ -3,6 +3,8 @@
  * What a step of training does with its keys. */
 #include "kernels/row_table.h"
 
+#include "kernels/copy_on_write.h"
+
 #define BATCH 32 /* keys looked up at a time: waits for memory overlap */
 
 /* Rows that were not seen for too long leave; none is handed out yet, so they may move. */
@@ -29,6 +31,7 @@ static bool is_due(est_row_table *t, int64_t key)
         row = set->oldest;
         est_key_rows_replace(set, (int32_t)row, key, *t->steps);
     }
+    est_cow_keep_rows(t->candidates.vars[3], row, 1);
     if (++t->sightings[row] < t->admit_after) return false;
     est_key_rows_remove(set, (int32_t)row);
     return true;

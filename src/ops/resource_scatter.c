@@ -7,6 +7,7 @@
  * calls are cut by target: every lane walks all indices and takes the rows that are its own. */
 #include <string.h>
 
+#include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/rows.h"
@@ -112,6 +113,7 @@ static est_status scatter_run(est_call *c, const est_range_fn fn[4])
     EST_TRY(est_variable_ready(c, 0, c->in[2]->dtype));
     EST_TRY(est_rows_check(v, c->in[1]));
     est_lazy_draw(v, c->pool, c->in[1]);
+    est_cow_keep_indices(v, c->in[1]);
     if (s.cols == 0) return EST_OK;
     s.lanes = s.cols >= LANE_COLS && est_parallel_blocks(LANES, ns) > 1;
     est_parallel_for(c->pool, s.lanes ? LANES : 1, 1, ns, fn[type], &s);

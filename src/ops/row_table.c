@@ -151,6 +151,7 @@ const est_op est_op_find_rows = {
     .cpu       = EST_KERNELS({ .run = find_cpu, .prepare = find_prepare }),
     .lower     = find_lower,
     .stateful  = true,
+    .by_rows   = true,
     .writes    = 1u << 0,
     .if_trains = true,
 };

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
@@ -395,6 +396,7 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     EST_TRY(take_feeds(plan, feeds));
     if (!plan->resolved) EST_TRY(est_plan_resolve(plan));
     EST_TRY(check_variables(plan));
+    for (int i = 0; i < plan->n_changed; i++) est_cow_keep_all(plan->changed[i]);
     follow_addresses(plan);
     est_trace_begin(plan->trace);
     for (int32_t g = 0; g < plan->n_stages; g++) {

@@ -42,10 +42,11 @@ static est_status make_arrays(est_plan *plan)
     plan->fed       = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
     plan->vars      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
     plan->whole     = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->changed   = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
     plan->tables    = est_arena_alloc(plan->arena, sizeof(est_lookup_table *) * n_items);
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
         plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
-        plan->vars == NULL || plan->whole == NULL || plan->tables == NULL) {
+        plan->vars == NULL || plan->whole == NULL || plan->changed == NULL || plan->tables == NULL) {
         return no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
@@ -436,6 +437,28 @@ static est_status list_variables(est_plan *plan)
     return EST_OK;
 }
 
+/* Variables that an op changes as a whole. */
+static est_status list_changed(est_plan *plan)
+{
+    bool *listed = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1); /* per handle's item */
+
+    if (listed == NULL) return no_memory();
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_item *user = &plan->items[k];
+        const est_op   *op   = user->call.node->op;
+
+        for (int i = 0; i < user->call.n_in && i < 32 && user->runs && !op->by_rows; i++) {
+            int32_t handle = plan->slots[est_view_index(plan, user->call.in[i])].maker;
+
+            if ((op->writes & 1u << i) == 0 || listed[handle]) continue;
+            if (plan->items[handle].call.node->op->source != EST_SOURCE_VARIABLE) continue;
+            plan->changed[plan->n_changed++] = user->call.in[i]->data;
+            listed[handle]                   = true;
+        }
+    }
+    return EST_OK;
+}
+
 /* Tables that something looks into. */
 static void list_tables(est_plan *plan)
 {
@@ -515,6 +538,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     mark_needed(plan);
     EST_TRY(follow_accesses(plan));
     list_tables(plan);
+    EST_TRY(list_changed(plan));
     return list_variables(plan);
 }
 

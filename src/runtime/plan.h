@@ -23,7 +23,9 @@
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
  *       tables are drawn where they stay.
  *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they touch;
- *       of what any other op touches, all rows were drawn before the first run. */
+ *       of what any other op touches, all rows were drawn before the first run.
+ *   P8  A run announces variables that it changes as a whole before any item runs: the new value may be made in their memory
+ *       (P6). Snapshots of them (kernels/copy_on_write.h) keep what they had. */
 #ifndef EST_RUNTIME_PLAN_H
 #define EST_RUNTIME_PLAN_H
 
@@ -125,8 +127,11 @@ typedef struct est_plan {
     int       n_vars;
     est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
     int       n_whole;
-    bool      vars_ready;       /* all of them are */
-    est_lookup_table  **tables; /* that must be filled before a run */
+    est_var                 **
+        changed; /* that something changes not only by rows: snapshots of them (kernels/copy_on_write.h) are told before a run */
+    int                 n_changed;
+    bool                vars_ready; /* all of them are */
+    est_lookup_table  **tables;     /* that must be filled before a run */
     int                 n_tables;
     est_segment        *segments; /* what other tasks run of it, in the arena */
     est_remote_binding *bindings; /* per segment, likewise */

@@ -86,8 +86,8 @@ typedef struct est_remote_ops {
     /* The first of the entries whose variable has a NaN; -1: none. */
     EST_MUST_CHECK est_status (*find_nan)(est_remote *remote, const est_remote_entry *entries, int n, int *out);
 
-    /* Every task that has some of the variables copies them, which is all that training waits for (est_store_snapshot), writes
-     * the copy and answers when it is on disk; parts[n_tasks] says who has written one. A variable with a NaN is
+    /* Every task that has some of the variables takes a snapshot of them (est_store_snapshot), writes it while training goes on,
+     * and answers when it is on disk; parts[n_tasks] says who has written one. A variable with a NaN is
      * EST_INVALID_ARGUMENT that names it. Parts that are left when another task failed, the caller removes. */
     EST_MUST_CHECK est_status (*save)(est_remote *remote, const est_remote_files *files, bool *parts);
 

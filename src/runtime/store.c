@@ -11,6 +11,7 @@
 #include "base/fingerprint.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/rows.h"
 #include "kernels/stream.h"
@@ -45,6 +46,7 @@ static size_t value_bytes(const est_view *value)
 static void free_var(const est_store *store, est_var *var)
 {
     if (var == NULL) return;
+    est_cow_leave(var);
     if (var->elsewhere) {
         assert(var->value.data == NULL);
     } else if (var->rows != NULL) {
@@ -278,6 +280,7 @@ est_status est_var_read(const est_var *var, est_pool *pool, est_tensor **out)
 
 void est_var_write(est_var *var, const void *value)
 {
+    est_cow_keep_all(var);
     est_lazy_overwritten(var);
     est_device_cpu.copy_in(var->value.data, value, (size_t)var->value.count * est_dtype_size(var->value.dtype));
     var->initialized = true;

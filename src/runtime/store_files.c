@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
+#include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "tensor/shape.h"
 
@@ -296,6 +297,7 @@ static est_status read_all(const est_store *store, const est_bundle *bundle, con
     est_status status = EST_OK;
 
     for (int i = 0; i < n && status == EST_OK; i++) {
+        est_cow_keep_all(list[i].var);
         est_lazy_overwritten(list[i].var);
         status = read_variable(bundle, &list[i]);
     }
@@ -331,56 +333,81 @@ est_status est_store_restore(est_store *store, const est_bundle *bundle, const e
 
 /* --- writing ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct copied {
+/* A variable of a snapshot, and the tensor of a checkpoint that it is or a slice of. */
+typedef struct saved {
     char            *key;
+    est_dtype        dtype;
+    size_t           bytes;
     est_shape        full;
     est_bundle_slice slice; /* rank -1: all of it */
-    est_tensor      *value; /* NULL: rows of the variable wait */
-    est_var          rows;  /* then: a copy of those that do not */
-} copied;
+} saved;
 
 struct est_snapshot {
-    int    n;
-    copied items[];
+    est_cow *cow; /* of the variables, as the items */
+    int      n;
+    saved    items[];
 };
 
 void est_snapshot_free(est_snapshot *snapshot)
 {
-    for (int i = 0; snapshot != NULL && i < snapshot->n; i++) {
-        est_free(snapshot->items[i].key);
-        est_tensor_free(snapshot->items[i].value);
-        est_lazy_drop_clone(&snapshot->items[i].rows);
-    }
+    if (snapshot == NULL) return;
+    est_cow_free(snapshot->cow);
+    for (int i = 0; i < snapshot->n; i++) est_free(snapshot->items[i].key);
     est_free(snapshot);
 }
 
-static est_status copy_variable(const est_store *store, const est_store_entry *entry, copied *out)
+void est_snapshot_end(est_snapshot *snapshot)
 {
-    const est_var *var = est_store_find(store, entry->name);
-    est_view       value;
+    est_cow_end(snapshot->cow);
+}
 
-    if (var == NULL || !var->initialized) {
+int64_t est_snapshot_paused_ns(est_snapshot *snapshot, size_t *buffer_bytes)
+{
+    *buffer_bytes = est_cow_buffer_bytes(snapshot->cow);
+    return est_cow_paused_ns(snapshot->cow);
+}
+
+static est_status add_variable(const est_store *store, const est_store_entry *entry, saved *out, est_var **var)
+{
+    est_view value;
+
+    *var = est_store_find(store, entry->name);
+    if (*var == NULL || !(*var)->initialized) {
         return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value yet", entry->name);
     }
-    value      = est_var_stored(var);
+    value      = est_var_stored(*var);
+    out->dtype = value.dtype;
+    out->bytes = (size_t)value.count * est_dtype_size(value.dtype);
     out->full  = entry->rows >= 0 ? entry->full : value.shape;
     out->slice = entry->rows >= 0 ? slice_of(entry) : (est_bundle_slice){ .rank = -1 };
     out->key   = est_strdup(entry->key);
-    if (out->key == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy variable '%s'", entry->name);
-    if (est_lazy_wait(var)) return est_lazy_clone(var, &out->rows);
-    return est_tensor_create_from(value.dtype, value.shape, value.data, &out->value);
+    return out->key != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to save '%s'", entry->name);
+}
+
+/* The scalar of a set of keys is not one of the set's variables, which announces changes of those alone: it is kept at once. */
+static est_status begin_snapshot(est_snapshot *snapshot, est_var *const *vars)
+{
+    EST_TRY(est_cow_begin(vars, snapshot->n, &snapshot->cow));
+    for (int i = 0; i < snapshot->n; i++) {
+        if (vars[i]->rows != NULL && vars[i]->value.shape.rank == 0) est_cow_keep_all(vars[i]);
+    }
+    return EST_OK;
 }
 
 est_status est_store_snapshot(est_store *store, const est_store_entry *entries, int n, est_snapshot **out)
 {
     est_snapshot *snapshot = est_zalloc(sizeof *snapshot + sizeof *snapshot->items * (size_t)n);
-    est_status    status   = snapshot != NULL ? make_rows(store, entries, n, false)
-                                              : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to copy %d variables", n);
+    est_var     **vars     = est_alloc(sizeof(est_var *) * ((size_t)n + 1));
+    est_status    status   = snapshot != NULL && vars != NULL
+                                 ? make_rows(store, entries, n, false)
+                                 : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a snapshot of %d variables", n);
 
     for (int i = 0; i < n && status == EST_OK; i++) {
         snapshot->n = i + 1;
-        status      = copy_variable(store, &entries[i], &snapshot->items[i]);
+        status      = add_variable(store, &entries[i], &snapshot->items[i], &vars[i]);
     }
+    if (status == EST_OK) status = begin_snapshot(snapshot, vars);
+    est_free(vars);
     if (status != EST_OK) {
         est_snapshot_free(snapshot);
         return status;
@@ -389,23 +416,8 @@ est_status est_store_snapshot(est_store *store, const est_store_entry *entries, 
     return EST_OK;
 }
 
-static est_status check_numbers(const est_snapshot *snapshot)
-{
-    for (int i = 0; i < snapshot->n; i++) {
-        const est_tensor *value = snapshot->items[i].value;
-        est_view          view  = snapshot->items[i].rows.value; /* of rows that wait: zeros */
-
-        if (value != NULL) {
-            view = (est_view){ est_tensor_data(value), est_tensor_dtype(value), *est_tensor_shape(value),
-                               est_tensor_count(value) };
-        }
-        if (!est_view_has_nan(&view)) continue;
-        return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has a NaN: it is not saved", snapshot->items[i].key);
-    }
-    return EST_OK;
-}
-
-#define PIECE_BYTES ((size_t)4 << 20) /* of a variable whose rows wait, drawn and written at once */
+#define PIECE_BYTES                                                                                                    \
+    ((size_t)1 << 20) /* of a variable, read or drawn and then written at once: whole chunks of a snapshot */
 
 static est_status add_pieces(est_bundle_writer *writer, const est_var *var, est_pool *pool, char *piece)
 {
@@ -448,26 +460,47 @@ est_status est_store_write_variable(est_bundle_writer *writer, const est_var *va
     return status;
 }
 
-static est_status add_copied(est_bundle_writer *writer, const copied *item)
+/* Bytes [first, first + n) of item i. */
+static est_status read_piece(est_snapshot *snapshot, int i, size_t first, size_t n, char *piece)
 {
-    if (item->value == NULL) {
-        return add_waiting(writer, item->key, &item->full, item->slice.rank < 0 ? NULL : &item->slice, &item->rows,
-                           NULL);
+    const saved *item = &snapshot->items[i];
+    est_view     view = { piece, item->dtype, EST_SHAPE((int64_t)(n / est_dtype_size(item->dtype))), 0 };
+
+    for (size_t at = 0; at < n; at += EST_COW_CHUNK) {
+        EST_TRY(
+            est_cow_read(snapshot->cow, i, first + at, n - at < EST_COW_CHUNK ? n - at : EST_COW_CHUNK, piece + at));
     }
-    if (item->slice.rank < 0) return est_bundle_add(writer, item->key, item->value);
-    return est_bundle_add_slice(writer, item->key, &item->full, &item->slice, item->value);
+    if (!est_view_has_nan(&view)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has a NaN: it is not saved", item->key);
 }
 
+static est_status write_item(est_bundle_writer *writer, est_snapshot *snapshot, int i, char *piece)
+{
+    const saved *item = &snapshot->items[i];
+
+    EST_TRY(est_bundle_begin(writer, item->key, item->dtype, &item->full, item->slice.rank < 0 ? NULL : &item->slice));
+    for (size_t at = 0; at < item->bytes; at += PIECE_BYTES) {
+        size_t n = item->bytes - at < PIECE_BYTES ? item->bytes - at : PIECE_BYTES;
+
+        EST_TRY(read_piece(snapshot, i, at, n, piece));
+        EST_TRY(est_bundle_append(writer, piece, n));
+    }
+    return est_bundle_end(writer);
+}
+
+/* What is kept for the snapshot is let go when all has been read: the disk may take its time. */
 est_status est_snapshot_write(est_snapshot *snapshot, const char *prefix)
 {
     est_bundle_writer *writer = NULL;
-    est_status         status = check_numbers(snapshot);
+    char              *piece  = est_alloc(PIECE_BYTES);
+    est_status         status = piece != NULL ? est_bundle_writer_create(prefix, 0, &writer)
+                                              : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", prefix);
 
-    if (status == EST_OK) status = est_bundle_writer_create(prefix, 0, &writer);
-    for (int i = 0; i < snapshot->n && status == EST_OK; i++) status = add_copied(writer, &snapshot->items[i]);
+    for (int i = 0; i < snapshot->n && status == EST_OK; i++) status = write_item(writer, snapshot, i, piece);
+    est_cow_end(snapshot->cow);
+    est_free(piece);
     if (status == EST_OK) status = est_bundle_finish(writer);
     est_bundle_writer_free(writer);
-    est_snapshot_free(snapshot);
     return status;
 }
 

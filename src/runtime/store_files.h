@@ -8,8 +8,9 @@
  * the second reading is mostly from the page cache, and a second copy of the model in memory, the alternative, is what large
  * models have least room for.
  *
- * Writing is in two steps, so that training waits only for a copy of the values: the snapshot is made by the thread that the
- * store belongs to, and written by any.
+ * Writing is in two steps, so that training goes on meanwhile: the snapshot is taken by the thread that the store belongs to, which
+ * copies nothing, and written by any. What changes before it is written is kept in a buffer of bounded size; when that is full
+ * changes wait for the writer (kernels/copy_on_write.h).
  *
  * Variables with rows for keys (kernels/key_rows.h) are saved without rows that no key has, and read as they were saved into
  * their first rows; the set of keys is made of what was read at the end. They are read only together with the keys and all
@@ -57,15 +58,21 @@ EST_MUST_CHECK est_status est_store_write_variable(est_bundle_writer *writer, co
 
 typedef struct est_snapshot est_snapshot;
 
-/* Copies the values of the variables, of those with rows for keys only rows that there are. All must have values; a dynamic
- * embedding that no step has used yet is made, and is empty. */
+/* Takes a snapshot of the variables as they are now, of those with rows for keys only of rows that there are. All must have
+ * values; a dynamic embedding that no step has used yet is made, and is empty. */
 EST_MUST_CHECK est_status est_store_snapshot(est_store *store, const est_store_entry *entries, int n,
                                              est_snapshot **out);
 
-/* Writes the copy, which is taken, as a checkpoint; the store is not touched. EST_INVALID_ARGUMENT: there is a NaN in one,
- * which the error names, and nothing is written. Any thread. */
+/* Writes it as a checkpoint, once. EST_INVALID_ARGUMENT: there is a NaN in one, which the error names, and no file is left.
+ * EST_ABORTED: the snapshot was ended, or the store was freed. Any thread. */
 EST_MUST_CHECK est_status est_snapshot_write(est_snapshot *snapshot, const char *prefix);
-void est_snapshot_free(est_snapshot *snapshot); /* one that is not written after all; NULL is fine */
+void                      est_snapshot_free(est_snapshot *snapshot); /* written or not, any thread; NULL is fine */
+
+/* Ends it before it is written: writing fails soon, and changes do not wait for it any more. Any thread. */
+void est_snapshot_end(est_snapshot *snapshot);
+
+/* For how long changes of the variables have waited for the writer, because more had changed than *buffer_bytes hold. */
+int64_t est_snapshot_paused_ns(est_snapshot *snapshot, size_t *buffer_bytes);
 
 /* "<prefix>.part<part>": what a task calls its part of a checkpoint that several write, until they are merged. To be freed with
  * est_free. A name that ends like this is not taken for that of a checkpoint of some step. */

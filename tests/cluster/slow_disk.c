@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A parameter server whose disk hangs and that is told to end: it says what it still writes and for whom, waits for minutes, and
- * ends then. What the writer needs stays until it is done. */
+ * A parameter server whose disk hangs. When it is told to end it says what it still writes and for whom, waits for minutes, and
+ * ends then, even if an update waits for the writer; what the writer needs stays until it is done. When whoever asked for the
+ * checkpoint is lost, nobody waits for it any more. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "cluster/tasks.h"
 #include "estoc/estoc.h"
 #include "support/estimator_test.h"
 #include "support/nn_test.h"
@@ -22,16 +24,20 @@
 
 /* --- a disk that hangs ---------------------------------------------------------------------------------------------------- */
 
+enum { NOWHERE, AT_WRITE, AT_SYNC };
+
 static struct {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t  changed;
-    bool            hangs, hung;
+    int             hangs; /* where: one of these */
+    bool            hung;
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
-static void set_hanging(bool hangs)
+static void set_hanging(int where)
 {
     pthread_mutex_lock(&disk.lock);
-    disk.hangs = hangs;
+    disk.hangs = where;
+    disk.hung  = false;
     pthread_cond_broadcast(&disk.changed);
     pthread_mutex_unlock(&disk.lock);
 }
@@ -55,17 +61,28 @@ static bool is_part(int fd)
     return strstr(path, ".part0") != NULL;
 }
 
-/* In place of the C library's. */
-int fsync(int fd)
+static void hang(int fd, int where)
 {
     bool part = is_part(fd);
 
     pthread_mutex_lock(&disk.lock);
-    disk.hung |= part && disk.hangs;
+    disk.hung |= part && disk.hangs == where;
     pthread_cond_broadcast(&disk.changed);
-    while (part && disk.hangs) pthread_cond_wait(&disk.changed, &disk.lock);
+    while (part && disk.hangs == where) pthread_cond_wait(&disk.changed, &disk.lock);
     pthread_mutex_unlock(&disk.lock);
+}
+
+/* In place of the C library's, as the next. */
+int fsync(int fd)
+{
+    hang(fd, AT_SYNC);
     return (int)syscall(SYS_fsync, fd);
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    hang(fd, AT_WRITE);
+    return (ssize_t)syscall(SYS_write, fd, bytes, size);
 }
 
 static void *do_nothing(void *arg)
@@ -116,20 +133,127 @@ static bool is_told_still(void)
     return is;
 }
 
-/* --- the test ------------------------------------------------------------------------------------------------------------- */
+/* --- the job -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct saving {
-    est_saver   *saver;
+#define BIG_ROWS 24 /* of 1 MiB: more than is kept for a snapshot */
+
+/* A task with a session over the ps, in a thread of its own: the chief saves, the other one changes all of the variable. */
+typedef struct trainer {
+    pthread_t    thread;
+    est_remote  *remote;
+    est_graph   *graph;
     est_session *session;
+    est_step    *step;
+    est_saver   *saver;
     est_status   status;
-} saving;
+} trainer;
+
+typedef struct job {
+    int              n_threads; /* before */
+    servers          servers;
+    trainer          chief, worker;
+    char             folder[64];
+    est_manual_clock manual;
+    int64_t          until;
+} job;
+
+static trainer make_trainer(servers *s, int index, int64_t rows)
+{
+    trainer  t = { 0 };
+    est_node b, ids, add;
+
+    t.remote = servers_remote(s, index, EST_REMOTE(.is_chief = index == 0, .connect_secs = DEADLINE_SECS));
+    assert_ok(est_graph_create(5, &t.graph));
+    b   = est_weight(t.graph, "b", EST_SHAPE(rows, 1 << 18), EST_WEIGHT(.initializer = est_init_ones()));
+    ids = est_range(est_scalar(t.graph, EST_I64, 0), est_scalar(t.graph, EST_I64, (double)rows),
+                    est_scalar(t.graph, EST_I64, 1));
+    add = est_scatter_add(b, ids, est_scalar(t.graph, EST_F32, 1));
+    assert_ok(est_session_create(t.graph, EST_SESSION(.threads = 1, .remote = t.remote), &t.session));
+    if (index == 0) {
+        assert_ok(est_session_init(t.session));
+        assert_ok(est_remote_declare_ready(t.remote));
+    }
+    assert_ok(est_session_prepare(t.session, EST_NO_NODES, EST_NO_NODES, EST_NODES(add), &t.step));
+    return t;
+}
+
+static void free_trainer(trainer *t)
+{
+    est_session_free(t->session);
+    est_saver_free(t->saver);
+    est_remote_free(t->remote);
+    est_graph_free(t->graph);
+}
 
 static void *save(void *arg)
 {
-    saving *s = arg;
+    trainer *t = arg;
 
-    s->status = est_saver_save(s->saver, s->session, 0, NULL, NULL);
+    t->status = est_saver_save(t->saver, t->session, 0, NULL, NULL);
     return NULL;
+}
+
+static void *update(void *arg)
+{
+    trainer *t = arg;
+
+    t->status = est_step_run(t->step, NULL);
+    return NULL;
+}
+
+/* The clock stands still. The chief saves, and the disk hangs. */
+static void begin_job(job *j, int64_t rows, int where)
+{
+    *j = (job){ .n_threads = n_threads(), .until = est_machine_ns() + DEADLINE_SECS * EST_NS_PER_SEC };
+    est_manual_clock_init(&j->manual, 1000 * EST_NS_PER_SEC, 0);
+    est_clock_set(&j->manual.clock);
+    est_test_dir(j->folder);
+    j->servers = servers_start(1, 2, "tcp");
+    j->chief   = make_trainer(&j->servers, 0, rows);
+    j->worker  = make_trainer(&j->servers, 1, rows);
+    assert_ok(est_saver_create(j->folder, NULL, &j->chief.saver));
+    set_hanging(where);
+    assert_int_equal(pthread_create(&j->chief.thread, NULL, save, &j->chief), 0);
+    await_hanging();
+}
+
+/* The disk goes on, and every thread of the job ends; there is no checkpoint, nor a part of one. */
+static void end_job(job *j)
+{
+    DIR           *folder;
+    struct dirent *entry;
+
+    free_trainer(&j->chief);
+    free_trainer(&j->worker);
+    servers_stop(&j->servers);
+    set_hanging(NOWHERE);
+    while (n_threads() > j->n_threads && est_machine_ns() < j->until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    assert_int_equal(n_threads(), j->n_threads);
+    est_clock_set(NULL);
+    folder = opendir(j->folder);
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) assert_null(strstr(entry->d_name, ".index"));
+    closedir(folder);
+    est_test_dir_remove(j->folder);
+}
+
+/* For how long updates have waited for the writer at the ps. */
+static int64_t paused_ns(est_server *ps)
+{
+    int64_t ns;
+    size_t  bytes;
+
+    pthread_mutex_lock(&ps->lock);
+    ns = est_snapshot_paused_ns(ps->writing->snapshot, &bytes);
+    pthread_mutex_unlock(&ps->lock);
+    return ns;
+}
+
+static void begin_update(job *j)
+{
+    assert_int_equal(pthread_create(&j->worker.thread, NULL, update, &j->worker), 0);
+    while (paused_ns(j->servers.ps[0]) == 0 && est_machine_ns() < j->until) est_sleep_ns(EST_NS_PER_SEC / 1000);
+    assert_true(paused_ns(j->servers.ps[0]) > 0);
 }
 
 static void *serve(void *server)
@@ -140,65 +264,80 @@ static void *serve(void *server)
     return status == EST_CANCELLED ? NULL : server;
 }
 
-static void test_disk_hangs(void **state)
+/* --- tests ---------------------------------------------------------------------------------------------------------------- */
+
+/* A signal, and minutes without a byte of the checkpoint: the ps ends. */
+static void expect_end(job *j)
 {
-    int              before = n_threads();
-    servers          s      = servers_start(1, 1, "tcp");
-    est_remote      *remote = servers_remote(&s, 0, EST_REMOTE(.is_chief = true, .connect_secs = DEADLINE_SECS));
-    saving           saved  = { 0 };
-    est_graph       *graph  = NULL;
-    char             folder[64];
-    est_manual_clock manual;
-    pthread_t        saver, server;
-    int64_t          until;
-    void            *failed;
+    pthread_t server;
+    void     *failed;
 
-    (void)state;
-    est_manual_clock_init(&manual, 1000 * EST_NS_PER_SEC, 0);
-    est_clock_set(&manual.clock);
-    est_test_dir(folder);
-    assert_ok(est_graph_create(5, &graph));
-    (void)est_weight(graph, "b", EST_SHAPE(1), EST_WEIGHT(.initializer = est_init_ones()));
-    assert_ok(est_session_create(graph, EST_SESSION(.threads = 1, .remote = remote), &saved.session));
-    assert_ok(est_session_init(saved.session));
-    assert_ok(est_saver_create(folder, NULL, &saved.saver));
-    set_hanging(true);
-    assert_int_equal(pthread_create(&saver, NULL, save, &saved), 0);
-    await_hanging();
-
+    told.still = told.given_up = 0;
     est_signals_catch();
     est_log_set_sink(note, NULL);
-    assert_int_equal(pthread_create(&server, NULL, serve, s.ps[0]), 0);
+    assert_int_equal(pthread_create(&server, NULL, serve, j->servers.ps[0]), 0);
     assert_int_equal(raise(SIGTERM), 0);
-    until = est_machine_ns() + DEADLINE_SECS * EST_NS_PER_SEC;
-    while (!is_told_still() && est_machine_ns() < until) est_manual_clock_advance(&manual, EST_NS_PER_SEC / 1000);
+    while (!is_told_still() && est_machine_ns() < j->until) {
+        est_manual_clock_advance(&j->manual, EST_NS_PER_SEC / 1000);
+    }
     assert_true(is_told_still());
-    est_manual_clock_advance(&manual, 301 * EST_NS_PER_SEC);
+    est_manual_clock_advance(&j->manual, 301 * EST_NS_PER_SEC);
     pthread_join(server, &failed);
     assert_null(failed);
-    s.n_ps = 0;
+    j->servers.n_ps = 0;
     assert_int_equal(told.still, 1);
     assert_int_equal(told.given_up, 1);
-    pthread_join(saver, NULL);
-    assert_int_equal(saved.status, EST_UNAVAILABLE);
+    pthread_join(j->chief.thread, NULL);
+    assert_int_equal(j->chief.status, EST_UNAVAILABLE);
     est_log_set_sink(NULL, NULL);
     est_signals_release(EST_CANCELLED);
+}
 
-    est_session_free(saved.session);
-    est_saver_free(saved.saver);
-    est_remote_free(remote);
-    servers_stop(&s);
-    est_graph_free(graph);
-    set_hanging(false);
-    while (n_threads() > before && est_machine_ns() < until) est_sleep_ns(EST_NS_PER_SEC / 1000);
-    assert_int_equal(n_threads(), before);
-    est_clock_set(NULL);
-    est_test_dir_remove(folder);
+static void test_disk_hangs(void **state)
+{
+    job j;
+
+    (void)state;
+    begin_job(&j, 1, AT_SYNC);
+    expect_end(&j);
+    end_job(&j);
+}
+
+static void test_update_waits(void **state)
+{
+    job j;
+
+    (void)state;
+    begin_job(&j, BIG_ROWS, AT_WRITE);
+    begin_update(&j);
+    expect_end(&j);
+    pthread_join(j.worker.thread, NULL); /* made, or refused by a server that ends */
+    end_job(&j);
+}
+
+static void test_chief_is_lost(void **state)
+{
+    job j;
+
+    (void)state;
+    begin_job(&j, BIG_ROWS, AT_WRITE);
+    begin_update(&j);
+    est_link_close(est_tasks_of(j.chief.remote)->peers[0].link, "it dies");
+    pthread_join(j.chief.thread, NULL);
+    assert_int_equal(j.chief.status, EST_UNAVAILABLE);
+    pthread_join(j.worker.thread, NULL); /* while the disk hangs */
+    assert_ok(j.worker.status);
+    set_hanging(NOWHERE);
+    end_job(&j);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_disk_hangs) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_disk_hangs),
+        cmocka_unit_test(test_update_waits),
+        cmocka_unit_test(test_chief_is_lost),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * a failure is no mixture and no leak. */
 #include "runtime/store_files.h"
 
+#include "kernels/copy_on_write.h"
 #include "ops/ops.h"
 #include "train/saver_test.h"
 
@@ -47,6 +48,7 @@ static void write_part(est_store *store, const est_store_entry *entries, int n, 
 
     assert_ok(est_store_snapshot(store, entries, n, &snapshot));
     assert_ok(est_snapshot_write(snapshot, prefix));
+    est_snapshot_free(snapshot);
 }
 
 /* Written as 7 and 3 rows by two stores, read as a whole, as 4, 4 and 2 rows, and as none. */
@@ -81,23 +83,44 @@ static void test_shards(void **state)
     est_store_free(other);
 }
 
-/* What is written is what was copied, whatever training does meanwhile. */
+/* What is written is what there was, whoever writes or restores the variable meanwhile; one that was ended is not written. */
 static void test_snapshot_stands_still(void **state)
 {
     est_store            *store = make_store();
     const est_store_entry entry = add_shard(store, "v", 0, ROWS);
-    est_snapshot         *snapshot;
+    est_snapshot         *snapshot, *other;
     est_bundle           *bundle;
+    est_tensor           *fives;
+    size_t                buffer;
 
     (void)state;
     assert_ok(est_store_snapshot(store, &entry, 1, &snapshot));
-    ((float *)est_store_find(store, "v")->value.data)[5] = -1;
+    est_var_write(est_store_find(store, "v"), (const float[2 * ROWS]){ 5 });
     assert_ok(est_snapshot_write(snapshot, at("still")));
+    est_snapshot_free(snapshot);
     assert_ok(est_bundle_open(at("still"), &bundle));
+    assert_ok(est_store_snapshot(store, &entry, 1, &snapshot)); /* of what was written over it */
     assert_ok(est_store_restore(store, bundle, &entry, 1));
     expect_counted(store, &entry);
+    assert_ok(est_snapshot_write(snapshot, at("fives")));
+    est_snapshot_free(snapshot);
     est_bundle_close(bundle);
+    assert_ok(est_bundle_open(at("fives"), &bundle));
+    assert_ok(est_bundle_read(bundle, "table", NULL, &fives));
+    assert_true(nn_element(fives, 0) == 5 && nn_element(fives, 1) == 0);
+    est_tensor_free(fives);
+    est_bundle_close(bundle);
+
+    assert_ok(est_store_snapshot(store, &entry, 1, &snapshot));
+    est_snapshot_end(snapshot);
+    assert_int_equal(est_snapshot_write(snapshot, at("ended")), EST_ABORTED);
+    assert_null(strstr(names_in(test_root), "ended"));
+    assert_ok(est_store_snapshot(store, &entry, 1, &other));
     est_store_free(store);
+    assert_int_equal(est_snapshot_write(other, at("ended")), EST_ABORTED);
+    assert_int_equal(est_snapshot_paused_ns(other, &buffer), 0);
+    est_snapshot_free(snapshot);
+    est_snapshot_free(other);
 }
 
 static void test_snapshot_refused(void **state)
@@ -115,6 +138,7 @@ static void test_snapshot_refused(void **state)
     assert_int_equal(est_store_find_nan(store, entries, 2), 1);
     assert_ok(est_store_snapshot(store, entries, 2, &snapshot));
     expect_error(est_snapshot_write(snapshot, at("refused")), EST_INVALID_ARGUMENT, "'other' has a NaN");
+    est_snapshot_free(snapshot);
     assert_null(strstr(names_in(test_root), "refused"));
     est_store_find(store, "w")->initialized = false;
     assert_int_equal(est_store_find_nan(store, entries, 2), -1); /* what has no value has no NaN */
@@ -208,7 +232,7 @@ static est_store_entry *all_entries(const est_store *store, int *n)
 }
 
 /* An embedding with a slot in which three keys have rows. */
-static est_store *make_rows(est_graph **graph)
+static est_store *make_rows(est_graph **graph, int64_t max)
 {
     const est_row_policy policy = { .draw = { .distribution = EST_ROW_NORMAL, .b = 1, .seed = 5 }, .admit_after = 1 };
     const int64_t        keys[] = { 40, -2, INT64_C(1) << 50 };
@@ -218,7 +242,7 @@ static est_store *make_rows(est_graph **graph)
     int64_t              rows[KEYS];
 
     assert_ok(est_graph_create(1, graph));
-    weights = est_row_variable(*graph, "w", EST_SHAPE(8, 2), &policy);
+    weights = est_row_variable(*graph, "w", EST_SHAPE(max, 2), &policy);
     slot    = est_row_slot(weights, "w/Adagrad", 0.25);
     assert_ok(est_store_variable(store, est_graph_node(*graph, weights.id), &var));
     assert_ok(est_store_variable(store, est_graph_node(*graph, slot.id), &accumulator));
@@ -243,7 +267,7 @@ static void expect_same_rows(const est_store *a, const est_store *b)
 static void test_rows(void **state)
 {
     est_graph       *graph;
-    est_store       *store = make_rows(&graph), *other = make_store();
+    est_store       *store = make_rows(&graph, 8), *other = make_store();
     int              n;
     est_store_entry *entries = all_entries(store, &n);
     est_bundle      *bundle;
@@ -266,11 +290,80 @@ static void test_rows(void **state)
     est_graph_free(graph);
 }
 
+/* A step of training with one key that is there and new ones until rows are given away; every sixth step rows leave by age. */
+static void train_rows(const est_store *store, int64_t step)
+{
+    const int64_t keys[] = { 40 + step % 3, 1000 + 3 * step, 1001 + 3 * step, -2, 40 };
+    int64_t       rows[5];
+
+    assert_ok(est_row_table_train(est_row_table_of(est_store_find(store, "w")), keys, 5, rows));
+    for (int i = 0; i < 5; i++) {
+        if (rows[i] < 0) continue;
+        est_cow_keep_rows(est_store_find(store, "w/Adagrad"), rows[i], 1);
+        ((float *)est_store_find(store, "w/Adagrad")->value.data)[2 * rows[i]] += 1;
+    }
+}
+
+/* Many keys with rows in many lines: in each step some that are there, in no order, one that is new, and some that leave by age. */
+static void train_many_rows(const est_store *store, int64_t step)
+{
+    int64_t keys[6], rows[6];
+
+    for (int64_t i = 0; i < 6; i++) keys[i] = i == 0 ? 1000 + step : (97 * step + 61 * i) % 250;
+    assert_ok(est_row_table_train(est_row_table_of(est_store_find(store, "w")), keys, 6, rows));
+}
+
+/* Keys come and go while a snapshot is written: it has the keys and rows of its moment, which are a set. */
+static void compare_rows(est_store *store, int64_t steps, void (*train)(const est_store *store, int64_t step))
+{
+    for (int64_t step = 0; step < steps; step++) {
+        int              n;
+        est_store_entry *entries = all_entries(store, &n);
+        est_store       *then = make_store(), *late = make_store();
+        est_snapshot    *snapshot;
+        est_bundle      *bundle;
+
+        write_part(store, entries, n, at("then"));
+        assert_ok(est_store_snapshot(store, entries, n, &snapshot));
+        train(store, step);
+        assert_ok(est_snapshot_write(snapshot, at("late")));
+        est_snapshot_free(snapshot);
+        assert_ok(est_bundle_open(at("then"), &bundle));
+        assert_ok(est_store_restore(then, bundle, entries, n));
+        est_bundle_close(bundle);
+        assert_ok(est_bundle_open(at("late"), &bundle));
+        assert_ok(est_store_restore(late, bundle, entries, n));
+        est_bundle_close(bundle);
+        expect_same_rows(then, late);
+        est_store_free(then);
+        est_store_free(late);
+        free(entries);
+    }
+}
+
+static void test_rows_while_keys_change(void **state)
+{
+    est_graph *graph, *many_graph;
+    est_store *store = make_rows(&graph, 8), *many = make_rows(&many_graph, 300);
+
+    (void)state;
+    est_row_table_of(est_store_find(store, "w"))->max_age     = 6;
+    est_row_table_of(est_store_find(store, "w"))->admit_after = 2;
+    compare_rows(store, 40, train_rows);
+    est_row_table_of(est_store_find(many, "w"))->max_age = 60;
+    for (int64_t step = 0; step < 100; step++) train_many_rows(many, step);
+    compare_rows(many, 40, train_many_rows);
+    est_store_free(store);
+    est_store_free(many);
+    est_graph_free(graph);
+    est_graph_free(many_graph);
+}
+
 /* A table that a failed restore has made does not count as one with values; one that was there has no keys then. */
 static void test_rows_damaged(void **state)
 {
     est_graph       *graph;
-    est_store       *store = make_rows(&graph), *other = make_store();
+    est_store       *store = make_rows(&graph, 8), *other = make_store();
     int              n;
     est_store_entry *entries = all_entries(store, &n);
     est_bundle      *bundle;
@@ -307,7 +400,9 @@ static est_status there_and_back(est_store *from, est_store *to, const est_store
     est_status    status;
 
     EST_TRY(est_store_snapshot(from, entries, n, &snapshot));
-    EST_TRY(est_snapshot_write(snapshot, at("failing")));
+    status = est_snapshot_write(snapshot, at("failing"));
+    est_snapshot_free(snapshot);
+    EST_TRY(status);
     EST_TRY(est_bundle_open(at("failing"), &bundle));
     status = est_store_restore(to, bundle, entries, n);
     est_bundle_close(bundle);
@@ -318,7 +413,7 @@ static est_status there_and_back(est_store *from, est_store *to, const est_store
 static void test_no_memory(void **state)
 {
     est_graph       *graph;
-    est_store       *store = make_rows(&graph);
+    est_store       *store = make_rows(&graph, 8);
     int              n;
     est_store_entry *entries = all_entries(store, &n);
     bool             fired   = true;
@@ -345,10 +440,15 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shards),           cmocka_unit_test(test_snapshot_stands_still),
-        cmocka_unit_test(test_snapshot_refused), cmocka_unit_test(test_misfits),
-        cmocka_unit_test(test_damage),           cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_rows_damaged),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_snapshot_stands_still),
+        cmocka_unit_test(test_snapshot_refused),
+        cmocka_unit_test(test_misfits),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_damaged),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_rows_while_keys_change),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

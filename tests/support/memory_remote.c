@@ -253,6 +253,7 @@ static est_status save_part(est_remote *remote, const est_remote_files *files, i
     }
     status = est_snapshot_write(snapshot, prefix);
     *wrote = status == EST_OK;
+    est_snapshot_free(snapshot);
     est_free(prefix);
     return status;
 }
