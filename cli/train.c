@@ -37,7 +37,12 @@ static bool is_better(void *user, const est_metrics *best, const est_metrics *cu
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
     est_exporter_options options_of = { .struct_size = sizeof options_of };
+    const char          *name       = call->job.eval.name;
 
+    if (name != NULL) { /* where the best exporter finds earlier results */
+        options_of.event_file_pattern = est_arena_printf(call->arena, "eval_%s/*.tfevents.*", name);
+        if (options_of.event_file_pattern == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters");
+    }
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {

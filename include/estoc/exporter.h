@@ -125,8 +125,9 @@ typedef struct est_exporter_options {
 } est_exporter_options;
 #define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
 
-/* After every evaluation; at the end only; when the evaluation was better than all before. Made on the heap; NULL and an
- * error when an argument is wrong or memory is out. */
+/* After every evaluation; at the end only; when the evaluation was better than all before, those of earlier processes, too, that
+ * event_file_pattern finds. The best exporter also exports while its directory has no export, and compares with that one then.
+ * TensorFlow's exports once in every process. Made on the heap; NULL and an error when an argument is wrong or memory is out. */
 EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
