@@ -85,7 +85,9 @@ EST_API EST_MUST_CHECK est_status est_export_saved_model(est_estimator *estimato
  *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path), path);
  *     }
  *
- * `path` is empty when it is called, and gets the directory of the export if there is one. */
+ * The checkpoint has the values that were evaluated, and stays until the call returns, whatever the trainer removes: an evaluator
+ * gives a path of links to its files. Where the file system has none it may vanish; an export that fails then is skipped, with a
+ * warning. `path` is empty when it is called, and gets the directory of the export if there is one. */
 struct est_exporter {
     const char *name; /* of its directory, <model_dir>/export/<name>; borrowed as long as the exporter is used */
     est_status (*export_model)(est_exporter *exporter, est_estimator *estimator, const char *export_path,

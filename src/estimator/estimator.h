@@ -11,6 +11,7 @@
 #include "estoc/estimator.h"
 #include "train/lock.h"
 #include "train/loop.h"
+#include "train/pin.h"
 
 /* What is saved beside the variables, to go on exactly where a run was. */
 #define EST_EXTRA_INPUT "estoc/input_position" /* uint8 [n]: est_iterator_save */
@@ -94,11 +95,10 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
                                               const char *spec, const est_dir_lock *held);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
- * several that evaluate together the chief has no checkpoint, or all others are done. */
+ * est_evaluate. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was evaluated is
+ * pinned afterwards. *out NULL: of several that evaluate together the chief has no checkpoint, or all others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
-                                                 est_session *from, char path[EST_CHECKPOINT_PATH_MAX],
-                                                 est_metrics **out);
+                                                 est_session *from, est_pin *pin, est_metrics **out);
 
 /* Builds the list of metrics of an evaluation. */
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);

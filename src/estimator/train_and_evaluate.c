@@ -8,10 +8,12 @@
  * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
  * evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only when the
  * start delay is over, unless all steps that this one could make are made. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -24,6 +26,7 @@
 #include "estimator/job_watch.h"
 #include "estimator/together.h"
 #include "estoc/exporter.h"
+#include "format/checkpoint.h"
 #include "strategy/strategy.h"
 #include "strategy/workers.h"
 #include "train/hooks.h"
@@ -37,6 +40,8 @@
 #define DELAY_DEFAULT    120
 #define STEPS_DEFAULT    100
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
+#define EVALUATOR        "evaluator"
+#define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
 /* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
 
@@ -45,7 +50,7 @@ typedef struct evaluator {
     const est_train_spec *train;
     const est_eval_spec  *eval;
     char                  seen[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was the latest when it was evaluated */
-    char                  last[EST_CHECKPOINT_PATH_MAX]; /* and what was evaluated: an older one when it is damaged */
+    est_pin               pin;                           /* what was evaluated: an older one when that is damaged */
     est_metrics          *metrics;                       /* of it; NULL: none yet */
     bool                  exported_final;                /* exporters were told that it is the last */
     bool                  gone;                          /* the last pass found all checkpoints deleted */
@@ -53,6 +58,14 @@ typedef struct evaluator {
     int64_t               none_ns;                       /* since when there is no checkpoint; 0: there is one */
     double                tell_secs;                     /* after which that is said again */
     est_job_watch         watch;                         /* of the job, meanwhile */
+    est_dir_lock         *lock;                          /* of an evaluator task, once there is a place for it */
+    bool                  refused;                       /* it was said that another has the lock */
+
+    /* Of a task that trains with others. */
+    est_hook hook;
+    int64_t  look_ns;       /* when it looks for an evaluator again */
+    bool     met_evaluator; /* during the training */
+    bool     finished;      /* it has evaluated, or left that to another */
 } evaluator;
 
 /* *last_ns: when this was last said. */
@@ -63,6 +76,15 @@ static void warn_rarely(int64_t *last_ns, const char *text)
     if (*last_ns != 0 && now - *last_ns < WARN_AGAIN_SECS * EST_NS_PER_SEC) return;
     est_log_warn("%s", text);
     *last_ns = now;
+}
+
+/* Where evaluations leave their results. */
+static est_status results_dir(const evaluator *e, est_strbuf *out)
+{
+    const char *name = e->eval->name != NULL ? e->eval->name : "";
+
+    est_strbuf_printf(out, "%s/eval%s%s", e->estimator->model_dir, name[0] != '\0' ? "_" : "", name);
+    return est_strbuf_status(out);
 }
 
 static bool has_mark(const est_estimator *estimator)
@@ -79,7 +101,7 @@ static bool has_mark(const est_estimator *estimator)
 /* Whether no trainer is at work; also where that cannot be found out. */
 static bool is_free(const est_estimator *estimator)
 {
-    char holder[300];
+    char holder[EST_LOCK_HOLDER_MAX];
 
     return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
 }
@@ -88,6 +110,14 @@ static bool is_free(const est_estimator *estimator)
 static bool is_done(const est_estimator *estimator)
 {
     return has_mark(estimator) && is_free(estimator);
+}
+
+/* Whether the checkpoint that was evaluated has been removed. It cannot be where it is pinned. */
+static bool is_removed(const evaluator *e)
+{
+    bool there = true;
+
+    return est_checkpoint_exists(e->pin.prefix, &there) == EST_OK && !there;
 }
 
 static est_status export_all(evaluator *e, bool final)
@@ -106,8 +136,15 @@ static est_status export_all(evaluator *e, bool final)
         est_strbuf_printf(&path, "%s/export/%s", e->estimator->model_dir, est_exporter_name(exporter));
         status = est_strbuf_status(&path);
         if (status != EST_OK) break;
-        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->last, e->metrics, final,
+        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->pin.prefix, e->metrics, final,
                                      written);
+        if (status != EST_OK && is_removed(e)) {
+            est_log_warn("exporter %s: %s is not exported: the trainer removed it before; save less often, or raise "
+                         "keep_checkpoint_max",
+                         est_exporter_name(exporter), e->pin.of);
+            status = EST_OK;
+            continue;
+        }
         if (status == EST_OK && written[0] != '\0') {
             status = est_metrics_set_export(e->metrics, i, e->eval->exporters.n, written);
         }
@@ -171,7 +208,7 @@ static bool is_gone(const est_estimator *estimator)
     return status == EST_NOT_FOUND;
 }
 
-static est_status evaluate(const evaluator *e, char used[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+static est_status evaluate(evaluator *e, est_metrics **out)
 {
     int64_t steps = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
 
@@ -179,14 +216,14 @@ static est_status evaluate(const evaluator *e, char used[EST_CHECKPOINT_PATH_MAX
                                   EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
                                                        .steps = steps, .name = e->eval->name, .hooks = e->eval->hooks,
                                                        .checkpoint_path = e->estimator->model_dir),
-                                  NULL, used, out);
+                                  NULL, &e->pin, out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
  * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
 static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
 {
-    char         path[EST_CHECKPOINT_PATH_MAX], used[EST_CHECKPOINT_PATH_MAX];
+    char         path[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
     est_status   status  = find_latest(e->estimator, path);
 
@@ -197,15 +234,17 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         return EST_OK;
     }
     EST_TRY(status);
-    if (strcmp(path, e->seen) == 0 || strcmp(path, e->last) == 0) {
+    if (strcmp(path, e->seen) == 0 || strcmp(path, e->pin.of) == 0) {
         if (final && !e->exported_final) return export_all(e, true); /* it was not known to be the last */
         warn_rarely(&e->warned_ns, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    status = evaluate(e, used, &metrics);
+    status = evaluate(e, &metrics);
     if ((status == EST_OK && metrics == NULL) || (status == EST_NOT_FOUND && is_gone(e->estimator))) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
-        e->gone = true;
+        e->gone    = true;
+        e->seen[0] = '\0';
+        est_pin_drop(&e->pin);
         return EST_OK;
     }
     EST_TRY(status);
@@ -213,7 +252,6 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     e->metrics   = metrics;
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
-    snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
     final      = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
@@ -394,6 +432,30 @@ static est_status check_job(evaluator *e)
         path, other);
 }
 
+/* Takes the lock that tells the trainer of this evaluator, and the directory to pin checkpoints in, which goes with it. Neither is
+ * worth failing for: without the lock the trainer evaluates, too, at its end, and without links a checkpoint may vanish. */
+static void hold(evaluator *e)
+{
+    est_strbuf dir = { 0 };
+    est_status status;
+
+    if (e->lock != NULL) return;
+    if (mkdir(e->estimator->model_dir, 0777) != 0 && errno == ENOENT) return; /* nor is there what it would be in */
+    status = results_dir(e, &dir);
+    if (status == EST_OK) status = est_dir_create(est_strbuf_text(&dir));
+    if (status == EST_OK) status = est_dir_lock_take_as(EVALUATOR, est_strbuf_text(&dir), &e->lock);
+    if (status == EST_OK) {
+        est_strbuf_append(&dir, "/" PIN_DIR);
+        status = est_pin_open(&e->pin, est_strbuf_text(&dir));
+    }
+    est_strbuf_clear(&dir);
+    if (status == EST_OK) e->seen[0] = '\0'; /* what was evaluated without it was not pinned */
+    if (status != EST_OK && !e->refused) {
+        est_log_warn("The trainer does not know of this evaluator, and may evaluate, too: %s", est_error_message());
+    }
+    e->refused = status != EST_OK;
+}
+
 static est_status wait_until(evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + est_secs_to_ns(secs);
@@ -401,6 +463,7 @@ static est_status wait_until(evaluator *e, double secs, bool until_done)
     for (;;) {
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
+        hold(e);
         if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
         EST_TRY(check_job(e));
         if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
@@ -485,6 +548,8 @@ static est_status run_evaluator(evaluator *e)
     warn_of_two(e->estimator);
     status = evaluator_loop(e);
     est_job_watch_clear(&e->watch);
+    est_pin_close(&e->pin);
+    est_dir_lock_release(e->lock);
     return status;
 }
 
@@ -593,13 +658,14 @@ static bool evaluates_together(const est_estimator *estimator)
 /* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
 static est_status evaluate_last(evaluator *e)
 {
-    char used[EST_CHECKPOINT_PATH_MAX];
+    char latest[EST_CHECKPOINT_PATH_MAX];
     bool evaluated;
 
-    if (e->estimator->task->is_chief && find_latest(e->estimator, used) != EST_NOT_FOUND) {
+    e->finished = true;
+    if (e->estimator->task->is_chief && find_latest(e->estimator, latest) != EST_NOT_FOUND) {
         return evaluate_and_export(e, true, &evaluated);
     }
-    EST_TRY(evaluate(e, used, &e->metrics)); /* the others have to hear of it, too */
+    EST_TRY(evaluate(e, &e->metrics)); /* the others have to hear of it, too */
     if (e->metrics == NULL) tell_none(e);
     return EST_OK;
 }
