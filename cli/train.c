@@ -170,7 +170,7 @@ static est_status train(job_call *call, est_metrics **metrics)
     if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, and the job has no data.eval");
     }
-    if (call->job.data.eval.data != NULL || task->num_ps_replicas > 0) { /* a ps task has a role only there */
+    if (call->job.data.eval.data != NULL || strcmp(task->type, "ps") == 0) { /* a ps task has a role only there */
         EST_TRY(train_and_evaluate(call, metrics));
         return evaluate_again(call, metrics);
     }

@@ -18,7 +18,7 @@
 #define EST_EXTRA_RUNS  "estoc/run_count"      /* int64: est_session_run_count */
 #define EST_EXTRA_SEED  "estoc/seed"           /* int64: of the graph's random operations */
 
-/* The end mark in a model directory: the step at which training ended; train.c says who writes and removes it. */
+/* The end mark in a model directory (estimator/done_mark.h). */
 #define EST_DONE_FILE "training_done"
 
 typedef struct est_metric_extender {
@@ -89,10 +89,19 @@ EST_MUST_CHECK est_status est_estimator_copy_variables(est_session *from, est_se
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train by who has taken the lock of the model directory already, and keeps it (`held` NULL: as est_train). `spec` is
- * what the caller knows its options as, for errors of the input ("": nothing of his). */
+/* What est_train_and_evaluate adds to a training; zeroed but for `spec`: nothing. */
+typedef struct est_train_call {
+    const char         *spec; /* what the caller knows its options as, for errors of the input; "": nothing of his */
+    const est_dir_lock *held; /* the lock of the model directory, which the caller has; NULL: it is taken */
+
+    /* What follows the training, as its final evaluation. The task that leads calls it when the job has ended for all others and
+     * nothing of it is in memory, but with the directory's lock. A process that dies in it calls it again when it is started again,
+     * and trains no more then. `done`: this call has made no step, and the one before had come to its end. NULL: nothing follows. */
+    est_status (*finish)(void *user, bool done);
+    void *user;
+} est_train_call;
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              const char *spec, const est_dir_lock *held);
+                                              const est_train_call *call);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
  * est_evaluate. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was evaluated is

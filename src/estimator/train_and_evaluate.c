@@ -3,6 +3,11 @@
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
  * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
+ * Who evaluates what a cluster trains: the workers together, if eval_distribute says so, when they have trained; else an evaluator,
+ * while they train; else, when they have trained, the task that leads them. An evaluator need not be listed in the cluster, and
+ * TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock (eval/evaluator.lock) while it trains: an
+ * evaluator may have left when the training has ended, but not before.
+ *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
  * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
@@ -23,6 +28,7 @@
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
 #include "data/stage.h"
+#include "estimator/done_mark.h"
 #include "estimator/job_watch.h"
 #include "estimator/together.h"
 #include "estoc/exporter.h"
@@ -89,13 +95,9 @@ static est_status results_dir(const evaluator *e, est_strbuf *out)
 
 static bool has_mark(const est_estimator *estimator)
 {
-    est_strbuf path = { 0 };
-    bool       has;
+    est_done_mark mark;
 
-    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
-    has = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
-    est_strbuf_clear(&path);
-    return has;
+    return est_done_mark_read(estimator, &mark) == EST_OK && mark.there;
 }
 
 /* Whether no trainer is at work; also where that cannot be found out. */
@@ -318,18 +320,20 @@ static double throttle_secs(const est_eval_spec *eval)
 /* Evaluates what a run that was stopped in its last evaluation left: all steps are made and the end is not marked. */
 static est_status evaluate_rest(evaluator *e)
 {
-    bool evaluated;
+    est_done_mark mark;
+    bool          evaluated;
 
-    return has_mark(e->estimator) ? EST_OK : evaluate_and_export(e, true, &evaluated);
+    EST_TRY(est_done_mark_read(e->estimator, &mark));
+    return mark.there && !mark.due ? EST_OK : evaluate_and_export(e, true, &evaluated);
 }
 
-static est_status train_with(evaluator *e, est_saving_listeners listeners, const est_dir_lock *held)
+static est_status train_with(evaluator *e, est_hooks hooks, est_saving_listeners listeners, const est_train_call *call)
 {
     return est_estimator_train(e->estimator,
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
-                                                 .max_steps = e->train->max_steps, .hooks = e->train->hooks,
+                                                 .max_steps = e->train->max_steps, .hooks = hooks,
                                                  .saving_listeners = listeners),
-                               "train spec", held);
+                               call);
 }
 
 /* Finds before hours of training what would end the first evaluation after them. Nothing is read or iterated, so that
@@ -379,7 +383,8 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = train_with(e, (est_saving_listeners){ listeners, n + 1 }, lock);
+    status       = train_with(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
+                              &(est_train_call){ .spec = "train spec", .held = lock });
     est_free(listeners);
     return status;
 }
@@ -553,7 +558,7 @@ static est_status run_evaluator(evaluator *e)
     return status;
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- what it is called with ------------------------------------------------------------------------------------------------------- */
 
 static est_status check_exporters(est_exporters exporters)
 {
@@ -648,11 +653,41 @@ static bool evaluates_itself(const est_task *task)
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
-/* Workers that are told to evaluate together do so after the training, unless there is somebody for it. */
+/* --- a task that trains with others ------------------------------------------------------------------------------------------------- */
+
+static bool lists_evaluator(const est_estimator *estimator)
+{
+    return est_cluster_tasks(estimator->task->cluster, EVALUATOR) > 0;
+}
+
+/* Workers that are told to evaluate together do so after the training, unless there is an evaluator. */
 static bool evaluates_together(const est_estimator *estimator)
 {
-    return est_trains_together(estimator, estimator->config.eval_distribute) &&
-           est_cluster_tasks(estimator->task->cluster, "evaluator") == 0;
+    return est_trains_together(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
+}
+
+/* Whether an evaluator is at work on the same results. */
+static bool has_evaluator(const evaluator *e)
+{
+    char       holder[EST_LOCK_HOLDER_MAX] = "";
+    est_strbuf dir                         = { 0 };
+    est_status status                      = results_dir(e, &dir);
+
+    if (status == EST_OK) status = est_dir_lock_holder_as(EVALUATOR, est_strbuf_text(&dir), holder, sizeof holder);
+    est_strbuf_clear(&dir);
+    return status == EST_OK && holder[0] != '\0';
+}
+
+static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
+{
+    evaluator *e   = EST_CONTAINER_OF(hook, evaluator, hook);
+    int64_t    now = est_now_ns();
+
+    (void)loop;
+    if (e->met_evaluator || now < e->look_ns) return EST_OK;
+    e->met_evaluator = has_evaluator(e);
+    e->look_ns       = now + est_secs_to_ns(LOOK_AGAIN_SECS);
+    return EST_OK;
 }
 
 /* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
@@ -669,6 +704,67 @@ static est_status evaluate_last(evaluator *e)
     if (e->metrics == NULL) tell_none(e);
     return EST_OK;
 }
+
+/* What follows the training, at the task that leads: the final evaluation, unless another task makes it. */
+static est_status finish(void *user, bool done)
+{
+    evaluator *e = user;
+    char       latest[EST_CHECKPOINT_PATH_MAX];
+    bool       evaluated;
+
+    if (evaluates_together(e->estimator)) return evaluate_last(e);
+    if (done) return EST_OK;
+    if (e->met_evaluator || has_evaluator(e)) {
+        est_log_info("The final evaluation is left to the evaluator.");
+        return EST_OK;
+    }
+    if (find_latest(e->estimator, latest) == EST_NOT_FOUND) {
+        est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.",
+                     e->estimator->model_dir);
+        return EST_OK;
+    }
+    est_log_info("There is no evaluator: the final evaluation is made here.");
+    return evaluate_and_export(e, true, &evaluated);
+}
+
+/* What would end the final evaluation is worth a line before the training; it may be none of this task's, as when an evaluator is
+ * yet to come. */
+static void announce_finish(evaluator *e)
+{
+    if (!e->estimator->task->is_chief || has_evaluator(e)) return;
+    est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
+                 "training has ended; start an evaluator task to evaluate during the training.");
+    if (check_eval_input(e) != EST_OK) est_log_warn("the final evaluation will fail: %s", est_error_message());
+}
+
+/* Trains, and has `finish` called at the task that leads. */
+static est_status train_and_finish(evaluator *e)
+{
+    int        n     = e->train->hooks.n;
+    est_hook **hooks = est_zalloc((size_t)(n + 1) * sizeof *hooks);
+    est_status status;
+
+    if (hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    for (int i = 0; i < n; i++) hooks[i] = e->train->hooks.data[i];
+    e->hook  = (est_hook){ .before_run = look_for_evaluator, .idle = true };
+    hooks[n] = &e->hook;
+    status   = train_with(e, (est_hooks){ hooks, e->estimator->task->is_chief ? n + 1 : n }, e->train->saving_listeners,
+                          &(est_train_call){ .spec = "train spec", .finish = finish, .user = e });
+    est_free(hooks);
+    return status;
+}
+
+static est_status run_with_others(evaluator *e)
+{
+    if (lists_evaluator(e->estimator)) {
+        return train_with(e, e->train->hooks, e->train->saving_listeners, &(est_train_call){ .spec = "train spec" });
+    }
+    if (!evaluates_together(e->estimator)) announce_finish(e);
+    EST_TRY(train_and_finish(e));
+    return evaluates_together(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
+}
+
+/* --- the call ------------------------------------------------------------------------------------------------------------------- */
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
                                   est_metrics **out)
@@ -691,8 +787,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (evaluates_itself(estimator->task)) {
         status = run_evaluating(&e);
     } else {
-        status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own, */
-        if (status == EST_OK && evaluates_together(estimator)) status = evaluate_last(&e); /* or all are */
+        status = run_with_others(&e);
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;
