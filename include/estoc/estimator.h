@@ -228,9 +228,10 @@ typedef struct est_eval_spec {
 /* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
  * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.
  *
- * In a cluster an evaluator task evaluates. Without one the chief (of workers in step the one that leads) evaluates the last
- * checkpoint and exports when the training has ended and all others have left, unlike TensorFlow; killed or stopped in that, it does
- * it when it is started again, and trains no more then. With eval_distribute workers do it together.
+ * In a cluster an evaluator task evaluates. Without one the chief (of workers in step the one that leads) evaluates the
+ * last checkpoint and exports when the training has ended and all others have left, unlike TensorFlow; killed or
+ * stopped in that, it does it when it is started again, and trains no more then. With eval_distribute workers do it
+ * together.
  *
  * A process that does both calls the evaluation's input_fn once before it trains, makes no iterator of its dataset and
  * frees it: a wrong input_fn and files that are not there are found before hours of training. */

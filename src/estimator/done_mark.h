@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step; a second one says
- * that the final evaluation is still due. train.c says which task writes and removes it. */
+ * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step; a
+ * second one says that the final evaluation is still due. train.c says which task writes and removes it. */
 #ifndef EST_ESTIMATOR_DONE_MARK_H
 #define EST_ESTIMATOR_DONE_MARK_H
 

@@ -94,9 +94,10 @@ typedef struct est_train_call {
     const char         *spec; /* what the caller knows its options as, for errors of the input; "": nothing of his */
     const est_dir_lock *held; /* the lock of the model directory, which the caller has; NULL: it is taken */
 
-    /* What follows the training, as its final evaluation. The task that leads calls it when the job has ended for all others and
-     * nothing of it is in memory, but with the directory's lock. A process that dies in it calls it again when it is started again,
-     * and trains no more then. `done`: this call has made no step, and the one before had come to its end. NULL: nothing follows. */
+    /* What follows the training, as its final evaluation. The task that leads calls it when the job has ended for all
+     * others and nothing of it is in memory, but with the directory's lock. A process that dies in it calls it again
+     * when it is started again, and trains no more then. `done`: this call has made no step, and the one before had
+     * come to its end. NULL: nothing follows. */
     est_status (*finish)(void *user, bool done);
     void *user;
 } est_train_call;
@@ -104,8 +105,9 @@ EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const es
                                               const est_train_call *call);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was evaluated is
- * pinned afterwards. *out NULL: of several that evaluate together the chief has no checkpoint, or all others are done. */
+ * est_evaluate. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was
+ * evaluated is pinned afterwards. *out NULL: of several that evaluate together the chief has no checkpoint, or all
+ * others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                  est_session *from, est_pin *pin, est_metrics **out);
 

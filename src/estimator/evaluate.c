@@ -81,8 +81,8 @@ static est_status pin_and_restore(void *user, const char *prefix, bool *unusable
     return status;
 }
 
-/* The newest usable checkpoint of a directory is pinned before it is read, so that what is evaluated is what is there for
- * exporters. */
+/* The newest usable checkpoint of a directory is pinned before it is read, so that what is evaluated is what is there
+ * for exporters. */
 static est_status restore_pinned(evaluation *e, est_session *session)
 {
     pinned_restore r      = { e->pin, session };

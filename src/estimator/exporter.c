@@ -365,8 +365,8 @@ static bool has_export(const char *base)
     return n > 0;
 }
 
-/* Whether an evaluation is to be followed by an export. The first of a directory is, even when it is worse than one that was
- * evaluated before: there would be none otherwise. */
+/* Whether an evaluation is to be followed by an export. The first of a directory is, even when it is worse than one
+ * that was evaluated before: there would be none otherwise. */
 static est_status wants_best(made *x, const est_estimator *estimator, const char *base, const est_metrics *metrics,
                              bool *out)
 {

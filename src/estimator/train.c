@@ -10,9 +10,9 @@
  * that ended before is begun anew by the next call; but a run that was stopped or killed before it could leave the mark
  * has still to end, and goes on at the end of its input.
  *
- * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have left: they
- * need not wait for it. Until it has come to its end the mark says that it is due. A leader that is killed in it finds that when
- * it is started again, and does it without the others. */
+ * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have
+ * left: they need not wait for it. Until it has come to its end the mark says that it is due. A leader that is killed
+ * in it finds that when it is started again, and does it without the others. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

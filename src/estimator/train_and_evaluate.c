@@ -3,10 +3,10 @@
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
  * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
- * Who evaluates what a cluster trains: the workers together, if eval_distribute says so, when they have trained; else an evaluator,
- * while they train; else, when they have trained, the task that leads them. An evaluator need not be listed in the cluster, and
- * TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock (eval/evaluator.lock) while it trains: an
- * evaluator may have left when the training has ended, but not before.
+ * Who evaluates what a cluster trains: the workers together, if eval_distribute says so, when they have trained; else
+ * an evaluator, while they train; else, when they have trained, the task that leads them. An evaluator need not be
+ * listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
+ * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
  *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
@@ -71,7 +71,7 @@ typedef struct evaluator {
     est_hook hook;
     int64_t  look_ns;       /* when it looks for an evaluator again */
     bool     met_evaluator; /* during the training */
-    bool     finished;      /* it has evaluated, or left that to another */
+    bool     finished;      /* it has evaluated with the others */
 } evaluator;
 
 /* *last_ns: when this was last said. */
@@ -437,8 +437,9 @@ static est_status check_job(evaluator *e)
         path, other);
 }
 
-/* Takes the lock that tells the trainer of this evaluator, and the directory to pin checkpoints in, which goes with it. Neither is
- * worth failing for: without the lock the trainer evaluates, too, at its end, and without links a checkpoint may vanish. */
+/* Takes the lock that tells the trainer of this evaluator, and the directory to pin checkpoints in, which goes with it.
+ * Neither is worth failing for: without the lock the trainer evaluates, too, at its end, and without links a checkpoint
+ * may vanish. */
 static void hold(evaluator *e)
 {
     est_strbuf dir = { 0 };
@@ -558,7 +559,7 @@ static est_status run_evaluator(evaluator *e)
     return status;
 }
 
-/* --- what it is called with ------------------------------------------------------------------------------------------------------- */
+/* --- what it is called with --------------------------------------------------------------------------------------- */
 
 static est_status check_exporters(est_exporters exporters)
 {
@@ -653,7 +654,7 @@ static bool evaluates_itself(const est_task *task)
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
-/* --- a task that trains with others ------------------------------------------------------------------------------------------------- */
+/* --- a task that trains with others ------------------------------------------------------------------------------- */
 
 static bool lists_evaluator(const est_estimator *estimator)
 {
@@ -727,14 +728,14 @@ static est_status finish(void *user, bool done)
     return evaluate_and_export(e, true, &evaluated);
 }
 
-/* What would end the final evaluation is worth a line before the training; it may be none of this task's, as when an evaluator is
- * yet to come. */
+/* A wrong input of the final evaluation is found before the training. It is no error yet: an evaluator, which may have
+ * files that this task has not, can still be started. */
 static void announce_finish(evaluator *e)
 {
     if (!e->estimator->task->is_chief || has_evaluator(e)) return;
     est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
                  "training has ended; start an evaluator task to evaluate during the training.");
-    if (check_eval_input(e) != EST_OK) est_log_warn("the final evaluation will fail: %s", est_error_message());
+    if (check_eval_input(e) != EST_OK) est_log_warn("the final evaluation would fail here: %s", est_error_message());
 }
 
 /* Trains, and has `finish` called at the task that leads. */
@@ -764,7 +765,7 @@ static est_status run_with_others(evaluator *e)
     return evaluates_together(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- the call ----------------------------------------------------------------------------------------------------- */
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
                                   est_metrics **out)

@@ -60,7 +60,8 @@ EST_MUST_CHECK est_status est_training_restore(est_training *t, est_loop *loop);
 EST_MUST_CHECK est_status est_training_make_saver(est_training *t);
 EST_MUST_CHECK est_status est_training_make_saver_hook(est_training *t, est_hook **out);
 
-/* Reads the end mark that is there; whether the training has ended, and only what follows it is left for this task to do. */
+/* Reads the end mark that is there; whether the training has ended, and only what follows it is left for this task to
+ * do. */
 EST_MUST_CHECK est_status est_training_find_done(est_training *t);
 bool                      est_training_is_trained(const est_training *t);
 

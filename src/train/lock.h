@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One process at a time in a role: the file `<role>.lock` in a directory is locked for as long as the process that has the
- * role lives, however it dies, and says which process that is. One that ends in good order removes the file. A trainer locks its
- * model directory, an evaluator the directory of its results.
+ * One process at a time in a role: the file `<role>.lock` in a directory is locked for as long as the process that has
+ * the role lives, however it dies, and says which process that is. One that ends in good order removes the file. A
+ * trainer locks its model directory, an evaluator the directory of its results.
  *
  * Threading: one thread at a time for each lock. */
 #ifndef EST_TRAIN_LOCK_H

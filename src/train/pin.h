@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A checkpoint that stays readable, whatever its saver removes: hard links to its files, in a directory of the reader's own. That
- * takes no copy of the values, and holds for a saver in another process or on another host. The links are the checkpoint's files
- * until they are dropped; what a process that was killed left is removed by the next one that opens the directory.
+ * A checkpoint that stays readable, whatever its saver removes: hard links to its files, in a directory of the reader's
+ * own. That takes no copy of the values, and holds for a saver in another process or on another host. The links are the
+ * checkpoint's files until they are dropped; what a process that was killed left is removed by the next one that opens
+ * the directory.
  *
  * Where the file system has no hard links, or does not allow these, the checkpoint is read where it is, and may vanish.
  *

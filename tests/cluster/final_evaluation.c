@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clusters without an evaluator: the task that leads evaluates and exports what was trained, at the end, and whatever happens to
- * it then. */
+ * Clusters without an evaluator: the task that leads evaluates and exports what was trained, at the end, and whatever
+ * happens to it then. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "estoc/estoc.h"
 #include "support/cluster_test.h"
 #include "support/estimator_test.h"
 
-/* What a task does, as the word after its model directory. */
 #define STEPS  100
 #define PASSES 3 /* of 8 batches, where the input ends the training */
 
@@ -59,11 +59,12 @@ static bool has_word(int argc, char **argv, const char *word)
     return false;
 }
 
-/* argv: the model directory; "mirrored": workers in step; "passes": the input ends the training; "kill", "term": what happens in
- * the evaluation. */
+/* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
+ * the training; "kill", "term": what happens in the evaluation; "first": to the first worker alone. */
 static int run_task(int argc, char **argv)
 {
-    bool           kills = has_word(argc, argv, "kill"), terms = has_word(argc, argv, "term");
+    bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
+    bool           kills = has_word(argc, argv, "kill") && !other, terms = has_word(argc, argv, "term");
     bool           ends      = has_word(argc, argv, "passes");
     int64_t        passes    = ends ? PASSES : EST_FOREVER;
     sender         sends     = { { .after_run = send_once }, argv[0], kills ? SIGKILL : terms ? SIGTERM : 0 };
@@ -82,7 +83,10 @@ static int run_task(int argc, char **argv)
             est_test_model,
             EST_ESTIMATOR(.model_dir = argv[0],
                           .config    = EST_RUN_CONFIG(.save_checkpoints_steps = 20, .seed = 11,
-                                                      .train_distribute = strategy, .max_worker_delay_secs = EST_OFF)),
+                                                      .train_distribute      = strategy,
+                                                      .eval_distribute       = has_word(argc, argv, "together") ? strategy
+                                                                                                                : NULL,
+                                                      .max_worker_delay_secs = EST_OFF)),
             &estimator);
     }
     if (status == EST_OK) {
@@ -156,8 +160,8 @@ static void test_workers_in_step(void **state)
     cluster_free(&c);
 }
 
-/* The leader is killed, or told to stop, in the final evaluation. The others have left by then and are not needed any more; it
- * evaluates when it is back, also where only the end of the input says that there is nothing to train. */
+/* The leader is killed, or told to stop, in the final evaluation. The others have left by then and are not needed any
+ * more; it evaluates when it is back, also where only the end of the input says that there is nothing to train. */
 static void leader_is_lost(cluster *c, cluster_task *leader)
 {
     bool killed = false;
@@ -212,7 +216,41 @@ static void test_worker_killed(void **state)
     leader_is_lost(&c, cluster_find(&c, "worker", 0));
 }
 
-/* A job that is killed there and started again as a whole ends, too: the others learn that there is nothing to train. */
+/* Workers that evaluate together wait for the first of them, which has trained no more when it is back. */
+static void test_together_killed(void **state)
+{
+    cluster       c     = cluster_make(0, 2, 0, 0);
+    cluster_task *first = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    c.args[0] = "kill";
+    c.args[1] = "mirrored";
+    c.args[2] = "passes";
+    c.args[3] = "together";
+    c.args[4] = "first"; /* alone is killed */
+    cluster_start_all(&c);
+    cluster_wait(&c, first, 60);
+    assert_true(WIFSIGNALED(first->status) && WTERMSIG(first->status) == SIGKILL);
+    cluster_start(&c, first);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(first, "Training had ended at step"), 1);
+    assert_int_equal(cluster_count_log(first, "last export at "), 1);
+    for (int i = 0; i < c.n; i++) assert_int_equal(cluster_count_log(&c.tasks[i], "metrics of step "), 1);
+    cluster_free(&c);
+}
+
+/* Waits until a task that is started for the second time is at work. */
+static void await_second(const cluster_task *task)
+{
+    int64_t until = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (cluster_count_log(task, " listens at ") < 2) {
+        assert_true(est_now_ns() < until);
+        est_sleep_ns(EST_NS_PER_SEC / 100);
+    }
+}
+
+/* Others that were started again, too, and wait for the chief learn that there is nothing to train. */
 static void test_all_started_again(void **state)
 {
     cluster       c     = cluster_make(1, 1, 1, 0);
@@ -227,14 +265,16 @@ static void test_all_started_again(void **state)
     for (int i = 0; i < c.n; i++) {
         if (&c.tasks[i] != chief) cluster_start(&c, &c.tasks[i]);
     }
-    cluster_wait_log(&c, cluster_find(&c, "worker", 0), "Calling model_fn", 30);
+    await_second(cluster_find(&c, "ps", 0));
+    await_second(cluster_find(&c, "worker", 0));
     cluster_start(&c, chief);
     cluster_wait_all(&c, 60);
     assert_int_equal(cluster_count_log(chief, "last export at "), 1);
     cluster_free(&c);
 }
 
-/* An evaluator, which TensorFlow's form of TF_CONFIG does not list, is found by its lock: nothing is evaluated twice. */
+/* An evaluator, which TensorFlow's form of TF_CONFIG does not list, is found by its lock: nothing is evaluated
+ * twice. */
 static void test_evaluator_there(void **state)
 {
     cluster       c         = cluster_make(1, 0, 1, 1);
@@ -257,9 +297,13 @@ static void test_evaluator_there(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chief),           cmocka_unit_test(test_workers_in_step),
-        cmocka_unit_test(test_chief_killed),    cmocka_unit_test(test_chief_stopped),
-        cmocka_unit_test(test_worker_killed),   cmocka_unit_test(test_all_started_again),
+        cmocka_unit_test(test_chief),
+        cmocka_unit_test(test_workers_in_step),
+        cmocka_unit_test(test_chief_killed),
+        cmocka_unit_test(test_chief_stopped),
+        cmocka_unit_test(test_worker_killed),
+        cmocka_unit_test(test_together_killed),
+        cmocka_unit_test(test_all_started_again),
         cmocka_unit_test(test_evaluator_there),
     };
 

@@ -553,8 +553,8 @@ static void test_evaluator_on_terminal(void **state)
     est_test_dir_remove(dir);
 }
 
-/* An exporter of one's own that is slower than retention: it says that it has begun, and exports when the trainer has deleted the
- * checkpoint that was evaluated. */
+/* An exporter of one's own that is slower than retention: it says that it has begun, and exports when the trainer has
+ * deleted the checkpoint that was evaluated. */
 typedef struct slow_exporter {
     est_exporter exporter;
     const char  *dir;
@@ -721,7 +721,8 @@ static void test_killed_while_exporting(void **state)
     est_test_dir_remove(dir);
 }
 
-/* Where a checkpoint cannot be kept, here because another evaluator has the directory for that, it is not exported; no more. */
+/* Where a checkpoint cannot be kept, here because another evaluator has the directory for that, it is not exported; no
+ * more. */
 static void test_removed_while_exporting(void **state)
 {
     char          dir[64], eval[128];

@@ -196,8 +196,8 @@ static void test_final_export_after_the_end_of_input(void **state)
     est_test_dir_remove(dir);
 }
 
-/* A master evaluates after checkpoints, a chief without an evaluator at the end alone, and once: a finished job that is started
- * again has been evaluated. */
+/* A master evaluates after checkpoints, a chief without an evaluator at the end alone, and once: a finished job that is
+ * started again has been evaluated. */
 static void test_alone_in_a_cluster(void **state)
 {
     static const char *const tasks[] = {
