@@ -24,7 +24,12 @@ static double secs(double value)
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
     est_exporter_options options_of = { .struct_size = sizeof options_of };
+    const char          *name       = call->job.eval.name;
 
+    if (name != NULL) { /* where the best exporter finds earlier results */
+        options_of.event_file_pattern = est_arena_printf(call->arena, "eval_%s/*.tfevents.*", name);
+        if (options_of.event_file_pattern == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters");
+    }
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
     for (int i = 0; i < call->job.exports.n; i++) {
@@ -152,7 +157,7 @@ static est_status train(job_call *call, est_metrics **metrics)
     if (call->job.data.eval.data == NULL && strcmp(task->type, "evaluator") == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "this process is an evaluator task, and the job has no data.eval");
     }
-    if (call->job.data.eval.data != NULL || strcmp(task->type, "ps") == 0) { /* which has a role only there */
+    if (call->job.data.eval.data != NULL || strcmp(task->type, "ps") == 0) { /* a ps task has a role only there */
         EST_TRY(train_and_evaluate(call, metrics));
         return evaluate_again(call, metrics);
     }

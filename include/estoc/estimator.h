@@ -237,6 +237,11 @@ typedef struct est_eval_spec {
 /* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
  * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.
  *
+ * In a cluster an evaluator task evaluates. Without one the chief (of workers in step the one that leads) evaluates the
+ * last checkpoint and exports when the training has ended and all others have left, unlike TensorFlow; killed or
+ * stopped in that, it does it when it is started again, and trains no more then. With eval_distribute workers do it
+ * together.
+ *
  * What would fail at the first evaluation is found before the first step, by a program on its own, by the chief of a cluster
  * and by its evaluator. For this the evaluation's input_fn is called once more, its dataset freed and not iterated; of files
  * that its stages read, the first row is read and decoded, pipes left alone. model_fn is called once more in mode EST_EVAL

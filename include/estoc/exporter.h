@@ -89,7 +89,9 @@ EST_API EST_MUST_CHECK est_status est_export_check_model(est_estimator *estimato
  *         return est_export_saved_model(estimator, export_path, EST_EXPORT(..., .checkpoint_path = checkpoint_path), path);
  *     }
  *
- * `path` is empty when it is called, and gets the directory of the export if there is one.
+ * The checkpoint has the values that were evaluated, and stays until the call returns, whatever the trainer removes: an
+ * evaluator gives a path of links to its files. Where the file system has none it may vanish; an export that fails then
+ * is skipped, with a warning. `path` is empty when it is called, and gets the directory of the export if there is one.
  *
  * The last two members are for what can be known before the first step of est_train_and_evaluate; zero leaves it out. */
 struct est_exporter {
@@ -138,8 +140,10 @@ typedef struct est_exporter_options {
 } est_exporter_options;
 #define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
 
-/* After every evaluation; at the end only; when the evaluation was better than all before. Made on the heap; NULL and an
- * error when an argument is wrong or memory is out. */
+/* After every evaluation; at the end only; when the evaluation was better than all before, those of earlier processes,
+ * too, that event_file_pattern finds. The best exporter also exports while its directory has no export, and compares
+ * with that one then. TensorFlow's exports once in every process. Made on the heap; NULL and an error when an argument
+ * is wrong or memory is out. */
 EST_API est_exporter *est_latest_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);

@@ -11,11 +11,15 @@
 #include "estoc/estimator.h"
 #include "train/lock.h"
 #include "train/loop.h"
+#include "train/pin.h"
 
 /* What is saved beside the variables, to go on exactly where a run was. */
 #define EST_EXTRA_INPUT "estoc/input_position" /* uint8 [n]: est_iterator_save */
 #define EST_EXTRA_RUNS  "estoc/run_count"      /* int64: est_session_run_count */
 #define EST_EXTRA_SEED  "estoc/seed"           /* int64: of the graph's random operations */
+
+/* The end mark in a model directory (estimator/done_mark.h). */
+#define EST_DONE_FILE "training_done"
 
 typedef struct est_metric_extender {
     est_metric_fn               fn;
@@ -90,20 +94,32 @@ EST_MUST_CHECK est_status est_estimator_copy_variables(est_session *from, est_se
 EST_MUST_CHECK est_status est_warm_start_apply(const est_warm_start *warm_start, const est_graph *graph,
                                                est_session *session);
 
-/* est_train by who has taken the lock of the model directory already, and keeps it (`held` NULL: as est_train). `eval`: how
- * the training is evaluated, here or elsewhere, which is checked before the first step; NULL: not, as by est_train. */
+/* What est_train_and_evaluate adds to a training; zeroed but for `spec`: nothing. */
+typedef struct est_train_call {
+    const char *spec; /* what the caller knows its options as, for errors of the input; "": nothing of his */
+    /* How the training is evaluated, here or elsewhere, which is checked before the first step; NULL: not, as by est_train. */
+    const est_eval_spec *eval;
+    const est_dir_lock  *held; /* the lock of the model directory, which the caller has; NULL: it is taken */
+
+    /* What follows the training, as its final evaluation. The task that leads calls it when the job has ended for all
+     * others and nothing of it is in memory, but with the directory's lock. A process that dies in it calls it again
+     * when it is started again, and trains no more then. `done`: this call has made no step, and the one before had
+     * come to its end. NULL: nothing follows. */
+    est_status (*finish)(void *user, bool done);
+    void *user;
+} est_train_call;
 EST_MUST_CHECK est_status est_estimator_train(est_estimator *estimator, const est_train_options *options,
-                                              const est_eval_spec *eval, const est_dir_lock *held);
+                                              const est_train_call *call);
 
 /* Whether a hook is an est_in_memory_evaluator_hook. */
 bool est_is_in_memory_evaluator(const est_hook *hook);
 
 /* est_evaluate with the variables of a session that trains the same model, in place of a checkpoint; NULL: as
- * est_evaluate. A result that cannot be saved is an error: others go by what evaluations have saved. `path` (may be NULL) gets the prefix of the checkpoint that was evaluated, "" for none. *out NULL: of
- * several that evaluate together the chief has no checkpoint, or all others are done. */
+ * est_evaluate. A result that cannot be saved is an error: others go by what evaluations have saved. With a `pin` (may be NULL) the checkpoint_path is a directory, and the checkpoint of it that was
+ * evaluated is pinned afterwards. *out NULL: of several that evaluate together the chief has no checkpoint, or all
+ * others are done. */
 EST_MUST_CHECK est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options,
-                                                 est_session *from, char path[EST_CHECKPOINT_PATH_MAX],
-                                                 est_metrics **out);
+                                                 est_session *from, est_pin *pin, est_metrics **out);
 
 /* Builds the list of metrics of an evaluation. */
 EST_MUST_CHECK est_status est_metrics_create(int n, est_metrics **out);

@@ -14,6 +14,8 @@
 #include "base/strbuf.h"
 #include "estimator/together.h"
 #include "estoc/layers.h"
+#include "estoc/saver.h"
+#include "format/checkpoint.h"
 #include "nn/metric.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -53,6 +55,7 @@ typedef struct evaluation {
     est_estimator              *estimator;
     const est_evaluate_options *options;
     est_session                *from; /* NULL: a checkpoint */
+    est_pin                    *pin;  /* of the checkpoint; NULL: it is read where it is */
     est_dataset                *input;
     est_model                  *model;
     est_hook                  **hooks;
@@ -64,9 +67,37 @@ typedef struct evaluation {
     bool                        none;     /* the chief of several has no checkpoint, or all others are done */
 } evaluation;
 
+typedef struct pinned_restore {
+    est_pin     *pin;
+    est_session *session;
+} pinned_restore;
+
+static est_status pin_and_restore(void *user, const char *prefix, bool *unusable)
+{
+    const pinned_restore *r      = user;
+    est_status            status = est_pin_take(r->pin, prefix);
+
+    if (status == EST_OK) status = est_saver_restore(NULL, r->session, EST_RESTORE(.path = r->pin->prefix), NULL);
+    *unusable = est_checkpoint_is_unusable(status);
+    return status;
+}
+
+/* The newest usable checkpoint of a directory is pinned before it is read, so that what is evaluated is what is there
+ * for exporters. */
+static est_status restore_pinned(evaluation *e, est_session *session)
+{
+    pinned_restore r      = { e->pin, session };
+    est_status     status = est_checkpoint_try_all(e->options->checkpoint_path, NULL, pin_and_restore, &r);
+
+    EST_TRY(est_estimator_blame_checkpoint(status));
+    est_log_info("Restoring parameters from %s", e->pin->of);
+    return est_checkpoint_put_path(e->pin->of, e->path);
+}
+
 static est_status restore(evaluation *e, est_session *session)
 {
     if (e->from != NULL) return est_estimator_copy_variables(e->from, session, true);
+    if (e->pin != NULL) return restore_pinned(e, session);
     return est_estimator_restore(e->estimator, e->model, session, e->options->checkpoint_path, e->path);
 }
 
@@ -381,10 +412,10 @@ static est_status prepare(evaluation *e)
 
 /* With must_save a result that could not be saved is an error. */
 static est_status evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                           bool must_save, char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+                           bool must_save, est_pin *pin, est_metrics **out)
 {
     est_evaluate_options own;
-    evaluation           e       = { .estimator = estimator, .options = &own, .from = from };
+    evaluation           e       = { .estimator = estimator, .options = &own, .from = from, .pin = pin };
     est_metrics         *metrics = NULL;
     est_status           status;
 
@@ -427,15 +458,14 @@ static est_status evaluate(est_estimator *estimator, const est_evaluate_options 
         est_metrics_free(metrics);
         return est_fail_context(status, "evaluate");
     }
-    if (path != NULL) snprintf(path, EST_CHECKPOINT_PATH_MAX, "%s", e.path);
     *out = metrics;
     return EST_OK;
 }
 
 est_status est_estimator_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_session *from,
-                                  char path[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+                                  est_pin *pin, est_metrics **out)
 {
-    return evaluate(estimator, options, from, true, path, out);
+    return evaluate(estimator, options, from, true, pin, out);
 }
 
 est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options, est_metrics **out)

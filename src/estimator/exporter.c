@@ -36,7 +36,6 @@ typedef struct made {
 
     char        *model_dir; /* whose event files were read; NULL: none yet */
     est_metrics *best;      /* NULL: none is known */
-    bool         exported;  /* by this object */
 
     char last_path[EST_CHECKPOINT_PATH_MAX]; /* of its last export; "": none yet */
 } made;
@@ -319,18 +318,21 @@ static est_status metrics_of(const est_eval_result *result, est_metrics **out)
     return EST_OK;
 }
 
-/* Results from before the model had the metric do not count. */
-static est_status best_of(const made *x, const est_eval_results *results, est_metrics **out)
+/* The best result of another step than `step`. Results from before the model had the metric do not count. */
+static est_status best_of(const made *x, const est_eval_results *results, double step, est_metrics **out)
 {
     est_metrics *best = NULL;
 
     for (int i = 0; i < results->n; i++) {
         est_metrics *candidate = NULL;
-        est_status   status    = metrics_of(&results->data[i], &candidate);
-        bool         counts    = x->compare != NULL || has_metric(candidate, x->exporter.metric);
-        bool         better    = counts && best == NULL;
+        bool         better    = false, counts;
+        est_status   status;
 
-        if (status == EST_OK && counts && best != NULL) status = is_better(x, best, candidate, &better);
+        if ((double)results->data[i].step == step) continue;
+        status = metrics_of(&results->data[i], &candidate);
+        counts = status == EST_OK && (x->compare != NULL || has_metric(candidate, x->exporter.metric));
+        better = counts && best == NULL;
+        if (counts && best != NULL) status = is_better(x, best, candidate, &better);
         if (status != EST_OK) {
             est_metrics_free(candidate);
             est_metrics_free(best);
@@ -343,8 +345,8 @@ static est_status best_of(const made *x, const est_eval_results *results, est_me
     return EST_OK;
 }
 
-/* The best of the evaluations that an earlier run left; NULL: there are none. */
-static est_status load_best(made *x, const char *model_dir)
+/* The best of the evaluations before `current`, whose result is in the event files, too; NULL: there are none. */
+static est_status load_best(made *x, const char *model_dir, const est_metrics *current)
 {
     est_eval_results results = { 0 };
     est_strbuf       pattern = { 0 };
@@ -356,7 +358,7 @@ static est_status load_best(made *x, const char *model_dir)
     est_strbuf_printf(&pattern, "%s/%s", model_dir, x->pattern);
     status = dir == NULL ? no_memory() : est_strbuf_status(&pattern);
     if (status == EST_OK) status = est_eval_results_glob(&results, est_strbuf_text(&pattern));
-    if (status == EST_OK) status = best_of(x, &results, &best);
+    if (status == EST_OK) status = best_of(x, &results, est_metrics_get(current, "global_step"), &best);
     est_eval_results_clear(&results);
     est_strbuf_clear(&pattern);
     if (status != EST_OK) {
@@ -370,18 +372,29 @@ static est_status load_best(made *x, const char *model_dir)
     return EST_OK;
 }
 
-/* Whether an evaluation is to be followed by an export. The first of an object is, even when it is worse than what an
- * earlier run had: TensorFlow has it so, and the directory of a new run would stay empty otherwise. */
-static est_status wants_best(made *x, const est_estimator *estimator, const est_metrics *metrics, bool *out)
+/* Whether a directory has an export already. */
+static bool has_export(const char *base)
+{
+    struct dirent **entries = NULL;
+    int             n       = scandir(base, &entries, is_version, NULL);
+
+    for (int i = 0; i < n; i++) free(entries[i]); /* the C library's, as is the list */
+    free(entries);
+    return n > 0;
+}
+
+/* Whether an evaluation is to be followed by an export. The first of a directory is, even when it is worse than one
+ * that was evaluated before: there would be none otherwise. */
+static est_status wants_best(made *x, const est_estimator *estimator, const char *base, const est_metrics *metrics,
+                             bool *out)
 {
     const char *model_dir = est_estimator_model_dir(estimator);
 
     if (x->pattern[0] != '\0' && (x->model_dir == NULL || strcmp(x->model_dir, model_dir) != 0)) {
-        EST_TRY(load_best(x, model_dir));
+        EST_TRY(load_best(x, model_dir, metrics));
     }
-    *out = x->best == NULL || !x->exported;
-    if (*out) return EST_OK;
-    return is_better(x, x->best, metrics, out);
+    *out = x->best == NULL || !has_export(base);
+    return *out ? EST_OK : is_better(x, x->best, metrics, out);
 }
 
 /* --- exporting ------------------------------------------------------------------------------------------------------- */
@@ -432,7 +445,7 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
     if (metrics == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "exporter %s: there are no metrics to compare", exporter->name);
     }
-    EST_TRY(wants_best(x, estimator, metrics, &wanted));
+    EST_TRY(wants_best(x, estimator, base, metrics, &wanted));
     if (!wanted) return EST_OK;
     est_log_info("Performing best model export.");
     EST_TRY(copy_metrics(metrics, &best));
@@ -442,8 +455,7 @@ static est_status export_best(est_exporter *exporter, est_estimator *estimator, 
         return status;
     }
     est_metrics_free(x->best);
-    x->best     = best;
-    x->exported = true;
+    x->best = best;
     return collect_garbage(x, base, path);
 }
 

@@ -276,12 +276,12 @@ static est_status check_hooks(preflight *p, const est_dataset *input)
 
 est_status est_preflight_training(const est_training *t)
 {
-    preflight  p = { .estimator = t->estimator, .hooks = t->options->hooks, .eval = t->eval, .trained = t->model };
+    preflight  p = { .estimator = t->estimator, .hooks = t->options->hooks, .eval = t->call.eval, .trained = t->model };
     est_status status;
 
     if (!t->estimator->task->is_chief) return EST_OK;
-    if (t->eval == NULL && !est_any_stop_rule(p.hooks)) return EST_OK;
-    status = t->eval != NULL ? check_evaluation(&p) : check_hooks(&p, t->input);
+    if (t->call.eval == NULL && !est_any_stop_rule(p.hooks)) return EST_OK;
+    status = t->call.eval != NULL ? check_evaluation(&p) : check_hooks(&p, t->input);
     if (status == EST_OK) status = est_stop_check(t);
     clear(&p);
     return status;

@@ -60,12 +60,12 @@ static bool evaluates_in_memory(est_hooks hooks)
 /* Whether nobody evaluates before the end, or somewhere else, which has been said then. */
 static bool nobody_evaluates(const est_training *t, const schedule *s, const est_stop_rule *rule)
 {
-    const char *name = t->eval != NULL && t->eval->name != NULL ? t->eval->name : "";
+    const char *name = t->call.eval != NULL && t->call.eval->name != NULL ? t->call.eval->name : "";
     est_strbuf  text = { 0 }, own = { 0 };
     bool        nobody = true;
 
     est_strbuf_printf(&own, "%s/eval%s%s", t->estimator->model_dir, name[0] != '\0' ? "_" : "", name);
-    if (t->eval == NULL) {
+    if (t->call.eval == NULL) {
         est_strbuf_printf(
             &text,
             "est_train does not evaluate, and there is no evaluation in %s yet; use est_train_and_evaluate "
@@ -194,7 +194,8 @@ static est_status check_rule(const est_training *t, schedule *s, const est_stop_
 
 est_status est_stop_check(const est_training *t)
 {
-    schedule s = { .end = t->options->max_steps, .throttle_secs = t->eval != NULL ? est_throttle_secs(t->eval) : 0 };
+    schedule s = { .end           = t->options->max_steps,
+                   .throttle_secs = t->call.eval != NULL ? est_throttle_secs(t->call.eval) : 0 };
 
     if (evaluates_in_memory(t->options->hooks)) return EST_OK;
     EST_TRY(est_estimator_saved_step(t->estimator, &s.start));

@@ -8,14 +8,17 @@
  * The end mark: training that has ended, for whatever good reason, leaves the file `training_done` with its last step,
  * on disk after the last checkpoint; the next removes it when it has a batch to train with. Both happen under the directory's lock. An input
  * that ended before is begun anew by the next call; but a run that was stopped or killed before it could leave the mark
- * has still to end, and goes on at the end of its input. */
+ * has still to end, and goes on at the end of its input.
+ *
+ * What follows a training of several tasks, the final evaluation, is done by the one that leads when the others have
+ * left: they need not wait for it. Until it has come to its end the mark says that it is due. A leader that is killed
+ * in it finds that when it is started again, and does it without the others. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
@@ -79,37 +82,33 @@ est_status est_training_choose_seed(est_training *t)
 
 /* --- the end mark --------------------------------------------------------------------------------------------------------- */
 
-/* Where the mark is; of the chief. */
-static est_status done_path(const est_training *t, est_strbuf *path)
+est_status est_training_find_done(est_training *t)
 {
-    est_strbuf_printf(path, "%s/" EST_DONE_FILE, t->estimator->model_dir);
-    return est_strbuf_status(path);
+    EST_TRY(est_done_mark_read(t->estimator, &t->mark));
+    t->was_done = t->mark.there;
+    return EST_OK;
 }
 
-static est_status find_done(est_training *t)
+bool est_training_is_trained(const est_training *t)
 {
-    est_strbuf path   = { 0 };
-    est_status status = done_path(t, &path);
-
-    if (status == EST_OK) t->was_done = est_file_exists(est_strbuf_text(&path));
-    est_strbuf_clear(&path);
-    return status;
+    if (t->call.finish == NULL || !t->mark.due) return false;
+    est_log_info("Training had ended at step %" PRId64
+                 ", and its final evaluation had not. That is done now; start again to train on.",
+                 t->mark.step);
+    return true;
 }
 
 /* Before the first run, when it is sure that there is something to train. */
 static est_status clear_done(est_hook *hook, est_loop *loop)
 {
-    est_training *t    = EST_CONTAINER_OF(hook, est_training, edges);
-    est_strbuf    path = { 0 };
-    est_status    status;
+    est_training *t = EST_CONTAINER_OF(hook, est_training, edges);
 
     (void)loop;
     if (!t->was_done || !t->leads) return EST_OK;
-    status = done_path(t, &path);
-    if (status == EST_OK) status = est_file_remove(est_strbuf_text(&path));
-    est_strbuf_clear(&path);
-    t->was_done = status != EST_OK;
-    return status;
+    t->mark = (est_done_mark){ 0 };
+    EST_TRY(est_done_mark_write(t->estimator, &t->mark));
+    t->was_done = false;
+    return EST_OK;
 }
 
 static est_status read_step(est_loop *loop, int64_t *out)
@@ -156,18 +155,23 @@ static est_status note(est_hook *hook, est_loop *loop)
     return t->together.ensemble != NULL ? est_training_note_step(t, loop) : EST_OK;
 }
 
-static est_status mark_done(const est_training *t, int64_t step)
+static est_status mark_done(est_training *t, int64_t step)
 {
-    est_strbuf path = { 0 };
-    char       text[32];
-    est_status status;
+    bool finished = t->call.finish == NULL || (t->was_done && !t->mark.due);
 
     if (!t->leads) return EST_OK;
-    snprintf(text, sizeof text, "%" PRId64 "\n", step);
-    status = done_path(t, &path);
-    if (status == EST_OK) status = est_file_replace(est_strbuf_text(&path), text, strlen(text));
-    est_strbuf_clear(&path);
-    return status;
+    t->mark = (est_done_mark){ .there = true, .due = !finished, .step = step };
+    return est_done_mark_write(t->estimator, &t->mark);
+}
+
+/* After the job, when nothing of it is left but the directory's lock. */
+static est_status finish(est_training *t)
+{
+    if (!t->leads || t->call.finish == NULL) return EST_OK;
+    EST_TRY(t->call.finish(t->call.user, t->was_done && !t->mark.due));
+    if (!t->mark.due) return EST_OK;
+    t->mark.due = false;
+    return est_done_mark_write(t->estimator, &t->mark);
 }
 
 /* --- going on where it was ----------------------------------------------------------------------------------------------- */
@@ -497,7 +501,8 @@ static est_status make_input(est_training *t)
 
     if (status == EST_OK) status = est_dataset_check(t->input);
     if (status == EST_OK) status = est_dataset_peek(t->input);
-    return status == EST_OK || t->eval == NULL ? status : est_fail_context(status, "train spec");
+    if (status == EST_OK || t->call.spec[0] == '\0') return status;
+    return est_fail_context(status, "%s", t->call.spec);
 }
 
 est_status est_training_make_saver(est_training *t)
@@ -690,13 +695,13 @@ est_status est_training_run(est_training *t)
     bool    alone = t->together.ensemble == NULL || t->leads;
     int64_t saved, step = 0;
 
+    EST_TRY(est_training_find_done(t));
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
     if (alone && t->options->max_steps > 0 && saved >= t->options->max_steps) {
         est_log_info("Skipping training since max_steps has already saved.");
         return mark_done(t, saved);
     }
     EST_TRY(prepare(t));
-    EST_TRY(find_done(t));
     EST_TRY(t->cluster.remote != NULL ? train_in_cluster(t, &step) : run_loop(t, &step));
     return mark_done(t, step);
 }
@@ -708,8 +713,10 @@ static est_status train(est_training *t)
 
     EST_TRY(est_estimator_make_dir(t->estimator));
     if (est_trains_together(t->estimator, t->estimator->config.train_distribute)) return est_training_run_together(t);
-    if (t->held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
+    if (t->call.held == NULL && is_chief) EST_TRY(est_dir_lock_take(t->estimator->model_dir, &t->lock));
     t->leads = is_chief;
+    EST_TRY(est_training_find_done(t));
+    if (is_chief && est_training_is_trained(t)) return EST_OK;
     if (est_has_ps(t->estimator)) {
         if (!is_chief && est_job_is_over(t->estimator, t->options->max_steps)) return EST_OK;
         EST_TRY(est_cluster_task_open(t->estimator, t->options->max_steps, &t->cluster));
@@ -718,11 +725,10 @@ static est_status train(est_training *t)
     return t->cluster.remote != NULL && is_chief ? est_remote_end_job(t->cluster.remote) : EST_OK;
 }
 
-est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const est_eval_spec *eval,
-                               const est_dir_lock *held)
+est_status est_estimator_train(est_estimator *estimator, const est_train_options *options, const est_train_call *call)
 {
     est_train_options own;
-    est_training      t = { .estimator = estimator, .options = &own, .eval = eval, .held = held };
+    est_training      t = { .estimator = estimator, .options = &own, .call = *call };
     est_error         error;
     est_status        status;
 
@@ -742,13 +748,17 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_model_free(t.model);
     est_dataset_free(t.input);
     est_saver_free(t.saver);
+    if (status == EST_OK) {
+        status = finish(&t);
+    } else {
+        (void)est_error_raise(&error);
+    }
     est_dir_lock_release(t.lock);
-    if (status != EST_OK) (void)est_error_raise(&error);
     if (!estimator->config.no_signals) est_signals_release(status);
     return status;
 }
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)
 {
-    return est_estimator_train(estimator, options, NULL, NULL);
+    return est_estimator_train(estimator, options, &(est_train_call){ .spec = "" });
 }

@@ -3,15 +3,22 @@
  * train_and_evaluate: one call, several roles. On its own a process trains and evaluates after checkpoints, and so does a
  * master task among others; chief and worker tasks train together, a ps task keeps their variables; an evaluator task watches the directory of a trainer elsewhere.
  *
+ * Who evaluates what a cluster trains: the workers together, if eval_distribute says so, when they have trained; else
+ * an evaluator, while they train; else, when they have trained, the task that leads them. An evaluator need not be
+ * listed in the cluster, and TensorFlow's form of TF_CONFIG does not list it, so the leader looks for its lock
+ * (eval/evaluator.lock) while it trains: an evaluator may have left when the training has ended, but not before.
+ *
  * The end: training that has ended leaves the file `training_done` (train.c). An evaluator that finds it evaluates the
  * last checkpoint, if it has not yet, and leaves; so it also leaves when training stopped early or had no max_steps. The
  * mark counts only while no trainer holds the directory: one that has begun will remove it. A mark that is there when the
  * evaluator starts may be of an earlier training, with the trainer of this one about to start: it counts only when the
  * start delay is over, unless all steps that this one could make are made. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -21,9 +28,11 @@
 #include "base/strbuf.h"
 #include "cluster/cluster.h"
 #include "cluster/waits.h"
+#include "estimator/done_mark.h"
 #include "estimator/job_watch.h"
 #include "estimator/preflight.h"
 #include "estoc/exporter.h"
+#include "format/checkpoint.h"
 #include "strategy/strategy.h"
 #include "strategy/workers.h"
 #include "train/hooks.h"
@@ -37,6 +46,8 @@
 #define DELAY_DEFAULT    120
 #define STEPS_DEFAULT    100
 #define OTHER_TEXT_MAX   (EST_NET_NAME_MAX + EST_NET_FOLDER_MAX + 32)
+#define EVALUATOR        "evaluator"
+#define PIN_DIR          "pinned" /* in the directory of the results: the checkpoint that is evaluated and exported */
 
 /* --- evaluating and exporting one checkpoint ------------------------------------------------------------------------------- */
 
@@ -45,7 +56,7 @@ typedef struct evaluator {
     const est_train_spec *train;
     const est_eval_spec  *eval;
     char                  seen[EST_CHECKPOINT_PATH_MAX]; /* the checkpoint that was the latest when it was evaluated */
-    char                  last[EST_CHECKPOINT_PATH_MAX]; /* and what was evaluated: an older one when it is damaged */
+    est_pin               pin;                           /* what was evaluated: an older one when that is damaged */
     est_metrics          *metrics;                       /* of it; NULL: none yet */
     bool                  exported_final;                /* exporters were told that it is the last */
     bool                  gone;                          /* the last pass found all checkpoints deleted */
@@ -53,6 +64,14 @@ typedef struct evaluator {
     int64_t               none_ns;                       /* since when there is no checkpoint; 0: there is one */
     double                tell_secs;                     /* after which that is said again */
     est_job_watch         watch;                         /* of the job, meanwhile */
+    est_dir_lock         *lock;                          /* of an evaluator task, once there is a place for it */
+    bool                  refused;                       /* it was said that another has the lock */
+
+    /* Of a task that trains with others. */
+    est_hook hook;
+    int64_t  look_ns;       /* when it looks for an evaluator again */
+    bool     met_evaluator; /* during the training */
+    bool     finished;      /* it has evaluated with the others */
 } evaluator;
 
 /* *last_ns: when this was last said. */
@@ -65,21 +84,26 @@ static void warn_rarely(int64_t *last_ns, const char *text)
     *last_ns = now;
 }
 
+/* Where evaluations leave their results. */
+static est_status results_dir(const evaluator *e, est_strbuf *out)
+{
+    const char *name = e->eval->name != NULL ? e->eval->name : "";
+
+    est_strbuf_printf(out, "%s/eval%s%s", e->estimator->model_dir, name[0] != '\0' ? "_" : "", name);
+    return est_strbuf_status(out);
+}
+
 static bool has_mark(const est_estimator *estimator)
 {
-    est_strbuf path = { 0 };
-    bool       has;
+    est_done_mark mark;
 
-    est_strbuf_printf(&path, "%s/" EST_DONE_FILE, estimator->model_dir);
-    has = est_strbuf_status(&path) == EST_OK && est_file_exists(est_strbuf_text(&path));
-    est_strbuf_clear(&path);
-    return has;
+    return est_done_mark_read(estimator, &mark) == EST_OK && mark.there;
 }
 
 /* Whether no trainer is at work; also where that cannot be found out. */
 static bool is_free(const est_estimator *estimator)
 {
-    char holder[300];
+    char holder[EST_LOCK_HOLDER_MAX];
 
     return est_dir_lock_holder(estimator->model_dir, holder, sizeof holder) != EST_OK || holder[0] == '\0';
 }
@@ -88,6 +112,14 @@ static bool is_free(const est_estimator *estimator)
 static bool is_done(const est_estimator *estimator)
 {
     return has_mark(estimator) && is_free(estimator);
+}
+
+/* Whether the checkpoint that was evaluated has been removed. It cannot be where it is pinned. */
+static bool is_removed(const evaluator *e)
+{
+    bool there = true;
+
+    return est_checkpoint_exists(e->pin.prefix, &there) == EST_OK && !there;
 }
 
 static est_status export_all(evaluator *e, bool final)
@@ -106,8 +138,15 @@ static est_status export_all(evaluator *e, bool final)
         est_strbuf_printf(&path, "%s/export/%s", e->estimator->model_dir, est_exporter_name(exporter));
         status = est_strbuf_status(&path);
         if (status != EST_OK) break;
-        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->last, e->metrics, final,
+        status = est_exporter_export(exporter, e->estimator, est_strbuf_text(&path), e->pin.prefix, e->metrics, final,
                                      written);
+        if (status != EST_OK && is_removed(e)) {
+            est_log_warn("exporter %s: %s is not exported: the trainer removed it before; save less often, or raise "
+                         "keep_checkpoint_max",
+                         est_exporter_name(exporter), e->pin.of);
+            status = EST_OK;
+            continue;
+        }
         if (status == EST_OK && written[0] != '\0') {
             status = est_metrics_set_export(e->metrics, i, e->eval->exporters.n, written);
         }
@@ -171,7 +210,7 @@ static bool is_gone(const est_estimator *estimator)
     return status == EST_NOT_FOUND;
 }
 
-static est_status evaluate(const evaluator *e, char used[EST_CHECKPOINT_PATH_MAX], est_metrics **out)
+static est_status evaluate(evaluator *e, est_metrics **out)
 {
     int64_t steps = e->eval->steps == EST_FOREVER ? 0 : e->eval->steps == 0 ? STEPS_DEFAULT : e->eval->steps;
 
@@ -179,14 +218,14 @@ static est_status evaluate(const evaluator *e, char used[EST_CHECKPOINT_PATH_MAX
                                   EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user,
                                                        .steps = steps, .name = e->eval->name, .hooks = e->eval->hooks,
                                                        .checkpoint_path = e->estimator->model_dir),
-                                  NULL, used, out);
+                                  NULL, &e->pin, out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is over.
  * The directory is what is restored from: where its latest checkpoint turns out to be damaged the one before it is. */
 static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
 {
-    char         path[EST_CHECKPOINT_PATH_MAX], used[EST_CHECKPOINT_PATH_MAX];
+    char         path[EST_CHECKPOINT_PATH_MAX];
     est_metrics *metrics = NULL;
     est_status   status  = find_latest(e->estimator, path);
 
@@ -197,15 +236,17 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
         return EST_OK;
     }
     EST_TRY(status);
-    if (strcmp(path, e->seen) == 0 || strcmp(path, e->last) == 0) {
+    if (strcmp(path, e->seen) == 0 || strcmp(path, e->pin.of) == 0) {
         if (final && !e->exported_final) return export_all(e, true); /* it was not known to be the last */
         warn_rarely(&e->warned_ns, "No new checkpoint ready for evaluation. Skip the current evaluation pass.");
         return EST_OK;
     }
-    status = evaluate(e, used, &metrics);
+    status = evaluate(e, &metrics);
     if ((status == EST_OK && metrics == NULL) || (status == EST_NOT_FOUND && is_gone(e->estimator))) {
         est_log_warn("%s was deleted before it could be evaluated; the next one will be", path);
-        e->gone = true;
+        e->gone    = true;
+        e->seen[0] = '\0';
+        est_pin_drop(&e->pin);
         return EST_OK;
     }
     EST_TRY(status);
@@ -213,7 +254,6 @@ static est_status evaluate_and_export(evaluator *e, bool final, bool *evaluated)
     e->metrics   = metrics;
     e->warned_ns = e->abandoned_ns = e->none_ns = 0;
     snprintf(e->seen, sizeof e->seen, "%s", path);
-    snprintf(e->last, sizeof e->last, "%s", used);
     *evaluated = true;
     final      = final || (e->train->max_steps > 0 && est_metrics_global_step(metrics) >= e->train->max_steps);
     return export_all(e, final);
@@ -280,18 +320,20 @@ double est_throttle_secs(const est_eval_spec *eval)
 /* Evaluates what a run that was stopped in its last evaluation left: all steps are made and the end is not marked. */
 static est_status evaluate_rest(evaluator *e)
 {
-    bool evaluated;
+    est_done_mark mark;
+    bool          evaluated;
 
-    return has_mark(e->estimator) ? EST_OK : evaluate_and_export(e, true, &evaluated);
+    EST_TRY(est_done_mark_read(e->estimator, &mark));
+    return mark.there && !mark.due ? EST_OK : evaluate_and_export(e, true, &evaluated);
 }
 
-static est_status train_with(evaluator *e, est_saving_listeners listeners, const est_dir_lock *held)
+static est_status train_with(evaluator *e, est_hooks hooks, est_saving_listeners listeners, const est_train_call *call)
 {
     return est_estimator_train(e->estimator,
                                EST_TRAIN_OPTIONS(.input_fn = e->train->input_fn, .input_user = e->train->input_user,
-                                                 .max_steps = e->train->max_steps, .hooks = e->train->hooks,
+                                                 .max_steps = e->train->max_steps, .hooks = hooks,
                                                  .saving_listeners = listeners),
-                               e->eval, held);
+                               call);
 }
 
 /* How often checkpoints are made, as Python would print it. */
@@ -325,7 +367,8 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
     if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = train_with(e, (est_saving_listeners){ listeners, n + 1 }, lock);
+    status       = train_with(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
+                              &(est_train_call){ .spec = "train spec", .eval = e->eval, .held = lock });
     est_free(listeners);
     return status;
 }
@@ -378,6 +421,31 @@ static est_status check_job(evaluator *e)
         path, other);
 }
 
+/* Takes the lock that tells the trainer of this evaluator, and the directory to pin checkpoints in, which goes with it.
+ * Neither is worth failing for: without the lock the trainer evaluates, too, at its end, and without links a checkpoint
+ * may vanish. */
+static void hold(evaluator *e)
+{
+    est_strbuf dir = { 0 };
+    est_status status;
+
+    if (e->lock != NULL) return;
+    if (mkdir(e->estimator->model_dir, 0777) != 0 && errno == ENOENT) return; /* nor is there what it would be in */
+    status = results_dir(e, &dir);
+    if (status == EST_OK) status = est_dir_create(est_strbuf_text(&dir));
+    if (status == EST_OK) status = est_dir_lock_take_as(EVALUATOR, est_strbuf_text(&dir), &e->lock);
+    if (status == EST_OK) {
+        est_strbuf_append(&dir, "/" PIN_DIR);
+        status = est_pin_open(&e->pin, est_strbuf_text(&dir));
+    }
+    est_strbuf_clear(&dir);
+    if (status == EST_OK) e->seen[0] = '\0'; /* what was evaluated without it was not pinned */
+    if (status != EST_OK && !e->refused) {
+        est_log_warn("The trainer does not know of this evaluator, and may evaluate, too: %s", est_error_message());
+    }
+    e->refused = status != EST_OK;
+}
+
 static est_status wait_until(evaluator *e, double secs, bool until_done)
 {
     int64_t until = est_now_ns() + est_secs_to_ns(secs);
@@ -385,6 +453,7 @@ static est_status wait_until(evaluator *e, double secs, bool until_done)
     for (;;) {
         double left = (double)(until - est_now_ns()) / (double)EST_NS_PER_SEC;
 
+        hold(e);
         if (left <= 0 || (until_done && is_done(e->estimator))) return EST_OK;
         EST_TRY(check_job(e));
         if (est_signals_wait(fmin(left, LOOK_AGAIN_SECS))) {
@@ -470,10 +539,12 @@ static est_status run_evaluator(evaluator *e)
     EST_TRY(est_preflight_evaluator(e->estimator, e->train->hooks, e->eval));
     status = evaluator_loop(e);
     est_job_watch_clear(&e->watch);
+    est_pin_close(&e->pin);
+    est_dir_lock_release(e->lock);
     return status;
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- what it is called with --------------------------------------------------------------------------------------- */
 
 static est_status check_exporters(est_exporters exporters)
 {
@@ -567,25 +638,118 @@ bool est_evaluates_itself(const est_task *task)
     return est_cluster_jobs(task->cluster) == 0 || strcmp(task->type, "master") == 0;
 }
 
+/* --- a task that trains with others ------------------------------------------------------------------------------- */
+
+static bool lists_evaluator(const est_estimator *estimator)
+{
+    return est_cluster_tasks(estimator->task->cluster, EVALUATOR) > 0;
+}
+
+/* Workers that are told to evaluate together do so after the training, unless there is an evaluator. */
 bool est_evaluates_together(const est_estimator *estimator)
 {
-    return est_trains_together(estimator, estimator->config.eval_distribute) &&
-           est_cluster_tasks(estimator->task->cluster, "evaluator") == 0;
+    return est_trains_together(estimator, estimator->config.eval_distribute) && !lists_evaluator(estimator);
+}
+
+/* Whether an evaluator is at work on the same results. */
+static bool has_evaluator(const evaluator *e)
+{
+    char       holder[EST_LOCK_HOLDER_MAX] = "";
+    est_strbuf dir                         = { 0 };
+    est_status status                      = results_dir(e, &dir);
+
+    if (status == EST_OK) status = est_dir_lock_holder_as(EVALUATOR, est_strbuf_text(&dir), holder, sizeof holder);
+    est_strbuf_clear(&dir);
+    return status == EST_OK && holder[0] != '\0';
+}
+
+static est_status look_for_evaluator(est_hook *hook, est_loop *loop)
+{
+    evaluator *e   = EST_CONTAINER_OF(hook, evaluator, hook);
+    int64_t    now = est_now_ns();
+
+    (void)loop;
+    if (e->met_evaluator || now < e->look_ns) return EST_OK;
+    e->met_evaluator = has_evaluator(e);
+    e->look_ns       = now + est_secs_to_ns(LOOK_AGAIN_SECS);
+    return EST_OK;
 }
 
 /* All evaluate their parts, and have the metrics; the chief has the checkpoint, and exports. */
 static est_status evaluate_last(evaluator *e)
 {
-    char used[EST_CHECKPOINT_PATH_MAX];
+    char latest[EST_CHECKPOINT_PATH_MAX];
     bool evaluated;
 
-    if (e->estimator->task->is_chief && find_latest(e->estimator, used) != EST_NOT_FOUND) {
+    e->finished = true;
+    if (e->estimator->task->is_chief && find_latest(e->estimator, latest) != EST_NOT_FOUND) {
         return evaluate_and_export(e, true, &evaluated);
     }
-    EST_TRY(evaluate(e, used, &e->metrics)); /* the others have to hear of it, too */
+    EST_TRY(evaluate(e, &e->metrics)); /* the others have to hear of it, too */
     if (e->metrics == NULL) tell_none(e);
     return EST_OK;
 }
+
+/* What follows the training, at the task that leads: the final evaluation, unless another task makes it. */
+static est_status finish(void *user, bool done)
+{
+    evaluator *e = user;
+    char       latest[EST_CHECKPOINT_PATH_MAX];
+    bool       evaluated;
+
+    if (est_evaluates_together(e->estimator)) return evaluate_last(e);
+    if (done) return EST_OK;
+    if (e->met_evaluator || has_evaluator(e)) {
+        est_log_info("The final evaluation is left to the evaluator.");
+        return EST_OK;
+    }
+    if (find_latest(e->estimator, latest) == EST_NOT_FOUND) {
+        est_log_warn("There is no final evaluation: the training has saved no checkpoint in %s.",
+                     e->estimator->model_dir);
+        return EST_OK;
+    }
+    est_log_info("There is no evaluator: the final evaluation is made here.");
+    return evaluate_and_export(e, true, &evaluated);
+}
+
+/* A wrong input of the final evaluation is found before the training. It is no error yet: an evaluator, which may have
+ * files that this task has not, can still be started. */
+static void announce_finish(evaluator *e)
+{
+    if (!e->estimator->task->is_chief || has_evaluator(e)) return;
+    est_log_info("No evaluator is there yet. Unless one is started, the model is evaluated and exported once, when the "
+                 "training has ended; start an evaluator task to evaluate during the training.");
+}
+
+/* Trains, and has `finish` called at the task that leads. */
+static est_status train_and_finish(evaluator *e)
+{
+    int        n     = e->train->hooks.n;
+    est_hook **hooks = est_zalloc((size_t)(n + 1) * sizeof *hooks);
+    est_status status;
+
+    if (hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    for (int i = 0; i < n; i++) hooks[i] = e->train->hooks.data[i];
+    e->hook  = (est_hook){ .before_run = look_for_evaluator, .idle = true };
+    hooks[n] = &e->hook;
+    status   = train_with(e, (est_hooks){ hooks, e->estimator->task->is_chief ? n + 1 : n }, e->train->saving_listeners,
+                          &(est_train_call){ .spec = "train spec", .eval = e->eval, .finish = finish, .user = e });
+    est_free(hooks);
+    return status;
+}
+
+static est_status run_with_others(evaluator *e)
+{
+    if (lists_evaluator(e->estimator)) {
+        return train_with(e, e->train->hooks, e->train->saving_listeners,
+                          &(est_train_call){ .spec = "train spec", .eval = e->eval });
+    }
+    if (!est_evaluates_together(e->estimator)) announce_finish(e);
+    EST_TRY(train_and_finish(e));
+    return est_evaluates_together(e->estimator) && !e->finished ? evaluate_last(e) : EST_OK;
+}
+
+/* --- the call ----------------------------------------------------------------------------------------------------- */
 
 est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec *train, const est_eval_spec *eval,
                                   est_metrics **out)
@@ -608,8 +772,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else if (est_evaluates_itself(estimator->task)) {
         status = run_evaluating(&e);
     } else {
-        status = train_with(&e, own_train.saving_listeners, NULL); /* the evaluator is a task of its own, */
-        if (status == EST_OK && est_evaluates_together(estimator)) status = evaluate_last(&e); /* or all are */
+        status = run_with_others(&e);
     }
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;

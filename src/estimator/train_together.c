@@ -33,7 +33,7 @@ static est_status take_lock(est_training *t, double secs)
     int64_t    until  = est_now_ns() + est_secs_to_ns(secs);
     est_status status = EST_OK;
 
-    if (t->held != NULL || t->lock != NULL) return EST_OK;
+    if (t->call.held != NULL || t->lock != NULL) return EST_OK;
     do status = est_dir_lock_take(t->estimator->model_dir, &t->lock);
     while (status == EST_FAILED_PRECONDITION && est_now_ns() < until && !est_signals_wait(LOCK_AGAIN_SECS));
     return status;
@@ -325,6 +325,8 @@ est_status est_training_run_together(est_training *t)
     int64_t saved, max_steps = t->options->max_steps;
 
     EST_TRY(lock_early(t));
+    EST_TRY(est_training_find_done(t));
+    if (t->estimator->task->is_chief && est_training_is_trained(t)) return lead(t, LOCK_SECS);
     EST_TRY(est_together_open(t->estimator, t->estimator->config.train_distribute, max_steps, &t->together));
     EST_TRY(est_estimator_saved_step(t->estimator, &saved));
     if (t->estimator->task->is_chief && max_steps > 0 && saved >= max_steps) {

@@ -5,6 +5,7 @@
 #ifndef EST_ESTIMATOR_TRAINING_H
 #define EST_ESTIMATOR_TRAINING_H
 
+#include "estimator/done_mark.h"
 #include "estimator/together.h"
 #include "train/lock.h"
 #include "train/summary_writer.h"
@@ -12,10 +13,9 @@
 typedef struct est_training {
     est_estimator           *estimator;
     const est_train_options *options;
-    const est_eval_spec     *eval; /* how it is evaluated, options being a train spec; NULL: by est_train */
+    est_train_call           call;
     uint64_t                 seed;
-    const est_dir_lock      *held;       /* the caller's lock of the directory; NULL: it has none */
-    est_dir_lock            *lock;       /* the one taken here then */
+    est_dir_lock            *lock;       /* of the directory, unless the caller holds it; NULL: not taken */
     bool                     leads;      /* it has the directory: it saves, marks the end and ends the job */
     bool                     unfinished; /* a signal ended the wait for the others, behind the last step of this task */
     est_saver               *saver;
@@ -25,6 +25,7 @@ typedef struct est_training {
     est_node                 step_after;     /* the global step as it is after a run */
     bool                     input_resumed;  /* it goes on at a saved position, which may be its end */
     bool                     was_done;       /* the last training here had come to its end, and its mark is there */
+    est_done_mark            mark;           /* that, and then the one of this training */
     est_hook                 edges;          /* which takes it away, and sees to the end of a job */
     est_hook               **hooks;          /* [n_hooks] */
     int                      n_hooks, given; /* how many, and the first that the caller gave */
@@ -59,6 +60,11 @@ EST_MUST_CHECK est_status est_training_restore(est_training *t, est_loop *loop);
 /* The saver of the directory, anew; and a hook that saves with it as configured, *out NULL: not at all. */
 EST_MUST_CHECK est_status est_training_make_saver(est_training *t);
 EST_MUST_CHECK est_status est_training_make_saver_hook(est_training *t, est_hook **out);
+
+/* Reads the end mark that is there; whether the training has ended, and only what follows it is left for this task to
+ * do. */
+EST_MUST_CHECK est_status est_training_find_done(est_training *t);
+bool                      est_training_is_trained(const est_training *t);
 
 /* All of it, when it is known who trains; leaves the end mark. */
 EST_MUST_CHECK est_status est_training_run(est_training *t);

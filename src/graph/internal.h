@@ -39,7 +39,7 @@ struct est_graph {
     initializer   *initializers;
     int            n_initializers;
     est_i64_map    initializer_of; /* a variable's id -> its last initializer's position */
-    const char    *terms; /* est_graph_terms; NULL: "" */
+    const char    *terms;          /* est_graph_terms; NULL: "" */
     collection    *collections;
     int            n_collections;
     uint64_t       seed, n_seeds;

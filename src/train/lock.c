@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lock of a model directory: a lock of the open file (F_OFD_SETLK), which the kernel drops when the process is gone,
+ * The lock of a directory: a lock of the open file (F_OFD_SETLK), which the kernel drops when the process is gone,
  * and which can be asked about without being taken. The text of the file only says who has it: "host\n123\n".
  *
  * On NFS the lock is the server's. When the server forgets it (a restart without its lease recovery, a mount with
- * nolock), two trainers can hold it; a file system without locks is used without one, with a warning. */
+ * nolock), two processes can hold it; a file system without locks is used without one, with a warning. */
 #include "train/lock.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-#define LOCK_NAME "trainer.lock"
-#define TEXT_MAX  (HOST_NAME_MAX + 32)
+#define TRAINER  "trainer"
+#define TEXT_MAX (HOST_NAME_MAX + 32)
 
 #define ATTEMPTS_MAX 100 /* after so many a file is not gone again and again: its file system numbers files oddly */
 
@@ -31,11 +31,11 @@ struct est_dir_lock {
     int   fd;
 };
 
-static est_status lock_path(const char *dir, char **out)
+static est_status lock_path(const char *role, const char *dir, char **out)
 {
     est_strbuf path = { 0 };
 
-    est_strbuf_printf(&path, "%s/" LOCK_NAME, dir);
+    est_strbuf_printf(&path, "%s/%s.lock", dir, role);
     return est_strbuf_take(&path, out);
 }
 
@@ -75,7 +75,7 @@ static bool has_no_locks(int error)
     return error == ENOLCK || error == ENOTSUP || error == ENOSYS || error == EINVAL;
 }
 
-static est_status lock_file(int fd, const char *dir)
+static est_status lock_file(int fd, const char *role, const char *dir)
 {
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     char         holder[TEXT_MAX + 16];
@@ -87,13 +87,13 @@ static est_status lock_file(int fd, const char *dir)
     if (errno == EAGAIN || errno == EACCES) {
         read_holder(fd, holder, sizeof holder);
         return est_fail(EST_FAILED_PRECONDITION,
-                        "%s is in use by another trainer: %s; stop it first, or use another model directory", dir,
+                        "%s is in use by another %s: %s; stop it first, or use another model directory", dir, role,
                         holder);
     }
     if (!has_no_locks(errno)) {
-        return est_fail(est_status_from_errno(errno), "%s/" LOCK_NAME ": cannot be locked: %s", dir, strerror(errno));
+        return est_fail(est_status_from_errno(errno), "%s/%s.lock: cannot be locked: %s", dir, role, strerror(errno));
     }
-    est_log_warn("%s cannot be locked: %s; make sure that no other trainer uses it", dir, strerror(errno));
+    est_log_warn("%s cannot be locked: %s; make sure that no other %s uses it", dir, strerror(errno), role);
     return EST_OK;
 }
 
@@ -106,7 +106,7 @@ static bool is_current(const est_dir_lock *lock)
     return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static est_status open_locked(est_dir_lock *lock, const char *dir)
+static est_status open_locked(est_dir_lock *lock, const char *role, const char *dir)
 {
     for (int attempt = 1;; attempt++) {
         est_status status;
@@ -115,21 +115,21 @@ static est_status open_locked(est_dir_lock *lock, const char *dir)
         if (lock->fd < 0) {
             return est_fail(est_status_from_errno(errno), "%s: cannot be opened: %s", lock->path, strerror(errno));
         }
-        status = lock_file(lock->fd, dir);
+        status = lock_file(lock->fd, role, dir);
         if (status == EST_OK && (is_current(lock) || attempt == ATTEMPTS_MAX)) return EST_OK;
         close(lock->fd);
         EST_TRY(status);
     }
 }
 
-est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
+est_status est_dir_lock_take_as(const char *role, const char *dir, est_dir_lock **out)
 {
     est_dir_lock *lock = est_zalloc(sizeof *lock);
     est_status    status;
 
     if (lock == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a lock", dir);
-    status = lock_path(dir, &lock->path);
-    if (status == EST_OK) status = open_locked(lock, dir);
+    status = lock_path(role, dir, &lock->path);
+    if (status == EST_OK) status = open_locked(lock, role, dir);
     if (status != EST_OK) {
         est_free(lock->path);
         est_free(lock);
@@ -137,6 +137,11 @@ est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
     }
     *out = lock;
     return EST_OK;
+}
+
+est_status est_dir_lock_take(const char *dir, est_dir_lock **out)
+{
+    return est_dir_lock_take_as(TRAINER, dir, out);
 }
 
 /* Removed while it is still locked: who has opened it before finds out with is_current. Where it stays, closing is not
@@ -153,14 +158,14 @@ void est_dir_lock_release(est_dir_lock *lock)
     est_free(lock);
 }
 
-est_status est_dir_lock_holder(const char *dir, char *out, size_t size)
+est_status est_dir_lock_holder_as(const char *role, const char *dir, char *out, size_t size)
 {
     struct flock whole  = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     est_status   status = EST_OK;
     char        *path;
     int          fd;
 
-    EST_TRY(lock_path(dir, &path));
+    EST_TRY(lock_path(role, dir, &path));
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ENOENT) {
@@ -178,4 +183,9 @@ est_status est_dir_lock_holder(const char *dir, char *out, size_t size)
     if (fd >= 0) close(fd);
     est_free(path);
     return status;
+}
+
+est_status est_dir_lock_holder(const char *dir, char *out, size_t size)
+{
+    return est_dir_lock_holder_as(TRAINER, dir, out, size);
 }

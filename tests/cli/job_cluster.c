@@ -69,6 +69,19 @@ static void test_all_roles(void **state)
     tool_run_free(&run);
 }
 
+/* What one process evaluates and exports at the end, a cluster without an evaluator does, too: the task that leads. */
+static void expect_evaluated(const tool_run *run, const char *task, const char *export)
+{
+    est_json *found = tool_json(lines_of(run->out, task));
+
+    if (!(metric(found, "metrics.accuracy") > 0.97)) fail_msg("accuracy is %g", metric(found, "metrics.accuracy"));
+    assert_true(metric(found, "metrics.global_step") == 150);
+    est_json_free(found);
+    tool_expect_part(lines_of(run->err, task),
+                     "No evaluator is there yet. Unless one is started, the model is evaluated", "the log");
+    assert_int_equal(access(export, R_OK), 0);
+}
+
 /* One file, alone and in a cluster whose trainers make each step together; a file with a strategy is no file for clusters only. */
 static void test_together(void **state)
 {
@@ -85,8 +98,9 @@ static void test_together(void **state)
     tool_run_free(&run);
 
     run = TOOL(0, "launch", "--ps", "1", "--workers", "1", "--transport", "tcp", "--", EST_TOOL, "train", path,
-               DIR("together"), TOGETHER);
+               DIR("together"), TOGETHER, "--json");
     tool_expect_part(lines_of(run.err, "chief:0"), "\"sync_replicas\": 2, ", "the chief's log");
+    expect_evaluated(&run, "chief:0", "together/export/final");
     tool_run_free(&run);
     run   = TOOL(0, "evaluate", path, DIR("together"), "--json", "--quiet");
     found = tool_json(run.out);
@@ -214,6 +228,20 @@ static void test_epoch(void **state)
     tool_run_free(&run);
 }
 
+/* Workers in step without run.eval_strategy: worker 0 evaluates alone. */
+static void test_evaluate_alone(void **state)
+{
+    const char *path = changed("seed: 3", "seed: 3, strategy: {name: multi_worker_mirrored}");
+    tool_run    run  = TOOL(0, "launch", "--no-chief", "--workers", "2", "--", EST_TOOL, "train", path, DIR("first"),
+                            TOGETHER, "--json");
+
+    (void)state;
+    expect_evaluated(&run, "worker:0", "first/export/final");
+    tool_expect_text(lines_of(run.out, "worker:1"), "{\"model_dir\": \"first\", \"metrics\": null}\n",
+                     "the output of worker 1");
+    tool_run_free(&run);
+}
+
 /* Workers that evaluate together count every row once: counts and what follows from them are as one process has them. */
 static void test_evaluate_together(void **state)
 {
@@ -257,8 +285,10 @@ static void test_evaluate_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_roles), cmocka_unit_test(test_together), cmocka_unit_test(test_no_eval),
-        cmocka_unit_test(test_epochs),    cmocka_unit_test(test_epoch),    cmocka_unit_test(test_evaluate_together),
+        cmocka_unit_test(test_all_roles),      cmocka_unit_test(test_together),
+        cmocka_unit_test(test_no_eval),        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_epoch),          cmocka_unit_test(test_evaluate_together),
+        cmocka_unit_test(test_evaluate_alone),
     };
 
     return cmocka_run_group_tests(tests, make_files, leave_dir);

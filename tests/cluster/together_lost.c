@@ -229,6 +229,7 @@ static void test_chief_lost_at_end(void **state)
         cluster_start_all(&c);
         cluster_wait(&c, together_worker(&c, 0), 30);
         for (int i = 1; i < 3; i++) cluster_wait_code(&c, together_worker(&c, i), go_on ? 0 : FAILED, 30);
+        assert_int_equal(cluster_count_log(together_worker(&c, 1), "the final evaluation is made here"), go_on);
         together_assert_same(&calm, &c);
         together_end(&calm, 60);
         together_end(&c, 60);

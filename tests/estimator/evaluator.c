@@ -4,6 +4,7 @@
  * its directory meanwhile. */
 #include "estimator/runs_test.h"
 
+#include <dirent.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "estoc/exporter.h"
 #include "train/lock.h"
 
 static pid_t start_evaluator(const char *dir, int64_t max_steps)
@@ -551,6 +553,204 @@ static void test_evaluator_on_terminal(void **state)
     est_test_dir_remove(dir);
 }
 
+/* An exporter of one's own that is slower than retention: it says that it has begun, and exports when the trainer has
+ * deleted the checkpoint that was evaluated. */
+typedef struct slow_exporter {
+    est_exporter exporter;
+    const char  *dir;
+    bool         never; /* ends: it waits to be killed */
+} slow_exporter;
+
+#define SERVED                                                                                                         \
+    .input = { .raw = (const est_component[]){ { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) } }, .n_raw = 1 }
+
+static bool is_there(const char *dir, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return est_file_exists(path);
+}
+
+static est_status export_late(est_exporter *exporter, est_estimator *estimator, const char *base,
+                              const char *checkpoint, const est_metrics *metrics, bool final,
+                              char path[EST_CHECKPOINT_PATH_MAX])
+{
+    slow_exporter *x     = EST_CONTAINER_OF(exporter, slow_exporter, exporter);
+    int64_t        until = est_now_ns() + 60 * EST_NS_PER_SEC;
+    char           begun[128];
+
+    (void) final;
+    if (est_metrics_global_step(metrics) == 10) {
+        snprintf(begun, sizeof begun, "%s/begun", x->dir);
+        EST_TRY(est_file_replace(begun, "", 0));
+        while (x->never || is_there(x->dir, "model.ckpt-10.index")) {
+            if (est_now_ns() > until) return est_fail(EST_DEADLINE_EXCEEDED, "the checkpoint was not deleted");
+            est_sleep_ns(EST_NS_PER_SEC / 100);
+        }
+    }
+    return est_export_saved_model(estimator, base, EST_EXPORT(SERVED, .checkpoint_path = checkpoint), path);
+}
+
+/* Leaves a file when the line about a checkpoint that is not exported comes. */
+static void note_skipped(void *user, est_log_level level, int64_t wall_ns, const char *line)
+{
+    char path[128];
+
+    (void)wall_ns;
+    if (level != EST_LOG_WARN || strstr(line, "model.ckpt-10 is not exported: the trainer removed it") == NULL) return;
+    snprintf(path, sizeof path, "%s/%s", (const char *)user,
+             strstr(line, "latest") != NULL ? "skipped" : "skipped-slow");
+    if (est_file_replace(path, "", 0) != EST_OK) _exit(99);
+}
+
+static pid_t start_exporting(const char *dir, bool never)
+{
+    slow_exporter  slow = { .exporter = { .name = "slow", .export_model = export_late }, .dir = dir, .never = never };
+    pid_t          pid  = fork();
+    est_estimator *e;
+    est_exporter  *latest;
+    est_status     status;
+
+    assert_true(pid >= 0);
+    if (pid != 0) return pid;
+    est_log_set_level(EST_LOG_WARN);
+    est_log_set_sink(note_skipped, (void *)(uintptr_t)dir);
+    e      = make(dir, 10, EVALUATOR);
+    latest = est_latest_exporter("latest", EST_EXPORTER(.saved_model = { SERVED }, .exports_to_keep = EST_OFF));
+    status = est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 80),
+                                    EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF,
+                                                  .throttle_secs = EST_OFF,
+                                                  .exporters     = EST_EXPORTERS(&slow.exporter, latest)),
+                                    NULL);
+    if (status != EST_OK) fprintf(stderr, "evaluator: %s\n", est_error_message());
+    est_exporter_free(latest);
+    est_estimator_free(e);
+    _exit(est_exit_code(status));
+}
+
+/* Trains to a step and leaves no mark unless all is done. */
+static void train_to(const char *dir, int64_t step)
+{
+    est_estimator *trainer = make(dir, 10, "{}");
+
+    assert_int_equal(est_train(trainer, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .max_steps = step)), EST_OK);
+    est_estimator_free(trainer);
+    if (step < 80) remove_mark(dir);
+}
+
+/* The 4 weights of "out/kernel" in a checkpoint or an export. */
+static void read_kernel(const char *path, float out[4])
+{
+    est_checkpoint *from  = NULL;
+    est_tensor     *value = NULL;
+
+    assert_int_equal(est_checkpoint_open(path, &from), EST_OK);
+    assert_int_equal(est_checkpoint_read(from, "out/kernel", &value), EST_OK);
+    memcpy(out, est_tensor_data(value), 4 * sizeof *out);
+    est_tensor_free(value);
+    est_checkpoint_close(from);
+}
+
+/* The weights of the first export of an exporter. */
+static void read_first_export(const char *dir, const char *exporter, float out[4])
+{
+    char            base[128], path[512];
+    struct dirent **entries = NULL;
+    int             n, first = -1;
+
+    snprintf(base, sizeof base, "%s/export/%s", dir, exporter);
+    n = scandir(base, &entries, NULL, alphasort);
+    assert_true(n > 2);
+    for (int i = n - 1; i >= 0; i--) {
+        if (entries[i]->d_name[0] != '.') first = i;
+    }
+    snprintf(path, sizeof path, "%s/%s", base, entries[first]->d_name);
+    read_kernel(path, out);
+    for (int i = 0; i < n; i++) free(entries[i]);
+    free(entries);
+}
+
+/* Retention deletes the checkpoint while it is exported: all exporters of an evaluation see what was evaluated. */
+static void test_exported_is_what_was_evaluated(void **state)
+{
+    char  dir[64], path[128];
+    float evaluated[4], slow[4], latest[4];
+    pid_t pid;
+
+    (void)state;
+    est_test_dir(dir);
+    train_to(dir, 10);
+    snprintf(path, sizeof path, "%s/model.ckpt-10", dir);
+    read_kernel(path, evaluated);
+    pid = start_exporting(dir, false);
+    await_file(dir, "begun");
+    train_to(dir, 80);
+    assert_false(is_there(dir, "model.ckpt-10.index"));
+    assert_int_equal(await_exit(pid), 0);
+    read_first_export(dir, "slow", slow);
+    read_first_export(dir, "latest", latest);
+    assert_memory_equal(slow, evaluated, sizeof slow);
+    assert_memory_equal(latest, evaluated, sizeof latest);
+    assert_steps(dir, (int64_t[]){ 10, 80 }, 2);
+    assert_false(is_there(dir, "eval/pinned")); /* what kept the checkpoint is gone, too */
+    assert_false(is_there(dir, "eval/evaluator.lock"));
+    est_test_dir_remove(dir);
+}
+
+/* An evaluator that is killed leaves the links to what it exported; the next one removes them. */
+static void test_killed_while_exporting(void **state)
+{
+    char  dir[64];
+    int   status;
+    pid_t pid;
+
+    (void)state;
+    est_test_dir(dir);
+    train_to(dir, 10);
+    pid = start_exporting(dir, true);
+    await_file(dir, "begun");
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_true(is_there(dir, "eval/pinned/model.ckpt-10.index"));
+    train_to(dir, 80);
+    assert_int_equal(await_exit(start_exporting(dir, false)), 0);
+    assert_false(is_there(dir, "eval/pinned"));
+    assert_steps(dir, (int64_t[]){ 10, 80 }, 2);
+    est_test_dir_remove(dir);
+}
+
+/* Where a checkpoint cannot be kept, here because another evaluator has the directory for that, it is not exported; no
+ * more. */
+static void test_removed_while_exporting(void **state)
+{
+    char          dir[64], eval[128];
+    float         last[4], slow[4], latest[4];
+    est_dir_lock *lock = NULL;
+    pid_t         pid;
+
+    (void)state;
+    est_test_dir(dir);
+    train_to(dir, 10);
+    snprintf(eval, sizeof eval, "%s/eval", dir);
+    assert_int_equal(est_dir_create(eval), EST_OK);
+    assert_int_equal(est_dir_lock_take_as("evaluator", eval, &lock), EST_OK);
+    pid = start_exporting(dir, false);
+    await_file(dir, "begun");
+    train_to(dir, 80);
+    assert_int_equal(await_exit(pid), 0);
+    est_dir_lock_release(lock);
+    assert_true(is_there(dir, "skipped") && is_there(dir, "skipped-slow"));
+    read_kernel(dir, last);
+    read_first_export(dir, "slow", slow);
+    read_first_export(dir, "latest", latest);
+    assert_memory_equal(slow, last, sizeof slow);
+    assert_memory_equal(latest, last, sizeof latest);
+    assert_steps(dir, (int64_t[]){ 10, 80 }, 2);
+    est_test_dir_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +766,9 @@ int main(void)
         cmocka_unit_test(test_evaluator_beside_workers),
         cmocka_unit_test(test_evaluator_abandoned),
         cmocka_unit_test(test_evaluator_on_terminal),
+        cmocka_unit_test(test_exported_is_what_was_evaluated),
+        cmocka_unit_test(test_killed_while_exporting),
+        cmocka_unit_test(test_removed_while_exporting),
     };
 
     est_log_set_level(EST_LOG_ERROR);

@@ -43,21 +43,21 @@ static void tear_down(fixture *f, est_exporter *exporter)
     est_test_dir_remove(f->dir);
 }
 
-static est_metrics *metrics_with(const char *name, double value)
+static est_metrics *metrics_with(const char *name, double value, int64_t step)
 {
     est_metrics *metrics = NULL;
 
     ok(est_metrics_create(2, &metrics));
-    ok(est_metrics_set(metrics, 0, "global_step", 3));
+    ok(est_metrics_set(metrics, 0, "global_step", (double)step));
     ok(est_metrics_set(metrics, 1, name, value));
     est_metrics_sort(metrics);
     return metrics;
 }
 
-/* Exports with that loss; a second passes. What was said to be written is there. */
-static void after(fixture *f, est_exporter *exporter, double loss, bool final)
+/* Exports with that loss of a step; a second passes. What was said to be written is there. */
+static void after_step(fixture *f, est_exporter *exporter, double loss, int64_t step, bool final)
 {
-    est_metrics *metrics = metrics_with("loss", loss);
+    est_metrics *metrics = metrics_with("loss", loss, step);
     char         path[EST_CHECKPOINT_PATH_MAX], before[1024];
 
     shop_list(f->base, before);
@@ -66,6 +66,11 @@ static void after(fixture *f, est_exporter *exporter, double loss, bool final)
     if (path[0] != '\0') assert_true(est_dir_exists(path));
     est_manual_clock_advance(&f->clock, EST_NS_PER_SEC);
     est_metrics_free(metrics);
+}
+
+static void after(fixture *f, est_exporter *exporter, double loss, bool final)
+{
+    after_step(f, exporter, loss, 3, final);
 }
 
 /* --- latest and final ------------------------------------------------------------------------------------------------ */
@@ -217,24 +222,77 @@ static void best_exports_what_is_better(void **state)
     tear_down(&f, exporter);
 }
 
-/* A new object in a directory with results: its first call exports whatever comes, and that is the best from then on. */
+/* The loss of an evaluation of step 3, which is in the event files then. */
+static double evaluate(fixture *f)
+{
+    est_metrics *evaluated = NULL;
+    double       loss;
+
+    ok(est_evaluate(f->estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &evaluated));
+    loss = est_metrics_get(evaluated, "loss");
+    est_metrics_free(evaluated);
+    return loss;
+}
+
+/* The best of an earlier process stays: with exports_to_keep = 1 a worse one would take its place. */
 static void best_after_a_restart(void **state)
 {
     est_exporter *exporter;
-    est_metrics  *evaluated = NULL;
     double        loss;
     fixture       f;
 
     (void)state;
     set_up(&f);
-    ok(est_evaluate(f.estimator, EST_EVALUATE_OPTIONS(.input_fn = shop_input), &evaluated));
-    loss = est_metrics_get(evaluated, "loss");
-    est_metrics_free(evaluated);
+    loss     = evaluate(&f);
+    exporter = est_best_exporter("it", OPTIONS(.exports_to_keep = 1));
+    assert_non_null(exporter);
+    after_step(&f, exporter, loss, 3, false); /* its own result is in the event files, too, and is none before it */
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
+    est_exporter_free(exporter);
+    exporter = est_best_exporter("it", OPTIONS(.exports_to_keep = 1));
+    assert_non_null(exporter);
+    after_step(&f, exporter, loss + 1, 4, false);
+    after_step(&f, exporter, loss + 2, 5, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 ");
+    assert_string_equal(est_exporter_last_path(exporter), ""); /* of this process */
+    after_step(&f, exporter, loss - 1, 6, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000003 ");
+    tear_down(&f, exporter);
+}
+
+/* A directory without an export gets one, even of a model that is worse than one that was only evaluated. */
+static void best_of_an_empty_directory(void **state)
+{
+    est_exporter *exporter;
+    double        loss;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    loss     = evaluate(&f);
     exporter = est_best_exporter("it", OPTIONS(0));
     assert_non_null(exporter);
-    after(&f, exporter, loss + 2, false);
-    after(&f, exporter, loss + 1, false); /* better than the worse one that took its place */
-    after(&f, exporter, loss + 1, false);
+    after_step(&f, exporter, loss + 2, 4, false);
+    after_step(&f, exporter, loss + 1, 5, false); /* better than what is there */
+    after_step(&f, exporter, loss + 1, 6, false);
+    assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000001 ");
+    tear_down(&f, exporter);
+}
+
+/* A loss that is NaN is worse than any other. */
+static void best_after_nan(void **state)
+{
+    est_exporter *exporter;
+    fixture       f;
+
+    (void)state;
+    set_up(&f);
+    exporter = est_best_exporter("it", OPTIONS(0));
+    assert_non_null(exporter);
+    after(&f, exporter, (double)NAN, false);
+    after(&f, exporter, 2, false);
+    after(&f, exporter, (double)NAN, false);
+    after(&f, exporter, 3, false);
     assert_string_equal(shop_list(f.base, f.list), "1700000000 1700000001 ");
     tear_down(&f, exporter);
 }
@@ -271,11 +329,11 @@ static void best_reads_event_files(void **state)
     exporter = est_best_exporter(
         "it", OPTIONS(.compare = larger_mae, .compare_user = &a, .event_file_pattern = "eval_x/*.tfevents.*"));
     assert_non_null(exporter);
-    after(&f, exporter, 0.5, false);
+    after_step(&f, exporter, 0.5, 8, false);
     assert_int_equal(a.n, 1); /* the two results against each other; the first export asks nothing */
     assert_true((float)est_metrics_get(first, "loss") == (float)a.best[0]);
     assert_true((float)est_metrics_get(second, "loss") == (float)a.current[0]);
-    after(&f, exporter, 0.25, false);
+    after_step(&f, exporter, 0.25, 9, false);
     assert_int_equal(a.n, 2);
     assert_true(a.best[1] == 0.5 && a.current[1] == 0.25);
     est_metrics_free(first);
@@ -310,7 +368,7 @@ static void best_does_not_see_named_evaluations(void **state)
 static void best_needs_a_loss(void **state)
 {
     est_exporter *exporter;
-    est_metrics  *other = metrics_with("mae", 1);
+    est_metrics  *other = metrics_with("mae", 1, 3);
     fixture       f;
 
     (void)state;
@@ -371,7 +429,7 @@ static void best_by_another_metric(void **state)
 static void a_failed_export_is_not_the_best(void **state)
 {
     est_exporter *exporter;
-    est_metrics  *metrics = metrics_with("loss", 1);
+    est_metrics  *metrics = metrics_with("loss", 1, 3);
     fixture       f;
 
     (void)state;
@@ -440,6 +498,8 @@ int main(void)
         cmocka_unit_test(one_of_your_own),
         cmocka_unit_test(best_exports_what_is_better),
         cmocka_unit_test(best_after_a_restart),
+        cmocka_unit_test(best_of_an_empty_directory),
+        cmocka_unit_test(best_after_nan),
         cmocka_unit_test(best_reads_event_files),
         cmocka_unit_test(best_does_not_see_named_evaluations),
         cmocka_unit_test(best_needs_a_loss),

@@ -196,13 +196,15 @@ static void test_final_export_after_the_end_of_input(void **state)
     est_test_dir_remove(dir);
 }
 
-/* A chief on its own trains and leaves evaluating to the evaluator; a master does both. */
+/* A master evaluates after checkpoints, a chief without an evaluator at the end alone, and once: a finished job that is
+ * started again has been evaluated. */
 static void test_alone_in_a_cluster(void **state)
 {
     static const char *const tasks[] = {
         "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": \"chief\", \"index\": 0}}",
         "{\"cluster\": {\"master\": [\"a:1\"]}, \"task\": {\"type\": \"master\", \"index\": 0}}",
     };
+    static const int64_t steps[] = { 12, 10, 12 };
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -212,11 +214,15 @@ static void test_alone_in_a_cluster(void **state)
 
         est_test_dir(dir);
         e = make(dir, 10, tasks[i]);
-        assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 12),
-                                                EST_EVAL_SPEC(.input_fn = est_test_input), &m),
-                         EST_OK);
-        assert_int_equal(m != NULL, i == 1);
-        est_metrics_free(m);
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(est_train_and_evaluate(e, EST_TRAIN_SPEC(.input_fn = est_test_input, .max_steps = 12),
+                                                    EST_EVAL_SPEC(.input_fn = est_test_input, .throttle_secs = EST_OFF),
+                                                    &m),
+                             EST_OK);
+            assert_int_equal(est_metrics_global_step(m), again == 0 ? 12 : -1);
+            est_metrics_free(m);
+        }
+        assert_steps(dir, i == 0 ? steps : steps + 1, i == 0 ? 1 : 2);
         await_file(dir, "training_done");
         est_estimator_free(e);
         est_test_dir_remove(dir);

@@ -59,6 +59,26 @@ static void test_one_process(void **state)
     assert_int_not_equal(est_dir_lock_holder(at("file"), (char[8]){ "" }, 8), EST_OK);
 }
 
+/* Processes in different roles are not in each other's way. */
+static void test_roles(void **state)
+{
+    const char   *dir = make_dir("roles");
+    est_dir_lock *trainer, *evaluator, *second = NULL;
+    char          got[256];
+
+    (void)state;
+    assert_ok(est_dir_lock_take(dir, &trainer));
+    assert_ok(est_dir_lock_take_as("evaluator", dir, &evaluator));
+    expect_error(est_dir_lock_take_as("evaluator", dir, &second), EST_FAILED_PRECONDITION, "by another evaluator: ");
+    est_dir_lock_release(trainer);
+    expect_holder(dir, "");
+    assert_ok(est_dir_lock_holder_as("evaluator", dir, got, sizeof got));
+    assert_string_equal(got, who(getpid()));
+    est_dir_lock_release(evaluator);
+    assert_ok(est_dir_lock_holder_as("evaluator", dir, got, sizeof got));
+    assert_string_equal(got, "");
+}
+
 /* A child takes the lock, says so, and waits to be killed. */
 static pid_t start_holder(const char *dir)
 {
@@ -202,8 +222,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_process),  cmocka_unit_test(test_two_processes), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_strange_text), cmocka_unit_test(test_forked),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_one_process), cmocka_unit_test(test_roles),        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_turns),       cmocka_unit_test(test_strange_text), cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

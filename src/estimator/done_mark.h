@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end mark of a training: the file `training_done` in its model directory. Its first line is the last step; a
+ * second one says that the final evaluation is still due. train.c says which task writes and removes it. */
+#ifndef EST_ESTIMATOR_DONE_MARK_H
+#define EST_ESTIMATOR_DONE_MARK_H
+
+#include "estimator/estimator.h"
+
+typedef struct est_done_mark {
+    bool    there;
+    bool    due;  /* what follows the training has not come to its end */
+    int64_t step; /* the last */
+} est_done_mark;
+
+/* A directory without the file has a mark that is not there. */
+EST_MUST_CHECK est_status est_done_mark_read(const est_estimator *estimator, est_done_mark *out);
+
+/* Makes the mark what `mark` says, on disk when the call returns; removes it when that is not there. */
+EST_MUST_CHECK est_status est_done_mark_write(const est_estimator *estimator, const est_done_mark *mark);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Clusters without an evaluator: the task that leads evaluates and exports what was trained, at the end, and whatever
+ * happens to it then. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "estoc/estoc.h"
+#include "support/cluster_test.h"
+#include "support/estimator_test.h"
+
+#define STEPS  100
+#define PASSES 3 /* of 8 batches, where the input ends the training */
+
+/* A hook of the evaluation that sends its process a signal, once in a job. */
+typedef struct sender {
+    est_hook    hook;
+    const char *model_dir;
+    int         signal; /* 0: none */
+} sender;
+
+static est_status send_once(est_hook *hook, est_loop *loop)
+{
+    const sender *s = EST_CONTAINER_OF(hook, sender, hook);
+    char          path[160];
+    int           fd;
+
+    (void)loop;
+    if (s->signal == 0) return EST_OK;
+    snprintf(path, sizeof path, "%s.sent", s->model_dir);
+    fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (fd < 0) return EST_OK;
+    close(fd);
+    (void)kill(getpid(), s->signal);
+    return EST_OK;
+}
+
+static est_status tell(est_exporter *exporter, est_estimator *estimator, const char *path, const char *checkpoint,
+                       const est_metrics *metrics, bool is_final, char *out)
+{
+    (void)exporter, (void)estimator, (void)path, (void)checkpoint;
+    out[0] = '\0';
+    printf("%s at %lld\n", is_final ? "last export" : "export", (long long)est_metrics_global_step(metrics));
+    return EST_OK;
+}
+
+static bool has_word(int argc, char **argv, const char *word)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], word) == 0) return true;
+    }
+    return false;
+}
+
+/* argv: the model directory; "mirrored": workers in step; "together": which evaluate together; "passes": the input ends
+ * the training; "kill", "term": what happens in the evaluation; "first": to the first worker alone. */
+static int run_task(int argc, char **argv)
+{
+    bool           other = has_word(argc, argv, "first") && strstr(getenv("TF_CONFIG"), "\"index\": 0") == NULL;
+    bool           kills = has_word(argc, argv, "kill") && !other, terms = has_word(argc, argv, "term");
+    bool           ends      = has_word(argc, argv, "passes");
+    int64_t        passes    = ends ? PASSES : EST_FOREVER;
+    sender         sends     = { { .after_run = send_once }, argv[0], kills ? SIGKILL : terms ? SIGTERM : 0 };
+    est_exporter   exporter  = { .name = "teller", .export_model = tell };
+    est_strategy  *strategy  = NULL;
+    est_estimator *estimator = NULL;
+    est_metrics   *metrics   = NULL;
+    est_status     status    = EST_OK;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (has_word(argc, argv, "mirrored")) {
+        status = est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.replicas = 1), &strategy);
+    }
+    if (status == EST_OK) {
+        status = est_estimator_create(
+            est_test_model,
+            EST_ESTIMATOR(.model_dir = argv[0],
+                          .config    = EST_RUN_CONFIG(.save_checkpoints_steps = 20, .seed = 11,
+                                                      .train_distribute      = strategy,
+                                                      .eval_distribute       = has_word(argc, argv, "together") ? strategy
+                                                                                                                : NULL,
+                                                      .max_worker_delay_secs = EST_OFF)),
+            &estimator);
+    }
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            estimator, EST_TRAIN_SPEC(.input_fn = est_test_input, .input_user = &passes, .max_steps = ends ? 0 : STEPS),
+            EST_EVAL_SPEC(.input_fn = est_test_input, .start_delay_secs = EST_OFF, .throttle_secs = EST_OFF,
+                          .hooks = EST_HOOKS(&sends.hook), .exporters = EST_EXPORTERS(&exporter)),
+            &metrics);
+    }
+    if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
+    if (metrics != NULL) printf("metrics of step %lld\n", (long long)est_metrics_global_step(metrics));
+    est_metrics_free(metrics);
+    est_estimator_free(estimator);
+    est_strategy_free(strategy);
+    return est_exit_code(status);
+}
+
+/* The leader has evaluated the last checkpoint once, and no other; nobody else has any. */
+static void check_evaluated(cluster *c, const cluster_task *leader)
+{
+    char exported[64], told[64];
+
+    snprintf(exported, sizeof exported, "last export at %ld\n", cluster_saved_step(c));
+    snprintf(told, sizeof told, "metrics of step %ld\n", cluster_saved_step(c));
+    for (int i = 0; i < c->n; i++) {
+        bool leads = &c->tasks[i] == leader;
+
+        assert_int_equal(cluster_count_log(&c->tasks[i], exported), leads);
+        assert_int_equal(cluster_count_log(&c->tasks[i], "export at "), leads);
+        assert_int_equal(cluster_count_log(&c->tasks[i], told), leads);
+        if (strcmp(c->tasks[i].type, "evaluator") == 0) continue;
+        assert_int_equal(cluster_count_log(&c->tasks[i], "No evaluator is there yet"), leads ? leader->starts : 0);
+    }
+}
+
+static void start_again(cluster *c)
+{
+    for (int i = 0; i < c->n; i++) cluster_start(c, &c->tasks[i]);
+    cluster_wait_all(c, 60);
+}
+
+/* Evaluated once: who is started again after the end finds nothing to do. */
+static void test_chief(void **state)
+{
+    cluster       c     = cluster_make(1, 1, 1, 0);
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_saved_step(&c), STEPS);
+    check_evaluated(&c, chief);
+    start_again(&c);
+    check_evaluated(&c, chief);
+    cluster_free(&c);
+}
+
+static void test_workers_in_step(void **state)
+{
+    cluster       c     = cluster_make(0, 2, 0, 0);
+    cluster_task *first = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    c.args[0] = "mirrored";
+    cluster_start_all(&c);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_saved_step(&c), STEPS);
+    check_evaluated(&c, first);
+    start_again(&c);
+    check_evaluated(&c, first);
+    cluster_free(&c);
+}
+
+/* The leader is killed, or told to stop, in the final evaluation. The others have left by then and are not needed any
+ * more; it evaluates when it is back, also where only the end of the input says that there is nothing to train. */
+static void leader_is_lost(cluster *c, cluster_task *leader)
+{
+    bool killed = false;
+    int  i      = 0;
+
+    while (c->args[i] != NULL) killed = strcmp(c->args[i++], "kill") == 0 || killed;
+    cluster_start_all(c);
+    for (i = 0; i < c->n; i++) {
+        if (&c->tasks[i] != leader) cluster_wait_code(c, &c->tasks[i], 0, 60);
+    }
+    if (killed) {
+        cluster_wait(c, leader, 60);
+        assert_true(WIFSIGNALED(leader->status) && WTERMSIG(leader->status) == SIGKILL);
+    } else {
+        cluster_wait_code(c, leader, 75, 60);
+    }
+    assert_int_equal(cluster_count_log(leader, "last export"), 0);
+    cluster_start(c, leader);
+    cluster_wait_code(c, leader, 0, 60);
+    assert_int_equal(cluster_count_log(leader, "Training had ended at step"), 1);
+    check_evaluated(c, leader);
+    cluster_free(c);
+}
+
+static void test_chief_killed(void **state)
+{
+    cluster c = cluster_make(1, 1, 1, 0);
+
+    (void)state;
+    c.args[0] = "kill";
+    c.args[1] = "passes";
+    leader_is_lost(&c, cluster_find(&c, "chief", 0));
+}
+
+static void test_chief_stopped(void **state)
+{
+    cluster c = cluster_make(1, 1, 1, 0);
+
+    (void)state;
+    c.args[0] = "term";
+    leader_is_lost(&c, cluster_find(&c, "chief", 0));
+}
+
+static void test_worker_killed(void **state)
+{
+    cluster c = cluster_make(0, 2, 0, 0);
+
+    (void)state;
+    c.args[0] = "kill";
+    c.args[1] = "mirrored";
+    c.args[2] = "passes";
+    leader_is_lost(&c, cluster_find(&c, "worker", 0));
+}
+
+/* Workers that evaluate together wait for the first of them, which has trained no more when it is back. */
+static void test_together_killed(void **state)
+{
+    cluster       c     = cluster_make(0, 2, 0, 0);
+    cluster_task *first = cluster_find(&c, "worker", 0);
+
+    (void)state;
+    c.args[0] = "kill";
+    c.args[1] = "mirrored";
+    c.args[2] = "passes";
+    c.args[3] = "together";
+    c.args[4] = "first"; /* alone is killed */
+    cluster_start_all(&c);
+    cluster_wait(&c, first, 60);
+    assert_true(WIFSIGNALED(first->status) && WTERMSIG(first->status) == SIGKILL);
+    cluster_start(&c, first);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(first, "Training had ended at step"), 1);
+    assert_int_equal(cluster_count_log(first, "last export at "), 1);
+    for (int i = 0; i < c.n; i++) assert_int_equal(cluster_count_log(&c.tasks[i], "metrics of step "), 1);
+    cluster_free(&c);
+}
+
+/* Waits until a task that is started for the second time is at work. */
+static void await_second(const cluster_task *task)
+{
+    int64_t until = est_now_ns() + 60 * EST_NS_PER_SEC;
+
+    while (cluster_count_log(task, " listens at ") < 2) {
+        assert_true(est_now_ns() < until);
+        est_sleep_ns(EST_NS_PER_SEC / 100);
+    }
+}
+
+/* Others that were started again, too, and wait for the chief learn that there is nothing to train. */
+static void test_all_started_again(void **state)
+{
+    cluster       c     = cluster_make(1, 1, 1, 0);
+    cluster_task *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    c.args[0] = "kill";
+    c.args[1] = "passes";
+    cluster_start_all(&c);
+    cluster_wait(&c, chief, 60);
+    for (int i = 0; i < c.n; i++) cluster_wait(&c, &c.tasks[i], 60);
+    for (int i = 0; i < c.n; i++) {
+        if (&c.tasks[i] != chief) cluster_start(&c, &c.tasks[i]);
+    }
+    await_second(cluster_find(&c, "ps", 0));
+    await_second(cluster_find(&c, "worker", 0));
+    cluster_start(&c, chief);
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(chief, "last export at "), 1);
+    cluster_free(&c);
+}
+
+/* An evaluator, which TensorFlow's form of TF_CONFIG does not list, is found by its lock: nothing is evaluated
+ * twice. */
+static void test_evaluator_there(void **state)
+{
+    cluster       c         = cluster_make(1, 0, 1, 1);
+    cluster_task *evaluator = cluster_find(&c, "evaluator", 0), *chief = cluster_find(&c, "chief", 0);
+
+    (void)state;
+    assert_int_equal(est_dir_create(c.model), EST_OK);
+    cluster_start(&c, evaluator);
+    cluster_wait_log(&c, evaluator, "Estimator is not trained yet", 30);
+    cluster_start(&c, chief);
+    cluster_start(&c, cluster_find(&c, "ps", 0));
+    cluster_wait_all(&c, 60);
+    assert_int_equal(cluster_count_log(evaluator, "metrics of step 100\n"), 1);
+    assert_int_equal(cluster_count_log(chief, "metrics of step"), 0);
+    assert_int_equal(cluster_count_log(chief, "No evaluator is there yet"), 0);
+    assert_int_equal(cluster_count_log(chief, "The final evaluation is left to the evaluator."), 1);
+    cluster_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chief),
+        cmocka_unit_test(test_workers_in_step),
+        cmocka_unit_test(test_chief_killed),
+        cmocka_unit_test(test_chief_stopped),
+        cmocka_unit_test(test_worker_killed),
+        cmocka_unit_test(test_together_killed),
+        cmocka_unit_test(test_all_started_again),
+        cmocka_unit_test(test_evaluator_there),
+    };
+
+    cluster_task_main(argc, argv, run_task);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
