@@ -333,13 +333,29 @@ static void mark_trains(est_plan *plan)
     for (int32_t k = 0; k < plan->n_items; k++) {
         est_call *call = &plan->items[k].call;
 
-        if (call->node->op->if_trains) call->trains = est_node_bool(call->node, "trains");
         for (int32_t other = 0; call->node->op->if_trains && other < plan->n_items && !call->trains; other++) {
             const est_item *writer = &plan->items[other];
 
             call->trains = !writer->call.node->op->if_trains && writes_variable(writer, call->in[0]->data);
         }
     }
+}
+
+/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once, which
+ * does nothing. */
+static est_status list_row_tables(est_plan *plan)
+{
+    plan->row_tables = est_arena_alloc(plan->arena, sizeof *plan->row_tables * ((size_t)plan->n_items + 1));
+    if (plan->row_tables == NULL) return no_memory();
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_call *call = &plan->items[k].call;
+        const est_op   *op   = call->node->op;
+        const est_var  *var  = op->tentative ? call->in[0]->data : NULL;
+
+        if (var == NULL || var->rows == NULL || (op->if_trains && !call->trains)) continue;
+        plan->row_tables[plan->n_row_tables++] = est_row_table_of(var);
+    }
+    return EST_OK;
 }
 
 /* Variables that must have a value before the step: those that something reads before anything fills them. */
@@ -451,6 +467,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     list_followers(plan);
     list_tables(plan);
     mark_trains(plan);
+    EST_TRY(list_row_tables(plan));
     return list_variables(plan);
 }
 

@@ -125,7 +125,9 @@ typedef struct est_plan {
     int       n_vars;
     est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
     int       n_whole;
-    bool      vars_ready;       /* all of them are */
+    bool      vars_ready;           /* all of them are */
+    est_row_table     **row_tables; /* that a run changes: committed when it succeeds, else rolled back */
+    int                 n_row_tables;
     est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
     est_segment        *segments; /* what other tasks run of it, in the arena */

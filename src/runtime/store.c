@@ -80,6 +80,7 @@ static void free_row_table(est_row_table *table)
 {
     est_key_rows_clear(&table->rows);
     est_key_rows_clear(&table->candidates);
+    est_key_log_clear(&table->log);
     est_free(table);
 }
 
@@ -283,7 +284,7 @@ void est_var_write(est_var *var, const void *value)
     var->initialized = true;
 }
 
-/* --- rows for keys -------------------------------------------------------------------------------------------------- */
+/* --- rows for keys ------------------------------------------------------------------------------------------------ */
 
 /* A variable of the store "<name><part>" that has rows of the set, and if it is no scalar one for each key. */
 static est_status add_row_var(est_store *store, const char *name, const char *part, est_dtype dtype, est_shape shape,
@@ -394,6 +395,9 @@ est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **
 {
     est_var *var = est_store_find(store, spec->name);
 
+    if (var == NULL && spec->draw.distribution == EST_ROW_UNKNOWN) {
+        return est_fail(EST_ABORTED, "the dynamic embedding '%s' is not here yet: the chief makes it", spec->name);
+    }
     if (var == NULL) return make_row_variable(store, spec, HERE, out);
     EST_TRY(check_same(var, spec->dtype, &spec->shape));
     *out = var;
@@ -488,7 +492,7 @@ est_status est_store_copy_rows(est_store *to, const est_store *from)
     return EST_OK;
 }
 
-/* --- lookup tables --------------------------------------------------------------------------------------------------- */
+/* --- lookup tables ------------------------------------------------------------------------------------------------ */
 
 static est_status make_table(est_store *store, const char *name, const est_lookup_table *want, est_lookup_table **out)
 {

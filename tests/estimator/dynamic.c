@@ -50,7 +50,7 @@ static int64_t stored_rows(const char *dir, const char *name)
     return n;
 }
 
-/* --- the same in all circumstances --------------------------------------------------------------------------------------- */
+/* --- the same in all circumstances -------------------------------------------------------------------------------- */
 
 static void train_and_die(const char *dir, int64_t step)
 {
@@ -98,7 +98,7 @@ static void test_threads_change_nothing(void **state)
     est_test_dir_remove(four);
 }
 
-/* --- what comes after training ------------------------------------------------------------------------------------------------- */
+/* --- what comes after training ------------------------------------------------------------------------------------ */
 
 static double mean_loss(est_estimator *e)
 {
@@ -193,8 +193,7 @@ static void test_warm_start(void **state)
     e      = dynamic_estimator(old, 1, NULL, &columns);
     before = mean_loss(e);
     est_estimator_free(e);
-    params.user = est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL);
-    params.word = est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL);
+    params = dynamic_columns(columns, NULL);
     ok(est_estimator_create(
         dynamic_model,
         EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
@@ -233,7 +232,7 @@ static void test_no_rows_at_all(void **state)
     est_test_dir_remove(dir);
 }
 
-/* --- no memory ----------------------------------------------------------------------------------------------------------------- */
+/* --- no memory ---------------------------------------------------------------------------------------------------- */
 
 static void test_no_memory_to_restore_or_export(void **state)
 {
@@ -264,7 +263,7 @@ static void test_no_memory_to_restore_or_export(void **state)
     est_test_dir_remove(dir);
 }
 
-/* --- a NaN --------------------------------------------------------------------------------------------------------------- */
+/* --- a NaN -------------------------------------------------------------------------------------------------------- */
 
 typedef struct spoiler {
     est_hook hook;
