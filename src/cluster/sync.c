@@ -13,7 +13,7 @@
 
 #define GATHER_SECS INT64_C(60) /* that all workers have to come for the first time */
 
-/* --- collecting -------------------------------------------------------------------------------------------------------- */
+/* --- collecting --------------------------------------------------------------------------------------------------- */
 
 static void forget(est_part_state *state)
 {
@@ -136,7 +136,7 @@ est_status est_sync_add(est_server *s, est_request *request, int part, est_tag t
     EST_TRY(check_parts(s, task, who, part));
     EST_TRY(reserve_one(state));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    EST_TRY(est_collect_add(state->collect, s->inputs.views, s->inputs.n));
+    EST_TRY(est_collect_add(state->collect, who, s->inputs.views, s->inputs.n));
     state->came[state->n_came++] = who;
     return EST_OK;
 }
@@ -182,7 +182,7 @@ void est_sync_drop(est_server *s, est_tag tag)
     if (is_same(tag, s->version)) forget_collected(s);
 }
 
-/* --- the clock ----------------------------------------------------------------------------------------------------------- */
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
 
 /* Over a link that broke, perhaps, which is not known here yet: counted as well it would be two workers. */
 static void stop_waiting(est_server *s, const char *task)
