@@ -414,6 +414,14 @@ static bool link_list(est_key_rows *s, int64_t n)
     return length == n;
 }
 
+void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        set->seen[i]  = step;
+        set->older[i] = (int32_t)(i - 1);
+    }
+}
+
 /* Enters all keys; false: one is there twice. */
 static bool index_all(est_key_rows *s, int64_t n)
 {

@@ -106,6 +106,9 @@ void est_key_log_undo(est_key_log *log);
  * when memory is out, the set has no keys. */
 EST_MUST_CHECK est_status est_key_rows_restore(est_key_rows *set, int64_t n);
 
+/* For keys that were read without when they were seen: as if all were seen in `step`, in the order of the rows. */
+void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step);
+
 /* Removes all keys. */
 void est_key_rows_drop(est_key_rows *set);
 

@@ -404,19 +404,27 @@ est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **
     return EST_OK;
 }
 
+static const est_row_table *table_of(const est_store *store, const est_var *var)
+{
+    int i = 0;
+
+    while (var->rows != &store->row_tables[i]->rows && var->rows != &store->row_tables[i]->candidates) i++;
+    return store->row_tables[i];
+}
+
+const est_key_rows *est_store_table_rows(const est_store *store, const est_var *var)
+{
+    return &table_of(store, var)->rows;
+}
+
 /* The embedding is the first variable of its keys that is not their own. */
 est_row_spec est_store_row_spec(const est_store *store, const est_var *var)
 {
-    const est_row_table *table = NULL;
+    const est_row_table *table = table_of(store, var);
     const est_var       *embedding;
     bool                 slot = false;
 
-    for (int i = 0; i < store->n_row_tables && table == NULL; i++) {
-        const est_row_table *t = store->row_tables[i];
-
-        if (var->rows == &t->rows || var->rows == &t->candidates) table = t;
-    }
-    assert(table != NULL && table->rows.n_vars > 3);
+    assert(table->rows.n_vars > 3);
     embedding = table->rows.vars[3];
     for (int i = 4; i < table->rows.n_vars; i++) slot = slot || table->rows.vars[i] == var;
     if (!slot) var = embedding;
