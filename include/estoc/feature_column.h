@@ -69,7 +69,7 @@ typedef struct est_f32s {
 #define EST_F32S(...)                                                                                                  \
     ((est_f32s){ (const float[]){ __VA_ARGS__ }, (int)(sizeof((const float[]){ __VA_ARGS__ }) / sizeof(float)) })
 
-/* --- numbers ------------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_numeric_options {
     size_t       struct_size;   /* filled by EST_NUMERIC */
@@ -91,7 +91,7 @@ EST_API const est_column *est_numeric_column(est_columns *columns, const char *k
  * it, NaN to the last. `source` is a numeric column of one dimension. Both dense (one-hot) and categorical. */
 EST_API const est_column *est_bucketized_column(const est_column *source, est_f32s boundaries);
 
-/* --- categories ---------------------------------------------------------------------------------------------------- */
+/* --- categories --------------------------------------------------------------------------------------------------- */
 
 typedef struct est_categorical_options {
     size_t    struct_size; /* filled by EST_CATEGORICAL */
@@ -139,7 +139,7 @@ EST_API const est_column *est_crossed_column(est_column_list sources, int64_t nu
 /* A categorical column whose values count as much as the numbers of another feature say: one for each value. */
 EST_API const est_column *est_weighted_column(const est_column *categorical, const char *weight_key);
 
-/* --- categories as dense vectors ------------------------------------------------------------------------------------ */
+/* --- categories as dense vectors ---------------------------------------------------------------------------------- */
 
 /* How often each id occurs in the row, or the sum of its weights. */
 EST_API const est_column *est_indicator_column(const est_column *categorical);
@@ -168,7 +168,7 @@ EST_API const est_column *est_embedding_column(const est_column *categorical, in
 EST_API void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,
                                           const est_embedding_column_options *options, const est_column **out);
 
-/* --- rows for keys as they come ------------------------------------------------------------------------------------- */
+/* --- rows for keys as they come ----------------------------------------------------------------------------------- */
 
 typedef struct est_dynamic_options {
     size_t          struct_size; /* filled by EST_DYNAMIC */
@@ -186,15 +186,15 @@ typedef struct est_dynamic_options {
  * vocabulary and no number of buckets. dtype: EST_I64, or EST_STRING, for which a key is Fingerprint64 of the string modulo
  * 2^63 - 1. Every integer is a key, but for -1 in dense features, which stands for none.
  *
- * A step that trains the embedding counts its keys and gives them rows; all others only look. A key without a row is
- * missing. Keys that are seen but have no row yet are remembered too, the latest million of them. A checkpoint has the rows
+ * A step that trains the embedding counts its keys and gives them rows; all others only look. What a step does to keys and rows
+ * is part of the step: one that fails is rolled back. A key without a row is missing. Keys that are seen but have no row yet are remembered too, the latest million of them. A checkpoint has the rows
  * there are as "<column>/embedding_weights" [rows, dimension], beside it ".../keys" and what else training goes on from; one
  * that was made of keys of the other dtype does not fit.
  * Optimizers must change only the rows of a gradient: est_lazy_adam, not est_adam. */
 EST_API const est_column *est_dynamic_embedding_column(est_columns *columns, const char *key, est_dtype dtype,
                                                        int64_t dimension, const est_dynamic_options *options);
 
-/* --- sequences ------------------------------------------------------------------------------------------------------ */
+/* --- sequences ---------------------------------------------------------------------------------------------------- */
 
 /* Numbers of any count a row, in steps of `shape`. Sequence categories are made with EST_CATEGORICAL(.sequence = true), and
  * est_embedding_column or est_indicator_column on top. Both read ragged features. options->default_value: the padding, 0 by
@@ -202,7 +202,7 @@ EST_API const est_column *est_dynamic_embedding_column(est_columns *columns, con
 EST_API const est_column *est_sequence_numeric_column(est_columns *columns, const char *key,
                                                       const est_numeric_options *options);
 
-/* --- parsing -------------------------------------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------------------------------ */
 
 /* What tf.train.Examples must be parsed for to feed these columns, for est_dataset_parse_examples and exports; a growing
  * list. A key may be wanted by several columns, but in one way. */
@@ -221,7 +221,7 @@ EST_API void                    est_parse_spec_free(est_parse_spec *spec); /* NU
  * "value": an identity column weighted by the other.) */
 EST_API est_csv_columns est_parse_spec_csv(const est_parse_spec *spec);
 
-/* --- using them ----------------------------------------------------------------------------------------------------- */
+/* --- using them --------------------------------------------------------------------------------------------------- */
 
 /* A feature of a batch: dense, or ragged when splits are set. */
 typedef struct est_feature {

@@ -17,8 +17,8 @@
  *     }
  *     if (status == EST_OK) status = est_workers_end(workers, session, step);
  *
- * A worker that is lost ends the step that is under way on all others with EST_ABORTED, and leaves their variables as they were before it (the keys of
- * dynamic embeddings were counted and have got rows; when the step is repeated they count twice). Then
+ * A worker that is lost ends the step that is under way on all others with EST_ABORTED, and leaves their variables as they were
+ * before it, the keys and rows of dynamic embeddings included. Then
  * all meet again, the lost one, too, when it was started again: whoever has the variables of the highest step gives them
  * to all, and that is the step after the call. Batches belong to steps, so a loop that reads the batch of its step never trains
  * with one twice, and skips none.

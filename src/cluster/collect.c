@@ -4,6 +4,7 @@
 #include "cluster/collect.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,8 +16,15 @@ typedef enum kind {
     LAST = 0, /* of whoever came last */
     SUM,      /* all of the same shape */
     ROWS,     /* the values of a sparse gradient */
-    INDICES   /* and its indices */
+    INDICES,  /* and its indices */
+    KEYS      /* all of them, worker by worker */
 } kind;
+
+/* What one worker has added to a list of keys. */
+typedef struct piece {
+    uint64_t who;
+    size_t   begin, size;
+} piece;
 
 /* One input of the part. */
 typedef struct slot {
@@ -26,6 +34,8 @@ typedef struct slot {
     est_shape   shape; /* ROWS, INDICES: of all so far */
     char       *bytes; /* what was summed or put together */
     size_t      size, capacity;
+    piece      *pieces; /* KEYS: [count of the collect] */
+    int         max_pieces;
     est_tensor *mean;
 } slot;
 
@@ -36,7 +46,7 @@ struct est_collect {
     const est_tensor **feeds;
 };
 
-/* --- what each input is ------------------------------------------------------------------------------------------------ */
+/* --- what each input is ------------------------------------------------------------------------------------------- */
 
 static bool is_gradient(const char *argument)
 {
@@ -64,11 +74,13 @@ static int feed_of_argument(const est_host *host, int part, const est_node_def *
 static est_status look_at_node(est_collect *c, const est_host *host, int part, const est_node_def *def)
 {
     est_signature signature;
-    int           indices;
+    int           indices, keys;
 
     if (def->op->writes == 0) return EST_OK;
     EST_TRY(est_signature_parse(def->op, &signature));
     indices = feed_of_argument(host, part, def, &signature, "indices");
+    keys    = feed_of_argument(host, part, def, &signature, "keys");
+    if (keys >= 0) c->slots[keys].kind = KEYS;
     for (int a = 0; a < signature.n_in && a < def->n_in; a++) {
         int feed = is_gradient(signature.in[a].name)
                        ? feed_of_argument(host, part, def, &signature, signature.in[a].name)
@@ -111,6 +123,7 @@ void est_collect_free(est_collect *c)
     if (c == NULL) return;
     for (int i = 0; i < c->n && c->slots != NULL; i++) {
         est_free(c->slots[i].bytes);
+        est_free(c->slots[i].pieces);
         est_tensor_free(c->slots[i].mean);
     }
     est_free(c->slots);
@@ -118,11 +131,12 @@ void est_collect_free(est_collect *c)
     est_free(c);
 }
 
-/* --- adding -------------------------------------------------------------------------------------------------------------- */
+/* --- adding ------------------------------------------------------------------------------------------------------- */
 
-static bool is_sparse(const slot *s)
+/* Whether what workers add is put one behind the other. */
+static bool is_list(const slot *s)
 {
-    return s->kind == ROWS || s->kind == INDICES;
+    return s->kind == ROWS || s->kind == INDICES || s->kind == KEYS;
 }
 
 /* Whether it can be added at all, whatever came before. */
@@ -133,8 +147,9 @@ static est_status check_alone(const est_collect *c, int i, const est_view *input
     char            have[EST_SHAPE_TEXT_MAX], want[EST_SHAPE_TEXT_MAX];
 
     if (view->dtype == EST_STRING) return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is a string", i);
-    if (s->kind == INDICES && (view->shape.rank != 1 || (view->dtype != EST_I32 && view->dtype != EST_I64))) {
-        return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s instead of a list of indices", i,
+    if ((s->kind == INDICES || s->kind == KEYS) &&
+        (view->shape.rank != 1 || (view->dtype != EST_I32 && view->dtype != EST_I64))) {
+        return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s instead of a list of integers", i,
                         est_dtype_name(view->dtype), est_shape_text(&view->shape, have));
     }
     if (s->kind != ROWS) return EST_OK;
@@ -157,7 +172,7 @@ static est_status check_input(const est_collect *c, int i, const est_view *input
     EST_TRY(check_alone(c, i, inputs));
     if (c->count == 0 || s->kind == LAST) return EST_OK;
     rest = s->shape;
-    if (is_sparse(s)) rest.dim[0] = view->shape.dim[0];
+    if (is_list(s)) rest.dim[0] = view->shape.dim[0];
     if (view->dtype == s->dtype && est_shape_equal(&rest, &view->shape)) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "input %d of an update is %s %s, that of another worker %s %s", i,
                     est_dtype_name(view->dtype), est_shape_text(&view->shape, have), est_dtype_name(s->dtype),
@@ -173,6 +188,19 @@ static est_status reserve(slot *s, size_t size)
     if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect %zu bytes of updates", size);
     s->bytes    = more;
     s->capacity = size + size / 2;
+    return EST_OK;
+}
+
+static est_status reserve_piece(slot *s, int count)
+{
+    int    max = s->max_pieces == 0 ? 16 : 2 * s->max_pieces;
+    piece *more;
+
+    if (s->kind != KEYS || count < s->max_pieces) return EST_OK;
+    more = est_realloc(s->pieces, sizeof *more * (size_t)max);
+    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect the keys of %d workers", max);
+    s->pieces     = more;
+    s->max_pieces = max;
     return EST_OK;
 }
 
@@ -197,7 +225,7 @@ static void add_input(slot *s, const est_view *view, bool first)
 {
     size_t size = (size_t)view->count * est_dtype_size(view->dtype);
 
-    if (is_sparse(s) && !first) {
+    if (is_list(s) && !first) {
         if (size > 0) memcpy(s->bytes + s->size, view->data, size);
         s->size += size;
         s->shape.dim[0] += view->shape.dim[0];
@@ -211,7 +239,7 @@ static void add_input(slot *s, const est_view *view, bool first)
     }
 }
 
-est_status est_collect_add(est_collect *c, const est_view *inputs, int n)
+est_status est_collect_add(est_collect *c, uint64_t who, const est_view *inputs, int n)
 {
     if (n != c->n) return est_fail(EST_INVALID_ARGUMENT, "an update takes %d tensors, got %d", c->n, n);
     if (c->is_mean) return EST_OK;
@@ -219,9 +247,16 @@ est_status est_collect_add(est_collect *c, const est_view *inputs, int n)
         size_t size = (size_t)inputs[i].count * est_dtype_size(inputs[i].dtype);
 
         EST_TRY(check_input(c, i, inputs));
-        EST_TRY(reserve(&c->slots[i], is_sparse(&c->slots[i]) && c->count > 0 ? c->slots[i].size + size : size));
+        EST_TRY(reserve(&c->slots[i], is_list(&c->slots[i]) && c->count > 0 ? c->slots[i].size + size : size));
+        EST_TRY(reserve_piece(&c->slots[i], c->count));
     }
-    for (int i = 0; i < n; i++) add_input(&c->slots[i], &inputs[i], c->count == 0);
+    for (int i = 0; i < n; i++) {
+        slot  *s      = &c->slots[i];
+        size_t before = c->count > 0 ? s->size : 0;
+
+        add_input(s, &inputs[i], c->count == 0);
+        if (s->kind == KEYS) s->pieces[c->count] = (piece){ who, before, s->size - before };
+    }
     c->count++;
     return EST_OK;
 }
@@ -237,7 +272,7 @@ void est_collect_reset(est_collect *c)
     c->is_mean = false;
 }
 
-/* --- the mean -------------------------------------------------------------------------------------------------------------- */
+/* --- the mean ----------------------------------------------------------------------------------------------------- */
 
 static void divide(void *data, est_dtype dtype, int64_t n, int count)
 {
@@ -306,11 +341,38 @@ static est_status sum_equal(est_collect *c, int at)
     return EST_OK;
 }
 
-/* Rows that were summed already sum to themselves, and what is divided comes last: so it can be tried again. */
+static int by_worker(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+
+    return (x->who > y->who) - (x->who < y->who);
+}
+
+static est_status order_keys(slot *s, int count)
+{
+    char  *ordered = est_alloc(s->size + 1);
+    size_t at      = 0;
+
+    if (ordered == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to order %zu bytes of keys", s->size);
+    qsort(s->pieces, (size_t)count, sizeof *s->pieces, by_worker);
+    for (int i = 0; i < count; i++) {
+        if (s->pieces[i].size > 0) memcpy(ordered + at, s->bytes + s->pieces[i].begin, s->pieces[i].size);
+        s->pieces[i].begin = at;
+        at += s->pieces[i].size;
+    }
+    est_free(s->bytes);
+    s->bytes    = ordered;
+    s->capacity = s->size + 1;
+    return EST_OK;
+}
+
+/* Rows that were summed already sum to themselves, keys in order stay so, and what is divided comes last: so it can be tried
+ * again. */
 static est_status take_mean(est_collect *c)
 {
     for (int i = 0; i < c->n; i++) {
         if (c->slots[i].kind == INDICES) EST_TRY(sum_equal(c, i));
+        if (c->slots[i].kind == KEYS) EST_TRY(order_keys(&c->slots[i], c->count));
     }
     for (int i = 0; i < c->n; i++) {
         slot *s = &c->slots[i];

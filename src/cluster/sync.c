@@ -134,7 +134,7 @@ est_status est_sync_add(est_server *s, est_request *request, int part, est_tag t
     EST_TRY(check_parts(s, task, who, part));
     EST_TRY(reserve_one(state));
     EST_TRY(est_unpack_tensors(est_request_message(request), &s->inputs));
-    EST_TRY(est_collect_add(state->collect, s->inputs.views, s->inputs.n));
+    EST_TRY(est_collect_add(state->collect, who, s->inputs.views, s->inputs.n));
     state->came[state->n_came++] = who;
     return EST_OK;
 }
@@ -180,7 +180,7 @@ void est_sync_drop(est_server *s, est_tag tag)
     if (is_same(tag, s->version)) forget_collected(s);
 }
 
-/* --- the clock ----------------------------------------------------------------------------------------------------------- */
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
 
 /* Over a link that broke, perhaps, which is not known here yet: counted as well it would be two workers. */
 static void stop_waiting(est_server *s, const char *task)

@@ -330,8 +330,9 @@ est_status est_estimator_blame_checkpoint(est_status status)
     if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
     end  = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
     size = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
-    if (size > BLAME_MAX) size = BLAME_MAX;
-    return est_fail(status, "%.*s; %s", size, text, advice);
+    if (size <= BLAME_MAX) return est_fail(status, "%.*s; %s", size, text, advice);
+    for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* not in the middle of a name */
+    return est_fail(status, "%.*s ...; %s", size, text, advice);
 }
 
 est_status est_estimator_saved_step(est_estimator *estimator, int64_t *out)

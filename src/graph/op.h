@@ -183,6 +183,7 @@ struct est_op {
     bool     assigns;     /* fills_var by copying input 1, which may have been made in the variable's memory already */
     bool     has_rows;    /* source VARIABLE: of a dynamic embedding, with a row for each key (kernels/row_table.h) */
     bool     if_trains;   /* what it does with input 0's variable depends on call.trains */
+    bool     tentative;   /* changes the row table of input 0; the run commits it, or rolls it back when it fails */
     bool     takes_table; /* its handles are of tables, not of variables */
     uint32_t shape_only;  /* bit i: only the shape of input i is looked at, never its data; bit 31: of all from 31 on */
     uint32_t distinct;    /* bit i: output i is a vector of indices, none of them twice */

@@ -14,10 +14,11 @@ typedef struct est_cow_var   est_cow_var;   /* kernels/copy_on_write.h */
 /* The first values of a row of a variable that has a row for each key. */
 typedef struct est_row_draw {
     enum {
-        EST_ROW_CONSTANT = 0, /* a */
-        EST_ROW_UNIFORM,      /* in [a, b) */
-        EST_ROW_NORMAL,       /* of mean a and deviation b */
-        EST_ROW_TRUNCATED     /* the same within two deviations */
+        EST_ROW_UNKNOWN  = -1, /* of a handle that only names a variable */
+        EST_ROW_CONSTANT = 0,  /* a */
+        EST_ROW_UNIFORM,       /* in [a, b) */
+        EST_ROW_NORMAL,        /* of mean a and deviation b */
+        EST_ROW_TRUNCATED      /* the same within two deviations */
     } distribution;
     double   a, b;
     uint64_t seed; /* together with the key it says which numbers */

@@ -110,6 +110,7 @@ static void draw_row(const est_row_draw *draw, int64_t key, int64_t n, float *ou
     float      factor = (float)draw->b, term = (float)draw->a;
 
     switch (draw->distribution) {
+    case EST_ROW_UNKNOWN: /* no variable is made with that */
     case EST_ROW_CONSTANT:
         for (int64_t i = 0; i < n; i++) out[i] = term;
         return;
@@ -139,7 +140,7 @@ void est_key_rows_draw(const est_key_rows *set, est_var *var, int64_t begin, int
     }
 }
 
-/* --- keys --------------------------------------------------------------------------------------------------------- */
+/* --- the list ----------------------------------------------------------------------------------------------------- */
 
 static void append_to_list(est_key_rows *s, int32_t row)
 {
@@ -164,6 +165,77 @@ static void take_from_list(est_key_rows *s, int32_t row)
     if (s->newest == row) s->newest = older;
 }
 
+/* Puts a row back between older[row] and the one after that. */
+static void return_to_list(est_key_rows *s, int32_t row)
+{
+    int32_t older = s->older[row], newer = older >= 0 ? s->newer[older] : s->oldest;
+
+    s->newer[row] = newer;
+    if (older >= 0) s->newer[older] = row;
+    if (newer >= 0) s->older[newer] = row;
+    if (older < 0) s->oldest = row;
+    if (newer < 0) s->newest = row;
+}
+
+/* --- the undo log ------------------------------------------------------------------------------------------------- */
+
+static size_t row_bytes_of(const est_var *var)
+{
+    return (size_t)est_row_size(&var->value) * est_dtype_size(var->value.dtype);
+}
+
+size_t est_key_rows_row_bytes(const est_key_rows *set)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < set->n_vars; i++) bytes += row_bytes_of(set->vars[i]);
+    return bytes;
+}
+
+est_status est_key_log_reserve(est_key_log *log, int64_t changes, size_t bytes)
+{
+    int64_t       n = log->n + changes;
+    est_key_undo *entries;
+    char         *contents;
+
+    if (n > log->max) {
+        entries = est_realloc(log->entries, (size_t)(n + n / 2) * sizeof *entries);
+        if (entries == NULL)
+            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to undo %" PRId64 " changes of keys", n);
+        log->entries = entries;
+        log->max     = n + n / 2;
+    }
+    bytes += log->bytes;
+    if (bytes > log->max_bytes) {
+        contents = est_realloc(log->contents, bytes + bytes / 2);
+        if (contents == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to undo %zu bytes of rows", bytes);
+        log->contents  = contents;
+        log->max_bytes = bytes + bytes / 2;
+    }
+    return EST_OK;
+}
+
+void est_key_log_clear(est_key_log *log)
+{
+    est_free(log->entries);
+    est_free(log->contents);
+    *log = (est_key_log){ 0 };
+}
+
+static void log_row(const est_key_rows *s, est_key_change change, int32_t row)
+{
+    if (s->log == NULL) return;
+    for (int i = 0; i < s->n_vars && change != EST_KEY_ADDED; i++) {
+        size_t bytes = row_bytes_of(s->vars[i]);
+
+        memcpy(s->log->contents + s->log->bytes, (const char *)s->vars[i]->value.data + (size_t)row * bytes, bytes);
+        s->log->bytes += bytes;
+    }
+    est_key_log_append(s->log, (est_key_undo){ .set = (est_key_rows *)(uintptr_t)s, .row = row, .change = change });
+}
+
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
 /* A key at the end of the list in a row that no other has. */
 static void enter(est_key_rows *s, int32_t row, int64_t key, int64_t step)
 {
@@ -180,12 +252,14 @@ int32_t est_key_rows_add(est_key_rows *set, int64_t key, int64_t step)
 {
     int32_t row = (int32_t)set->n++;
 
+    log_row(set, EST_KEY_ADDED, row);
     enter(set, row, key, step);
     return row;
 }
 
 void est_key_rows_replace(est_key_rows *set, int32_t row, int64_t key, int64_t step)
 {
+    log_row(set, EST_KEY_REPLACED, row);
     unindex(set, set->keys[row]);
     take_from_list(set, row);
     enter(set, row, key, step);
@@ -193,7 +267,11 @@ void est_key_rows_replace(est_key_rows *set, int32_t row, int64_t key, int64_t s
 
 void est_key_rows_see(est_key_rows *set, int32_t row, int64_t step)
 {
+    if (set->newest == row && set->seen[row] == step) return;
     est_cow_keep_rows(set->vars[1], row, 1);
+    if (set->log != NULL) {
+        est_key_log_append(set->log, (est_key_undo){ set, set->seen[row], row, set->older[row], EST_KEY_SEEN });
+    }
     set->seen[row] = step;
     if (set->newest == row) return;
     take_from_list(set, row);
@@ -203,7 +281,7 @@ void est_key_rows_see(est_key_rows *set, int32_t row, int64_t step)
 static void move_row(est_key_rows *s, int32_t from, int32_t to)
 {
     for (int i = 0; i < s->n_vars; i++) {
-        size_t bytes = (size_t)est_row_size(&s->vars[i]->value) * est_dtype_size(s->vars[i]->value.dtype);
+        size_t bytes = row_bytes_of(s->vars[i]);
         char  *data  = s->vars[i]->value.data;
 
         est_cow_keep_rows(s->vars[i], to, 1);
@@ -224,10 +302,59 @@ void est_key_rows_remove(est_key_rows *set, int32_t row)
 {
     int32_t last = (int32_t)set->n - 1;
 
+    log_row(set, EST_KEY_REMOVED, row);
     unindex(set, set->keys[row]);
     take_from_list(set, row);
     if (row != last) move_row(set, last, row);
     set->n--;
+}
+
+/* --- undoing ------------------------------------------------------------------------------------------------------ */
+
+/* Takes the last contents of the log back into a row that no key has. */
+static void return_row(est_key_rows *s, est_key_log *log, int32_t row)
+{
+    for (int i = s->n_vars - 1; i >= 0; i--) {
+        size_t bytes = row_bytes_of(s->vars[i]);
+
+        log->bytes -= bytes;
+        memcpy((char *)s->vars[i]->value.data + (size_t)row * bytes, log->contents + log->bytes, bytes);
+    }
+    return_to_list(s, row);
+    index_row(s, row);
+}
+
+void est_key_log_undo(est_key_log *log)
+{
+    const est_key_undo *undo = &log->entries[--log->n];
+    est_key_rows       *s    = undo->set;
+    int32_t             row  = undo->row;
+
+    switch (undo->change) {
+    case EST_KEY_SEEN:
+        take_from_list(s, row);
+        s->seen[row]  = undo->seen;
+        s->older[row] = undo->older;
+        return_to_list(s, row);
+        break;
+    case EST_KEY_ADDED:
+        unindex(s, s->keys[row]);
+        take_from_list(s, row);
+        s->n--;
+        break;
+    case EST_KEY_REPLACED:
+        unindex(s, s->keys[row]);
+        take_from_list(s, row);
+        return_row(s, log, row);
+        break;
+    case EST_KEY_REMOVED:
+        if (row != s->n) move_row(s, row, (int32_t)s->n);
+        s->n++;
+        return_row(s, log, row);
+        break;
+    case EST_KEY_COUNTED:
+    case EST_KEY_STEP_STARTED: break;
+    }
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -298,6 +425,14 @@ static bool link_list(est_key_rows *s, int64_t n)
         if (s->older[row] >= 0 && s->seen[s->older[row]] > s->seen[row]) return false;
     }
     return length == n;
+}
+
+void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step)
+{
+    for (int64_t i = 0; i < n; i++) {
+        set->seen[i]  = step;
+        set->older[i] = (int32_t)(i - 1);
+    }
 }
 
 /* Enters all keys; false: one is there twice. */

@@ -10,6 +10,10 @@
  *
  * The index is open addressing with linear probing, as in kernels/lookup_table.h; it grows with the keys.
  *
+ * A change can be undone while it is in an undo log: each function that changes the set appends to the log, if it has one,
+ * what the change overwrites. Undone last to first, the set is as it was, row by row and bit by bit; only the index may have
+ * grown.
+ *
  * Threading: looking up, any thread; all else, one thread at a time. */
 #ifndef EST_KERNELS_KEY_ROWS_H
 #define EST_KERNELS_KEY_ROWS_H
@@ -17,6 +21,31 @@
 #include "graph/variable.h"
 
 #define EST_KEY_ROWS_MAX INT32_MAX
+
+/* One change of a set. */
+typedef enum est_key_change {
+    EST_KEY_SEEN,
+    EST_KEY_ADDED,
+    EST_KEY_REPLACED,
+    EST_KEY_REMOVED,
+    EST_KEY_COUNTED,     /* entries of row tables (kernels/row_table.h): a sighting of a candidate, */
+    EST_KEY_STEP_STARTED /* and a step */
+} est_key_change;
+
+typedef struct est_key_undo {
+    est_key_rows  *set;
+    int64_t        seen; /* SEEN: the step before */
+    int32_t        row, older;
+    est_key_change change;
+} est_key_undo;
+
+/* Changes in order, and the contents of the rows that they overwrote, one after the other. */
+typedef struct est_key_log {
+    est_key_undo *entries;
+    int64_t       n, max;
+    char         *contents;
+    size_t        bytes, max_bytes;
+} est_key_log;
 
 struct est_key_rows {
     int64_t   n, max;
@@ -27,6 +56,8 @@ struct est_key_rows {
     int32_t   oldest, newest; /* -1: there is no key */
     uint64_t *slots;          /* 0: free; else the upper half of the hash above 1 + row */
     uint64_t  mask;           /* slots are mask + 1, a power of two; NULL slots: none yet */
+
+    est_key_log *log; /* with room for the changes to come; NULL: changes cannot be undone */
 };
 
 /* Takes the variables that are its own: int64, int64 and int32 of `max` rows. What it allocates is freed by
@@ -55,9 +86,28 @@ void est_key_rows_see(est_key_rows *set, int32_t row, int64_t step);
 /* Removes a key. The last row becomes the row `row`. */
 void est_key_rows_remove(est_key_rows *set, int32_t row);
 
+/* Bytes of a row in all variables. */
+size_t est_key_rows_row_bytes(const est_key_rows *set);
+
+/* Makes room for changes that overwrite `bytes` of rows. */
+EST_MUST_CHECK est_status est_key_log_reserve(est_key_log *log, int64_t changes, size_t bytes);
+void                      est_key_log_clear(est_key_log *log);
+
+/* Appends an entry; there must be room. */
+static inline void est_key_log_append(est_key_log *log, est_key_undo entry)
+{
+    log->entries[log->n++] = entry;
+}
+
+/* Undoes the last change of the log, one of a set, and takes it off. */
+void est_key_log_undo(est_key_log *log);
+
 /* Makes a set of what was read into the first n rows of its variables. EST_DATA_LOSS: they contradict each other; then, as
  * when memory is out, the set has no keys. */
 EST_MUST_CHECK est_status est_key_rows_restore(est_key_rows *set, int64_t n);
+
+/* For keys that were read without when they were seen: as if all were seen in `step`, in the order of the rows. */
+void est_key_rows_see_all(est_key_rows *set, int64_t n, int64_t step);
 
 /* Removes all keys. */
 void est_key_rows_drop(est_key_rows *set);

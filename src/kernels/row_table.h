@@ -8,7 +8,13 @@
  * looked at. When all rows are taken the one that was not seen for longest is given away, but none that the step at hand
  * has used: then the new key stays without.
  *
- * All of it depends on nothing but the keys and their order. Threading: as for sets of keys (kernels/key_rows.h). */
+ * All of it depends on nothing but the keys and their order.
+ *
+ * A step is tentative until it is committed: what it changes is logged, and a rollback leaves the table, and the rows of all
+ * its variables, as they were before. A step that fails, because a worker was lost or for any other reason, is rolled back, and
+ * when it is made again it finds what it found the first time.
+ *
+ * Threading: as for sets of keys (kernels/key_rows.h). */
 #ifndef EST_KERNELS_ROW_TABLE_H
 #define EST_KERNELS_ROW_TABLE_H
 
@@ -26,6 +32,7 @@ typedef struct est_row_table {
     int64_t     *sightings;  /* memory of a variable of the candidates */
     int64_t     *steps;      /* memory of a scalar: steps of training so far */
     int64_t      admit_after, max_age;
+    est_key_log  log; /* what steps have changed since the last commit */
 } est_row_table;
 
 static inline est_row_table *est_row_table_of(const est_var *embedding)
@@ -33,8 +40,13 @@ static inline est_row_table *est_row_table_of(const est_var *embedding)
     return EST_CONTAINER_OF(embedding->rows, est_row_table, rows);
 }
 
-/* One step of training: the rows of n keys in order, -1 for those without. Fails only for lack of memory, and then before
- * anything has changed. */
+/* One step of training, tentatively: the rows of n keys in order, -1 for those without. Fails only for lack of memory, and then
+ * nothing has changed. */
 EST_MUST_CHECK est_status est_row_table_train(est_row_table *table, const int64_t *keys, int64_t n, int64_t *rows);
+
+/* Ends the steps since the last commit: keeps what they have changed, or undoes it. Rows must have been written by nobody else
+ * before they are rolled back. Nothing happens without a step. */
+void est_row_table_commit(est_row_table *table);
+void est_row_table_rollback(est_row_table *table);
 
 #endif

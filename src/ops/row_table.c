@@ -8,13 +8,21 @@
  *   EstFillRowTable  = LookupTableImportV2 of the variable "<name>/keys" and 0, 1, 2, ...
  *
  * Finding rows also counts and admits keys in a step that changes the variable in another way, as an optimizer does. All
- * other steps, and those of a frozen embedding, only look. Where a step is cut into tasks the attribute `trains` says so, since
- * the change is in another part of it. */
+ * other steps, and those of a frozen embedding, only look. What a step does to the row table is tentative until the run has
+ * succeeded, and is rolled back when it fails (runtime/execute.c).
+ *
+ * Where the variable is at another task, two operations take the place of EstFindRows and go in front of the update
+ * (runtime/lookups.c). Rows have no number outside of that task, since others may change it in between; there are only keys:
+ *
+ *   EstPullRows   the rows of keys as a step with these keys sees them. It leaves the row table as it was.
+ *   EstAdmitRows  the same step for good: counts and admits the keys, and finds the rows of a gradient by their keys. What
+ *                 belongs to keys that have no row any more is left out. */
 #include <string.h>
 
 #include "kernels/lookup_table.h"
 #include "kernels/parallel.h"
 #include "kernels/row_table.h"
+#include "kernels/rows.h"
 #include "ops/ops.h"
 
 static est_status variable_infer(est_infer *c)
@@ -29,7 +37,7 @@ static est_status find_infer(est_infer *c)
     return EST_OK;
 }
 
-/* --- kernel -------------------------------------------------------------------------------------------------------- */
+/* --- kernel ------------------------------------------------------------------------------------------------------- */
 
 static void find_range(void *arg, int64_t begin, int64_t end, int64_t block)
 {
@@ -48,7 +56,7 @@ static est_status find_prepare(est_call *c)
     return est_fail(EST_INVALID_ARGUMENT, "variable '%s' has no rows for keys", var->name);
 }
 
-/* Keys are admitted one after the other. What this allocates, the index when it is full, is the memory of many steps. */
+/* Keys are admitted one after the other. What this allocates, the index and the undo log, is the memory of many steps. */
 static est_status find_cpu(est_call *c)
 {
     if (c->trains) {
@@ -59,7 +67,103 @@ static est_status find_cpu(est_call *c)
     return EST_OK;
 }
 
-/* --- lowering ------------------------------------------------------------------------------------------------------ */
+/* --- at another task ---------------------------------------------------------------------------------------------- */
+
+static est_status pull_infer(est_infer *c)
+{
+    c->out[0] = c->in[0].rank == 2 && c->in[2].rank == 1 ? EST_SHAPE(c->in[2].dim[0], c->in[0].dim[1])
+                                                         : EST_SHAPE(-1, -1);
+    c->out[1] = c->in[1];
+    return EST_OK;
+}
+
+static size_t pull_scratch(const est_call *c)
+{
+    return (size_t)c->in[2]->count * sizeof(int64_t);
+}
+
+static est_status pull_prepare(est_call *c)
+{
+    c->param[0].i = est_node_bool(c->node, "trains");
+    return find_prepare(c);
+}
+
+/* Zeros for keys without a row. */
+static void gather_rows(const est_var *var, const int64_t *rows, int64_t n, float *out)
+{
+    int64_t width = est_row_size(&var->value);
+    size_t  bytes = (size_t)width * sizeof *out;
+
+    for (int64_t i = 0; i < n; i++, out += width) {
+        if (rows[i] >= 0) {
+            memcpy(out, (const float *)var->value.data + rows[i] * width, bytes);
+        } else {
+            memset(out, 0, bytes);
+        }
+    }
+}
+
+static est_status pull_cpu(est_call *c)
+{
+    const est_var  *var   = est_call_variable(c, 0);
+    est_row_table  *table = est_row_table_of(var);
+    const est_view *keys = c->in[1], *distinct = c->in[2];
+    int64_t        *found = c->scratch;
+
+    if (c->param[0].i != 0) {
+        EST_TRY(est_row_table_train(table, keys->data, keys->count, c->out[1].data));
+    } else {
+        est_key_rows_find(var->rows, keys->data, keys->count, c->out[1].data);
+    }
+    est_key_rows_find(var->rows, distinct->data, distinct->count, found);
+    gather_rows(var, found, distinct->count, c->out[0].data);
+    est_row_table_rollback(table);
+    return EST_OK;
+}
+
+static est_status admit_infer(est_infer *c)
+{
+    int64_t n = c->in[2].rank == 1 && c->in[2].dim[0] >= 0 ? est_infer_at_most(c, c->in[2].dim[0]) : -1;
+
+    c->out[0] = EST_SHAPE(n);
+    c->out[1] = c->in[3];
+    if (c->out[1].rank > 0) c->out[1].dim[0] = n;
+    return EST_OK;
+}
+
+static size_t admit_scratch(const est_call *c)
+{
+    return (size_t)c->in[1]->count * sizeof(int64_t);
+}
+
+static est_status admit_cpu(est_call *c)
+{
+    const est_var  *var  = est_call_variable(c, 0);
+    const est_view *keys = c->in[1], *indices = c->in[2], *grad = c->in[3];
+    int64_t        *rows = c->out[0].data, n = 0;
+    size_t          bytes = (size_t)est_row_size(grad) * est_dtype_size(grad->dtype);
+
+    if (est_rows_of(grad) != indices->count) {
+        return est_fail(EST_INVALID_ARGUMENT, "a gradient of %lld rows for %lld keys", (long long)est_rows_of(grad),
+                        (long long)indices->count);
+    }
+    EST_TRY(est_row_table_train(est_row_table_of(var), keys->data, keys->count, c->scratch));
+    est_key_rows_find(var->rows, indices->data, indices->count, rows);
+    for (int64_t i = 0; i < indices->count; i++) {
+        if (rows[i] < 0) continue;
+        rows[n] = rows[i];
+        memcpy((char *)c->out[1].data + (size_t)n * bytes, (const char *)grad->data + (size_t)i * bytes, bytes);
+        n++;
+    }
+    c->out[0].shape        = EST_SHAPE(n);
+    c->out[0].count        = n;
+    c->out[1].shape        = grad->shape;
+    c->out[1].shape.dim[0] = n;
+    c->out[1].count        = n * est_row_size(grad);
+    return EST_OK;
+}
+
+/* --- lowering ----------------------------------------------------------------------------------------------------- */
 
 static void variable_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
@@ -130,7 +234,7 @@ static void fill_lower(const est_node_def *node, est_graph *graph, const est_nod
     out[0] = est_build3(&est_op_lookup_table_import, table_of(in[0]), keys, rows, EST_NO_ATTRS);
 }
 
-/* --- descriptors --------------------------------------------------------------------------------------------------- */
+/* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 const est_op est_op_row_variable = {
     .name      = "EstRowVariable",
@@ -146,7 +250,7 @@ const est_op est_op_row_variable = {
 
 const est_op est_op_find_rows = {
     .name      = "EstFindRows",
-    .signature = "resource: resource, keys: int64 -> rows: int64; trains: bool = false",
+    .signature = "resource: resource, keys: int64 -> rows: int64",
     .infer     = find_infer,
     .cpu       = EST_KERNELS({ .run = find_cpu, .prepare = find_prepare }),
     .lower     = find_lower,
@@ -154,6 +258,32 @@ const est_op est_op_find_rows = {
     .by_rows   = true,
     .writes    = 1u << 0,
     .if_trains = true,
+    .tentative = true,
+};
+
+const est_op est_op_pull_rows = {
+    .name = "EstPullRows",
+    .signature =
+        "resource: resource, keys: int64, distinct: int64 -> values: float32, rows: int64; trains: bool = false",
+    .infer    = pull_infer,
+    .cpu      = EST_KERNELS({ .run = pull_cpu, .prepare = pull_prepare, .scratch = pull_scratch }),
+    .planned  = true,
+    .stateful = true,
+    .by_rows  = true,
+};
+
+const est_op est_op_admit_rows = {
+    .name      = "EstAdmitRows",
+    .signature = "resource: resource, keys: int64, indices: int64, grad: float32 -> rows: int64, row_grad: float32",
+    .infer     = admit_infer,
+    .cpu       = EST_KERNELS({ .run = admit_cpu, .prepare = find_prepare, .scratch = admit_scratch }),
+    .planned   = true,
+    .stateful  = true,
+    .by_rows   = true,
+    .shrinks   = true,
+    .writes    = 1u << 0,
+    .tentative = true,
+    .distinct  = 1u << 0,
 };
 
 const est_op est_op_fill_row_table = {
@@ -164,7 +294,7 @@ const est_op est_op_fill_row_table = {
     .stateful  = true,
 };
 
-/* --- builders ------------------------------------------------------------------------------------------------------ */
+/* --- builders ----------------------------------------------------------------------------------------------------- */
 
 bool est_has_rows(est_node variable)
 {

@@ -390,8 +390,31 @@ static est_status run_lanes(est_plan *plan, const est_plan_stage *stage)
     return EST_OK;
 }
 
+static est_status run_stages(est_plan *plan)
+{
+    for (int32_t g = 0; g < plan->n_stages; g++) {
+        const est_plan_stage *stage = &plan->stages[g];
+        EST_TRY(stage->n_lanes > 1 ? run_lanes(plan, stage) : run_steps(plan, stage->first, stage->end, 0));
+    }
+    return EST_OK;
+}
+
+/* Keys count in steps that were made: one that failed will be made again. */
+static void end_row_tables(const est_plan *plan, bool made)
+{
+    for (int i = 0; i < plan->n_row_tables; i++) {
+        if (made) {
+            est_row_table_commit(plan->row_tables[i]);
+        } else {
+            est_row_table_rollback(plan->row_tables[i]);
+        }
+    }
+}
+
 est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed)
 {
+    est_status status;
+
     plan->run_seed = run_seed;
     EST_TRY(take_feeds(plan, feeds));
     if (!plan->resolved) EST_TRY(est_plan_resolve(plan));
@@ -399,10 +422,8 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
     for (int i = 0; i < plan->n_changed; i++) est_cow_keep_all(plan->changed[i]);
     follow_addresses(plan);
     est_trace_begin(plan->trace);
-    for (int32_t g = 0; g < plan->n_stages; g++) {
-        const est_plan_stage *stage = &plan->stages[g];
-        EST_TRY(stage->n_lanes > 1 ? run_lanes(plan, stage) : run_steps(plan, stage->first, stage->end, 0));
-    }
-    est_trace_end(plan->trace);
-    return EST_OK;
+    status = run_stages(plan);
+    end_row_tables(plan, status == EST_OK);
+    if (status == EST_OK) est_trace_end(plan->trace);
+    return status;
 }

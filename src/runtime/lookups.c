@@ -7,8 +7,20 @@
  *   ResourceGather(table, ids)                ->  GatherV2(rows, place)
  *
  * with distinct, place = EstDistinctIds(ids) and rows = ResourceGather(table, distinct), the only one that is elsewhere. The
- * nodes of equal lookups are made once. */
+ * nodes of equal lookups are made once.
+ *
+ * Of a dynamic embedding only keys travel, whose rows may change until the step is pushed:
+ *
+ *   EstFindRows(table, keys)              ->  place, -1 where EstPullRows(table, keys, distinct) has no row,
+ *                                             with distinct, place = Unique(keys)
+ *   lookups of these                      ->  as above, in the values of EstPullRows
+ *   an update of the rows `indices`       ->  that of EstAdmitRows(table, keys, GatherV2(distinct, indices), grad)
+ *
+ * So a pull changes nothing, and a push is the whole step of the table: counting, admission, eviction and the update. */
+#include <string.h>
+
 #include "base/alloc.h"
+#include "graph/signature.h"
 #include "ops/ops.h"
 #include "runtime/remote.h"
 #include "runtime/store.h"
@@ -20,12 +32,20 @@ typedef struct lookup {
     est_node distinct, place, rows;
 } lookup;
 
+/* A dynamic embedding of the step. */
+typedef struct pull {
+    const char *table;
+    est_node    keys, distinct, values;
+} pull;
+
 typedef struct lookups {
     est_graph       *graph;
     est_rewriter     rewriter;
     const est_store *store;
     lookup          *made;
     int32_t          n;
+    pull            *pulls;
+    int32_t          n_pulls;
 } lookups;
 
 /* Which input the table is, and where its ids are; -1: not such an operation. */
@@ -105,6 +125,137 @@ static est_node rebuild(const lookups *l, const est_node_def *def, int at, const
                      bag_attrs(def, attrs));
 }
 
+/* --- dynamic embeddings ------------------------------------------------------------------------------------------- */
+
+static bool is_row_table(const lookups *l, int32_t id)
+{
+    return est_graph_node(l->graph, id)->op->has_rows && is_elsewhere(l, id);
+}
+
+static const char *table_name(const lookups *l, int32_t id)
+{
+    return est_node_string(est_graph_node(l->graph, id), "shared_name");
+}
+
+static const pull *find_pull(const lookups *l, int32_t table)
+{
+    for (int32_t i = 0; i < l->n_pulls; i++) {
+        if (strcmp(l->pulls[i].table, table_name(l, table)) == 0) return &l->pulls[i];
+    }
+    return NULL;
+}
+
+/* Whether the node updates rows of a dynamic embedding. */
+static bool is_row_update(const lookups *l, const est_node_def *def)
+{
+    return (def->op->writes & 1u << 0) != 0 && def->op != &est_op_find_rows && is_row_table(l, def->in[0].node);
+}
+
+static bool is_trained(const lookups *l, const char *table)
+{
+    for (int32_t id = 0; id < est_graph_size(l->graph); id++) {
+        const est_node_def *def = est_graph_node(l->graph, id);
+
+        if (is_row_update(l, def) && strcmp(table_name(l, def->in[0].node), table) == 0) return true;
+    }
+    return false;
+}
+
+static est_status rewrite_find(lookups *l, int32_t id)
+{
+    const est_node_def *def   = est_graph_node(l->graph, id);
+    int32_t             first = est_graph_size(l->graph);
+    est_node            keys, place, pulled, found, ids;
+    pull               *p = &l->pulls[l->n_pulls];
+
+    if (def->op != &est_op_find_rows || !is_row_table(l, def->in[0].node)) return EST_OK;
+    if (find_pull(l, def->in[0].node) != NULL) {
+        return est_fail(
+            EST_UNIMPLEMENTED,
+            "the dynamic embedding '%s' is at a parameter server and is looked up twice in a step; look up all "
+            "keys at once",
+            table_name(l, def->in[0].node));
+    }
+    *p          = (pull){ .table = table_name(l, def->in[0].node) };
+    keys        = as_node(l, def->in[1]);
+    p->keys     = est_node_shape(keys)->rank == 1 ? keys : est_reshape(keys, EST_I64S(-1));
+    p->distinct = est_build1(&est_op_unique, p->keys, EST_ATTRS(est_attr_type("out_idx", EST_I64)));
+    place       = est_output(p->distinct, 1);
+    pulled      = est_build3(&est_op_pull_rows, as_node(l, def->in[0]), p->keys, p->distinct,
+                             EST_ATTRS(est_attr_bool("trains", is_trained(l, p->table))));
+    p->values   = pulled;
+    found       = est_output(pulled, 1);
+    ids         = est_select(est_less(found, est_scalar(l->graph, EST_I64, 0)), found, place);
+    if (est_node_shape(keys)->rank != 1) ids = est_reshape_to(ids, est_shape_of(keys));
+    l->n_pulls++;
+    EST_TRY(est_graph_status(l->graph));
+    adopt(l, first, def);
+    EST_TRY(est_rewriter_replace(&l->rewriter, (est_edge){ id, 0 }, (est_edge){ ids.id, ids.output }));
+    return EST_OK;
+}
+
+static int find_argument(const est_signature *signature, const char *name)
+{
+    for (int i = 0; i < signature->n_in; i++) {
+        if (strcmp(signature->in[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+static est_status rewrite_update(lookups *l, int32_t id)
+{
+    est_node_def *def   = est_graph_node(l->graph, id);
+    int32_t       first = est_graph_size(l->graph);
+    est_signature signature;
+    const pull   *p;
+    est_node      rows, keys;
+    int           indices, grad;
+
+    if (!is_row_update(l, def)) return EST_OK;
+    EST_TRY(est_signature_parse(def->op, &signature));
+    indices = find_argument(&signature, "indices");
+    grad    = find_argument(&signature, "grad");
+    if (grad < 0) grad = find_argument(&signature, "updates");
+    p = find_pull(l, def->in[0].node);
+    if (indices < 0 || grad < 0 || p == NULL) {
+        return est_fail(EST_UNIMPLEMENTED, "'%s' updates the dynamic embedding '%s' otherwise than by rows of its keys",
+                        def->name, table_name(l, def->in[0].node));
+    }
+    keys = est_gather(p->distinct, as_node(l, def->in[indices]), 0);
+    rows = est_build(l->graph, &est_op_admit_rows,
+                     EST_NODES(as_node(l, def->in[0]), p->keys, keys, as_node(l, def->in[grad])), EST_NO_ATTRS);
+    EST_TRY(est_graph_status(l->graph));
+    adopt(l, first, def);
+    def              = est_graph_node(l->graph, id);
+    def->in[indices] = (est_edge){ rows.id, 0 };
+    def->in[grad]    = (est_edge){ rows.id, 1 };
+    return EST_OK;
+}
+
+/* --- the pass ----------------------------------------------------------------------------------------------------- */
+
+/* A lookup by places in what was pulled. */
+static est_status rewrite_pulled(lookups *l, int32_t id, int at)
+{
+    est_node_def *def   = est_graph_node(l->graph, id);
+    int32_t       first = est_graph_size(l->graph);
+    const pull   *p     = find_pull(l, def->in[at].node);
+    est_node      result;
+
+    if (p == NULL) {
+        return est_fail(EST_UNIMPLEMENTED,
+                        "'%s' looks up rows of the dynamic embedding '%s' otherwise than by its keys", def->name,
+                        table_name(l, def->in[at].node));
+    }
+    result = rebuild(l, def, at, &(const lookup){ .place = as_node(l, def->in[at + 1]), .rows = p->values });
+    EST_TRY(est_graph_status(l->graph));
+    adopt(l, first, def);
+    for (int32_t i = 0; i <= at; i++) {
+        EST_TRY(est_rewriter_replace(&l->rewriter, (est_edge){ id, i }, (est_edge){ result.id, i }));
+    }
+    return EST_OK;
+}
+
 static est_status rewrite(lookups *l, int32_t id)
 {
     est_node_def *def   = est_graph_node(l->graph, id);
@@ -114,6 +265,7 @@ static est_status rewrite(lookups *l, int32_t id)
     est_node      result;
 
     if (at < 0 || !is_elsewhere(l, def->in[at].node)) return EST_OK;
+    if (is_row_table(l, def->in[at].node)) return rewrite_pulled(l, id, at);
     found  = find_lookup(l, def, at);
     result = rebuild(l, def, at, found);
     if (at == 1) {
@@ -128,16 +280,26 @@ static est_status rewrite(lookups *l, int32_t id)
     return est_rewriter_replace(&l->rewriter, (est_edge){ id, 0 }, (est_edge){ result.id, 0 });
 }
 
+static est_status rewrite_all(lookups *l, int32_t n)
+{
+    for (int32_t id = 0; id < n; id++) EST_TRY(rewrite_find(l, id));
+    for (int32_t id = 0; id < n; id++) EST_TRY(rewrite(l, id));
+    for (int32_t id = 0; id < n; id++) EST_TRY(rewrite_update(l, id));
+    return EST_OK;
+}
+
 est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store)
 {
-    int32_t    n      = est_graph_size(graph);
-    lookups    l      = { .graph = graph, .store = store, .rewriter = { .graph = graph, .io = io } };
-    est_status status = EST_OK;
+    int32_t    n = est_graph_size(graph);
+    lookups    l = { .graph = graph, .store = store, .rewriter = { .graph = graph, .io = io } };
+    est_status status;
 
-    l.made = est_alloc(sizeof *l.made * ((size_t)n + 1));
-    if (l.made == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan lookups");
-    for (int32_t id = 0; id < n && status == EST_OK; id++) status = rewrite(&l, id);
+    l.made  = est_alloc(sizeof *l.made * ((size_t)n + 1));
+    l.pulls = est_alloc(sizeof *l.pulls * ((size_t)n + 1));
+    status  = l.made != NULL && l.pulls != NULL ? rewrite_all(&l, n)
+                                                : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan lookups");
     est_rewriter_clear(&l.rewriter);
     est_free(l.made);
+    est_free(l.pulls);
     return status;
 }

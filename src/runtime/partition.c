@@ -207,7 +207,7 @@ static int32_t find_count(const cut *c)
     return -1;
 }
 
-/* --- when ----------------------------------------------------------------------------------------------------------- */
+/* --- when --------------------------------------------------------------------------------------------------------- */
 
 static est_status link_edges(const cut *c, const est_plan *plan, est_incoming *out)
 {
@@ -272,7 +272,7 @@ static est_status assign_pieces(const cut *c)
     return est_cut_pieces(&(est_phases){ c->core, c->remote->n_tasks, c->task, c->phase, c->in_core }, c->piece);
 }
 
-/* --- segments ------------------------------------------------------------------------------------------------------- */
+/* --- segments ----------------------------------------------------------------------------------------------------- */
 
 static int32_t find_output(const border *b, est_edge edge)
 {
@@ -480,33 +480,24 @@ static est_status name_apart(est_graph *graph)
     return status;
 }
 
-/* Whether something else of the step writes the variable that is input 0 of the node. */
-static bool is_trained(const cut *c, const est_node_def *node)
+/* Dynamic embeddings are made by the chief, with EstFillRowTable when it initializes them: the seed that their rows are drawn with
+ * is its own, and all others go by the name (C5). Attributes are shared with the graph that this one is a copy of. */
+static est_status hide_draws(est_graph *graph)
 {
-    const char *name = est_node_string(node_of(c, node->in[0].node), "shared_name");
-
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        const est_node_def *def = node_of(c, c->whole.order[k]);
-
-        if (!def->op->if_trains && writes_variable(c, def, name)) return true;
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        if (est_graph_node(graph, id)->op == &est_op_fill_row_table) return EST_OK;
     }
-    return false;
-}
-
-/* A segment does not see what the others do: operations that depend on it are told. Attributes are shared with the graph that
- * this one is a copy of. */
-static est_status tell_trained(const cut *c)
-{
-    for (int32_t k = 0; k < c->whole.n_items; k++) {
-        est_node_def *def = est_graph_node(c->graph, c->whole.order[k]);
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        est_node_def *def = est_graph_node(graph, id);
         est_attr     *own;
 
-        if (!def->op->if_trains || c->segment[def->id] < 0) continue;
-        own = est_arena_alloc(est_graph_arena(c->graph), sizeof *own * (size_t)(def->n_attr + 1));
+        if (!def->op->has_rows || est_node_string(def, "rows_of")[0] != '\0') continue;
+        own = est_arena_alloc(est_graph_arena(graph), sizeof *own * (size_t)(def->n_attr + 1));
         if (own == NULL) return no_memory();
         memcpy(own, def->attr, sizeof *own * (size_t)def->n_attr);
         for (int32_t i = 0; i < def->n_attr; i++) {
-            if (strcmp(own[i].name, "trains") == 0) own[i].b = is_trained(c, def);
+            if (strcmp(own[i].name, "seed") == 0) own[i].i = 0;
+            if (strcmp(own[i].name, "distribution") == 0) own[i].i = EST_ROW_UNKNOWN;
         }
         def->attr = own;
     }
@@ -537,10 +528,11 @@ static est_status make_segment(cut *c, int at)
     } else {
         EST_TRY(est_pass_extract_in_order(c->graph, io, c->whole.order, c->whole.n_items, &c->segments[at].graph));
     }
+    EST_TRY(hide_draws(c->segments[at].graph));
     return name_apart(c->segments[at].graph);
 }
 
-/* --- what stands for them here ---------------------------------------------------------------------------------------- */
+/* --- what stands for them here ------------------------------------------------------------------------------------ */
 
 static est_node here(const cut *c, est_edge edge)
 {
@@ -691,7 +683,7 @@ static void redirect(const cut *c)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static est_status make_cut(cut *c)
 {
@@ -714,7 +706,6 @@ static est_status make_cut(cut *c)
     EST_TRY(list_segments(c));
     if (c->n_segments == 0) return EST_OK;
     mark_training(c);
-    EST_TRY(tell_trained(c));
     EST_TRY(find_borders(c));
     for (int i = 0; i < c->n_segments; i++) EST_TRY(make_segment(c, i));
     for (int i = 0; i < c->n_segments; i++) {

@@ -409,6 +409,23 @@ static est_status follow_accesses(est_plan *plan)
     return status;
 }
 
+/* Row tables that the step changes. One that several operations change is committed, or rolled back, more than once, which
+ * does nothing. */
+static est_status list_row_tables(est_plan *plan)
+{
+    plan->row_tables = est_arena_alloc(plan->arena, sizeof *plan->row_tables * ((size_t)plan->n_items + 1));
+    if (plan->row_tables == NULL) return no_memory();
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_call *call = &plan->items[k].call;
+        const est_op   *op   = call->node->op;
+        const est_var  *var  = op->tentative ? call->in[0]->data : NULL;
+
+        if (var == NULL || var->rows == NULL || (op->if_trains && !call->trains)) continue;
+        plan->row_tables[plan->n_row_tables++] = est_row_table_of(var);
+    }
+    return EST_OK;
+}
+
 /* Variables that must have a value before the step: those that something reads before anything fills them. */
 static est_status list_variables(est_plan *plan)
 {
@@ -538,6 +555,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     mark_needed(plan);
     EST_TRY(follow_accesses(plan));
     list_tables(plan);
+    EST_TRY(list_row_tables(plan));
     EST_TRY(list_changed(plan));
     return list_variables(plan);
 }

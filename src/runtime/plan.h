@@ -127,11 +127,13 @@ typedef struct est_plan {
     int       n_vars;
     est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
     int       n_whole;
-    est_var                 **
-        changed; /* that something changes not only by rows: snapshots of them (kernels/copy_on_write.h) are told before a run */
+    /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a run. */
+    est_var           **changed;
     int                 n_changed;
     bool                vars_ready; /* all of them are */
-    est_lookup_table  **tables;     /* that must be filled before a run */
+    est_row_table     **row_tables; /* that a run changes: committed when it succeeds, else rolled back */
+    int                 n_row_tables;
+    est_lookup_table  **tables; /* that must be filled before a run */
     int                 n_tables;
     est_segment        *segments; /* what other tasks run of it, in the arena */
     est_remote_binding *bindings; /* per segment, likewise */

@@ -347,7 +347,7 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
 /* What est_session_init works with. */
 typedef struct initializing {
     est_node *targets;
-    int       n, missing;
+    int       n, missing, round;
     int32_t  *seen; /* per node: the last variable whose initializer was found to depend on it, plus one */
     int32_t  *stack;
 } initializing;
@@ -374,6 +374,19 @@ static bool can_initialize(const est_session *s, initializing *in, int32_t initi
     return true;
 }
 
+/* What makes a dynamic embedding at the task that is to have it: its first run there. */
+static est_node find_maker(const est_graph *graph, int32_t embedding)
+{
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        if (def->op == &est_op_fill_row_table && def->in[0].node == embedding) {
+            return (est_node){ (est_graph *)(uintptr_t)graph, id, 0 };
+        }
+    }
+    return EST_NO_NODE;
+}
+
 /* Variables without a value whose initializers can run now; `missing` counts all without a value. */
 static est_status list_initializers(est_session *s, initializing *in)
 {
@@ -386,7 +399,12 @@ static est_status list_initializers(est_session *s, initializing *in)
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
         var  = est_store_find(s->store, est_node_string(def, "shared_name"));
         init = est_graph_initializer(s->graph, id);
-        if (var->initialized || def->op->has_rows) continue; /* rows get values as keys come */
+        if (def->op->has_rows) init = in->round == 0 ? find_maker(s->graph, id) : EST_NO_NODE;
+        if (var->initialized || (def->op->has_rows && init.graph == NULL)) continue;
+        if (def->op->has_rows) {
+            in->targets[in->n++] = init;
+            continue; /* rows get values as keys come */
+        }
         if (init.graph == NULL) {
             return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
         }
@@ -482,6 +500,7 @@ est_status est_session_init(est_session *session)
             status = est_fail(EST_FAILED_PRECONDITION, "%d variables wait for each other's initial values", in.missing);
         }
         if (status == EST_OK && in.n > 0) status = run_initializers(session, &in);
+        in.round++;
     }
     est_free(in.targets);
     est_free(in.seen);

@@ -82,6 +82,7 @@ static void free_row_table(est_row_table *table)
 {
     est_key_rows_clear(&table->rows);
     est_key_rows_clear(&table->candidates);
+    est_key_log_clear(&table->log);
     est_free(table);
 }
 
@@ -286,7 +287,7 @@ void est_var_write(est_var *var, const void *value)
     var->initialized = true;
 }
 
-/* --- rows for keys -------------------------------------------------------------------------------------------------- */
+/* --- rows for keys ------------------------------------------------------------------------------------------------ */
 
 /* A variable of the store "<name><part>" that has rows of the set, and if it is no scalar one for each key. */
 static est_status add_row_var(est_store *store, const char *name, const char *part, est_dtype dtype, est_shape shape,
@@ -397,25 +398,36 @@ est_status est_store_rows(est_store *store, const est_row_spec *spec, est_var **
 {
     est_var *var = est_store_find(store, spec->name);
 
+    if (var == NULL && spec->draw.distribution == EST_ROW_UNKNOWN) {
+        return est_fail(EST_ABORTED, "the dynamic embedding '%s' is not here yet: the chief makes it", spec->name);
+    }
     if (var == NULL) return make_row_variable(store, spec, HERE, out);
     EST_TRY(check_same(var, spec->dtype, &spec->shape));
     *out = var;
     return EST_OK;
 }
 
+static const est_row_table *table_of(const est_store *store, const est_var *var)
+{
+    int i = 0;
+
+    while (var->rows != &store->row_tables[i]->rows && var->rows != &store->row_tables[i]->candidates) i++;
+    return store->row_tables[i];
+}
+
+const est_key_rows *est_store_table_rows(const est_store *store, const est_var *var)
+{
+    return &table_of(store, var)->rows;
+}
+
 /* The embedding is the first variable of its keys that is not their own. */
 est_row_spec est_store_row_spec(const est_store *store, const est_var *var)
 {
-    const est_row_table *table = NULL;
+    const est_row_table *table = table_of(store, var);
     const est_var       *embedding;
     bool                 slot = false;
 
-    for (int i = 0; i < store->n_row_tables && table == NULL; i++) {
-        const est_row_table *t = store->row_tables[i];
-
-        if (var->rows == &t->rows || var->rows == &t->candidates) table = t;
-    }
-    assert(table != NULL && table->rows.n_vars > 3);
+    assert(table->rows.n_vars > 3);
     embedding = table->rows.vars[3];
     for (int i = 4; i < table->rows.n_vars; i++) slot = slot || table->rows.vars[i] == var;
     if (!slot) var = embedding;
@@ -491,7 +503,7 @@ est_status est_store_copy_rows(est_store *to, const est_store *from)
     return EST_OK;
 }
 
-/* --- lookup tables --------------------------------------------------------------------------------------------------- */
+/* --- lookup tables ------------------------------------------------------------------------------------------------ */
 
 static est_status make_table(est_store *store, const char *name, const est_lookup_table *want, est_lookup_table **out)
 {

@@ -278,9 +278,13 @@ static est_status restore_keys(const est_store *store, const reading *list, int 
     est_key_rows *rows;
 
     for (int i = 0; (rows = est_store_keys(store, i)) != NULL; i++) {
-        const reading *keys = reading_of(list, n, rows->vars[0]);
+        const reading *keys     = reading_of(list, n, rows->vars[0]);
+        bool           is_table = i % 2 == 0; /* and not its candidates (est_store_keys) */
 
         if (keys == NULL) continue;
+        if (status == EST_OK && is_table && reading_of(list, n, rows->vars[1]) == NULL) {
+            est_key_rows_see_all(rows, keys->shape.dim[0], *EST_CONTAINER_OF(rows, est_row_table, rows)->steps);
+        }
         if (status == EST_OK) status = est_key_rows_restore(rows, keys->shape.dim[0]);
         if (status != EST_OK) est_key_rows_drop(rows);
         for (int k = 3; k < rows->n_vars; k++) {

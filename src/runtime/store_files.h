@@ -14,7 +14,8 @@
  *
  * Variables with rows for keys (kernels/key_rows.h) are saved without rows that no key has, and read as they were saved into
  * their first rows; the set of keys is made of what was read at the end. They are read only together with the keys and all
- * that makes those a set; of a set whose keys are read, a variable that is not starts anew. */
+ * that makes those a set; of a set whose keys are read, a variable that is not starts anew. An export has keys, but not when they
+ * were seen: they count as seen in the last step. */
 #ifndef EST_RUNTIME_STORE_FILES_H
 #define EST_RUNTIME_STORE_FILES_H
 

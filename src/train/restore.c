@@ -13,7 +13,8 @@
  *   have no values, while others may have theirs already. Only restoring again mends that.
  * A damaged checkpoint is so found before or while reading and the next one can be tried.
  *
- * Values of variables with rows for keys count as none while there are no keys. */
+ * Values of variables with rows for keys count as none while there are no keys. An export has their keys and rows, and nothing of
+ * what training goes on from: when keys were seen, and which wait for admission. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ typedef struct target {
     bool                           optional;  /* starts anew where a checkpoint lacks it */
     const char                    *key;       /* of the checkpoint at hand; NULL: it has none */
     const est_checkpoint_variable *stored_as; /* there; NULL: it has none */
+    bool                           excused;   /* history of keys of which the checkpoint at hand, an export, has none */
 } target;
 
 typedef struct restoring {
@@ -147,12 +149,27 @@ static const est_checkpoint_variable *stored_as(const restoring *r, const est_va
     return NULL;
 }
 
-/* The keys that a variable has rows for, if they are restored with all that makes them a set; else NULL. */
+/* The keys that a variable has rows for, if they are restored with all that makes them a set, or as an export has them, with
+ * nothing of that; else NULL. */
 static const est_checkpoint_variable *stored_keys(const restoring *r, const est_key_rows *rows)
 {
-    bool whole = stored_as(r, rows->vars[1]) != NULL && stored_as(r, rows->vars[2]) != NULL;
+    bool seen = stored_as(r, rows->vars[1]) != NULL, older = stored_as(r, rows->vars[2]) != NULL;
 
-    return whole ? stored_as(r, rows->vars[0]) : NULL;
+    return seen == older ? stored_as(r, rows->vars[0]) : NULL;
+}
+
+/* Whether the variable is history of keys of a dynamic embedding whose keys are there without theirs, or belongs to one that was
+ * exported without any key: then there is nothing to read. */
+static bool is_excused(const restoring *r, const est_store *store, const est_var *var)
+{
+    const est_key_rows            *rows = var->rows != NULL ? est_store_table_rows(store, var) : NULL;
+    const est_checkpoint_variable *keys, *embedding;
+
+    if (rows == NULL || stored_as(r, rows->vars[1]) != NULL) return false;
+    keys      = stored_as(r, rows->vars[0]);
+    embedding = stored_as(r, rows->vars[3]);
+    if (keys == NULL) return embedding != NULL && embedding->shape.rank > 0 && embedding->shape.dim[0] == 0;
+    return var->rows != rows || var == rows->vars[1] || var == rows->vars[2] || var->value.shape.rank == 0;
 }
 
 /* How many rows are stored may differ from how many there can be, but must be the same for all of a set. */
@@ -193,12 +210,12 @@ static bool is_slot(const restoring *r, const target *t)
 static bool is_missing(const restoring *r, const target *t)
 {
     (void)r;
-    return t->key == NULL && !t->optional;
+    return t->key == NULL && !t->optional && !t->excused;
 }
 
 static bool is_misfit(const restoring *r, const target *t)
 {
-    return t->stored_as != NULL && !fits(r, t, t->stored_as);
+    return t->key != NULL && !fits(r, t, t->stored_as);
 }
 
 /* Picks up to NAMED_MAX of the targets that an error is about; slots only where there is nothing else. */
@@ -267,9 +284,10 @@ static void list_misfits(const restoring *r, est_strbuf *out)
 static void list_missing(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
     const target *named[NAMED_MAX];
-    int           n = choose_named(r, is_missing, named);
+    int           n = choose_named(r, is_missing, named), lacking = 0;
 
-    est_strbuf_printf(out, "it lacks %d of %d variables: ", r->n_missing, r->n);
+    for (int i = 0; i < r->n; i++) lacking += is_missing(r, &r->targets[i]);
+    est_strbuf_printf(out, "it lacks %d of %d variables: ", lacking, r->n);
     for (int i = 0; i < n; i++) {
         const est_view *value = &named[i]->var->value;
         const char     *similar;
@@ -278,7 +296,7 @@ static void list_missing(const restoring *r, const est_checkpoint *checkpoint, e
         est_strbuf_printf(out, "%s\"%s\"", i > 0 ? ", " : "", named[i]->stored);
         if (similar != NULL) est_strbuf_printf(out, " (it has \"%s\")", similar);
     }
-    put_more(out, r->n_missing - n);
+    put_more(out, lacking - n);
     est_strbuf_append(out, EST_RESTORE_ADVICE);
 }
 
@@ -302,9 +320,11 @@ static est_status fail_match(const restoring *r, const est_checkpoint *checkpoin
 /* Finds every target; a model that does not fit is no fault of the checkpoint. */
 static est_status match(restoring *r, const est_checkpoint *checkpoint)
 {
-    int  n_optional = 0;
-    bool missing;
+    int        n_lacking = 0;
+    bool       missing;
+    est_store *store;
 
+    EST_TRY(est_session_store(r->session, &store));
     r->n_missing = r->n_misfit = 0;
     for (int i = 0; i < r->n; i++) {
         target *t = &r->targets[i];
@@ -316,11 +336,12 @@ static est_status match(restoring *r, const est_checkpoint *checkpoint)
         target *t = &r->targets[i];
 
         if (t->var->rows != NULL && stored_keys(r, t->var->rows) == NULL) t->key = NULL;
+        t->excused = is_excused(r, store, t->var);
         r->n_missing += t->key == NULL;
-        n_optional += t->key == NULL && t->optional;
-        r->n_misfit += t->key != NULL && !fits(r, t, t->stored_as);
+        n_lacking += is_missing(r, t);
+        r->n_misfit += is_misfit(r, t);
     }
-    missing = r->n_missing > n_optional && !r->options->partial;
+    missing = n_lacking > 0 && !r->options->partial;
     return missing || r->n_misfit > 0 ? fail_match(r, checkpoint, missing) : EST_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "ops/ops.h"
 #include "support/nn_test.h"
 
-/* --- a part that takes these inputs ------------------------------------------------------------------------------------- */
+/* --- a part that takes these inputs ------------------------------------------------------------------------------- */
 
 #define IN_MAX 5
 
@@ -73,9 +73,10 @@ static est_view view_of(est_dtype dtype, est_shape shape, void *data)
 #define F32(...) ((float[]){ __VA_ARGS__ })
 #define I64(...) ((int64_t[]){ __VA_ARGS__ })
 #define I32(...) ((int32_t[]){ __VA_ARGS__ })
-#define ADD(f, ...)                                                                                                    \
-    est_collect_add((f)->collect, (const est_view[]){ __VA_ARGS__ },                                                   \
+#define ADD_OF(f, who, ...)                                                                                            \
+    est_collect_add((f)->collect, who, (const est_view[]){ __VA_ARGS__ },                                              \
                     (int)(sizeof((const est_view[]){ __VA_ARGS__ }) / sizeof(est_view)))
+#define ADD(f, ...) ADD_OF(f, 1, __VA_ARGS__)
 
 static void expect(const est_tensor *got, est_dtype dtype, est_shape shape, const void *data)
 {
@@ -116,7 +117,7 @@ static fixture sparse(est_dtype dtype, est_dtype indices, bool twice)
     return f;
 }
 
-/* --- numbers ---------------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static void test_dense(void **state)
 {
@@ -256,7 +257,7 @@ static void test_many(void **state)
     end(&f);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------------------ */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void test_mismatch(void **state)
 {
@@ -356,6 +357,44 @@ static void test_out_of_memory(void **state)
     end(&f);
 }
 
+/* A dynamic embedding: keys are put together worker by worker, however they came, and gradients by their keys. */
+static void test_keys_in_the_order_of_workers(void **state)
+{
+    fixture                  f = begin();
+    est_node                 w, keys, indices, grad;
+    const est_tensor *const *feeds;
+
+    (void)state;
+    w       = est_row_variable(f.graph, "w", EST_SHAPE(10, 1), &(const est_row_policy){ .admit_after = 1 });
+    keys    = input(&f, EST_I64, EST_SHAPE(-1));
+    indices = input(&f, EST_I64, EST_SHAPE(-1));
+    grad    = input(&f, EST_F32, EST_SHAPE(-1, 1));
+    update(&f, "EstAdmitRows", EST_NODES(w, keys, indices, grad), EST_NO_ATTRS);
+    enter(&f);
+    for (int round = 0; round < 2; round++) { /* each of the two workers is first once */
+        for (int i = 0; i < 2; i++) {
+            if (i == round) {
+                assert_ok(ADD_OF(&f, 9, view_of(EST_I64, EST_SHAPE(3), I64(7, -2, 7)),
+                                 view_of(EST_I64, EST_SHAPE(2), I64(7, -2)),
+                                 view_of(EST_F32, EST_SHAPE(2, 1), F32(2, 4))));
+            } else {
+                assert_ok(ADD_OF(&f, 3, view_of(EST_I64, EST_SHAPE(1), I64(-2)),
+                                 view_of(EST_I64, EST_SHAPE(1), I64(-2)), view_of(EST_F32, EST_SHAPE(1, 1), F32(6))));
+            }
+        }
+        assert_ok(est_collect_mean(f.collect, &feeds));
+        expect(feeds[0], EST_I64, EST_SHAPE(4), I64(-2, 7, -2, 7));
+        assert_int_equal(est_tensor_count(feeds[1]), 2);
+        for (int i = 0; i < 2; i++) {
+            bool seven = ((const int64_t *)est_tensor_data(feeds[1]))[i] == 7;
+
+            assert_true(((const float *)est_tensor_data(feeds[2]))[i] == (seven ? 1 : 5));
+        }
+        est_collect_reset(f.collect);
+    }
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_mismatch_of_rows),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_keys_in_the_order_of_workers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

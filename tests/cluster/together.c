@@ -19,7 +19,7 @@
 
 #define STOPPED 2 /* exit code of a task that a signal stopped */
 
-/* --- kills ------------------------------------------------------------------------------------------------------------ */
+/* --- kills -------------------------------------------------------------------------------------------------------- */
 
 /* Waits until all train, with what was done to them behind them: one checkpoint might have been under way before. */
 static void wait_to_train_on(cluster *c)
@@ -167,6 +167,22 @@ static void test_killed_often(void **state)
     together_end_as_calm(&c, 3, NULL);
 }
 
+/* The same with dynamic embeddings. A step takes all of the time: most kills come in the middle of one, when the others have found
+ * the rows of its keys. Keys, counts and what was evicted must be as if that step had been made once. */
+static void test_killed_often_with_keys(void **state)
+{
+    cluster c = together_make(3, "enough=400", "dynamic=1");
+
+    (void)state;
+    c.args[TOGETHER_PAUSE] = "pause_us=0";
+    cluster_start_all(&c);
+    for (int i = 0; i < 6; i++) {
+        cluster_wait_step(&c, cluster_saved_step(&c) + 80, 30);
+        kill_and_restart(&c, together_worker(&c, i % 3));
+    }
+    together_end_as_calm(&c, 3, "dynamic=1");
+}
+
 /* Chief and a worker, and then two workers, at once: one is left that has the variables. */
 static void test_two_at_once(void **state)
 {
@@ -201,7 +217,7 @@ static void test_killed_in_first_share(void **state)
     together_end_as_calm(&c, 3, NULL);
 }
 
-/* --- signals ------------------------------------------------------------------------------------------------------------- */
+/* --- signals ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever is asked to stop leaves in good order, a chief saves; and all go on when it is back. */
 static void test_stopped(void **state)
@@ -389,19 +405,13 @@ static void test_chief_has_enough(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_counted),
-        cmocka_unit_test(test_back_after_end),
-        cmocka_unit_test(test_killed_often),
-        cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_killed_in_first_share),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stopped_while_waiting),
-        cmocka_unit_test(test_paused),
-        cmocka_unit_test(test_restarted),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_twin),
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_counted),          cmocka_unit_test(test_back_after_end),
+        cmocka_unit_test(test_killed_often),     cmocka_unit_test(test_killed_often_with_keys),
+        cmocka_unit_test(test_two_at_once),      cmocka_unit_test(test_killed_in_first_share),
+        cmocka_unit_test(test_stopped),          cmocka_unit_test(test_stopped_while_waiting),
+        cmocka_unit_test(test_paused),           cmocka_unit_test(test_restarted),
+        cmocka_unit_test(test_damaged),          cmocka_unit_test(test_twin),
+        cmocka_unit_test(test_status),           cmocka_unit_test(test_short_jobs),
         cmocka_unit_test(test_chief_has_enough),
     };
     struct CMUnitTest tests[N_DEATHS];

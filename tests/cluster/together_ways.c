@@ -35,7 +35,7 @@ typedef struct job {
     bool chief;
 } job;
 
-/* --- a worker ---------------------------------------------------------------------------------------------------------- */
+/* --- a worker ----------------------------------------------------------------------------------------------------- */
 
 static est_node make_loss(est_model *model)
 {
@@ -197,8 +197,7 @@ static int task(int argc, char **argv)
     ways_hook   trains = { .hook = { .after_run = stop_early, .end = together_show }, .way = j.way, .last = !j.chief };
     ways_hook   evaluates    = { .hook = { .after_run = take_time }, .way = j.way, .last = !j.chief };
     est_columns   *columns   = est_columns_create();
-    dynamic_params params    = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL),
-                                 est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL) };
+    dynamic_params params    = dynamic_columns(columns, NULL);
     est_strategy  *strategy  = NULL;
     est_estimator *estimator = NULL;
     est_metrics   *metrics   = NULL;
@@ -229,7 +228,7 @@ static int task(int argc, char **argv)
     return status != EST_OK;
 }
 
-/* --- tests ------------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static cluster make(way how)
 {

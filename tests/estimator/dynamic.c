@@ -50,7 +50,7 @@ static int64_t stored_rows(const char *dir, const char *name)
     return n;
 }
 
-/* --- the same in all circumstances --------------------------------------------------------------------------------------- */
+/* --- the same in all circumstances -------------------------------------------------------------------------------- */
 
 static void train_and_die(const char *dir, int64_t step)
 {
@@ -98,7 +98,7 @@ static void test_threads_change_nothing(void **state)
     est_test_dir_remove(four);
 }
 
-/* --- what comes after training ------------------------------------------------------------------------------------------------- */
+/* --- what comes after training ------------------------------------------------------------------------------------ */
 
 static double mean_loss(est_estimator *e)
 {
@@ -124,6 +124,34 @@ static double last_loss(const char *dir)
     return loss;
 }
 
+/* Scores of all rows of the input, from a checkpoint or an export; NULL: the latest checkpoint. To be freed. */
+static est_tensor *predict(est_estimator *e, const char *checkpoint)
+{
+    est_predictions  *all    = NULL;
+    est_tensor       *scores = NULL;
+    const est_tensor *batch;
+
+    ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = dynamic_input, .checkpoint_path = checkpoint, .batches = true),
+                   &all));
+    ok(est_predictions_next(all));
+    batch = est_predictions_get(all, "score");
+    ok(est_tensor_create_from(est_tensor_dtype(batch), *est_tensor_shape(batch), est_tensor_data(batch), &scores));
+    est_predictions_free(all);
+    return scores;
+}
+
+/* An export has no ages of keys and none that wait, and predicts what its checkpoint does. */
+static void expect_same_predictions(est_estimator *e, const char *export_dir)
+{
+    est_tensor *want = predict(e, NULL), *got = predict(e, export_dir);
+
+    assert_int_equal(est_tensor_count(want), 200);
+    assert_int_equal(est_tensor_bytes(got), est_tensor_bytes(want));
+    assert_memory_equal(est_tensor_data(got), est_tensor_data(want), est_tensor_bytes(want));
+    est_tensor_free(want);
+    est_tensor_free(got);
+}
+
 static void test_learns_and_exports(void **state)
 {
     char            dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
@@ -147,6 +175,7 @@ static void test_learns_and_exports(void **state)
                      stored_rows(dir, DYNAMIC_WORDS));
     assert_null(est_checkpoint_find(exported, DYNAMIC_USERS "/last_seen"));
     est_checkpoint_close(exported);
+    expect_same_predictions(e, path);
     est_estimator_free(e);
     est_columns_free(columns);
     est_test_dir_remove(dir);
@@ -177,29 +206,30 @@ static void test_in_memory_evaluation(void **state)
     est_test_dir_remove(plain);
 }
 
-/* A new model begins with the rows of an old one. */
-static void test_warm_start(void **state)
+/* A new model begins with the rows of an old one, or of its export. */
+static void warm_start(bool exported)
 {
-    char           old[64], new[64];
+    char           old[64], new[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
     est_columns   *columns;
     est_estimator *e;
     dynamic_params params;
     double         before, after;
 
-    (void)state;
     est_test_dir(old);
     est_test_dir(new);
+    snprintf(exports, sizeof exports, "%s/export", old);
     train(old, 1, NULL, (est_hooks){ 0 });
     e      = dynamic_estimator(old, 1, NULL, &columns);
     before = mean_loss(e);
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
+                              path));
     est_estimator_free(e);
-    params.user = est_dynamic_embedding_column(columns, "user", EST_I64, 4, NULL);
-    params.word = est_dynamic_embedding_column(columns, "word", EST_STRING, 3, NULL);
+    params = dynamic_columns(columns, NULL);
     ok(est_estimator_create(
         dynamic_model,
         EST_ESTIMATOR(.params = &params, .params_size = sizeof params,
                       .config     = EST_RUN_CONFIG(.model_dir = new, .seed = 9, .quiet = true, .cluster_json = "{}"),
-                      .warm_start = EST_WARM_START(.path = old)),
+                      .warm_start = EST_WARM_START(.path = exported ? path : old)),
         &e));
     ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .steps = 1)));
     after = mean_loss(e);
@@ -211,11 +241,18 @@ static void test_warm_start(void **state)
     est_test_dir_remove(new);
 }
 
+static void test_warm_start(void **state)
+{
+    (void)state;
+    warm_start(false);
+    warm_start(true);
+}
+
 /* No key was seen often enough: nothing has a row, and that can be exported too. */
 static void test_no_rows_at_all(void **state)
 {
     const est_dynamic_options *never = EST_DYNAMIC(.admit_after = 1000000);
-    char                       dir[64], exports[80];
+    char                       dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
     est_columns               *columns;
     est_estimator             *e;
 
@@ -227,13 +264,14 @@ static void test_no_rows_at_all(void **state)
     assert_true(stored_rows(dir, DYNAMIC_USERS "/candidates/keys") > 40);
     e = dynamic_estimator(dir, 1, never, &columns);
     ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = dynamic_raw, .n_raw = DYNAMIC_FEATURES }),
-                              NULL));
+                              path));
+    expect_same_predictions(e, path);
     est_estimator_free(e);
     est_columns_free(columns);
     est_test_dir_remove(dir);
 }
 
-/* --- no memory ----------------------------------------------------------------------------------------------------------------- */
+/* --- no memory ---------------------------------------------------------------------------------------------------- */
 
 static void test_no_memory_to_restore_or_export(void **state)
 {
@@ -264,7 +302,7 @@ static void test_no_memory_to_restore_or_export(void **state)
     est_test_dir_remove(dir);
 }
 
-/* --- a NaN --------------------------------------------------------------------------------------------------------------- */
+/* --- a NaN -------------------------------------------------------------------------------------------------------- */
 
 typedef struct spoiler {
     est_hook hook;

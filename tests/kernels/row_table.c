@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Row tables: who is admitted, who leaves, whose row is given away, and that first values depend on the key alone. The
- * rules are checked against a plain list that is searched from end to end, the index against a million keys. */
+ * rules are checked against a plain list that is searched from end to end, the index against a million keys, and a rollback
+ * against what was there before, bit by bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 #define WIDTH 3
 
-/* --- a table ----------------------------------------------------------------------------------------------------------- */
+/* --- a table ------------------------------------------------------------------------------------------------------ */
 
 typedef struct fixture {
     est_graph     *graph;
@@ -68,6 +69,7 @@ static fixture table_of(int64_t max_rows, int64_t admit_after, int64_t max_age)
 static void train(fixture *t, const int64_t *keys, int64_t n, int64_t *rows)
 {
     ok(est_row_table_train(t->table, keys, n, rows));
+    est_row_table_commit(t->table);
 }
 
 static int64_t train_one(fixture *t, int64_t key)
@@ -91,7 +93,7 @@ static float *weights_of(const fixture *t, int64_t row)
     return (float *)t->weights->value.data + row * WIDTH;
 }
 
-/* --- the rules, one by one ----------------------------------------------------------------------------------------------- */
+/* --- the rules, one by one ---------------------------------------------------------------------------------------- */
 
 static void test_admitted_at_the_nth_sighting(void **state)
 {
@@ -184,7 +186,7 @@ static void test_first_values_depend_on_the_key(void **state)
     close_table(&u);
 }
 
-/* --- all rules together, against a list ----------------------------------------------------------------------------------- */
+/* --- all rules together, against a list --------------------------------------------------------------------------- */
 
 #define LIST_MAX 64
 
@@ -287,7 +289,90 @@ static void test_against_a_list(void **state)
     close_table(&t);
 }
 
-/* --- many keys --------------------------------------------------------------------------------------------------------------- */
+/* --- steps that are not made -------------------------------------------------------------------------------------- */
+
+/* All that a set is: its rows in all variables, and its list in both directions. */
+static size_t copy_set(const est_key_rows *set, char *out)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < set->n_vars; i++) {
+        est_view stored = est_var_stored(set->vars[i]);
+        size_t   bytes  = (size_t)stored.count * est_dtype_size(stored.dtype);
+
+        if (bytes > 0) memcpy(out + at, stored.data, bytes);
+        at += bytes;
+    }
+    if (set->n > 0) memcpy(out + at, set->newer, (size_t)set->n * sizeof *set->newer);
+    at += (size_t)set->n * sizeof *set->newer;
+    memcpy(out + at, (const int32_t[]){ set->oldest, set->newest }, 2 * sizeof(int32_t));
+    return at + 2 * sizeof(int32_t);
+}
+
+static size_t copy_table(const est_row_table *table, char *out)
+{
+    size_t bytes = copy_set(&table->rows, out);
+
+    bytes += copy_set(&table->candidates, out + bytes);
+    memcpy(out + bytes, table->steps, sizeof *table->steps);
+    return bytes + sizeof *table->steps;
+}
+
+static void expect_index(const est_key_rows *set)
+{
+    for (int64_t i = 0; i < set->n; i++) {
+        int64_t row;
+
+        est_key_rows_find(set, &set->keys[i], 1, &row);
+        assert_int_equal(row, i);
+    }
+}
+
+/* Steps of all kinds are begun, one or two of them, and rolled back; then the last is made. Ages and evictions are in all of
+ * them, and rows have been trained, so that first values in their place would be noticed. */
+static void test_rolled_back(void **state)
+{
+    enum { MAX_ROWS = 20, KEYS = 60, STEPS = 2000, BATCH = 40, BYTES = 1 << 16 };
+    fixture    t = table_of(MAX_ROWS, 3, 6), once = table_of(MAX_ROWS, 3, 6);
+    est_random random = { .key = 5 };
+    char      *before = est_alloc(BYTES), *after = est_alloc(BYTES);
+    int64_t    evicted = 0;
+
+    (void)state;
+    for (int64_t step = 1; step <= STEPS; step++) {
+        int64_t keys[BATCH], rows[BATCH], again[BATCH], n;
+        size_t  bytes = copy_table(t.table, before);
+
+        est_random_fill_int_i64(&random, step * 64, 1, 0, BATCH, &n);
+        est_random_fill_int_i64(&random, step * 64 + 2, n, 0, step % 3 == 0 ? KEYS : KEYS / 4, keys);
+        ok(est_row_table_train(t.table, keys, n, rows));
+        if (step % 5 == 0) ok(est_row_table_train(t.table, keys, n / 2, rows));
+        evicted += t.table->log.bytes > 0;
+        est_row_table_rollback(t.table);
+        assert_true(bytes < BYTES);
+        assert_int_equal(copy_table(t.table, after), bytes);
+        assert_memory_equal(before, after, bytes);
+        expect_index(&t.table->rows);
+        expect_index(&t.table->candidates);
+        train(&t, keys, n, rows);
+        train(&once, keys, n, again);
+        for (int64_t i = 0; i < n; i++) {
+            assert_int_equal(rows[i], again[i]);
+            if (rows[i] < 0) continue;
+            weights_of(&t, rows[i])[0]    = (float)step;
+            weights_of(&once, rows[i])[0] = (float)step;
+        }
+    }
+    assert_true(evicted > STEPS / 4);
+    assert_int_equal(copy_table(t.table, before), copy_table(once.table, after));
+    assert_memory_equal(before, after, copy_table(t.table, before));
+    est_free(before);
+    est_free(after);
+    close_table(&t);
+    close_table(&once);
+}
+
+/* --- many keys ---------------------------------------------------------------------------------------------------- */
 
 static void test_a_million_keys(void **state)
 {
@@ -314,7 +399,7 @@ static void test_a_million_keys(void **state)
     close_table(&t);
 }
 
-/* --- what was read may be anything ------------------------------------------------------------------------------------------- */
+/* --- what was read may be anything -------------------------------------------------------------------------------- */
 
 static void expect_damage(fixture *t, int64_t n)
 {
@@ -384,7 +469,7 @@ static void test_copied(void **state)
     close_table(&small);
 }
 
-/* --- no memory ---------------------------------------------------------------------------------------------------------------- */
+/* --- no memory ---------------------------------------------------------------------------------------------------- */
 
 static est_status use_table(void)
 {
@@ -397,6 +482,7 @@ static est_status use_table(void)
         int64_t before = *t.table->steps;
 
         status = est_row_table_train(t.table, keys, 100, rows);
+        est_row_table_commit(t.table);
         if (status != EST_OK) assert_int_equal(*t.table->steps, before);
     }
     close_table(&t);
@@ -430,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_full_table_gives_the_oldest_row_away),
         cmocka_unit_test(test_first_values_depend_on_the_key),
         cmocka_unit_test(test_against_a_list),
+        cmocka_unit_test(test_rolled_back),
         cmocka_unit_test(test_a_million_keys),
         cmocka_unit_test(test_restored_or_refused),
         cmocka_unit_test(test_copied),

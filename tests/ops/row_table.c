@@ -2,6 +2,7 @@
  *
  * "EstRowVariable", "EstFindRows" and "EstFillRowTable": which steps give rows to keys, and that the operations they are
  * lowered to find the same rows. What becomes of keys is tested in tests/kernels/row_table.c. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,6 +62,62 @@ static void test_only_a_step_that_trains_admits(void **state)
     est_graph_free(graph);
 }
 
+static int read_all(est_session *session, est_tensor *out[16])
+{
+    int n = est_session_variables(session);
+
+    assert_true(n <= 16);
+    for (int i = 0; i < n; i++) ok(est_session_read(session, est_session_variable(session, i), &out[i]));
+    return n;
+}
+
+/* A step that fails after its keys were found leaves no trace of them, and gives back the rows that they took from others. */
+static void test_a_step_that_fails_admits_nothing(void **state)
+{
+    static const int64_t keys_of[2][4] = { { 1, 2, 3, 3 }, { 7, 8, 7, 8 } };
+    static const float   numbers[2][4] = { { 1, 2, 3, 4 }, { 1, INFINITY, 3, 4 } };
+    est_graph           *graph         = NULL;
+    est_session         *session       = NULL;
+    est_tensor          *keys[2], *x[2], *before[16], *after[16];
+    est_node             variable, key, number, found, update;
+    int                  n;
+
+    (void)state;
+    ok(est_graph_create(1, &graph));
+    variable = est_row_variable(graph, "w", EST_SHAPE(3, 1), &policy);
+    key      = est_placeholder(graph, "keys", EST_I64, EST_SHAPE(4));
+    number   = est_placeholder(graph, "x", EST_F32, EST_SHAPE(4, 1));
+    found    = est_find_rows(variable, key);
+    update   = est_add(number, est_reshape(est_cast(found, EST_F32), EST_I64S(4, 1)));
+    update   = est_scatter_add(variable, found, est_check_numerics(update, "x"));
+    ok(est_session_create(graph, EST_SESSION(.threads = 1), &session));
+    ok(est_session_init(session));
+    for (int i = 0; i < 2; i++) {
+        ok(est_tensor_i64(EST_SHAPE(4), keys_of[i], &keys[i]));
+        ok(est_tensor_f32(EST_SHAPE(4, 1), numbers[i], &x[i]));
+    }
+    ok(est_session_run(session, EST_FEEDS({ key, keys[0] }, { number, x[0] }), EST_NO_NODES, EST_NODES(update), NULL));
+    n = read_all(session, before);
+    assert_int_equal(
+        est_session_run(session, EST_FEEDS({ key, keys[1] }, { number, x[1] }), EST_NO_NODES, EST_NODES(update), NULL),
+        EST_INVALID_ARGUMENT);
+    assert_int_equal(read_all(session, after), n);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(est_tensor_bytes(before[i]), est_tensor_bytes(after[i]));
+        assert_memory_equal(est_tensor_data(before[i]), est_tensor_data(after[i]), est_tensor_bytes(before[i]));
+        est_tensor_free(before[i]);
+        est_tensor_free(after[i]);
+    }
+    ok(est_session_run(session, EST_FEEDS({ key, keys[1] }, { number, x[0] }), EST_NO_NODES, EST_NODES(update), NULL));
+    expect_rows(session, key, found, EST_NO_NODES, (const int64_t[4]){ 1, 7, 8, 3 }, (const int64_t[4]){ -1, 0, 1, 2 });
+    for (int i = 0; i < 2; i++) {
+        est_tensor_free(keys[i]);
+        est_tensor_free(x[i]);
+    }
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
 static void test_other_variables_have_no_rows(void **state)
 {
     est_graph   *graph   = NULL;
@@ -110,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_a_step_that_trains_admits),
+        cmocka_unit_test(test_a_step_that_fails_admits_nothing),
         cmocka_unit_test(test_other_variables_have_no_rows),
         cmocka_unit_test(test_lowered),
     };

@@ -34,7 +34,7 @@ static void build_weights(est_graph *graph, const int *cut, int n, est_node *wei
     for (int i = 0; i < n; i++) weight[i] = est_scalar(graph, EST_F32, cut[i + 1] - cut[i]);
 }
 
-/* --- a replica without examples --------------------------------------------------------------------------------------- */
+/* --- a replica without examples ----------------------------------------------------------------------------------- */
 
 /* The mean of nothing is NaN, and so is what is made of it. */
 static est_status build_nothing(int replica, void *user)
@@ -73,7 +73,7 @@ static void test_nothing(void **state)
     check_nothing(EST_MEET_SUM);
 }
 
-/* --- batch normalisation --------------------------------------------------------------------------------------------- */
+/* --- batch normalisation ------------------------------------------------------------------------------------------ */
 
 static est_status build_norm(int replica, void *user)
 {
@@ -141,7 +141,7 @@ static void test_batch_norm(void **state)
     }
 }
 
-/* --- metrics ----------------------------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------------------------ */
 
 static est_status build_metrics(int replica, void *user)
 {
@@ -231,7 +231,7 @@ static void test_metrics(void **state)
     }
 }
 
-/* --- feature columns --------------------------------------------------------------------------------------------------- */
+/* --- feature columns ---------------------------------------------------------------------------------------------- */
 
 /* The rows of one replica. */
 typedef struct part {
@@ -334,13 +334,18 @@ static void build_worker(worker *w, const int *cut, int n, int first, int total,
     assert_ok(est_session_init(w->t.session));
 }
 
-static void train_worker(void *user, int rank)
+static void train_step(void *user, int rank)
 {
     worker *w = (worker *)user + rank;
 
-    for (int i = 0; i < 5 && w->status == EST_OK; i++) {
-        w->status = est_session_run(w->t.session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(w->p.out[0]), NULL);
-    }
+    w->status = est_session_run(w->t.session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(w->p.out[0]), NULL);
+}
+
+static void train_worker(void *user, int rank)
+{
+    const worker *w = (const worker *)user + rank;
+
+    for (int i = 0; i < 5 && w->status == EST_OK; i++) train_step(user, rank);
 }
 
 static void end_worker(worker *w, numbers *out)
@@ -377,6 +382,53 @@ static void test_columns(void **state)
     memory_peers_free(peers);
 }
 
+/* Two workers, of which one is lost in operation `number` of the third step, -1: none is. They make the step again. */
+static bool train_with_loss(int number, numbers got[2])
+{
+    static const int rest[3] = { 6, 9, ROWS };
+    memory_peers    *peers   = memory_peers_create(2);
+    worker           two[2]  = { 0 };
+    bool             lost    = false;
+
+    for (int i = 0; i < 2; i++) {
+        build_worker(&two[i], i == 0 ? cuts : rest, 2, 2 * i, 4, memory_peers_of(peers, i));
+        memory_peers_of(peers, i)->bytes_per_pack = 16;
+    }
+    for (int step = 0; step < 5; step++) {
+        if (step == 2 && number >= 0 && !lost) memory_peers_break(peers, memory_peers_begun(peers, 0) + number);
+        memory_peers_run(2, train_step, two);
+        memory_peers_break(peers, -1);
+        if (two[0].status == EST_OK) continue;
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(two[i].status, EST_ABORTED);
+            two[i].status = EST_OK;
+        }
+        lost = true;
+        step--;
+    }
+    for (int i = 0; i < 2; i++) end_worker(&two[i], &got[i]);
+    memory_peers_free(peers);
+    return lost;
+}
+
+/* Whatever operation fails, the step that is made again finds keys, rows and counts as they were before it. */
+static void test_keys_of_a_step_made_again(void **state)
+{
+    numbers want[2], got[2];
+    int     lost = 0;
+
+    (void)state;
+    assert_false(train_with_loss(-1, want));
+    while (train_with_loss(lost, got)) {
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(got[i].n, want[i].n);
+            assert_memory_equal(got[i].values, want[i].values, sizeof(double) * (size_t)want[i].n);
+        }
+        lost++;
+    }
+    assert_true(lost > 2); /* keys, gradients and rows of gradients at least */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_keys_of_a_step_made_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "support/dynamic_test.h"
 #include "support/estimator_test.h"
 
 /* Gives each step a length, as if it had much to compute. */
@@ -176,6 +177,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "mirrored", &job->mirrored, NULL },
                    { "go_on", &job->go_on, NULL },
                    { "together", &job->together, NULL },
+                   { "dynamic", &job->dynamic, NULL },
                    { "ring", &job->ring, NULL },
                    { "pack", &job->pack, NULL },
                    { "log", &job->log, NULL },
@@ -250,6 +252,7 @@ static est_status make_input(const est_input_context *context, void *user, est_d
     int64_t            passes = job->passes * (context->pipeline + 1);
 
     if (job->lacks == number_of_task() + 1) return est_fail(EST_NOT_FOUND, "no file matches train-*");
+    if (job->dynamic != 0) return dynamic_input(context, NULL, out);
     if (job->shards > 0) return make_shard(context, job->shards, out);
     if (job->cut > 0) return make_cut(context, job->cut, out);
     return est_test_input(context, job->passes > 0 ? &passes : NULL, out);
@@ -283,6 +286,23 @@ static est_status make_strategy(const cluster_job *job, est_strategy **out)
         out);
 }
 
+static est_status make_estimator(const char *model_dir, const cluster_job *job, const dynamic_params *params,
+                                 const est_strategy *strategy, est_estimator **out)
+{
+    const void *job_params = job->dynamic != 0 ? (const void *)params : job->rate > 0 ? &job->rate : NULL;
+    size_t      size       = job->dynamic != 0 ? sizeof *params : job->rate > 0 ? sizeof job->rate : 0;
+
+    return est_estimator_create(
+        job->dynamic != 0 ? dynamic_model : est_test_model,
+        EST_ESTIMATOR(.model_dir = model_dir, .params = job_params, .params_size = size,
+                      .config = EST_RUN_CONFIG(.save_checkpoints_steps = job->save, .seed = (uint64_t)job->seed,
+                                               .log_step_count_steps = job->log, .max_worker_delay_secs = EST_OFF,
+                                               .train_distribute = strategy, .peer_silence_secs = job->silence,
+                                               .eval_distribute               = job->together != 0 ? strategy : NULL,
+                                               .session_creation_timeout_secs = job->timeout)),
+        out);
+}
+
 int cluster_job_task(int argc, char **argv)
 {
     cluster_job    job       = { .save = 50, .seed = 11, .log = 100 };
@@ -297,6 +317,8 @@ int cluster_job_task(int argc, char **argv)
                                  .job       = &job,
                                  .self      = number_of_task(),
                                  .leads     = is_leader() };
+    est_columns   *columns   = est_columns_create();
+    dynamic_params params    = dynamic_columns(columns, EST_DYNAMIC(.admit_after = 2, .max_rows = 30, .max_age = 40));
     est_hook      *hooks[]   = { &death.hook, &slow.hook };
     est_hook      *evals[]   = { &death.eval };
     est_estimator *estimator = NULL;
@@ -307,18 +329,7 @@ int cluster_job_task(int argc, char **argv)
     slow.ns = job.pause_us * 1000;
     (void)signal(SIGUSR1, cut_links);
     status = make_strategy(&job, &strategy);
-    if (status == EST_OK) {
-        status = est_estimator_create(
-            est_test_model,
-            EST_ESTIMATOR(.model_dir = argv[0], .params = job.rate > 0 ? &job.rate : NULL,
-                          .params_size = job.rate > 0 ? sizeof job.rate : 0,
-                          .config      = EST_RUN_CONFIG(.save_checkpoints_steps = job.save, .seed = (uint64_t)job.seed,
-                                                        .log_step_count_steps = job.log, .max_worker_delay_secs = EST_OFF,
-                                                        .train_distribute = strategy, .peer_silence_secs = job.silence,
-                                                        .eval_distribute               = job.together != 0 ? strategy : NULL,
-                                                        .session_creation_timeout_secs = job.timeout)),
-            &estimator);
-    }
+    if (status == EST_OK) status = make_estimator(argv[0], &job, &params, strategy, &estimator);
     if (status == EST_OK && job.count > 0) {
         status = est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = make_input, .input_user = &job, .steps = job.count,
                                                         .hooks            = { hooks, job.pause_us > 0 ? 2 : 1 },
@@ -335,6 +346,7 @@ int cluster_job_task(int argc, char **argv)
     }
     if (status != EST_OK) fprintf(stderr, "%s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(estimator);
+    est_columns_free(columns);
     est_strategy_free(strategy);
     return status == EST_OK ? 0 : status == EST_CANCELLED ? 2 : 1;
 }

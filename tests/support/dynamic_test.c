@@ -62,6 +62,15 @@ est_status dynamic_input(const est_input_context *context, void *user, est_datas
     return est_dataset_finish(est_dataset_batch(d, context->mode == EST_TRAIN ? 8 : ROWS, NULL), out);
 }
 
+dynamic_params dynamic_columns(est_columns *columns, const est_dynamic_options *options)
+{
+    dynamic_params params = { est_dynamic_embedding_column(columns, "user", EST_I64, 4, options),
+                              est_dynamic_embedding_column(columns, "word", EST_STRING, 3, options) };
+
+    ok(est_columns_status(columns));
+    return params;
+}
+
 est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic_options *options,
                                  est_columns **columns)
 {
@@ -70,9 +79,7 @@ est_estimator *dynamic_estimator(const char *dir, int threads, const est_dynamic
 
     *columns = est_columns_create();
     assert_non_null(*columns);
-    params.user = est_dynamic_embedding_column(*columns, "user", EST_I64, 4, options);
-    params.word = est_dynamic_embedding_column(*columns, "word", EST_STRING, 3, options);
-    ok(est_columns_status(*columns));
+    params = dynamic_columns(*columns, options);
     ok(est_estimator_create(
         dynamic_model,
         EST_ESTIMATOR(.params = &params, .params_size = sizeof params,

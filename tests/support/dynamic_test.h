@@ -14,6 +14,9 @@ typedef struct dynamic_params {
     const est_column *user, *word;
 } dynamic_params;
 
+/* Columns for it, in a set of the caller's. */
+dynamic_params dynamic_columns(est_columns *columns, const est_dynamic_options *options);
+
 /* Embeddings of the features "user", int64, and "word" into a number that is to be the label "y"; prediction "score". */
 est_status dynamic_model(est_model *model, est_mode mode, const void *params);
 

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "format/bundle.h"
+#include "ops/ops.h"
 #include "train/saver_test.h"
 
 static est_saver *two_saved(const char *dir, const model *m)
@@ -232,6 +233,36 @@ static void test_slots_are_not_named(void **state)
     expect_error(est_saver_restore(saver, other.session, NULL, NULL), EST_INVALID_ARGUMENT,
                  "does not fit: variable 'layer/bias' is float32 [1], but \"layer/bias\" there is float32 [2]; "
                  "it lacks 14 of 15 variables: \"v0\", \"v1\", \"v2\" and 11 more. Give");
+    est_saver_free(saver);
+    end_model(&m);
+    end_model(&other);
+}
+
+/* A dynamic embedding without all of its keys is missing, and its rows are no misfit. */
+static void test_keys_in_part(void **state)
+{
+    static const char *const names[] = { "w", "w/keys", "w/last_seen" };
+    model                    m = { 0 }, other = { 0 };
+    est_saver               *saver;
+    est_tensor              *zero = NULL;
+
+    (void)state;
+    assert_ok(est_graph_create(1, &m.graph));
+    for (int i = 0; i < 3; i++)
+        est_variable(m.graph, names[i], i == 0 ? EST_F32 : EST_I64, i == 0 ? EST_SHAPE(2, 3) : EST_SHAPE(2));
+    assert_ok(est_session_create(m.graph, EST_SESSION(.threads = 1), &m.session));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(est_tensor_create(i == 0 ? EST_F32 : EST_I64, i == 0 ? EST_SHAPE(2, 3) : EST_SHAPE(2), &zero));
+        assert_ok(est_session_write(m.session, names[i], zero));
+        est_tensor_free(zero);
+    }
+    assert_ok(est_saver_create(at("keys"), NULL, &saver));
+    assert_ok(est_saver_save(saver, m.session, 1, NULL, NULL));
+    assert_ok(est_graph_create(1, &other.graph));
+    (void)est_row_variable(other.graph, "w", EST_SHAPE(5, 3), &(const est_row_policy){ .admit_after = 1 });
+    assert_ok(est_session_create(other.graph, EST_SESSION(.threads = 1), &other.session));
+    expect_error(est_saver_restore(saver, other.session, NULL, NULL), EST_FAILED_PRECONDITION,
+                 "does not fit: it lacks 9 of 9 variables: \"w\" and 8 more. Give .renames");
     est_saver_free(saver);
     end_model(&m);
     end_model(&other);
@@ -842,6 +873,7 @@ int main(void)
         cmocka_unit_test(test_misfit),
         cmocka_unit_test(test_many_missing),
         cmocka_unit_test(test_slots_are_not_named),
+        cmocka_unit_test(test_keys_in_part),
         cmocka_unit_test(test_canned_estimator),
         cmocka_unit_test(test_slots_in_parts),
         cmocka_unit_test(test_object_checkpoint),
