@@ -36,7 +36,7 @@ static bool is_better(void *user, const est_metrics *best, const est_metrics *cu
 
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
-    est_exporter_options options_of = { .struct_size = sizeof options_of };
+    est_exporter_options options_of = { .struct_size = EST_STRUCT_SIZE(est_exporter_options) };
 
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
@@ -383,7 +384,8 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING };
     est_status         status;
 
-    EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
+    EST_REQUIRE(estimator);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     if (base == NULL || base[0] == '\0' || strlen(base) + 32 > EST_CHECKPOINT_PATH_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "export: the directory to export to has %s",

@@ -412,6 +412,20 @@ static est_status wide_model(est_model *model, est_mode mode, const void *params
     return est_model_status(model);
 }
 
+/* That of est_test_model but for its optimizer. */
+static est_status other_optimizer_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node x    = est_dense(est_model_feature(model, "x"), 4, EST_DENSE(.activation = est_tanh));
+    est_node y    = est_dense(x, 1, EST_DENSE(.name = "out"));
+    est_node loss = est_mean(est_square(est_sub(y, est_model_feature(model, "y"))));
+
+    (void)params;
+    est_model_predict(model, "y", y);
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_ftrl(0.1, NULL), loss);
+    return est_model_status(model);
+}
+
 /* What to do stands at the end, whole. */
 static void assert_advised(void)
 {
@@ -459,6 +473,24 @@ static void test_other_model(void **state)
     assert_goes_on(dir, reference);
     est_test_dir_remove(dir);
     est_test_dir_remove(reference);
+}
+
+/* The model is the same; only what the optimizer keeps is missing, and that is said. */
+static void test_other_optimizer(void **state)
+{
+    est_estimator *e = NULL;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(train(dir, 2));
+    assert_ok(make(other_optimizer_model, dir, &e));
+    assert_error(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_FAILED_PRECONDITION,
+                 "all of them are the optimizer's, and the model itself fits: train with the optimizer that");
+    assert_null(strstr(est_error_message(), "another model's"));
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), NULL)); /* which needs none of it */
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
 }
 
 /* --- the input ---------------------------------------------------------------------------------------------------- */
@@ -790,6 +822,7 @@ int main(void)
         cmocka_unit_test(test_full_file_system),
         cmocka_unit_test(test_not_writable),
         cmocka_unit_test(test_other_model),
+        cmocka_unit_test(test_other_optimizer),
         cmocka_unit_test(test_input_fn),
         cmocka_unit_test(test_bad_row),
         cmocka_unit_test(test_nan),
