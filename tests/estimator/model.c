@@ -234,7 +234,7 @@ static const mistake_case cases[] = {
     { null_hook, EST_TRAIN, "a hook is NULL: a stop after 3 steps and at step 4" },
     { null_evaluation_hook, EST_EVAL, "a hook is NULL" },
     { unknown_feature, EST_TRAIN, "the feature \"colour\", and the input has no such component; it has: x, y" },
-    { ragged_feature, EST_TRAIN, "the ragged feature x" },
+    { ragged_feature, EST_TRAIN, "the ragged feature \"x\"" },
     { empty_export, EST_PREDICT, "the export output serve has no values" },
     { classify_nothing, EST_PREDICT, "the export output classes needs scores or classes" },
     { nameless_summary, EST_TRAIN, "a summary needs a name" },
