@@ -31,7 +31,7 @@ static est_status print(const job_call *call, const char *path)
 
 static est_status write_model(job_call *call, const char *base, char path[EST_CHECKPOINT_PATH_MAX])
 {
-    est_export_options options_of = { .struct_size = sizeof options_of };
+    est_export_options options_of = { .struct_size = EST_STRUCT_SIZE(est_export_options) };
     char               checkpoint[EST_CHECKPOINT_PATH_MAX];
 
     if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.model_dir);

@@ -77,7 +77,7 @@ static est_status make_numeric(job_runner *r, const job_feature *f, const est_co
 {
     bool                scaled  = f->transform == 1 || shift_of(f) != 0 || scale_of(f) != 1;
     float              *numbers = NULL;
-    est_numeric_options options = { .struct_size = sizeof options,
+    est_numeric_options options = { .struct_size = EST_STRUCT_SIZE(est_numeric_options),
                                     .dtype       = f->dtype == 1 ? EST_I64 : EST_F32,
                                     .shape       = { .rank = f->shape.n },
                                     .n_default   = f->default_number.n,
@@ -120,7 +120,7 @@ static est_status make_integer_list(job_runner *r, const job_feature *f, const e
 
 static est_status make_categorical(job_runner *r, const job_feature *f, const est_column **out)
 {
-    est_categorical_options options = { .struct_size     = sizeof options,
+    est_categorical_options options = { .struct_size     = EST_STRUCT_SIZE(est_categorical_options),
                                         .dtype           = f->dtype == 1 ? EST_I64 : 0,
                                         .has_default     = f->default_id != JOB_NO_INT,
                                         .default_value   = int_or_zero(f->default_id),
@@ -191,7 +191,7 @@ static est_initializer make_initializer(const job_initializer *i)
 
 static est_embedding_column_options table_options(const job_feature *f)
 {
-    return (est_embedding_column_options){ .struct_size     = sizeof(est_embedding_column_options),
+    return (est_embedding_column_options){ .struct_size     = EST_STRUCT_SIZE(est_embedding_column_options),
                                            .combiner        = job_combiner(f->combiner),
                                            .initializer     = make_initializer(&f->initializer),
                                            .checkpoint      = f->checkpoint,

@@ -305,7 +305,7 @@ static est_status is_line(void *user, const est_field *element, bool *keep)
 static est_dataset *decode_csv(job_runner *r, est_dataset *lines, const est_parse_options *parse)
 {
     const job_csv  *csv     = &r->job->data.csv;
-    est_csv_options options = { .struct_size = sizeof options,
+    est_csv_options options = { .struct_size = EST_STRUCT_SIZE(est_csv_options),
                                 .delimiter   = csv->delimiter[0],
                                 .no_quotes   = !csv->quotes,
                                 .trim        = csv->trim,
@@ -408,7 +408,7 @@ est_status job_input(const est_input_context *context, void *user, est_dataset *
 {
     job_runner       *r     = user;
     const job_data   *data  = &r->job->data;
-    est_parse_options parse = { .struct_size  = sizeof parse,
+    est_parse_options parse = { .struct_size  = EST_STRUCT_SIZE(est_parse_options),
                                 .workers      = EST_AUTO,
                                 .bad_rows_max = data->bad_rows,
                                 .check        = data->format == JOB_FORMAT_LIBSVM ? check_libsvm : check_rows,

@@ -62,7 +62,7 @@ static est_optimizer scheduled(est_optimizer optimizer, const job_rate *r)
 static est_optimizer optimizer_value(const job_optimizer *o, bool keras)
 {
     double           rate = number_or_zero(o->learning_rate.rate);
-    est_adam_options adam = { .struct_size = sizeof adam,
+    est_adam_options adam = { .struct_size = EST_STRUCT_SIZE(est_adam_options),
                               .beta1       = number_or_off(o->beta1),
                               .beta2       = number_or_off(o->beta2),
                               .epsilon     = number_or_zero(o->epsilon),
@@ -114,7 +114,7 @@ static est_status make_one_head(const job_runner *r, const job_head *h, est_head
 {
     const job_label *label   = &r->job->data.label;
     job_texts        words   = h->name != NULL ? h->vocabulary : label->vocabulary;
-    est_head_options options = { .struct_size        = sizeof options,
+    est_head_options options = { .struct_size        = EST_STRUCT_SIZE(est_head_options),
                                  .name               = h->name,
                                  .label              = h->name != NULL ? h->label : label->name,
                                  .weight_column      = r->job->data.weight,
@@ -164,7 +164,7 @@ static est_status make_options(job_runner *r)
     const job_label    *label = &r->job->data.label;
     est_canned_options *o     = &r->options;
 
-    *o = (est_canned_options){ .struct_size        = sizeof *o,
+    *o = (est_canned_options){ .struct_size        = EST_STRUCT_SIZE(est_canned_options),
                                .hidden_units       = { m->hidden_units.data, m->hidden_units.n },
                                .activation         = m->activation > 0 ? activations[m->activation] : NULL,
                                .dropout            = number_or_zero(m->dropout),
@@ -281,7 +281,7 @@ static void make_config(job_runner *r, bool quiet, bool no_signals)
     static const char *const protocols[] = { "tls", "tcp", "ucx" };
     const job_run           *run         = &r->job->run;
 
-    r->config = (est_run_config){ .struct_size                   = sizeof r->config,
+    r->config = (est_run_config){ .struct_size                   = EST_STRUCT_SIZE(est_run_config),
                                   .model_dir                     = run->model_dir,
                                   .seed                          = (uint64_t)int_or_zero(run->seed),
                                   .save_summary_steps            = run->save_summary_steps,
@@ -328,7 +328,7 @@ static est_status make_warm_start(job_runner *r)
                                       .axis            = (int)v->axis,
                                       .initial         = v->keep_initial };
     }
-    r->warm_start         = (est_warm_start){ .struct_size = sizeof r->warm_start,
+    r->warm_start         = (est_warm_start){ .struct_size = EST_STRUCT_SIZE(est_warm_start),
                                               .path        = w->path,
                                               .variables   = w->only_vocabularies ? NULL : w->variables,
                                               .all         = w->all,

@@ -23,7 +23,7 @@ static double secs(double value)
 
 static est_status make_exporters(const job_call *call, est_exporter **out)
 {
-    est_exporter_options options_of = { .struct_size = sizeof options_of };
+    est_exporter_options options_of = { .struct_size = EST_STRUCT_SIZE(est_exporter_options) };
     const char          *name       = call->job.eval.name;
 
     if (name != NULL) { /* where the best exporter finds earlier results */

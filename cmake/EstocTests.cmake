@@ -112,6 +112,16 @@ foreach(source IN LISTS est_test_sources)
     if(source STREQUAL "cli/job.c")
         est_link_job(${test})
     endif()
+    if(source STREQUAL "models/misuse.c")
+        file(GLOB est_public_headers CONFIGURE_DEPENDS include/estoc/*.h)
+        set(est_misuse_dir "${CMAKE_CURRENT_BINARY_DIR}/misuse")
+        file(MAKE_DIRECTORY "${est_misuse_dir}")
+        add_custom_command(OUTPUT "${est_misuse_dir}/misuse_calls.h"
+            COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/make-misuse" "${est_misuse_dir}/misuse_calls.h"
+            DEPENDS scripts/make-misuse tests/models/misuse.c ${est_public_headers} VERBATIM)
+        target_sources(${test} PRIVATE "${est_misuse_dir}/misuse_calls.h")
+        target_include_directories(${test} PRIVATE "${est_misuse_dir}")
+    endif()
     if(folder STREQUAL "e2e")
         set_tests_properties(${test} PROPERTIES PROCESSORS 2) # they look at the clock: not beside another test
         add_dependencies(${test} ${est_examples} estoc_cli)

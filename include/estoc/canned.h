@@ -12,7 +12,9 @@
  * directory that TensorFlow's class of the same name wrote can be trained on; .v1 gives those of tf.compat.v1.estimator (loss
  * summed over the batch, other learning rates, slot names and metrics).
  *
- * One struct serves all of them; an argument that a class does not have is an error that says so.
+ * One struct serves all of them; an argument that a class does not have is an error that says so. So is a column that could not be
+ * made or does not suit the model: the constructor returns it, and training does not begin. Errors that only training can find
+ * name the line of the constructor.
  *
  * Threading: as estimators. */
 #ifndef ESTOC_CANNED_H
@@ -74,7 +76,7 @@ typedef struct est_canned_options {
     const est_warm_start *warm_start;
     bool                  v1;
 } est_canned_options;
-#define EST_CANNED(...) (&(const est_canned_options){ .struct_size = sizeof(est_canned_options), __VA_ARGS__ })
+#define EST_CANNED(...) (&(const est_canned_options){ .struct_size = EST_STRUCT_SIZE(est_canned_options), __VA_ARGS__ })
 
 /* Each makes an estimator: a classifier, a regressor, or one that predicts what options->head says. Lists are copied.
  *

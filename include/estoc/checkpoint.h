@@ -76,7 +76,7 @@ typedef struct est_checkpoint_write_options {
 } est_checkpoint_write_options;
 
 #define EST_CHECKPOINT_WRITE(...)                                                                                      \
-    (&(const est_checkpoint_write_options){ .struct_size = sizeof(est_checkpoint_write_options), __VA_ARGS__ })
+    (&(const est_checkpoint_write_options){ .struct_size = EST_STRUCT_SIZE(est_checkpoint_write_options), __VA_ARGS__ })
 
 /* Writes tensors as the checkpoint `prefix`, without a graph and a session:
  *

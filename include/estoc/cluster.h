@@ -29,8 +29,8 @@ typedef struct est_job {
     int                n;
 } est_job;
 
-/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", and no two
- * tasks have the same. */
+/* A cluster of these jobs, all copied. No job: an empty cluster. An address is "host:port" or "[IPv6]:port", the port 1 to
+ * 65535, and no two tasks have the same. Port 0 ("any free one") is refused: the other tasks could not know which it became. */
 EST_API EST_MUST_CHECK est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out);
 
 /* From JSON: {"worker": ["a:1", "b:1"], "ps": {"0": "c:1"}}. `what` names the text in errors. */
@@ -68,7 +68,7 @@ typedef struct est_task_rules {
     bool   no_chief_ok; /* a strategy without a chief job: worker 0 acts as chief; an evaluator needs no cluster */
 } est_task_rules;
 
-#define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = sizeof(est_task_rules), __VA_ARGS__ })
+#define EST_TASK_RULES(...) (&(const est_task_rules){ .struct_size = EST_STRUCT_SIZE(est_task_rules), __VA_ARGS__ })
 
 /* A description that holds a task and all it points at. */
 typedef struct est_resolver est_resolver;
@@ -89,7 +89,7 @@ typedef struct est_slurm_options {
     int            port_base; /* 0: 8888 */
 } est_slurm_options;
 
-#define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = sizeof(est_slurm_options), __VA_ARGS__ })
+#define EST_SLURM(...) (&(const est_slurm_options){ .struct_size = EST_STRUCT_SIZE(est_slurm_options), __VA_ARGS__ })
 
 /* From Slurm's variables (SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID, ...): tasks, counted host by
  * host as the node list has them, are given to the jobs in the order listed, ports from port_base upwards on every

@@ -62,7 +62,7 @@ typedef struct est_csv_options {
     size_t             n_fields;
 } est_csv_options;
 
-#define EST_CSV(...) (&(const est_csv_options){ .struct_size = sizeof(est_csv_options), __VA_ARGS__ })
+#define EST_CSV(...) (&(const est_csv_options){ .struct_size = EST_STRUCT_SIZE(est_csv_options), __VA_ARGS__ })
 
 #ifdef __cplusplus
 }

@@ -162,7 +162,7 @@ typedef struct est_interleave_options {
 } est_interleave_options;
 
 #define EST_INTERLEAVE(...)                                                                                            \
-    (&(const est_interleave_options){ .struct_size = sizeof(est_interleave_options), __VA_ARGS__ })
+    (&(const est_interleave_options){ .struct_size = EST_STRUCT_SIZE(est_interleave_options), __VA_ARGS__ })
 
 /* Takes a dataset of paths and yields the records of the TFRecord files as the string component "record". Compression
  * is found out. `options` may be NULL, as everywhere below. */
@@ -178,7 +178,7 @@ typedef struct est_lines_options {
     est_compression               compression; /* 0: found out */
 } est_lines_options;
 
-#define EST_LINES(...) (&(const est_lines_options){ .struct_size = sizeof(est_lines_options), __VA_ARGS__ })
+#define EST_LINES(...) (&(const est_lines_options){ .struct_size = EST_STRUCT_SIZE(est_lines_options), __VA_ARGS__ })
 
 /* Takes a dataset of paths and yields the lines of text files, without their ends, as the string component "line". With
  * `quoted`, a quote that is not closed until the file ends, or for 64 MiB, opens nothing: the line ends where it ends, and
@@ -212,7 +212,7 @@ typedef struct est_parse_options {
     void *check_user;
 } est_parse_options;
 
-#define EST_PARSE(...) (&(const est_parse_options){ .struct_size = sizeof(est_parse_options), __VA_ARGS__ })
+#define EST_PARSE(...) (&(const est_parse_options){ .struct_size = EST_STRUCT_SIZE(est_parse_options), __VA_ARGS__ })
 
 /* Takes serialized Examples (component 0, a string) and yields batches of them, one component a spec: fixed ones
  * [batch, shape...], padded ones [batch, longest, shape...] with another component "<name>/lengths", ragged ones. */
@@ -249,7 +249,7 @@ typedef struct est_batch_options {
     double           pad_number;    /* what to fill up with; strings with "" */
 } est_batch_options;
 
-#define EST_BATCH(...) (&(const est_batch_options){ .struct_size = sizeof(est_batch_options), __VA_ARGS__ })
+#define EST_BATCH(...) (&(const est_batch_options){ .struct_size = EST_STRUCT_SIZE(est_batch_options), __VA_ARGS__ })
 
 /* n elements become one, with a new first dimension. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_batch(est_dataset *dataset, int64_t n,
@@ -273,7 +273,7 @@ typedef struct est_map_options {
     int64_t              bad_rows_max; /* elements for which fn returned EST_INVALID_ARGUMENT or EST_DATA_LOSS */
 } est_map_options;
 
-#define EST_MAP(...) (&(const est_map_options){ .struct_size = sizeof(est_map_options), __VA_ARGS__ })
+#define EST_MAP(...) (&(const est_map_options){ .struct_size = EST_STRUCT_SIZE(est_map_options), __VA_ARGS__ })
 
 /* fn applied to every element. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_map(est_dataset *dataset, est_map_fn fn,

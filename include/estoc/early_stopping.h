@@ -24,7 +24,7 @@ typedef struct est_early_stopping_options {
     int64_t     run_every_steps; /* 0: by time */
 } est_early_stopping_options;
 #define EST_EARLY_STOPPING(...)                                                                                        \
-    (&(const est_early_stopping_options){ .struct_size = sizeof(est_early_stopping_options), __VA_ARGS__ })
+    (&(const est_early_stopping_options){ .struct_size = EST_STRUCT_SIZE(est_early_stopping_options), __VA_ARGS__ })
 
 /* Stop when a result is above, or below, the threshold. A directory that does not exist has no results; a result without
  * the metric (a name, copied) is an error that lists those it has. est_train and est_train_and_evaluate refuse a metric that

@@ -66,7 +66,7 @@ typedef struct est_warm_start {
     const est_vocab_info *vocabs; /* copied */
     int                   n_vocabs;
 } est_warm_start;
-#define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = sizeof(est_warm_start), __VA_ARGS__ })
+#define EST_WARM_START(...) (&(const est_warm_start){ .struct_size = EST_STRUCT_SIZE(est_warm_start), __VA_ARGS__ })
 
 /* --- making one --------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,8 @@ typedef struct est_estimator_options {
     const est_warm_start *warm_start;  /* NULL: none; copied */
 } est_estimator_options;
 
-#define EST_ESTIMATOR(...) (&(const est_estimator_options){ .struct_size = sizeof(est_estimator_options), __VA_ARGS__ })
+#define EST_ESTIMATOR(...)                                                                                             \
+    (&(const est_estimator_options){ .struct_size = EST_STRUCT_SIZE(est_estimator_options), __VA_ARGS__ })
 
 /* An estimator of this model; its directory is made by the first training. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_estimator_create(est_model_fn model_fn, const est_estimator_options *options,
@@ -111,7 +112,8 @@ typedef struct est_train_options {
     est_hooks            hooks;            /* borrowed until the call returns */
     est_saving_listeners saving_listeners; /* of the first checkpoint saver; borrowed until the call returns */
 } est_train_options;
-#define EST_TRAIN_OPTIONS(...) (&(const est_train_options){ .struct_size = sizeof(est_train_options), __VA_ARGS__ })
+#define EST_TRAIN_OPTIONS(...)                                                                                         \
+    (&(const est_train_options){ .struct_size = EST_STRUCT_SIZE(est_train_options), __VA_ARGS__ })
 
 /* Trains from the latest checkpoint, or from the start, until a limit, the end of the input or a stop. The first row of the
  * input's files is decoded before. With early stopping among the hooks model_fn is called once more, in mode EST_EVAL over the
@@ -141,10 +143,10 @@ typedef struct est_evaluate_options {
     est_hooks    hooks;
 } est_evaluate_options;
 #define EST_EVALUATE_OPTIONS(...)                                                                                      \
-    (&(const est_evaluate_options){ .struct_size = sizeof(est_evaluate_options), __VA_ARGS__ })
+    (&(const est_evaluate_options){ .struct_size = EST_STRUCT_SIZE(est_evaluate_options), __VA_ARGS__ })
 
-/* Runs a checkpoint over the input; the metrics are the caller's. They also go to the event files of the evaluation; where
- * those cannot be written, as in a directory that is read-only, a warning says so. */
+/* Runs a checkpoint over the input; the metrics are the caller's (out NULL: nobody's). They also go to the event files of the
+ * evaluation; where those cannot be written, as in a directory that is read-only, a warning says so. */
 EST_API EST_MUST_CHECK est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *options,
                                                est_metrics **out);
 
@@ -159,9 +161,9 @@ typedef struct est_predict_options {
     est_hooks          hooks;
 } est_predict_options;
 #define EST_PREDICT_OPTIONS(...)                                                                                       \
-    (&(const est_predict_options){ .struct_size = sizeof(est_predict_options), __VA_ARGS__ })
+    (&(const est_predict_options){ .struct_size = EST_STRUCT_SIZE(est_predict_options), __VA_ARGS__ })
 
-/* Predictions one after the other; nothing is computed before the first is asked for. */
+/* Predictions one after the other. Options are checked now; nothing is computed before the first prediction is asked for. */
 typedef struct est_predictions    est_predictions;
 EST_API EST_MUST_CHECK est_status est_predict(est_estimator *estimator, const est_predict_options *options,
                                               est_predictions **out);
@@ -188,7 +190,8 @@ typedef struct est_in_memory_options {
     int64_t      every_n_iter; /* 0: 100 */
     est_hooks    hooks;        /* of the evaluations; borrowed until the hook is freed, the list is copied */
 } est_in_memory_options;
-#define EST_IN_MEMORY(...) (&(const est_in_memory_options){ .struct_size = sizeof(est_in_memory_options), __VA_ARGS__ })
+#define EST_IN_MEMORY(...)                                                                                             \
+    (&(const est_in_memory_options){ .struct_size = EST_STRUCT_SIZE(est_in_memory_options), __VA_ARGS__ })
 
 /* Evaluates a training from within, without a checkpoint: the variables are copied into a second graph, in mode EST_EVAL,
  * when the session has been made, every n runs, and at the end. For one machine. Training waits meanwhile. */
@@ -208,7 +211,7 @@ typedef struct est_train_spec {
     est_hooks            hooks;
     est_saving_listeners saving_listeners;
 } est_train_spec;
-#define EST_TRAIN_SPEC(...) (&(const est_train_spec){ .struct_size = sizeof(est_train_spec), __VA_ARGS__ })
+#define EST_TRAIN_SPEC(...) (&(const est_train_spec){ .struct_size = EST_STRUCT_SIZE(est_train_spec), __VA_ARGS__ })
 
 typedef struct est_exporter est_exporter; /* estoc/exporter.h */
 
@@ -232,7 +235,7 @@ typedef struct est_eval_spec {
     double        start_delay_secs; /* 0: 120; EST_OFF: none; of a separate evaluator */
     double        throttle_secs;    /* 0: 600; EST_OFF: none */
 } est_eval_spec;
-#define EST_EVAL_SPEC(...) (&(const est_eval_spec){ .struct_size = sizeof(est_eval_spec), __VA_ARGS__ })
+#define EST_EVAL_SPEC(...) (&(const est_eval_spec){ .struct_size = EST_STRUCT_SIZE(est_eval_spec), __VA_ARGS__ })
 
 /* Trains, and evaluates and exports after checkpoints; in the role that TF_CONFIG gives this process. *out (may be NULL)
  * gets the last evaluation, NULL when there was none; est_metrics_export_path says what was exported after it.

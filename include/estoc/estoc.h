@@ -3,7 +3,8 @@
  * Everything: include this one.
  *
  * Option and list macros (EST_RUN_CONFIG, EST_HOOKS) make compound literals: what they make lives until the end of the block
- * that they are written in, which is enough for a call. */
+ * that they are written in, which is enough for a call. What a wrong argument does is in estoc/status.h: an error or "nothing",
+ * never a crash. */
 #ifndef ESTOC_ESTOC_H
 #define ESTOC_ESTOC_H
 

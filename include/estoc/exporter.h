@@ -54,7 +54,7 @@ typedef struct est_export_options {
     est_serving_input  train_input; /* tag "train"; the operation to run is in the collection saved_model_train_op */
     est_serving_input  eval_input;  /* tag "eval" */
 } est_export_options;
-#define EST_EXPORT(...) (&(const est_export_options){ .struct_size = sizeof(est_export_options), __VA_ARGS__ })
+#define EST_EXPORT(...) (&(const est_export_options){ .struct_size = EST_STRUCT_SIZE(est_export_options), __VA_ARGS__ })
 
 /* Exports into a new directory below `base`, whose path goes into `path` (NULL: not wanted). The checkpoint is the one
  * given, the latest, or the one the estimator is warm-started from; EST_NOT_FOUND: there is none;
@@ -138,7 +138,8 @@ typedef struct est_exporter_options {
         *metric; /* best: its smaller value is better; NULL: "loss"; with compare: only that there is such a metric */
     bool larger_is_better; /* best: of `metric`, its larger value */
 } est_exporter_options;
-#define EST_EXPORTER(...) (&(const est_exporter_options){ .struct_size = sizeof(est_exporter_options), __VA_ARGS__ })
+#define EST_EXPORTER(...)                                                                                              \
+    (&(const est_exporter_options){ .struct_size = EST_STRUCT_SIZE(est_exporter_options), __VA_ARGS__ })
 
 /* After every evaluation; at the end only; when the evaluation was better than all before, those of earlier processes,
  * too, that event_file_pattern finds. The best exporter also exports while its directory has no export, and compares

@@ -82,7 +82,8 @@ typedef struct est_numeric_options {
     est_node (*normalizer)(est_node values, const void *user);
     const void *user;
 } est_numeric_options;
-#define EST_NUMERIC(...) (&(const est_numeric_options){ .struct_size = sizeof(est_numeric_options), __VA_ARGS__ })
+#define EST_NUMERIC(...)                                                                                               \
+    (&(const est_numeric_options){ .struct_size = EST_STRUCT_SIZE(est_numeric_options), __VA_ARGS__ })
 
 /* Numbers as they are, as float32. */
 EST_API const est_column *est_numeric_column(est_columns *columns, const char *key, const est_numeric_options *options);
@@ -106,7 +107,7 @@ typedef struct est_categorical_options {
     bool      sequence;        /* one of the sequence columns: rows keep their order and length */
 } est_categorical_options;
 #define EST_CATEGORICAL(...)                                                                                           \
-    (&(const est_categorical_options){ .struct_size = sizeof(est_categorical_options), __VA_ARGS__ })
+    (&(const est_categorical_options){ .struct_size = EST_STRUCT_SIZE(est_categorical_options), __VA_ARGS__ })
 
 /* Integers in [0, num_buckets) as they are. */
 EST_API const est_column *est_identity_column(est_columns *columns, const char *key, int64_t num_buckets,
@@ -155,7 +156,7 @@ typedef struct est_embedding_column_options {
     const char     *collection_name; /* shared embeddings: NULL: made of the columns' names */
 } est_embedding_column_options;
 #define EST_EMBEDDING_COLUMN(...)                                                                                      \
-    (&(const est_embedding_column_options){ .struct_size = sizeof(est_embedding_column_options), __VA_ARGS__ })
+    (&(const est_embedding_column_options){ .struct_size = EST_STRUCT_SIZE(est_embedding_column_options), __VA_ARGS__ })
 
 /* A trained vector for every id, combined over the ids of a row. */
 EST_API const est_column *est_embedding_column(const est_column *categorical, int64_t dimension,
@@ -180,7 +181,8 @@ typedef struct est_dynamic_options {
                                   * are. When all are taken a new key gets the row of the one not seen for longest */
     int64_t         max_age;  /* steps of training without a sighting after which a key loses its row; 0: none does */
 } est_dynamic_options;
-#define EST_DYNAMIC(...) (&(const est_dynamic_options){ .struct_size = sizeof(est_dynamic_options), __VA_ARGS__ })
+#define EST_DYNAMIC(...)                                                                                               \
+    (&(const est_dynamic_options){ .struct_size = EST_STRUCT_SIZE(est_dynamic_options), __VA_ARGS__ })
 
 /* A trained vector for every key there is, combined over the keys of a row: an embedding of raw 64-bit keys that needs no
  * vocabulary and no number of buckets. dtype: EST_I64, or EST_STRING, for which a key is Fingerprint64 of the string modulo
@@ -234,6 +236,7 @@ typedef struct est_features {
     est_graph *graph;
     est_feature (*find)(void *user, const char *name);
     void *user;
+    void (*list)(void *user, char *text, size_t size); /* writes the names of all features, for errors; NULL: unknown */
 } est_features;
 
 typedef struct est_input_layer_options {
@@ -243,7 +246,7 @@ typedef struct est_input_layer_options {
     bool        v1;          /* true: shared embeddings have the names of tf.compat.v1 */
 } est_input_layer_options;
 #define EST_INPUT_LAYER(...)                                                                                           \
-    (&(const est_input_layer_options){ .struct_size = sizeof(est_input_layer_options), __VA_ARGS__ })
+    (&(const est_input_layer_options){ .struct_size = EST_STRUCT_SIZE(est_input_layer_options), __VA_ARGS__ })
 
 /* All dense columns side by side, float32 [batch, sum of widths], in the order of their names. */
 EST_API est_node est_input_layer(est_features features, est_column_list columns,
@@ -258,7 +261,7 @@ typedef struct est_linear_model_options {
     bool         v1; /* as in est_input_layer_options */
 } est_linear_model_options;
 #define EST_LINEAR_MODEL(...)                                                                                          \
-    (&(const est_linear_model_options){ .struct_size = sizeof(est_linear_model_options), __VA_ARGS__ })
+    (&(const est_linear_model_options){ .struct_size = EST_STRUCT_SIZE(est_linear_model_options), __VA_ARGS__ })
 
 /* The sum over the columns of what each weighs, plus a bias: float32 [batch, units]; weights start at 0. */
 EST_API est_node est_linear_model(est_features features, est_column_list columns,

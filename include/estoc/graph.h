@@ -88,7 +88,8 @@ typedef struct est_gradient {
  * handle (est_variable). Errors poison the graph. */
 EST_API void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out);
 
-/* Tells the next builder call which source line to blame; <estoc/locate.h> calls it for you. */
+/* Tells the next builder calls of this thread which source line to blame, until it is called again or a graph is made;
+ * <estoc/locate.h> calls it for you. */
 EST_API void est_here(const char *file, int line);
 
 #ifdef __cplusplus

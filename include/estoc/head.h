@@ -52,7 +52,7 @@ typedef struct est_head_options {
     int                n_metric_classes;
     bool               v1;
 } est_head_options;
-#define EST_HEAD(...) (&(const est_head_options){ .struct_size = sizeof(est_head_options), __VA_ARGS__ })
+#define EST_HEAD(...) (&(const est_head_options){ .struct_size = EST_STRUCT_SIZE(est_head_options), __VA_ARGS__ })
 
 /* All are made on the heap; options are copied and may be NULL. An option that the kind of head has no use for is an error. */
 EST_API EST_MUST_CHECK est_status est_binary_head(const est_head_options *options, est_head **out);
@@ -66,7 +66,7 @@ EST_API EST_MUST_CHECK est_status est_logistic_regression_head(const est_head_op
 EST_API EST_MUST_CHECK est_status est_poisson_head(int64_t label_dimension, const est_head_options *options,
                                                    est_head **out);
 /* Several named heads on one model, each with its part of the logits in order; their losses are summed, weighted (weights NULL:
- * 1). The heads are shared with it. */
+ * 1; finite numbers). The heads are shared with it. */
 EST_API EST_MUST_CHECK est_status est_multi_head(est_head *const *heads, int n, const double *weights, est_head **out);
 
 EST_API void        est_head_free(est_head *head);         /* NULL is fine */
@@ -80,10 +80,11 @@ typedef struct est_head_finish_options {
     void *user;
 } est_head_finish_options;
 #define EST_HEAD_FINISH(...)                                                                                           \
-    (&(const est_head_finish_options){ .struct_size = sizeof(est_head_finish_options), __VA_ARGS__ })
+    (&(const est_head_finish_options){ .struct_size = EST_STRUCT_SIZE(est_head_finish_options), __VA_ARGS__ })
 
 /* Says everything to the model that follows from logits [batch, est_head_logits]: predictions, and by mode loss, training
- * operation, metrics, summaries and export signatures. Costs of regularizers are added to the loss. What a model_fn returns. */
+ * operation, metrics, summaries and export signatures. Costs of regularizers are added to the loss. What a model_fn returns.
+ * Logits may have more axes between the two, as [batch, steps, est_head_logits] of a sequence; labels and weights have them, too. */
 EST_API EST_MUST_CHECK est_status est_head_finish(const est_head *head, est_model *model, est_mode mode,
                                                   est_node logits, const est_head_finish_options *options);
 

@@ -156,7 +156,8 @@ typedef struct est_logging_options {
     est_logging_format format; /* NULL: "name = value, ... (0.123 sec)", the time since the line before */
     void              *user;   /* handed to format; borrowed until the hook is freed */
 } est_logging_options;
-#define EST_LOGGING(...) (&(const est_logging_options){ .struct_size = sizeof(est_logging_options), __VA_ARGS__ })
+#define EST_LOGGING(...)                                                                                               \
+    (&(const est_logging_options){ .struct_size = EST_STRUCT_SIZE(est_logging_options), __VA_ARGS__ })
 /* Logs these nodes at run 0, n, 2n ... of this loop. */
 EST_API est_hook *est_logging_hook(const est_named_node *nodes, int n, const est_logging_options *options);
 
@@ -177,7 +178,7 @@ typedef struct est_every_options {
     double      secs;
     const char *output_dir; /* NULL: the loop's model directory; copied */
 } est_every_options;
-#define EST_EVERY(...) (&(const est_every_options){ .struct_size = sizeof(est_every_options), __VA_ARGS__ })
+#define EST_EVERY(...) (&(const est_every_options){ .struct_size = EST_STRUCT_SIZE(est_every_options), __VA_ARGS__ })
 /* Logs and writes "global_step/sec" every so often; options NULL: every 100 steps. */
 EST_API est_hook *est_step_counter_hook(const est_every_options *options);
 /* Writes the summaries of the model (est_model_scalar and others) in the first run and then every so often; into an event
@@ -192,7 +193,8 @@ typedef struct est_profiler_options {
     bool        no_dataflow; /* true: no arrows from the operation that makes a value to those that read it */
     bool        show_memory; /* true: counters of the bytes that are taken while each operation runs */
 } est_profiler_options;
-#define EST_PROFILER(...) (&(const est_profiler_options){ .struct_size = sizeof(est_profiler_options), __VA_ARGS__ })
+#define EST_PROFILER(...)                                                                                              \
+    (&(const est_profiler_options){ .struct_size = EST_STRUCT_SIZE(est_profiler_options), __VA_ARGS__ })
 /* Writes a Chrome timeline, timeline-<step>.json, of a step every so often. */
 EST_API est_hook *est_profiler_hook(const est_profiler_options *options);
 
@@ -206,7 +208,7 @@ typedef struct est_checkpoint_saver_options {
     bool                 no_graph_def; /* true: no graph.pbtxt, and no .meta beside checkpoints */
 } est_checkpoint_saver_options;
 #define EST_CHECKPOINT_SAVER(...)                                                                                      \
-    (&(const est_checkpoint_saver_options){ .struct_size = sizeof(est_checkpoint_saver_options), __VA_ARGS__ })
+    (&(const est_checkpoint_saver_options){ .struct_size = EST_STRUCT_SIZE(est_checkpoint_saver_options), __VA_ARGS__ })
 /* Saves checkpoints into `dir` (copied): when the session has been made, every so often, and at the end; those of a
  * training hold what it takes to go on exactly. A loop whose loss or variables have become NaN saves nothing more, and
  * ends as its est_nan_hook has it. Without a saver of the caller's the latest 5 are kept. A training that is given one

@@ -26,7 +26,7 @@ typedef struct est_weight_options {
     bool            frozen;      /* true: optimizers leave it alone */
 } est_weight_options;
 
-#define EST_WEIGHT(...) (&(const est_weight_options){ .struct_size = sizeof(est_weight_options), __VA_ARGS__ })
+#define EST_WEIGHT(...) (&(const est_weight_options){ .struct_size = EST_STRUCT_SIZE(est_weight_options), __VA_ARGS__ })
 
 /* A variable named within the current scope, with its initializer, known to optimizers; returns its handle. */
 EST_API est_node est_weight(est_graph *graph, const char *name, est_shape shape, const est_weight_options *options);
@@ -60,7 +60,7 @@ typedef struct est_dense_options {
     bool            frozen; /* true: not trained */
 } est_dense_options;
 
-#define EST_DENSE(...) (&(const est_dense_options){ .struct_size = sizeof(est_dense_options), __VA_ARGS__ })
+#define EST_DENSE(...) (&(const est_dense_options){ .struct_size = EST_STRUCT_SIZE(est_dense_options), __VA_ARGS__ })
 
 /* activation(x kernel + bias) over the last axis of x, which must be known; kernel [last, units]. */
 EST_API est_node est_dense(est_node x, int64_t units, const est_dense_options *options);
@@ -81,7 +81,7 @@ typedef struct est_conv2d_options {
     bool            frozen;
 } est_conv2d_options;
 
-#define EST_CONV2D(...) (&(const est_conv2d_options){ .struct_size = sizeof(est_conv2d_options), __VA_ARGS__ })
+#define EST_CONV2D(...) (&(const est_conv2d_options){ .struct_size = EST_STRUCT_SIZE(est_conv2d_options), __VA_ARGS__ })
 
 /* Convolution of images [batch, height, width, channels] with `filters` filters of kernel_size. */
 EST_API est_node est_conv2d_layer(est_node x, int64_t filters, int kernel_size, const est_conv2d_options *options);
@@ -99,7 +99,7 @@ typedef struct est_pool2d_options {
     est_padding padding;      /* 0: EST_VALID */
 } est_pool2d_options;
 
-#define EST_POOL2D(...) (&(const est_pool2d_options){ .struct_size = sizeof(est_pool2d_options), __VA_ARGS__ })
+#define EST_POOL2D(...) (&(const est_pool2d_options){ .struct_size = EST_STRUCT_SIZE(est_pool2d_options), __VA_ARGS__ })
 
 /* The largest and the mean of every window of that height. */
 EST_API est_node est_max_pool2d(est_node x, int size, const est_pool2d_options *options);
@@ -123,7 +123,7 @@ typedef struct est_batch_norm_options {
 } est_batch_norm_options;
 
 #define EST_BATCH_NORM(...)                                                                                            \
-    (&(const est_batch_norm_options){ .struct_size = sizeof(est_batch_norm_options), __VA_ARGS__ })
+    (&(const est_batch_norm_options){ .struct_size = EST_STRUCT_SIZE(est_batch_norm_options), __VA_ARGS__ })
 
 /* gamma (x - mean) / sqrt(variance + epsilon) + beta, for each element of the last axis. While training, mean and
  * variance are the batch's and the moving averages follow them (by est_update_ops()); otherwise they are the averages.
@@ -147,7 +147,8 @@ typedef struct est_embedding_options {
     bool            frozen;
 } est_embedding_options;
 
-#define EST_EMBEDDING(...) (&(const est_embedding_options){ .struct_size = sizeof(est_embedding_options), __VA_ARGS__ })
+#define EST_EMBEDDING(...)                                                                                             \
+    (&(const est_embedding_options){ .struct_size = EST_STRUCT_SIZE(est_embedding_options), __VA_ARGS__ })
 
 /* Rows of a table [n_ids, width] picked by ids: [ids..., width], or [rows, width] of ragged rows, combined as
  * est_embedding_bag() does. */

@@ -38,7 +38,7 @@ typedef struct est_loss_options {
     bool          full;            /* log_poisson: true: with Stirling's term for labels above 1 */
 } est_loss_options;
 
-#define EST_LOSS(...) (&(const est_loss_options){ .struct_size = sizeof(est_loss_options), __VA_ARGS__ })
+#define EST_LOSS(...) (&(const est_loss_options){ .struct_size = EST_STRUCT_SIZE(est_loss_options), __VA_ARGS__ })
 
 /* -sum(labels log softmax(logits)) of each row; labels are distributions, smoothed towards 1 / classes. */
 EST_API est_node est_loss_softmax_xent(est_node labels, est_node logits, const est_loss_options *options);

@@ -45,7 +45,7 @@ typedef struct est_metric_options {
     bool          v1; /* thresholds: accuracy with >=, precision and recall with 1e-7 in the divisor */
 } est_metric_options;
 
-#define EST_METRIC(...) (&(const est_metric_options){ .struct_size = sizeof(est_metric_options), __VA_ARGS__ })
+#define EST_METRIC(...) (&(const est_metric_options){ .struct_size = EST_STRUCT_SIZE(est_metric_options), __VA_ARGS__ })
 
 /* sum(w x) / sum(w). */
 EST_API est_metric est_metric_mean(est_node values, const est_metric_options *options);

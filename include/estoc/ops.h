@@ -243,7 +243,7 @@ typedef struct est_table_options {
     int64_t     default_id;      /* with has_default: the id of keys which are not there */
     bool        has_default;     /* false: -1, or num_oov_buckets; not both */
 } est_table_options;
-#define EST_TABLE(...) (&(const est_table_options){ .struct_size = sizeof(est_table_options), __VA_ARGS__ })
+#define EST_TABLE(...) (&(const est_table_options){ .struct_size = EST_STRUCT_SIZE(est_table_options), __VA_ARGS__ })
 
 /* A vocabulary: the table from keys, strings or int64, to their numbers from 0. A file has a key a line, which ends with
  * LF or CRLF; empty lines and lines that are there twice are errors, as is a file without lines. It is read once a

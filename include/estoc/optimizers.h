@@ -46,7 +46,8 @@ typedef struct est_momentum_options {
     bool   nesterov;
     bool   keras; /* a = m a - lr g; w += a, in place of a = m a + g; w -= lr a */
 } est_momentum_options;
-#define EST_MOMENTUM(...) (&(const est_momentum_options){ .struct_size = sizeof(est_momentum_options), __VA_ARGS__ })
+#define EST_MOMENTUM(...)                                                                                              \
+    (&(const est_momentum_options){ .struct_size = EST_STRUCT_SIZE(est_momentum_options), __VA_ARGS__ })
 /* Learning rate 0: 0.01. */
 EST_API est_optimizer est_momentum(double learning_rate, const est_momentum_options *options);
 
@@ -56,7 +57,8 @@ typedef struct est_adagrad_options {
     double epsilon;             /* keras: 0: 1e-7; EST_OFF: 0 */
     bool   keras;               /* w -= lr g / (sqrt(A) + epsilon), in place of no epsilon */
 } est_adagrad_options;
-#define EST_ADAGRAD(...) (&(const est_adagrad_options){ .struct_size = sizeof(est_adagrad_options), __VA_ARGS__ })
+#define EST_ADAGRAD(...)                                                                                               \
+    (&(const est_adagrad_options){ .struct_size = EST_STRUCT_SIZE(est_adagrad_options), __VA_ARGS__ })
 /* A += g^2; w -= lr g / sqrt(A). Learning rate 0: 0.001. */
 EST_API est_optimizer est_adagrad(double learning_rate, const est_adagrad_options *options);
 
@@ -69,7 +71,7 @@ typedef struct est_adam_options {
     bool   lazy;  /* a sparse gradient moves its rows only; otherwise, as in TensorFlow, every row of w, m and v */
     bool   keras; /* powers of the betas from the global step, in place of variables of their own */
 } est_adam_options;
-#define EST_ADAM(...) (&(const est_adam_options){ .struct_size = sizeof(est_adam_options), __VA_ARGS__ })
+#define EST_ADAM(...) (&(const est_adam_options){ .struct_size = EST_STRUCT_SIZE(est_adam_options), __VA_ARGS__ })
 /* m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 - v); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps).
  * Learning rate 0: 0.001. */
 EST_API est_optimizer est_adam(double learning_rate, const est_adam_options *options);
@@ -84,7 +86,8 @@ typedef struct est_rms_prop_options {
     bool   centered;
     bool keras; /* ms starts at 0, not 1; without momentum w -= lr g / (sqrt(ms) + epsilon), and ms decays everywhere */
 } est_rms_prop_options;
-#define EST_RMS_PROP(...) (&(const est_rms_prop_options){ .struct_size = sizeof(est_rms_prop_options), __VA_ARGS__ })
+#define EST_RMS_PROP(...)                                                                                              \
+    (&(const est_rms_prop_options){ .struct_size = EST_STRUCT_SIZE(est_rms_prop_options), __VA_ARGS__ })
 /* ms += (1 - decay) (g^2 - ms); mom = momentum mom + lr g / sqrt(ms - mg^2 + epsilon), mg 0 unless centered; w -= mom.
  * Learning rate 0: 0.001. */
 EST_API est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options);
@@ -98,7 +101,7 @@ typedef struct est_ftrl_options {
     double beta; /* adds beta / (2 lr) to l2 */
     bool   keras;
 } est_ftrl_options;
-#define EST_FTRL(...) (&(const est_ftrl_options){ .struct_size = sizeof(est_ftrl_options), __VA_ARGS__ })
+#define EST_FTRL(...) (&(const est_ftrl_options){ .struct_size = EST_STRUCT_SIZE(est_ftrl_options), __VA_ARGS__ })
 /* FTRL-proximal. Learning rate 0: 0.001. */
 EST_API est_optimizer est_ftrl(double learning_rate, const est_ftrl_options *options);
 
@@ -108,7 +111,8 @@ typedef struct est_adadelta_options {
     double epsilon;     /* 0: 1e-8, keras 1e-7 */
     bool   keras;
 } est_adadelta_options;
-#define EST_ADADELTA(...) (&(const est_adadelta_options){ .struct_size = sizeof(est_adadelta_options), __VA_ARGS__ })
+#define EST_ADADELTA(...)                                                                                              \
+    (&(const est_adadelta_options){ .struct_size = EST_STRUCT_SIZE(est_adadelta_options), __VA_ARGS__ })
 /* A = rho A + (1 - rho) g^2; u = sqrt(D + eps) / sqrt(A + eps) g; w -= lr u; D = rho D + (1 - rho) u^2. Learning rate
  * 0: 0.001. */
 EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options);
@@ -132,7 +136,8 @@ typedef struct est_minimize_options {
     const char *slot_scope;       /* between the names of a variable and of its slot; NULL: nothing. Of .keras: before
                                    * the names of all its variables; NULL: "training" */
 } est_minimize_options;
-#define EST_MINIMIZE(...) (&(const est_minimize_options){ .struct_size = sizeof(est_minimize_options), __VA_ARGS__ })
+#define EST_MINIMIZE(...)                                                                                              \
+    (&(const est_minimize_options){ .struct_size = EST_STRUCT_SIZE(est_minimize_options), __VA_ARGS__ })
 
 /* Gradients of the loss (a scalar; of anything else the sum), applied: one operation to run as a target for a training
  * step. */

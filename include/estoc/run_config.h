@@ -44,7 +44,7 @@ typedef struct est_distribute_config {
     const est_cluster  *remote_cluster; /* of servers that this program drives; NULL: TF_CONFIG's. Borrowed likewise */
 } est_distribute_config;
 #define EST_DISTRIBUTE_CONFIG(...)                                                                                     \
-    (&(const est_distribute_config){ .struct_size = sizeof(est_distribute_config), __VA_ARGS__ })
+    (&(const est_distribute_config){ .struct_size = EST_STRUCT_SIZE(est_distribute_config), __VA_ARGS__ })
 
 typedef struct est_run_config {
     size_t      struct_size;                   /* filled by EST_RUN_CONFIG */
@@ -86,7 +86,7 @@ typedef struct est_run_config {
                                             * cluster_json and TF_CONFIG; copied. NULL: one of these */
 } est_run_config;
 
-#define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = sizeof(est_run_config), __VA_ARGS__ })
+#define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = EST_STRUCT_SIZE(est_run_config), __VA_ARGS__ })
 
 #ifdef __cplusplus
 }

@@ -29,7 +29,7 @@ typedef struct est_saver_options {
                                        EST_OFF: none */
 } est_saver_options;
 
-#define EST_SAVER(...) (&(const est_saver_options){ .struct_size = sizeof(est_saver_options), __VA_ARGS__ })
+#define EST_SAVER(...) (&(const est_saver_options){ .struct_size = EST_STRUCT_SIZE(est_saver_options), __VA_ARGS__ })
 
 /* A saver for `dir` (copied), which is made if it does not exist. Checkpoints that its file `checkpoint` names and that
  * exist count as kept, so that they go when their time comes; also when the directory was moved since. Those that this
@@ -65,7 +65,7 @@ typedef struct est_save_options {
     size_t meta_size;
 } est_save_options;
 
-#define EST_SAVE(...) (&(const est_save_options){ .struct_size = sizeof(est_save_options), __VA_ARGS__ })
+#define EST_SAVE(...) (&(const est_save_options){ .struct_size = EST_STRUCT_SIZE(est_save_options), __VA_ARGS__ })
 
 /* Saves every variable of the session, the local ones of metrics left out, as `<dir>/<name>-<global_step>`. When it
  * returns EST_OK the checkpoint is on disk and the latest; its prefix is put into `path` (NULL: not wanted). A
@@ -120,7 +120,8 @@ typedef struct est_restore_options {
     bool           missing_only; /* true: variables that have a value keep it, as those of tasks that were not lost */
 } est_restore_options;
 
-#define EST_RESTORE(...) (&(const est_restore_options){ .struct_size = sizeof(est_restore_options), __VA_ARGS__ })
+#define EST_RESTORE(...)                                                                                               \
+    (&(const est_restore_options){ .struct_size = EST_STRUCT_SIZE(est_restore_options), __VA_ARGS__ })
 
 /* What a restore did. */
 typedef struct est_restored {

@@ -51,7 +51,7 @@ typedef struct est_server_options {
     double      lonely_secs;  /* 0: 7200; est_server_join fails when no task came, or came back, for so long */
 } est_server_options;
 
-#define EST_SERVER(...) (&(const est_server_options){ .struct_size = sizeof(est_server_options), __VA_ARGS__ })
+#define EST_SERVER(...) (&(const est_server_options){ .struct_size = EST_STRUCT_SIZE(est_server_options), __VA_ARGS__ })
 
 /* Starts task `index` of job `type`, listening at its port in the cluster: on all interfaces, unless its host there is an IP address
  * or localhost. type NULL: a client that is no task and listens nowhere. The cluster is copied. */
@@ -84,7 +84,7 @@ typedef struct est_remote_options {
     bool consistent_saves; /* no step is under way when tasks take snapshots of their variables for a checkpoint */
 } est_remote_options;
 
-#define EST_REMOTE(...) (&(const est_remote_options){ .struct_size = sizeof(est_remote_options), __VA_ARGS__ })
+#define EST_REMOTE(...) (&(const est_remote_options){ .struct_size = EST_STRUCT_SIZE(est_remote_options), __VA_ARGS__ })
 
 /* The other tasks as a session sees them. The server is borrowed until the remote is freed, the remote until its sessions are. */
 EST_API EST_MUST_CHECK est_status est_remote_create(est_server *server, const est_remote_options *options,

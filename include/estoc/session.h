@@ -34,7 +34,8 @@ typedef struct est_session_options {
                                   NULL: there are none, and what would meet their values stays as it is */
 } est_session_options;
 
-#define EST_SESSION(...) (&(const est_session_options){ .struct_size = sizeof(est_session_options), __VA_ARGS__ })
+#define EST_SESSION(...)                                                                                               \
+    (&(const est_session_options){ .struct_size = EST_STRUCT_SIZE(est_session_options), __VA_ARGS__ })
 
 /* A session over `graph`, which is borrowed until the session is freed and must not have failed. options NULL: all
  * defaults. */
@@ -103,7 +104,8 @@ typedef struct est_timeline_options {
     bool   no_dataflow; /* true: no arrows from the operation that makes a value to those that read it */
     bool   show_memory; /* true: counters of the bytes that are taken while each operation runs */
 } est_timeline_options;
-#define EST_TIMELINE(...) (&(const est_timeline_options){ .struct_size = sizeof(est_timeline_options), __VA_ARGS__ })
+#define EST_TIMELINE(...)                                                                                              \
+    (&(const est_timeline_options){ .struct_size = EST_STRUCT_SIZE(est_timeline_options), __VA_ARGS__ })
 
 /* Records the next `runs` runs of the step; afterwards the trace can be written as a Chrome timeline (chrome://tracing,
  * Perfetto; options NULL: all defaults) or as a table of where time and memory went. */

@@ -7,12 +7,22 @@
  * use, because retry logic keys on them: EST_ABORTED and EST_UNAVAILABLE mean "recover and continue", everything else
  * ends the run.
  *
+ * A wrong argument is an error, never a crash: NULL where no comment allows it, an index that is out of range, an unknown
+ * key, options of another kind (estoc/options.h). A function that returns est_status returns EST_INVALID_ARGUMENT. One that
+ * looks something up (est_metrics_get, est_checkpoint_at) returns NULL for a pointer, NaN for a double, 0 for a count or a size,
+ * -1 for an index or a step, false for a bool. One that returns nothing does nothing. A builder of nodes, datasets or columns
+ * keeps the error for the call that ends the chain (est_graph_status, est_dataset_finish, est_columns_status); of no graph at
+ * all it returns EST_NO_NODE, and est_error_message says why. A pointer to an object that was freed, or of another type, is
+ * nothing that can be found out.
+ *
  * Threading: any thread; error text belongs to the thread that saw the failure. */
 #ifndef ESTOC_STATUS_H
 #define ESTOC_STATUS_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "estoc/options.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -77,7 +77,7 @@ typedef struct est_parameter_server_options {
 } est_parameter_server_options;
 
 #define EST_PARAMETER_SERVER(...)                                                                                      \
-    (&(const est_parameter_server_options){ .struct_size = sizeof(est_parameter_server_options), __VA_ARGS__ })
+    (&(const est_parameter_server_options){ .struct_size = EST_STRUCT_SIZE(est_parameter_server_options), __VA_ARGS__ })
 
 /* For est_run_config.train_distribute of all tasks; it may be freed when the estimator is. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_parameter_server_strategy(const est_parameter_server_options *options,
@@ -97,7 +97,8 @@ typedef struct est_mirrored_options {
     int                replicas; /* 0: as many as devices, else 1 */
 } est_mirrored_options;
 
-#define EST_MIRRORED(...) (&(const est_mirrored_options){ .struct_size = sizeof(est_mirrored_options), __VA_ARGS__ })
+#define EST_MIRRORED(...)                                                                                              \
+    (&(const est_mirrored_options){ .struct_size = EST_STRUCT_SIZE(est_mirrored_options), __VA_ARGS__ })
 
 /* Replicas in this process, each with its copy of every variable, which stay equal. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_mirrored_strategy(const est_mirrored_options *options, est_strategy **out);
@@ -111,7 +112,7 @@ typedef struct est_central_storage_options {
 } est_central_storage_options;
 
 #define EST_CENTRAL_STORAGE(...)                                                                                       \
-    (&(const est_central_storage_options){ .struct_size = sizeof(est_central_storage_options), __VA_ARGS__ })
+    (&(const est_central_storage_options){ .struct_size = EST_STRUCT_SIZE(est_central_storage_options), __VA_ARGS__ })
 
 /* Replicas in this process, and variables in one place. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_central_storage_strategy(const est_central_storage_options *options,
@@ -141,7 +142,7 @@ typedef struct est_multi_worker_mirrored_options {
 } est_multi_worker_mirrored_options;
 
 #define EST_MULTI_WORKER_MIRRORED(...)                                                                                 \
-    (&(const est_multi_worker_mirrored_options){ .struct_size = sizeof(est_multi_worker_mirrored_options),             \
+    (&(const est_multi_worker_mirrored_options){ .struct_size = EST_STRUCT_SIZE(est_multi_worker_mirrored_options),    \
                                                  __VA_ARGS__ })
 
 /* Replicas in every worker of the cluster (and in its chief, which is the first of them). Every worker has its copy of every variable,
@@ -255,7 +256,8 @@ typedef struct est_distributed_variable_options {
 } est_distributed_variable_options;
 
 #define EST_DISTRIBUTED_VARIABLE(...)                                                                                  \
-    (&(const est_distributed_variable_options){ .struct_size = sizeof(est_distributed_variable_options), __VA_ARGS__ })
+    (&(const est_distributed_variable_options){ .struct_size = EST_STRUCT_SIZE(est_distributed_variable_options),      \
+                                                __VA_ARGS__ })
 
 /* A variable of replicas; a plain value, good as long as the graph. */
 typedef struct est_distributed_variable {

@@ -44,7 +44,7 @@ typedef struct est_tfrecord_read_options {
 } est_tfrecord_read_options;
 
 #define EST_TFRECORD_READ(...)                                                                                         \
-    (&(const est_tfrecord_read_options){ .struct_size = sizeof(est_tfrecord_read_options), __VA_ARGS__ })
+    (&(const est_tfrecord_read_options){ .struct_size = EST_STRUCT_SIZE(est_tfrecord_read_options), __VA_ARGS__ })
 
 /* A place between two records. */
 typedef struct est_tfrecord_position {
@@ -82,7 +82,7 @@ typedef struct est_tfrecord_write_options {
 } est_tfrecord_write_options;
 
 #define EST_TFRECORD_WRITE(...)                                                                                        \
-    (&(const est_tfrecord_write_options){ .struct_size = sizeof(est_tfrecord_write_options), __VA_ARGS__ })
+    (&(const est_tfrecord_write_options){ .struct_size = EST_STRUCT_SIZE(est_tfrecord_write_options), __VA_ARGS__ })
 
 typedef struct est_tfrecord_writer est_tfrecord_writer;
 

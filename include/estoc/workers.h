@@ -49,7 +49,8 @@ typedef struct est_workers_options {
     double      silence_secs; /* 0: 10; a worker from which nothing is heard for so long is lost */
 } est_workers_options;
 
-#define EST_WORKERS(...) (&(const est_workers_options){ .struct_size = sizeof(est_workers_options), __VA_ARGS__ })
+#define EST_WORKERS(...)                                                                                               \
+    (&(const est_workers_options){ .struct_size = EST_STRUCT_SIZE(est_workers_options), __VA_ARGS__ })
 
 /* Begins to listen at this task's address. The strategy is borrowed until the workers are freed. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_workers_create(const est_strategy *strategy, const est_workers_options *options,

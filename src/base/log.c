@@ -121,6 +121,7 @@ void est_log_json_sink(void *user, est_log_level level, int64_t wall_ns, const c
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &t);
     est_strbuf_printf(&text, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\", \"message\": ", stamp,
                       (int)(wall_ns % EST_NS_PER_SEC / 1000000), est_log_level_name(level));
+    if (line == NULL) line = "";
     est_strbuf_append_json(&text, line, strlen(line));
     est_strbuf_append(&text, "}\n");
     fputs(est_strbuf_text(&text), user != NULL ? user : stderr);

@@ -5,20 +5,39 @@
 
 #include <string.h>
 
-est_status est_options_take(const char *macro, const void *given, void *out, size_t size)
+#define KIND(struct_size) ((struct_size) >> 16)
+#define SIZE(struct_size) ((struct_size)&0xffff)
+
+static const struct {
+    const char *type, *macro;
+} kinds[] = { { "a struct without a kind", NULL },
+#define EST_OPTIONS_NAMES(type, macro) { #type, #macro },
+              EST_OPTIONS_LIST(EST_OPTIONS_NAMES)
+#undef EST_OPTIONS_NAMES
+};
+
+static est_status refuse(size_t wanted, size_t given)
 {
-    size_t given_size;
+    const size_t n     = sizeof kinds / sizeof kinds[0];
+    const char  *found = KIND(given) < n ? kinds[KIND(given)].type : "an unknown struct";
+
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "options: %s of %zu bytes found, %s of at most %zu bytes expected: make them with %s(...)", found,
+                    SIZE(given), kinds[KIND(wanted)].type, SIZE(wanted), kinds[KIND(wanted)].macro);
+}
+
+est_status est_options_take(size_t struct_size, const void *given, void *out)
+{
+    const size_t size = SIZE(struct_size);
+    size_t       has;
 
     memset(out, 0, size);
-    memcpy(out, &size, sizeof size);
+    memcpy(out, &struct_size, sizeof struct_size);
     if (given == NULL) return EST_OK;
-    memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size || given_size > size) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "options with struct_size %zu where at most %zu is known: make them with %s(...)", given_size,
-                        size, macro);
-    }
-    memcpy(out, given, given_size);
-    memcpy(out, &size, sizeof size);
+    memcpy(&has, given, sizeof has);
+    if (KIND(has) != EST_STRUCT_NONE && KIND(has) != KIND(struct_size)) return refuse(struct_size, has);
+    if (SIZE(has) < sizeof has || SIZE(has) > size) return refuse(struct_size, has);
+    memcpy(out, given, SIZE(has));
+    memcpy(out, &struct_size, sizeof struct_size);
     return EST_OK;
 }

@@ -82,12 +82,14 @@ void est_error_clear(void)
 
 void est_error_take(est_status status, est_error *out)
 {
+    if (out == NULL) return;
     *out        = last;
     out->status = status;
 }
 
 est_status est_error_raise(const est_error *error)
 {
+    if (error == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_error_raise: error is NULL");
     if (error != &last) last = *error;
     return error->status;
 }

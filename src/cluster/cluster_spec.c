@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "cluster/cluster.h"
 
 #define NAME_MAX_BYTES 48 /* of a job: peers know each other by "<job>:<index>" in EST_NET_NAME_MAX bytes */
@@ -250,6 +251,7 @@ est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int 
 
 est_status est_cluster_create(const est_job *jobs, int n_jobs, est_cluster **out)
 {
+    EST_REQUIRE(out);
     return est_cluster_make((est_cluster_source){ "cluster", "" }, jobs, n_jobs, out);
 }
 
@@ -394,6 +396,8 @@ est_status est_cluster_parse(const char *json, const char *what, est_cluster **o
     est_json  *value;
     est_status status;
 
+    EST_REQUIRE(what);
+    EST_REQUIRE(out);
     if (json == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: the text is NULL", what);
     EST_TRY(est_json_parse(json, strlen(json), what, &value));
     est_json_warn_of_duplicates(json, strlen(json), what);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A session's side of the cluster: runtime/remote.h kept with the network. Which tasks there are, and where variables are. */
+#include "base/argument.h"
 #include "cluster/tasks.h"
 
 #include <stdio.h>
@@ -398,13 +399,16 @@ static est_status list_peers(est_tasks *r)
 
 est_status est_remote_create(est_server *server, const est_remote_options *options, est_remote **out)
 {
-    est_tasks *r = est_zalloc(sizeof *r);
+    est_tasks *r;
     est_status status;
 
+    EST_REQUIRE(server);
+    EST_REQUIRE(out);
+    r = est_zalloc(sizeof *r);
     if (r == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
     r->base.ops = &cluster_ops;
     r->server   = server;
-    status      = server != NULL ? est_options_take("EST_REMOTE", options, &r->options, sizeof r->options)
+    status      = server != NULL ? est_options_take(EST_STRUCT_SIZE(est_remote_options), options, &r->options)
                                  : est_fail(EST_INVALID_ARGUMENT, "the server is NULL: was it created?");
     if (status == EST_OK && r->options.connect_secs <= 0) r->options.connect_secs = CONNECT_SECS_DEFAULT;
     if (status == EST_OK && r->options.answer_secs <= 0) r->options.answer_secs = ANSWER_SECS_DEFAULT;

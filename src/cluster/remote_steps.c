@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps of tasks that train together: turns, steps that are made of what several push (cluster/sync.h), and the end of the job. */
+#include "base/argument.h"
 #include "cluster/tasks.h"
 
 #include <math.h>
@@ -213,11 +214,13 @@ static est_status tell_ready(est_tasks *r, const est_packing *terms, uint64_t *e
 /* Those who make steps together need the era of the clock, which says it the first time. */
 est_status est_remote_declare_ready(est_remote *remote)
 {
-    est_tasks  *r     = est_tasks_of(remote);
+    est_tasks  *r;
     est_packing terms = { 0 };
     est_status  status;
     uint64_t    era;
 
+    EST_REQUIRE(remote);
+    r = est_tasks_of(remote);
     EST_TRY(check_chief(r, "says that variables have values"));
     est_tasks_pack_terms(r, &terms);
     status = tell_ready(r, &terms, &era);
@@ -329,9 +332,11 @@ est_status est_remote_await_others(est_remote *remote, bool enough)
 
 est_status est_remote_end_job(est_remote *remote)
 {
-    est_tasks  *r       = est_tasks_of(remote);
+    est_tasks  *r;
     est_packing nothing = { 0 };
 
+    EST_REQUIRE(remote);
+    r = est_tasks_of(remote);
     EST_TRY(check_chief(r, "ends the job"));
     for (int i = 0; i < remote->n_tasks; i++) {
         est_status status = est_peer_reach(r, &r->peers[i], r->server->silence_secs);

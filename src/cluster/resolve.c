@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
 
@@ -299,7 +300,7 @@ est_status est_resolver_make(est_cluster *cluster, const est_task_given *given, 
     est_task_rules known;
     est_status     status;
 
-    status = est_options_take("EST_TASK_RULES", rules, &known, sizeof known);
+    status = est_options_take(EST_STRUCT_SIZE(est_task_rules), rules, &known);
     if (status == EST_OK) d.resolver = est_zalloc(sizeof *d.resolver);
     if (status == EST_OK && d.resolver == NULL) status = no_memory();
     if (status != EST_OK) {
@@ -325,6 +326,7 @@ est_status est_resolve_simple(const est_cluster *cluster, const char *type, int 
     char           text[16];
     est_cluster   *copy;
 
+    EST_REQUIRE(out);
     snprintf(text, sizeof text, "%d", index);
     given.index_text = text;
     EST_TRY(est_cluster_copy(cluster, &copy));
@@ -366,7 +368,7 @@ est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out)
 
 const est_task *est_resolver_task(const est_resolver *resolver)
 {
-    return &resolver->task;
+    return resolver != NULL ? &resolver->task : NULL;
 }
 
 const est_cluster *est_resolver_watched(const est_resolver *resolver)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The life of a server: who comes and goes, the executor, and the end of the job. */
+#include "base/argument.h"
 #include "cluster/clients.h"
 #include "cluster/service_files.h"
 #include "cluster/sync.h"
@@ -407,6 +408,7 @@ static est_status make_locks(est_server *s)
 est_status est_server_create(const est_cluster *cluster, const char *type, int index, const est_server_options *options,
                              est_server **out)
 {
+    EST_REQUIRE(out);
     return est_server_start(cluster, type, index, options, NULL, out);
 }
 
@@ -417,7 +419,7 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
     est_server        *s;
     est_status         status;
 
-    EST_TRY(est_options_take("EST_SERVER", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_server_options), options, &own));
     s = est_zalloc(sizeof *s);
     if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a server");
     s->last = &s->first;
@@ -436,7 +438,7 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
 
 const char *est_server_target(const est_server *server)
 {
-    return server->target;
+    return server != NULL ? server->target : NULL;
 }
 
 est_net *est_server_net(est_server *server)
@@ -648,6 +650,7 @@ est_status est_server_join(est_server *s)
     est_waiting wait   = { 0 };
     est_status  status = EST_OK;
 
+    EST_REQUIRE(s);
     pthread_mutex_lock(&s->lock);
     for (;;) {
         int64_t now = est_now_ns();

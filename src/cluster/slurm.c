@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
 
@@ -327,7 +328,8 @@ est_status est_resolve_slurm(const est_slurm_options *options, const est_task_ru
     est_job           workers;
     est_status        status;
 
-    EST_TRY(est_options_take("EST_SLURM", options, &known, sizeof known));
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_slurm_options), options, &known));
     step.arena = est_arena_create();
     if (step.arena == NULL) return no_memory();
     status = take_step(&step);

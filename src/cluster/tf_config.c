@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "cluster/cluster.h"
@@ -244,10 +245,12 @@ est_status est_resolve_text(const char *json, const char *what, const est_task_r
 
 est_status est_resolve_quietly(const char *json, const est_task_rules *rules, est_resolver **out)
 {
-    return resolve(json != NULL && is_blank(json) ? "{}" : json, "TF_CONFIG", true, rules, out);
+    return resolve(json != NULL && is_blank(json) ? "{}" : json, json != NULL ? "cluster_json" : "TF_CONFIG", true,
+                   rules, out);
 }
 
 est_status est_resolve_tf_config(const char *json, const est_task_rules *rules, est_resolver **out)
 {
+    EST_REQUIRE(out);
     return est_resolve_text(json != NULL && is_blank(json) ? "{}" : json, "TF_CONFIG", rules, out);
 }

@@ -142,7 +142,7 @@ static const est_stage batch_stage = {
 
 static est_status read_options(const est_batch_options *given, est_batch_options *out)
 {
-    EST_TRY(est_options_take("EST_BATCH", given, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_batch_options), given, out));
     if ((unsigned)out->rows > EST_ROWS_RAGGED) {
         return est_fail(EST_INVALID_ARGUMENT, ".rows is %d, which is no est_feature_rows", (int)out->rows);
     }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "data/stage.h"
 
 /* What a constructor gives when there is no memory even for saying so. Never freed. */
@@ -115,6 +116,7 @@ est_status est_dataset_finish(est_dataset *dataset, est_dataset **out)
 {
     est_status status;
 
+    EST_REQUIRE(out);
     if (dataset == NULL) return est_fail(EST_INVALID_ARGUMENT, "a dataset is needed, NULL was given");
     if (est_dataset_sound(dataset)) {
         *out = dataset;
@@ -184,22 +186,22 @@ est_status est_dataset_check(const est_dataset *dataset)
 
 bool est_dataset_endless(const est_dataset *dataset)
 {
-    return dataset->endless;
+    return dataset != NULL ? dataset->endless : false;
 }
 
 int est_dataset_components(const est_dataset *dataset)
 {
-    return dataset->n_components;
+    return dataset != NULL ? dataset->n_components : 0;
 }
 
 const est_component *est_dataset_component(const est_dataset *dataset, int i)
 {
-    return i >= 0 && i < dataset->n_components ? &dataset->components[i] : NULL;
+    return dataset != NULL && i >= 0 && i < dataset->n_components ? &dataset->components[i] : NULL;
 }
 
 int est_dataset_find(const est_dataset *dataset, const char *name)
 {
-    for (int i = 0; i < dataset->n_components; i++) {
+    for (int i = 0; name != NULL && i < est_dataset_components(dataset); i++) {
         if (strcmp(dataset->components[i].name, name) == 0) return i;
     }
     return -1;

@@ -309,7 +309,7 @@ est_status est_decode_set(est_decode *own, int64_t batch, const est_parse_option
 
     if (batch < 1) return est_fail(EST_INVALID_ARGUMENT, "a batch of %" PRId64 " rows; it takes 1 or more", batch);
     own->batch = batch;
-    EST_TRY(est_options_take("EST_PARSE", options, to, sizeof *to));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_parse_options), options, to));
     EST_TRY(est_parallel_check_workers(to->workers));
     own->base.varies = to->unordered && to->workers != 0;
     if (to->bad_rows_max < 0 && to->bad_rows_max != EST_FOREVER) {

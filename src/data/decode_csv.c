@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 #include "data/decode.h"
 #include "data/first_line.h"
@@ -263,11 +264,11 @@ static bool columns_copy(est_arena *arena, est_csv_columns from, est_csv_columns
     return true;
 }
 
-static bool options_copy(est_arena *arena, const est_csv_options *from, est_csv_options *to)
+/* Options that are whole, with their texts in the arena. */
+static bool options_own(est_arena *arena, est_csv_options *to)
 {
     const char **names;
 
-    memcpy(to, from, from->struct_size);
     if (!text_copy(arena, to->na_value, &to->na_value)) return false;
     if (to->field_names == NULL) return true;
     names = est_arena_alloc(arena, to->n_fields * sizeof *names);
@@ -281,13 +282,12 @@ static bool options_copy(est_arena *arena, const est_csv_options *from, est_csv_
 
 static est_status csv_set(csv *own, est_csv_columns columns, const est_csv_options *options)
 {
-    static const est_csv_options plain = { .struct_size = sizeof plain };
-    est_arena                   *arena = own->base.base.arena;
+    est_arena *arena = own->base.base.arena;
 
     if (columns.n < 1 || columns.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "at least one column is needed");
-    if (options == NULL) options = &plain;
-    EST_TRY(est_csv_decoder_create(columns.data, (size_t)columns.n, options, &own->decoder)); /* which checks both */
-    if (!columns_copy(arena, columns, &own->columns) || !options_copy(arena, options, &own->options)) {
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_csv_options), options, &own->options));
+    EST_TRY(est_csv_decoder_create(columns.data, (size_t)columns.n, &own->options, &own->decoder));
+    if (!columns_copy(arena, columns, &own->columns) || !options_own(arena, &own->options)) {
         return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d columns", columns.n);
     }
     return EST_OK;
@@ -320,10 +320,12 @@ est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns,
 est_dataset *est_dataset_csv(est_dataset *paths, est_csv_columns columns, const est_csv_options *options, int64_t batch,
                              const est_parse_options *parse)
 {
-    est_csv_options known = { 0 };
+    est_csv_options known;
     est_dataset    *lines;
 
-    if (options != NULL && options->struct_size <= sizeof known) memcpy(&known, options, options->struct_size);
+    if (est_options_take(EST_STRUCT_SIZE(est_csv_options), options, &known) != EST_OK) {
+        return est_dataset_decode_csv(paths, columns, options, batch, parse); /* which fails with that */
+    }
     lines = est_dataset_lines(paths, EST_LINES(.skip = known.header ? 1 : 0, .quoted = !known.no_quotes,
                                                .delimiter = known.delimiter, .trim = known.trim));
     return est_dataset_decode_csv(lines, columns, options, batch, parse);

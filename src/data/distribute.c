@@ -3,13 +3,17 @@
  * The input of one worker of several that train in step, from a dataset of global batches. */
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "data/stage.h"
 #include "estoc/input.h"
 
 est_status est_per_replica_batch_size(const est_input_context *context, int64_t global, int64_t *out)
 {
-    int replicas = context->num_replicas_in_sync;
+    int replicas;
 
+    EST_REQUIRE(context);
+    EST_REQUIRE(out);
+    replicas = context->num_replicas_in_sync;
     if (replicas < 1) return est_fail(EST_INVALID_ARGUMENT, "%d replicas; there is at least one", replicas);
     if (global < 1 || global % replicas != 0) {
         return est_fail(EST_INVALID_ARGUMENT,
@@ -36,8 +40,12 @@ static est_dataset *fail_replicas(est_dataset *dataset, const est_input_context 
 est_dataset *est_dataset_distribute(est_dataset *dataset, const est_input_context *context,
                                     est_auto_shard_policy policy)
 {
-    int workers = context->n_pipelines, replicas;
+    int workers, replicas;
 
+    if (context == NULL) {
+        return est_dataset_fail(dataset, est_fail(EST_INVALID_ARGUMENT, "est_dataset_distribute: context is NULL"));
+    }
+    workers = context->n_pipelines;
     if (context->num_replicas_in_sync <= 1) return est_dataset_autoshard(dataset, workers, context->pipeline, policy);
     if (workers < 1 || context->num_replicas_in_sync % workers != 0) return fail_replicas(dataset, context);
     replicas = context->num_replicas_in_sync / workers;

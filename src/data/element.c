@@ -15,7 +15,7 @@ enum { VALUES = 1, SPLITS };
 
 void est_element_clear(est_field *element, int n)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; element != NULL && i < n; i++) {
         est_tensor_free(element[i].values);
         est_tensor_free(element[i].splits);
         element[i] = (est_field){ 0 };

@@ -697,7 +697,7 @@ est_status est_interleaved_restore(est_iter *it, est_str state)
 
 static est_status check_options(const est_interleave_options *options, est_interleave_options *out)
 {
-    EST_TRY(est_options_take("EST_INTERLEAVE", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_interleave_options), options, out));
     if (out->cycle < 0) return est_fail(EST_INVALID_ARGUMENT, "cycle %d: it is at least 1; 0: 1", out->cycle);
     if (out->block < 0) return est_fail(EST_INVALID_ARGUMENT, "block %d: it is at least 1; 0: 1", out->block);
     if (out->workers < 0 && out->workers != EST_AUTO) {

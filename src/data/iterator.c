@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -283,9 +284,12 @@ struct est_iterator {
 
 est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
 {
-    est_iterator *iterator = est_zalloc(sizeof *iterator);
+    est_iterator *iterator;
     est_status    status;
 
+    EST_REQUIRE(dataset);
+    EST_REQUIRE(out);
+    iterator = est_zalloc(sizeof *iterator);
     if (iterator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator");
     iterator->element = est_element_new(dataset->n_components);
     if (iterator->element == NULL) {
@@ -321,6 +325,8 @@ est_status est_iterator_next(est_iterator *iterator, est_field *element)
     int64_t    start = est_now_ns();
     est_status status;
 
+    EST_REQUIRE(iterator);
+    EST_REQUIRE(element);
     if (iterator->error.status != EST_OK) return est_error_raise(&iterator->error);
     iterator->started = true;
     status            = est_iter_next(iterator->last, iterator->element);
@@ -339,9 +345,10 @@ est_status est_iterator_next(est_iterator *iterator, est_field *element)
 
 est_iterator_stats est_iterator_get_stats(const est_iterator *iterator)
 {
-    return (est_iterator_stats){ .elements  = iterator->elements,
-                                 .bad_rows  = iterator->bad_rows,
-                                 .wait_secs = (double)iterator->wait_ns / EST_NS_PER_SEC };
+    return iterator != NULL ? (est_iterator_stats){ .elements  = iterator->elements,
+                                                    .bad_rows  = iterator->bad_rows,
+                                                    .wait_secs = (double)iterator->wait_ns / EST_NS_PER_SEC }
+                            : (est_iterator_stats){ 0 };
 }
 
 est_status est_iterator_save(est_iterator *iterator, est_tensor **out)
@@ -349,6 +356,8 @@ est_status est_iterator_save(est_iterator *iterator, est_tensor **out)
     est_wire_writer w = { 0 };
     est_status      status;
 
+    EST_REQUIRE(iterator);
+    EST_REQUIRE(out);
     if (iterator->error.status != EST_OK) return est_error_raise(&iterator->error);
     est_wire_put_u64(&w, ROOT_VERSION, POSITION_VERSION);
     status = est_iter_save(iterator->last, &w, ROOT_POSITION);
@@ -394,6 +403,8 @@ est_status est_iterator_restore(est_iterator *iterator, const est_tensor *positi
 {
     est_status status;
 
+    EST_REQUIRE(iterator);
+    EST_REQUIRE(position);
     if (iterator->started || iterator->error.status != EST_OK) {
         return est_fail(EST_FAILED_PRECONDITION, "only a new iterator can be put at a saved position");
     }

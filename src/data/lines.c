@@ -107,7 +107,7 @@ static const est_stage lines_stage = EST_INTERLEAVE_STAGE("lines", true);
 
 static est_status check_options(const est_lines_options *options, est_lines_options *out)
 {
-    EST_TRY(est_options_take("EST_LINES", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_lines_options), options, out));
     if (out->skip < 0) return est_fail(EST_INVALID_ARGUMENT, "skip %d: it is at least 0", out->skip);
     if (out->delimiter == '"' || out->delimiter == '\n' || out->delimiter == '\r') {
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");

@@ -91,7 +91,7 @@ static const est_stage map_stage = {
 
 static est_status options_copy(const est_map_options *options, est_map_options *out)
 {
-    EST_TRY(est_options_take("EST_MAP", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_map_options), options, out));
     EST_TRY(est_parallel_check_workers(out->workers));
     if (out->bad_rows_max < 0 && out->bad_rows_max != EST_FOREVER) {
         return est_fail(EST_INVALID_ARGUMENT, "bad_rows_max is %" PRId64 "; expected 0 or more, or EST_FOREVER",

@@ -74,7 +74,7 @@ static est_status check_tensors(est_named_tensors tensors)
 {
     const est_shape *first = NULL;
 
-    if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "no tensors were given");
+    if (tensors.n < 1 || tensors.data == NULL) return est_fail(EST_INVALID_ARGUMENT, "no tensors were given");
     for (int i = 0; i < tensors.n; i++) {
         const est_named_tensor *named = &tensors.data[i];
         const est_shape        *shape;

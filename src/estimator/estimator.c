@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/callback.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -77,7 +78,7 @@ static est_status copy_warm_start(est_estimator *estimator, const est_warm_start
     est_vocab_info       *vocabs;
     bool                  failed;
 
-    EST_TRY(est_options_take("EST_WARM_START", options, &known, sizeof known));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_warm_start), options, &known));
     EST_TRY(check_warm_start(given));
     copy    = est_arena_alloc(arena, sizeof *copy);
     renames = est_arena_alloc(arena, (size_t)(given->n_renames + 1) * sizeof *renames);
@@ -139,8 +140,9 @@ est_status est_estimator_create(est_model_fn model_fn, const est_estimator_optio
     est_estimator        *estimator;
     est_status            status;
 
+    EST_REQUIRE(out);
     if (model_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "an estimator needs a model_fn, NULL was given");
-    EST_TRY(est_options_take("EST_ESTIMATOR", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_estimator_options), options, &own));
     if (own.params == NULL && own.params_size > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "params_size is %zu and params is NULL; set both, or leave both out",
                         own.params_size);
@@ -176,24 +178,27 @@ void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(v
 
 const char *est_estimator_model_dir(const est_estimator *estimator)
 {
-    return estimator->model_dir;
+    return estimator != NULL ? estimator->model_dir : NULL;
 }
 
 const est_run_config *est_estimator_config(const est_estimator *estimator)
 {
-    return &estimator->config;
+    return estimator != NULL ? &estimator->config : NULL;
 }
 
 const est_task *est_estimator_task(const est_estimator *estimator)
 {
-    return estimator->task;
+    return estimator != NULL ? estimator->task : NULL;
 }
 
 est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn, void *user)
 {
-    est_metric_extender  *extender = est_arena_alloc(estimator->arena, sizeof *extender);
-    est_metric_extender **last     = &estimator->extenders;
+    est_metric_extender  *extender;
+    est_metric_extender **last;
 
+    EST_REQUIRE(estimator);
+    extender = est_arena_alloc(estimator->arena, sizeof *extender);
+    last     = &estimator->extenders;
     if (fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "add_metrics needs a function, NULL was given");
     if (extender == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
     while (*last != NULL) last = &(*last)->next;
@@ -323,12 +328,16 @@ est_status est_estimator_make_dir(const est_estimator *estimator)
 
 est_status est_estimator_blame_checkpoint(est_status status)
 {
-    static const char advice[] = "this is another model's; name another model_dir, or warm-start from it";
-    const char       *end, *text = est_error_message();
-    int               size;
+    static const char model[] = "this is another model's; name another model_dir, or warm-start from it";
+    static const char optimizer[] =
+        "all of them are the optimizer's, and the model itself fits: train with the optimizer that the checkpoint was "
+        "trained with, or name another model_dir and warm-start from this one";
+    const char *end, *text = est_error_message(), *advice = model;
+    int         size;
 
     if (status != EST_FAILED_PRECONDITION && status != EST_INVALID_ARGUMENT) return status;
-    end  = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
+    end = strstr(text, EST_RESTORE_ADVICE); /* a user of estimators has no options to restore with */
+    if (end == NULL && (end = strstr(text, EST_OPTIMIZER_ADVICE)) != NULL) advice = optimizer;
     size = (int)(end != NULL ? (size_t)(end - text) : strlen(text));
     if (size <= BLAME_MAX) return est_fail(status, "%.*s; %s", size, text, advice);
     for (size = BLAME_MAX; size > 0 && text[size] != ' ';) size--; /* not in the middle of a name */
@@ -482,17 +491,17 @@ int est_metrics_count(const est_metrics *metrics)
 
 const char *est_metrics_name(const est_metrics *metrics, int i)
 {
-    return metrics->values[i].name;
+    return i >= 0 && i < est_metrics_count(metrics) ? metrics->values[i].name : NULL;
 }
 
 double est_metrics_value(const est_metrics *metrics, int i)
 {
-    return metrics->values[i].value;
+    return i >= 0 && i < est_metrics_count(metrics) ? metrics->values[i].value : NAN;
 }
 
 double est_metrics_get(const est_metrics *metrics, const char *name)
 {
-    for (int i = 0; i < est_metrics_count(metrics); i++) {
+    for (int i = 0; name != NULL && i < est_metrics_count(metrics); i++) {
         if (strcmp(metrics->values[i].name, name) == 0) return metrics->values[i].value;
     }
     return NAN;
@@ -500,7 +509,9 @@ double est_metrics_get(const est_metrics *metrics, const char *name)
 
 int64_t est_metrics_global_step(const est_metrics *metrics)
 {
-    return metrics != NULL ? (int64_t)est_metrics_get(metrics, "global_step") : -1;
+    double step = est_metrics_get(metrics, "global_step");
+
+    return isnan(step) ? -1 : (int64_t)step;
 }
 
 const char *est_metrics_export_path(const est_metrics *metrics, int i)

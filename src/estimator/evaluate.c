@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -177,7 +178,7 @@ static est_status open_loop(evaluation *e, est_loop **out)
     for (int i = 0; i < e->model->metrics.n; i++) updates[i] = metrics[i].metric.update;
     return est_loop_open(&(est_loop_spec){ .graph      = e->model->graph,
                                            .model_dir  = e->estimator->model_dir,
-                                           .session    = { .struct_size    = sizeof(est_session_options),
+                                           .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
                                                            .threads        = e->estimator->config.threads,
                                                            .check_numerics = e->estimator->config.check_numerics },
                                            .input      = e->input,
@@ -419,15 +420,17 @@ static est_status evaluate(est_estimator *estimator, const est_evaluate_options 
     est_metrics         *metrics = NULL;
     est_status           status;
 
-    EST_TRY(est_options_take("EST_EVALUATE_OPTIONS", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_evaluate_options), options, &own));
     options = &own;
     if (options->steps < 0) {
-        return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "evaluate: steps is %" PRId64 "; write a number above 0, or 0 for all of the input",
                         options->steps);
     }
     if (options->name != NULL && strchr(options->name, '/') != NULL) {
         return est_fail(EST_INVALID_ARGUMENT,
-                        "the evaluation's name is %s; it is part of a directory's: leave out the /", options->name);
+                        "evaluate: the evaluation's name is %s; it is part of a directory's: leave out the /",
+                        options->name);
     }
     EST_TRY(est_hooks_check("evaluate: hook", options->hooks));
     if (!estimator->config.no_signals) est_signals_catch();
@@ -472,8 +475,13 @@ est_status est_evaluate(est_estimator *estimator, const est_evaluate_options *op
 {
     est_metrics *metrics = NULL;
 
+    EST_REQUIRE(estimator);
     EST_TRY(evaluate(estimator, options, NULL, false, NULL, &metrics));
     if (metrics == NULL) return est_fail(EST_NOT_FOUND, "evaluate: there is no checkpoint, or the others are done");
-    *out = metrics;
+    if (out != NULL) {
+        *out = metrics;
+    } else {
+        est_metrics_free(metrics);
+    }
     return EST_OK;
 }

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
@@ -394,7 +395,7 @@ est_status est_export_check_model(est_estimator *estimator, const est_export_opt
     job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING, .checks = true };
     est_status         status;
 
-    EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     status = make_models(&x);
     free_models(&x);
@@ -408,7 +409,8 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     job                x = { .estimator = estimator, .options = &own, .lock = LOCK_MISSING };
     est_status         status;
 
-    EST_TRY(est_options_take("EST_EXPORT", options, &own, sizeof own));
+    EST_REQUIRE(estimator);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_export_options), options, &own));
     EST_TRY(check_options(&own));
     if (base == NULL || base[0] == '\0' || strlen(base) + 32 > EST_CHECKPOINT_PATH_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "export: the directory to export to has %s",

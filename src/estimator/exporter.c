@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/callback.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -129,7 +130,7 @@ static est_status copy_saved_model(made *x, const est_export_options *given)
     size_t              room      = 1;
 
     *o                 = *given;
-    o->struct_size     = sizeof *o;
+    o->struct_size     = EST_STRUCT_SIZE(est_export_options);
     o->checkpoint_path = NULL;
     for (int i = 0; i < 3; i++) room += (size_t)(inputs[i]->n_parse > 0 ? inputs[i]->n_parse : 0);
     x->defaults = est_arena_alloc(x->arena, room * sizeof(est_tensor *));
@@ -165,7 +166,7 @@ static est_status fill(made *x, const char *name, bool compares, const est_expor
 {
     est_exporter_options o;
 
-    EST_TRY(est_options_take("EST_EXPORTER", given, &o, sizeof o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_exporter_options), given, &o));
     EST_TRY(check_options(name, &o));
     x->arena = est_arena_create();
     if (x->arena == NULL) return no_memory();
@@ -483,11 +484,12 @@ void est_exporter_free(est_exporter *exporter)
 
 const char *est_exporter_name(const est_exporter *exporter)
 {
-    return exporter->name;
+    return exporter != NULL ? exporter->name : NULL;
 }
 
 const char *est_exporter_last_path(const est_exporter *exporter)
 {
+    if (exporter == NULL) return NULL;
     return exporter->free == free_made ? ((const made *)exporter)->last_path : "";
 }
 
@@ -497,6 +499,10 @@ est_status est_exporter_export(est_exporter *exporter, est_estimator *estimator,
 {
     char written[EST_CHECKPOINT_PATH_MAX] = "";
 
+    EST_REQUIRE(exporter);
+    EST_REQUIRE(estimator);
+    EST_REQUIRE(export_path);
+    EST_REQUIRE(exporter->export_model);
     EST_TRY(EST_CALLBACK(exporter->export_model(exporter, estimator, export_path, checkpoint_path, metrics,
                                                 is_the_final_export, written),
                          "export_model"));

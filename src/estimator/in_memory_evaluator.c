@@ -116,7 +116,7 @@ est_hook *est_in_memory_evaluator_hook(est_estimator *estimator, const est_in_me
     est_in_memory_options given;
     in_memory            *own;
 
-    if (est_options_take("EST_IN_MEMORY", options, &given, sizeof given) != EST_OK) return NULL;
+    if (est_options_take(EST_STRUCT_SIZE(est_in_memory_options), options, &given) != EST_OK) return NULL;
     if (check(estimator, &given) != EST_OK) return NULL;
     own = est_hook_alloc(sizeof *own);
     if (own == NULL) return NULL;

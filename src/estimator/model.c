@@ -4,8 +4,10 @@
 #include "estimator/model.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/callback.h"
 #include "base/strbuf.h"
 #include "estoc/layers.h"
@@ -102,6 +104,7 @@ static void model_fail(est_model *model, est_status status)
 
 est_status est_model_status(const est_model *model)
 {
+    EST_REQUIRE(model);
     if (model->failed != EST_OK) return est_error_raise(&model->error);
     return est_graph_status(model->graph);
 }
@@ -128,6 +131,7 @@ static const char *keep_name(est_model *model, const char *name, const char *wha
 {
     const char *copy = NULL;
 
+    if (model == NULL) return NULL;
     if (name == NULL || name[0] == '\0') {
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "%s needs a name", what));
         return NULL;
@@ -139,28 +143,29 @@ static const char *keep_name(est_model *model, const char *name, const char *wha
 
 est_graph *est_model_graph(est_model *model)
 {
-    return model->graph;
+    return model != NULL ? model->graph : NULL;
 }
 
 const est_run_config *est_model_config(const est_model *model)
 {
-    return model->config;
+    return model != NULL ? model->config : NULL;
 }
 
 const est_task *est_model_task(const est_model *model)
 {
-    return model->task;
+    return model != NULL ? model->task : NULL;
 }
 
 est_node est_model_global_step(est_model *model)
 {
-    return est_global_step(model->graph);
+    return model != NULL ? est_global_step(model->graph) : EST_NO_NODE;
 }
 
 /* --- input ------------------------------------------------------------------------------------------------------------ */
 
 bool est_model_has(const est_model *model, const char *name)
 {
+    if (model == NULL || name == NULL) return false;
     if (model->input != NULL) return est_dataset_find(model->input, name) >= 0;
     return est_map_get(&model->receiver, name) != NULL;
 }
@@ -203,8 +208,8 @@ static est_node missing(est_model *model, const char *kind, const char *name)
 
     list_components(model, &there);
     status = est_fail(EST_INVALID_ARGUMENT,
-                      "model_fn asks for the %s %s, and the input has no such component; it has: %s", kind, name,
-                      est_strbuf_text(&there));
+                      "the model reads the %s \"%s\", and the input has no such component; it has: %s", kind,
+                      name != NULL ? name : "(NULL)", est_strbuf_text(&there));
     est_strbuf_clear(&there);
     model_fail(model, status);
     return est_graph_poison(model->graph, status);
@@ -253,6 +258,7 @@ static est_node input_node(est_model *model, const char *kind, const char *name)
 {
     int i;
 
+    if (name == NULL) return missing(model, kind, name);
     if (model->input == NULL) {
         est_node *given = est_map_get(&model->receiver, name);
 
@@ -271,15 +277,17 @@ static est_node input_node(est_model *model, const char *kind, const char *name)
 
 est_node est_model_feature(est_model *model, const char *name)
 {
-    return input_node(model, "feature", name);
+    return model != NULL ? input_node(model, "feature", name) : EST_NO_NODE;
 }
 
 est_node est_model_label(est_model *model, const char *name)
 {
+    if (model == NULL) return EST_NO_NODE;
     if (model->mode == EST_PREDICT) {
         est_status status = est_fail(
-            EST_INVALID_ARGUMENT, "model_fn asks for the label %s in predict mode, where there are none; return before",
-            name);
+            EST_INVALID_ARGUMENT,
+            "the model reads the label \"%s\" in predict mode, where there are none; return before",
+            name != NULL ? name : "(NULL)");
 
         model_fail(model, status);
         return est_graph_poison(model->graph, status);
@@ -302,9 +310,13 @@ static est_node *received_splits(est_model *model, const char *name)
 est_ragged_node est_model_ragged(est_model *model, const char *name)
 {
     est_ragged_node ragged = { EST_NO_NODE, EST_NO_NODE };
-    int             i      = model->input != NULL ? est_dataset_find(model->input, name) : -1;
+    int             i;
 
-    if (model->input == NULL) {
+    if (model == NULL) return ragged;
+    i = est_dataset_find(model->input, name);
+    if (name == NULL) {
+        ragged.values = ragged.splits = missing(model, "ragged feature", name);
+    } else if (model->input == NULL) {
         est_node *values = est_map_get(&model->receiver, name);
         est_node *found  = received_splits(model, name);
 
@@ -340,9 +352,19 @@ static est_feature find_feature(void *user, const char *name)
     return feature;
 }
 
+static void list_features(void *user, char *text, size_t size)
+{
+    est_strbuf there = { 0 };
+
+    list_components(user, &there);
+    (void)snprintf(text, size, "%s", est_strbuf_text(&there));
+    est_strbuf_clear(&there);
+}
+
 est_features est_model_features(est_model *model)
 {
-    return (est_features){ .graph = model->graph, .find = find_feature, .user = model };
+    if (model == NULL) return (est_features){ 0 };
+    return (est_features){ .graph = model->graph, .find = find_feature, .user = model, .list = list_features };
 }
 
 /* --- output ----------------------------------------------------------------------------------------------------------- */
@@ -359,11 +381,12 @@ static bool check_node(est_model *model, const char *what, const char *name, est
 
 void est_model_predict(est_model *model, const char *key, est_node value)
 {
-    const char           *name        = keep_name(model, key, "a prediction");
-    const est_named_node *predictions = model->predictions.data;
+    const char           *name = keep_name(model, key, "a prediction");
+    const est_named_node *predictions;
     est_named_node       *item;
 
     if (name == NULL || !check_node(model, "the prediction", name, value)) return;
+    predictions = model->predictions.data;
     for (int i = 0; i < model->predictions.n; i++) {
         if (strcmp(predictions[i].name, key) != 0) continue;
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "two predictions are called %s", key));
@@ -377,6 +400,7 @@ void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node
 {
     const char *splits;
 
+    if (model == NULL) return;
     est_model_predict(model, key, value.values);
     if (key == NULL || key[0] == '\0') return; /* told already */
     splits = est_arena_printf(model->arena, "%s" EST_SPLITS_SUFFIX, key);
@@ -393,9 +417,9 @@ void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node
 
 est_node est_model_prediction(est_model *model, const char *key)
 {
-    const est_named_node *predictions = model->predictions.data;
+    const est_named_node *predictions = model != NULL ? model->predictions.data : NULL;
 
-    for (int i = 0; i < model->predictions.n; i++) {
+    for (int i = 0; predictions != NULL && key != NULL && i < model->predictions.n; i++) {
         if (strcmp(predictions[i].name, key) == 0) return predictions[i].node;
     }
     return EST_NO_NODE;
@@ -406,6 +430,7 @@ void est_model_loss(est_model *model, est_node loss)
     const est_shape *shape;
     char             text[EST_SHAPE_TEXT_MAX];
 
+    if (model == NULL) return;
     if (!check_node(model, "the loss", "", loss)) return;
     shape = est_node_shape(loss);
     for (int i = 0; i < shape->rank; i++) { /* a size that is not known is the batch's; a rank, the run will tell */
@@ -420,11 +445,12 @@ void est_model_loss(est_model *model, est_node loss)
 
 void est_model_metric(est_model *model, const char *name, est_metric metric)
 {
-    const char                  *kept    = keep_name(model, name, "a metric");
-    const est_model_metric_item *metrics = model->metrics.data;
-    est_model_metric_item       *item    = NULL;
+    const char                  *kept = keep_name(model, name, "a metric");
+    const est_model_metric_item *metrics;
+    est_model_metric_item       *item = NULL;
 
     if (kept == NULL) return;
+    metrics = model->metrics.data;
     if (strcmp(name, "loss") == 0 || strcmp(name, "global_step") == 0) {
         model_fail(model,
                    est_fail(EST_INVALID_ARGUMENT, "a metric cannot be called %s: every evaluation has one", name));
@@ -439,11 +465,13 @@ void est_model_metric(est_model *model, const char *name, est_metric metric)
 
 void est_model_minimize(est_model *model, est_optimizer optimizer, est_node loss)
 {
+    if (model == NULL) return;
     est_model_train_op(model, est_minimize(optimizer, loss, NULL));
 }
 
 void est_model_train_op(est_model *model, est_node train_op)
 {
+    if (model == NULL) return;
     if (check_node(model, "the training operation", "", train_op)) model->train_op = train_op;
 }
 
@@ -471,8 +499,10 @@ static void add_export(est_model *model, est_export_method method, const char *k
 
 void est_model_export_predict(est_model *model, const char *key, const est_named_node *outputs, int n)
 {
-    if (n < 1) {
-        model_fail(model, est_fail(EST_INVALID_ARGUMENT, "the export output %s has no values", key));
+    if (model == NULL) return;
+    if (n < 1 || outputs == NULL) {
+        model_fail(model,
+                   est_fail(EST_INVALID_ARGUMENT, "the export output %s has no values", key != NULL ? key : "NULL"));
         return;
     }
     add_export(model, EST_EXPORT_PREDICT, key, outputs, n);
@@ -483,6 +513,7 @@ void est_model_export_classify(est_model *model, const char *key, est_node score
     est_named_node outputs[2];
     int            n = 0;
 
+    if (model == NULL) return;
     if (classes.graph != NULL) outputs[n++] = (est_named_node){ "classes", classes };
     if (scores.graph != NULL) outputs[n++] = (est_named_node){ "scores", scores };
     if (n == 0) {
@@ -494,6 +525,7 @@ void est_model_export_classify(est_model *model, const char *key, est_node score
 
 void est_model_export_regress(est_model *model, const char *key, est_node value)
 {
+    if (model == NULL) return;
     add_export(model, EST_EXPORT_REGRESS, key, &(est_named_node){ "outputs", value }, 1);
 }
 
@@ -530,6 +562,7 @@ void est_model_text(est_model *model, const char *tag, est_node text)
 
 void est_model_image(est_model *model, const char *tag, est_node images, int max_images)
 {
+    if (model == NULL) return;
     if (max_images < 1) {
         model_fail(model,
                    est_fail(EST_INVALID_ARGUMENT, "summary %s: max_images is %d; write how many to show, above 0",
@@ -544,6 +577,10 @@ static void add_hook(est_model *model, est_hook_kind kind, est_hook *hook)
     const char     *why = est_error_message(); /* of a hook that could not be made */
     est_model_hook *item;
 
+    if (model == NULL) {
+        est_hook_free(hook);
+        return;
+    }
     if (hook == NULL) {
         model_fail(model, est_fail(EST_INVALID_ARGUMENT, "a hook is NULL%s%s", why[0] != '\0' ? ": " : "", why));
         return;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
@@ -140,7 +141,7 @@ static est_status open_loop(est_predictions *p)
     EST_TRY(choose_keys(p, nodes));
     return est_loop_open(&(est_loop_spec){ .graph      = p->model->graph,
                                            .model_dir  = p->estimator->model_dir,
-                                           .session    = { .struct_size    = sizeof(est_session_options),
+                                           .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
                                                            .threads        = p->estimator->config.threads,
                                                            .check_numerics = p->estimator->config.check_numerics },
                                            .input      = p->input,
@@ -284,6 +285,7 @@ est_status est_predictions_next(est_predictions *p)
 {
     est_status status;
 
+    EST_REQUIRE(p);
     if (p->failed.status != EST_OK) return est_error_raise(&p->failed);
     if (p->ended) return EST_OUT_OF_RANGE;
     status = next(p);
@@ -293,7 +295,7 @@ est_status est_predictions_next(est_predictions *p)
 
 const est_tensor *est_predictions_get(const est_predictions *p, const char *key)
 {
-    for (int i = 0; i < p->n; i++) {
+    for (int i = 0; key != NULL && i < est_predictions_count(p); i++) {
         if (strcmp(p->keys[i], key) == 0) return p->rows[i];
     }
     return NULL;
@@ -301,12 +303,12 @@ const est_tensor *est_predictions_get(const est_predictions *p, const char *key)
 
 int est_predictions_count(const est_predictions *p)
 {
-    return p->n;
+    return p != NULL ? p->n : 0;
 }
 
 const char *est_predictions_key(const est_predictions *p, int i)
 {
-    return i >= 0 && i < p->n ? p->keys[i] : NULL;
+    return p != NULL && i >= 0 && i < p->n ? p->keys[i] : NULL;
 }
 
 void est_predictions_free(est_predictions *p)
@@ -351,8 +353,11 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
     est_predictions    *p;
     est_status          status;
 
-    EST_TRY(est_options_take("EST_PREDICT_OPTIONS", options, &own, sizeof own));
+    EST_REQUIRE(estimator);
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_predict_options), options, &own));
     options = &own;
+    if (options->input_fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "predict: input_fn is required");
     if (options->n_keys < 0 || (options->n_keys > 0 && options->keys == NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "est_predict_options: n_keys is %d and keys is %s", options->n_keys,
                         options->keys == NULL ? "NULL" : "not NULL");

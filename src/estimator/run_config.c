@@ -162,7 +162,7 @@ static est_status take_distribute(est_run_config *c, bool *remote)
 {
     est_distribute_config d;
 
-    EST_TRY(est_options_take("EST_DISTRIBUTE_CONFIG", c->experimental_distribute, &d, sizeof d));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_distribute_config), c->experimental_distribute, &d));
     EST_TRY(take_strategy("train_distribute", d.train_distribute, &c->train_distribute));
     EST_TRY(take_strategy("eval_distribute", d.eval_distribute, &c->eval_distribute));
     *remote = d.remote_cluster != NULL;
@@ -302,7 +302,7 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
     bool           remote;
     est_status     status;
 
-    EST_TRY(est_options_take("EST_RUN_CONFIG", given, &c, sizeof c));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_run_config), given, &c));
     EST_TRY(fill_numbers(&c));
     EST_TRY(check_protocol(c.protocol));
     EST_TRY(take_distribute(&c, &remote));

@@ -69,6 +69,10 @@ est_hook *est_stop_at_checkpoint_step_hook(est_estimator *estimator, int64_t las
                        last_step, wait_secs);
         return NULL;
     }
+    if (estimator == NULL) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "a stop at a checkpoint's step needs the estimator, got NULL");
+        return NULL;
+    }
     if (estimator->task->is_chief) return est_stop_at_step_hook(0, last_step);
     own = est_hook_alloc(sizeof *own);
     if (own == NULL) return NULL;

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/signals.h"
@@ -578,7 +579,7 @@ static est_status run_loop(est_training *t, int64_t *out_step)
     t->meets.rejoin = est_training_rejoin;
     EST_TRY(est_loop_open(&(est_loop_spec){ .graph       = t->model->graph,
                                             .model_dir   = t->estimator->model_dir,
-                                            .session     = { .struct_size    = sizeof(est_session_options),
+                                            .session     = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
                                                              .threads        = config->threads,
                                                              .seed           = graph_seed(t),
                                                              .check_numerics = config->check_numerics,
@@ -658,10 +659,10 @@ static est_status check_options(const est_estimator *estimator, const est_train_
     }
     for (int i = 0; i < options->saving_listeners.n; i++) {
         if (options->saving_listeners.data[i] == NULL) {
-            return est_fail(EST_INVALID_ARGUMENT, "train: saving listener %d is NULL", i);
+            return est_fail(EST_INVALID_ARGUMENT, "saving listener %d is NULL", i);
         }
     }
-    EST_TRY(est_hooks_check("train: hook", options->hooks));
+    EST_TRY(est_hooks_check("hook", options->hooks));
     if (strcmp(estimator->task->type, "evaluator") == 0 || strcmp(estimator->task->type, "ps") == 0) {
         return est_fail(EST_FAILED_PRECONDITION, "this process is a %s task, which does not train",
                         estimator->task->type);
@@ -732,7 +733,7 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
     est_error         error;
     est_status        status;
 
-    EST_TRY(est_options_take("EST_TRAIN_OPTIONS", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_train_options), options, &own));
     EST_TRY(check_options(estimator, &own));
     if (!estimator->config.no_signals) est_signals_catch();
     status = train(&t);
@@ -760,5 +761,9 @@ est_status est_estimator_train(est_estimator *estimator, const est_train_options
 
 est_status est_train(est_estimator *estimator, const est_train_options *options)
 {
-    return est_estimator_train(estimator, options, &(est_train_call){ .spec = "" });
+    est_status status;
+
+    EST_REQUIRE(estimator);
+    status = est_estimator_train(estimator, options, &(est_train_call){ .spec = "" });
+    return status == EST_OK ? EST_OK : est_fail_context(status, "train");
 }

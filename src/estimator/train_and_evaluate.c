@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -759,8 +760,9 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     evaluator      e = { .estimator = estimator, .train = &own_train, .eval = &own_eval };
     est_status     status;
 
-    EST_TRY(est_options_take("EST_TRAIN_SPEC", train, &own_train, sizeof own_train));
-    EST_TRY(est_options_take("EST_EVAL_SPEC", eval, &own_eval, sizeof own_eval));
+    EST_REQUIRE(estimator);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_train_spec), train, &own_train));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_eval_spec), eval, &own_eval));
     EST_TRY(check_specs(&own_train, &own_eval));
     EST_TRY(check_role(estimator->task));
     EST_TRY(check_shared_dir(estimator));

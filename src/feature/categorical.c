@@ -212,7 +212,7 @@ static est_status check_default(const est_column_kind *kind, const char *key, co
 static est_status take_options(const est_column_kind *kind, const char *key, const est_categorical_options *options,
                                est_dtype dtype, est_categorical_options *o)
 {
-    EST_TRY(est_options_take("EST_CATEGORICAL", options, o, sizeof *o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_categorical_options), options, o));
     if (o->dtype == EST_DTYPE_NONE) o->dtype = dtype;
     return check_options(kind, key, o);
 }
@@ -327,9 +327,10 @@ const est_column *est_vocabulary_strings_column(est_columns *columns, const char
     const est_column *column;
 
     for (int i = 0; i < n && status == EST_OK; i++) {
-        status = vocabulary[i] != NULL ? est_tensor_set_string(list, i, vocabulary[i], strlen(vocabulary[i]))
-                                       : est_fail(EST_INVALID_ARGUMENT, "\"%s\": entry %d of the vocabulary is NULL",
-                                                  key != NULL ? key : "", i);
+        status = vocabulary != NULL && vocabulary[i] != NULL
+                     ? est_tensor_set_string(list, i, vocabulary[i], strlen(vocabulary[i]))
+                     : est_fail(EST_INVALID_ARGUMENT, "\"%s\": entry %d of the vocabulary is NULL",
+                                key != NULL ? key : "", i);
     }
     column = status == EST_OK ? est_vocabulary_list_column(columns, key, list, options)
                               : est_columns_fail(columns, status);

@@ -91,8 +91,17 @@ bool est_column_key_ok(est_columns *set, const char *key, const char *what);
  * them. */
 EST_MUST_CHECK est_status est_columns_sorted(est_column_list columns, const char *what, const est_column ***out);
 
-/* The same for a layer, which makes a variable of each: fails for none, and for two of one name. */
+/* The same for what makes a variable of each: fails for none, and for two of one name. */
 EST_MUST_CHECK est_status est_columns_distinct(est_column_list columns, const char *what, const est_column ***out);
+
+/* The same for a layer, which can take what `check` says. The error names the line that made the column, if that failed, else the
+ * line of the layer. */
+EST_MUST_CHECK est_status est_columns_for_layer(est_column_list columns, const char                               *what,
+                                                est_status (*check)(const est_column *column), const est_column ***out);
+
+/* Whether est_input_layer and est_linear_model can take these columns; the error is the one that they would fail with. */
+EST_MUST_CHECK est_status est_input_layer_check(est_column_list columns);
+EST_MUST_CHECK est_status est_linear_model_check(est_column_list columns);
 
 /* --- features of a batch (raw.c) ------------------------------------------------------------------------------------- */
 

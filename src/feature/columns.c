@@ -53,7 +53,7 @@ est_arena *est_columns_arena(est_columns *set)
 
 const char *est_column_name(const est_column *column)
 {
-    return column != NULL ? column->name : "";
+    return column != NULL ? column->name : NULL;
 }
 
 /* --- making columns --------------------------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ const est_column *est_columns_fail(est_columns *set, est_status status)
     if (set == NULL) return NULL;
     if (set->status == EST_OK) {
         set->status = status;
-        est_error_take(status, &set->error);
+        est_error_take(est_graph_blame(status), &set->error);
     }
     return &set->failed;
 }
@@ -147,6 +147,9 @@ est_status est_columns_sorted(est_column_list columns, const char *what, const e
 {
     const est_column **sorted;
 
+    if (columns.n < 0 || (columns.n > 0 && columns.data == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: a list of %d columns without any", what, columns.n);
+    }
     for (int i = 0; i < columns.n; i++) {
         const est_column *column = columns.data[i];
 
@@ -173,6 +176,25 @@ est_status est_columns_distinct(est_column_list columns, const char *what, const
         if (strcmp(sorted[i - 1]->name, name) != 0) continue;
         est_free(sorted);
         return est_fail(EST_INVALID_ARGUMENT, "%s has two columns called \"%s\"", what, name);
+    }
+    *out = sorted;
+    return EST_OK;
+}
+
+est_status est_columns_for_layer(est_column_list columns, const char                               *what,
+                                 est_status (*check)(const est_column *column), const est_column ***out)
+{
+    const est_column **sorted = NULL;
+    est_status         status;
+
+    for (int i = 0; columns.data != NULL && i < columns.n; i++) { /* its error has the line that made the column */
+        if (columns.data[i] != NULL) EST_TRY(est_columns_status(columns.data[i]->set));
+    }
+    status = est_columns_distinct(columns, what, &sorted);
+    for (int i = 0; status == EST_OK && i < columns.n; i++) status = check(sorted[i]);
+    if (status != EST_OK) {
+        est_free(sorted);
+        return est_graph_blame(status);
     }
     *out = sorted;
     return EST_OK;

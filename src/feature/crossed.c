@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/strbuf.h"
 #include "feature/column.h"
 
@@ -172,10 +173,12 @@ const est_column *est_crossed_column(est_column_list sources, int64_t num_bucket
 {
     const est_column *leaves[EST_CROSS_MAX];
     crossed           plan   = { .leaves = leaves, .hash_key = hash_key }, *made;
-    est_columns      *set    = sources.n > 0 && sources.data[0] != NULL ? sources.data[0]->set : NULL;
+    est_columns      *set    = NULL;
     est_status        status = EST_OK;
     const char       *name;
 
+    if (!EST_LIST_OK(sources)) sources.n = 0;
+    if (sources.n > 0 && sources.data[0] != NULL) set = sources.data[0]->set;
     for (int i = 0; i < sources.n; i++) {
         if (!est_column_usable(sources.data[i])) return sources.data[i];
     }

@@ -107,7 +107,7 @@ const est_column *est_dynamic_embedding_column(est_columns *columns, const char 
     est_status          status;
 
     if (!est_column_key_ok(columns, key, dynamic_kind.what)) return est_columns_fail(columns, EST_INVALID_ARGUMENT);
-    status = est_options_take("EST_DYNAMIC", options, &o, sizeof o);
+    status = est_options_take(EST_STRUCT_SIZE(est_dynamic_options), options, &o);
     if (status == EST_OK) status = check(key, dtype, dimension, &o);
     if (status != EST_OK) return est_columns_fail(columns, status);
     if (o.initializer.make == NULL) o.initializer = est_init_truncated_normal(0, 1 / sqrt((double)dimension), 0);

@@ -153,7 +153,7 @@ static const est_column_kind embedding_steps_kind = { .what  = "a sequence embed
 static est_status take_options(const est_column *source, int64_t dimension, const est_embedding_column_options *options,
                                est_embedding_column_options *o)
 {
-    EST_TRY(est_options_take("EST_EMBEDDING_COLUMN", options, o, sizeof *o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_embedding_column_options), options, o));
     if (dimension < 1 || dimension > INT32_MAX) {
         return est_fail(EST_INVALID_ARGUMENT, "the embedding of \"%s\" cannot have %" PRId64 " dimensions",
                         source->name, dimension);
@@ -289,7 +289,7 @@ void est_shared_embedding_columns(est_column_list categorical, int64_t dimension
     const est_column            *failed = NULL;
     est_status                   status;
 
-    if (categorical.n < 1) return;
+    if (categorical.n < 1 || categorical.data == NULL || out == NULL) return;
     for (int i = 0; i < categorical.n; i++) {
         if (est_column_usable(categorical.data[i])) continue;
         for (int k = 0; k < categorical.n; k++) out[k] = categorical.data[i];

@@ -40,15 +40,14 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
     est_node               *parts, layer;
     est_status              status;
 
-    if (!EST_OPTIONS(features.graph, "EST_INPUT_LAYER", options, o)) {
+    if (!EST_OPTIONS(features.graph, est_input_layer_options, options, o)) {
         return est_graph_poison(features.graph, EST_INVALID_ARGUMENT);
     }
-    status = est_columns_distinct(columns, "an input layer", &sorted);
-    for (int i = 0; i < columns.n && status == EST_OK; i++) status = check_dense(sorted[i]);
-    parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
+    status = est_columns_for_layer(columns, "an input layer", check_dense, &sorted);
+    parts  = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
     if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
     if (status != EST_OK) {
-        layer = est_graph_poison(features.graph, est_graph_blame(status));
+        layer = est_graph_poison(features.graph, status);
     } else {
         est_scope_push(features.graph, o.name != NULL ? o.name : "input_layer");
         layer = dense_parts(&features, sorted, parts, columns.n, (est_layer_use){ o.frozen, o.v1 });
@@ -59,7 +58,26 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
     return layer;
 }
 
+est_status est_input_layer_check(est_column_list columns)
+{
+    const est_column **sorted = NULL;
+
+    EST_TRY(est_columns_for_layer(columns, "an input layer", check_dense, &sorted));
+    est_free(sorted);
+    return EST_OK;
+}
+
 /* --- sequences -------------------------------------------------------------------------------------------------------- */
+
+static est_status check_steps(const est_column *column)
+{
+    if (column->kind->steps != NULL) return EST_OK;
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "\"%s\" is %s, which a sequence input layer cannot take; sequence columns are numeric, indicators or "
+        "embeddings",
+        column->name, column->kind->what);
+}
 
 static est_node step_parts(const est_features *features, const est_column **columns, est_node *parts, int n,
                            est_node *lengths)
@@ -87,19 +105,16 @@ est_node est_sequence_input_layer(est_features features, est_column_list columns
 {
     const est_column **sorted = NULL;
     est_node          *parts, layer;
-    est_status         status = est_columns_distinct(columns, "a sequence input layer", &sorted);
+    est_status         status = est_columns_for_layer(columns, "a sequence input layer", check_steps, &sorted);
 
-    for (int i = 0; i < columns.n && status == EST_OK; i++) {
-        if (sorted[i]->kind->steps != NULL) continue;
-        status = est_fail(EST_INVALID_ARGUMENT,
-                          "\"%s\" is %s, which a sequence input layer cannot take; sequence columns "
-                          "are numeric, indicators or embeddings",
-                          sorted[i]->name, sorted[i]->kind->what);
+    if (status == EST_OK && lengths == NULL) {
+        status = est_fail(EST_INVALID_ARGUMENT, "est_sequence_input_layer: lengths is NULL");
     }
-    parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
+    parts = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
     if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
     if (status != EST_OK) {
-        layer = *lengths = est_graph_poison(features.graph, est_graph_blame(status));
+        layer = est_graph_poison(features.graph, status);
+        if (lengths != NULL) *lengths = layer;
     } else {
         est_scope_push(features.graph, "sequence_input_layer");
         layer = step_parts(&features, sorted, parts, columns.n, lengths);
@@ -116,6 +131,7 @@ est_node est_concat_context(est_node sequence, est_node context)
     char       a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
     est_node   shape;
 
+    if (graph == NULL) return EST_NO_NODE;
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     if (est_node_shape(sequence)->rank != 3 || est_node_shape(context)->rank != 2) {
         return est_nn_fail(graph, "sequences are [batch, steps, n] and their context is [batch, m], not %s and %s",

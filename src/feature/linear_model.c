@@ -54,20 +54,19 @@ est_node est_linear_model(est_features features, est_column_list columns, const 
     est_node                *parts, sum;
     est_status               status;
 
-    if (!EST_OPTIONS(features.graph, "EST_LINEAR_MODEL", options, o)) {
+    if (!EST_OPTIONS(features.graph, est_linear_model_options, options, o)) {
         return est_graph_poison(features.graph, EST_INVALID_ARGUMENT);
     }
     if (o.units == 0) o.units = 1;
     if (o.combiner == EST_COMBINE_DEFAULT) o.combiner = EST_COMBINE_SUM;
-    status = est_columns_distinct(columns, "a linear model", &sorted);
-    for (int i = 0; i < columns.n && status == EST_OK; i++) status = check_linear(sorted[i]);
+    status = est_columns_for_layer(columns, "a linear model", check_linear, &sorted);
     if (status == EST_OK && o.units < 1) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a linear model of %lld units", (long long)o.units);
+        status = est_graph_blame(est_fail(EST_INVALID_ARGUMENT, "a linear model of %lld units", (long long)o.units));
     }
-    parts = est_alloc((size_t)(columns.n + 1) * sizeof *parts);
+    parts = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
     if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a linear model");
     if (status != EST_OK) {
-        sum = est_graph_poison(features.graph, est_graph_blame(status));
+        sum = est_graph_poison(features.graph, status);
     } else {
         est_scope_push(features.graph, o.name != NULL ? o.name : "linear_model");
         sum = sum_of_columns(&features, sorted, parts, columns.n, &o);
@@ -76,4 +75,13 @@ est_node est_linear_model(est_features features, est_column_list columns, const 
     est_free(parts);
     est_free(sorted);
     return sum;
+}
+
+est_status est_linear_model_check(est_column_list columns)
+{
+    const est_column **sorted = NULL;
+
+    EST_TRY(est_columns_for_layer(columns, "a linear model", check_linear, &sorted));
+    est_free(sorted);
+    return EST_OK;
 }

@@ -85,7 +85,7 @@ static const est_column *make_numeric(est_columns *set, const est_column_kind *k
     est_status          status;
 
     if (!est_column_key_ok(set, key, kind->what)) return est_columns_fail(set, EST_INVALID_ARGUMENT);
-    status = est_options_take("EST_NUMERIC", options, &o, sizeof o);
+    status = est_options_take(EST_STRUCT_SIZE(est_numeric_options), options, &o);
     if (status == EST_OK) {
         if (o.shape.rank == 0) o.shape = EST_SHAPE(1);
         if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
@@ -203,10 +203,14 @@ static const est_column_kind steps_kind = { .what  = "a sequence numeric column"
 
 const est_column *est_sequence_numeric_column(est_columns *columns, const char *key, const est_numeric_options *options)
 {
-    if (options != NULL && options->default_value != NULL && options->n_default != 1) {
+    est_numeric_options o;
+    est_status          status = est_options_take(EST_STRUCT_SIZE(est_numeric_options), options, &o);
+
+    if (status != EST_OK) return est_columns_fail(columns, status);
+    if (o.default_value != NULL && o.n_default != 1) {
         return est_column_fail(columns,
                                "sequence numeric column \"%s\" has %d default values; the padding is one number",
-                               key != NULL ? key : "", options->n_default);
+                               key != NULL ? key : "", o.n_default);
     }
     return make_numeric(columns, &steps_kind, key, options);
 }

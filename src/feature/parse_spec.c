@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/strbuf.h"
 #include "feature/column.h"
 
@@ -160,6 +161,7 @@ est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out)
     est_parse_spec    *spec;
     est_status         status;
 
+    EST_REQUIRE(out);
     EST_TRY(est_columns_sorted(columns, "a parse spec", &sorted));
     spec = est_zalloc(sizeof *spec);
     if (spec != NULL) spec->arena = est_arena_create();
@@ -176,6 +178,8 @@ est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out)
 
 est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feature)
 {
+    EST_REQUIRE(spec);
+    EST_REQUIRE(feature);
     if (feature->name == NULL || feature->name[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "a feature to parse needs a name");
     }
@@ -192,13 +196,13 @@ est_status est_parse_spec_add(est_parse_spec *spec, const est_feature_spec *feat
 
 const est_feature_spec *est_parse_spec_features(const est_parse_spec *spec, int *n)
 {
-    *n = spec->n;
-    return spec->features;
+    if (n != NULL) *n = spec != NULL ? spec->n : 0;
+    return spec != NULL ? spec->features : NULL;
 }
 
 est_csv_columns est_parse_spec_csv(const est_parse_spec *spec)
 {
-    return (est_csv_columns){ spec->csv, spec->n };
+    return spec != NULL ? (est_csv_columns){ spec->csv, spec->n } : (est_csv_columns){ 0 };
 }
 
 void est_parse_spec_free(est_parse_spec *spec)

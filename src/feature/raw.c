@@ -7,6 +7,7 @@ static const est_ragged_node no_rows; /* of a graph that has failed */
 
 est_feature est_raw_feature(const est_column *column, const char *key, const est_features *features)
 {
+    char        there[512] = "";
     est_feature found;
 
     if (est_graph_poisoned(features->graph)) {
@@ -14,8 +15,10 @@ est_feature est_raw_feature(const est_column *column, const char *key, const est
     }
     found = features->find(features->user, key);
     if (found.values.graph == NULL) {
-        found.values = est_nn_fail(
-            features->graph, "column \"%s\" reads the feature \"%s\", and there is no such feature", column->name, key);
+        if (features->list != NULL) features->list(features->user, there, sizeof there);
+        found.values = est_nn_fail(features->graph,
+                                   "column \"%s\" reads the feature \"%s\", and there is no such feature%s%s",
+                                   column->name, key, there[0] != '\0' ? "; there are: " : "", there);
     }
     return found;
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 #include "format/checkpoint_state.h"
 #include "format/object_graph.h"
@@ -151,6 +152,7 @@ est_status est_checkpoint_open(const char *path, est_checkpoint **out)
 {
     est_checkpoint_kind kind;
 
+    EST_REQUIRE(out);
     if (path == NULL) return est_fail(EST_INVALID_ARGUMENT, "the path of a checkpoint is NULL");
     EST_TRY(est_checkpoint_path_kind(path, &kind));
     switch (kind) {
@@ -165,7 +167,7 @@ est_status est_checkpoint_open(const char *path, est_checkpoint **out)
 
 const char *est_checkpoint_path(const est_checkpoint *checkpoint)
 {
-    return checkpoint->path;
+    return checkpoint != NULL ? checkpoint->path : NULL;
 }
 
 est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint)
@@ -175,12 +177,12 @@ est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint)
 
 int est_checkpoint_count(const est_checkpoint *checkpoint)
 {
-    return checkpoint->n;
+    return checkpoint != NULL ? checkpoint->n : 0;
 }
 
 const est_checkpoint_variable *est_checkpoint_at(const est_checkpoint *checkpoint, int i)
 {
-    return &checkpoint->variables[i];
+    return i >= 0 && i < est_checkpoint_count(checkpoint) ? &checkpoint->variables[i] : NULL;
 }
 
 est_status est_checkpoint_look_up(const est_checkpoint *checkpoint, const char *name,
@@ -205,6 +207,7 @@ const est_checkpoint_variable *est_checkpoint_find(const est_checkpoint *checkpo
 {
     const est_checkpoint_variable *variable;
 
+    if (checkpoint == NULL) return NULL;
     return name != NULL && est_checkpoint_look_up(checkpoint, name, &variable) == EST_OK ? variable : NULL;
 }
 
@@ -244,6 +247,8 @@ est_status est_checkpoint_read(const est_checkpoint *checkpoint, const char *nam
     const est_checkpoint_variable *variable;
     const char                    *similar;
 
+    EST_REQUIRE(checkpoint);
+    EST_REQUIRE(out);
     if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: the variable's name is NULL", checkpoint->path);
     EST_TRY(est_checkpoint_look_up(checkpoint, name, &variable));
     if (variable != NULL) return est_bundle_read(checkpoint->bundle, variable->name, NULL, out);
@@ -254,6 +259,7 @@ est_status est_checkpoint_read(const est_checkpoint *checkpoint, const char *nam
 
 est_status est_checkpoint_verify(const est_checkpoint *checkpoint)
 {
+    EST_REQUIRE(checkpoint);
     for (int i = 0; i < est_bundle_count(checkpoint->bundle); i++) {
         EST_TRY(est_bundle_verify(checkpoint->bundle, est_bundle_at(checkpoint->bundle, i)->name));
     }
@@ -277,6 +283,7 @@ est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_M
     char                *path = NULL, *prefix = NULL;
     est_status           status;
 
+    EST_REQUIRE(out);
     if (dir == NULL) return est_fail(EST_INVALID_ARGUMENT, "the model directory is NULL");
     EST_TRY(est_checkpoint_join(dir, "checkpoint", &path));
     status = est_checkpoint_state_read(&state, path);

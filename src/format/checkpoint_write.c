@@ -125,7 +125,7 @@ est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
     place                        p = { 0 };
     est_status                   status;
 
-    EST_TRY(est_options_take("EST_CHECKPOINT_WRITE", options, &o, sizeof o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_checkpoint_write_options), options, &o));
     if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor, got none");
     status = find_place(prefix, &p);
     if (status == EST_OK) status = est_checkpoint_put_path(prefix, room); /* readers have no more */

@@ -593,7 +593,7 @@ est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
 
 static est_status check_options(const est_csv_options *options, est_csv_options *out)
 {
-    EST_TRY(est_options_take("EST_CSV", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_csv_options), options, out));
     if (out->delimiter == 0) out->delimiter = ',';
     if (strchr("\"\n\r", out->delimiter) != NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "a quote or a line break cannot be the delimiter");

@@ -2,6 +2,7 @@
  *
  * Building and parsing tf.train.Example: one field, a map of features. */
 #include "estoc/example.h"
+#include "base/argument.h"
 
 #include "base/alloc.h"
 #include "format/feature_group.h"
@@ -17,8 +18,10 @@ struct est_example {
 
 est_status est_example_create(est_example **out)
 {
-    est_example *example = est_zalloc(sizeof *example);
+    est_example *example;
 
+    EST_REQUIRE(out);
+    example = est_zalloc(sizeof *example);
     if (example == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an example");
     *out = example;
     return EST_OK;
@@ -26,24 +29,30 @@ est_status est_example_create(est_example **out)
 
 void est_example_set_bytes(est_example *example, const char *name, const est_str *values, size_t n)
 {
+    if (example == NULL) return;
     est_feature_set_add_bytes(&example->features, name, values, n);
 }
 
 void est_example_set_f32s(est_example *example, const char *name, const float *values, size_t n)
 {
+    if (example == NULL) return;
     est_feature_set_add_f32s(&example->features, name, values, n);
 }
 
 void est_example_set_i64s(est_example *example, const char *name, const int64_t *values, size_t n)
 {
+    if (example == NULL) return;
     est_feature_set_add_i64s(&example->features, name, values, n);
 }
 
 est_status est_example_serialize(est_example *example, est_str *out)
 {
-    est_wire_writer *w = &example->bytes;
+    est_wire_writer *w;
     size_t           mark;
 
+    EST_REQUIRE(example);
+    EST_REQUIRE(out);
+    w = &example->bytes;
     est_wire_writer_reset(w);
     mark = est_wire_begin(w, EST_EXAMPLE_FEATURES);
     EST_TRY(est_feature_set_write(&example->features, false, w));
@@ -55,6 +64,7 @@ est_status est_example_serialize(est_example *example, est_str *out)
 
 void est_example_reset(est_example *example)
 {
+    if (example == NULL) return;
     est_feature_set_reset(&example->features);
 }
 
@@ -74,9 +84,11 @@ struct est_example_parser {
 
 est_status est_example_parser_create(const est_feature_spec *specs, size_t n_specs, est_example_parser **out)
 {
-    est_example_parser *parser = est_zalloc(sizeof *parser);
+    est_example_parser *parser;
     est_status          status;
 
+    EST_REQUIRE(out);
+    parser = est_zalloc(sizeof *parser);
     if (parser == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parser of examples");
     status = est_feature_group_init(&parser->features, specs, n_specs, false);
     if (status != EST_OK) {
@@ -135,9 +147,13 @@ static est_status parse_rows(est_feature_group *g, const est_str *examples, size
 
 est_status est_example_parse(est_example_parser *parser, const est_str *examples, size_t n, est_feature_batch *batch)
 {
-    est_feature_group *g = &parser->features;
+    est_feature_group *g;
     est_status         status;
 
+    EST_REQUIRE(parser);
+    g = &parser->features;
+    if (n > 0) EST_REQUIRE(examples);
+    if (g->n > 0) EST_REQUIRE(batch);
     for (size_t i = 0; i < g->n; i++) batch[i] = (est_feature_batch){ 0 };
     status = parse_rows(g, examples, n);
     if (status == EST_OK) status = est_feature_group_finish(g, n, batch);

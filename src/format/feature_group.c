@@ -10,7 +10,8 @@ est_status est_feature_group_init(est_feature_group *g, const est_feature_spec *
     const char **names;
     est_status   status;
 
-    *g         = (est_feature_group){ 0 };
+    *g = (est_feature_group){ 0 };
+    if (specs == NULL && n > 0) return est_fail(EST_INVALID_ARGUMENT, "the specs of %zu features are NULL", n);
     g->outputs = est_zalloc((n + 1) * sizeof *g->outputs);
     names      = est_zalloc((n + 1) * sizeof *names);
     if (g->outputs == NULL || names == NULL) {
@@ -75,7 +76,7 @@ void est_feature_group_abandon(est_feature_group *g)
 
 void est_feature_batch_clear(est_feature_batch *batch, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; batch != NULL && i < n; i++) {
         est_tensor_free(batch[i].values);
         est_tensor_free(batch[i].splits);
         est_tensor_free(batch[i].step_splits);

@@ -9,16 +9,20 @@
 #include "base/alloc.h"
 
 /* A new item whose value starts here; NULL (and a kept failure) without memory. */
-static est_feature_item *item_begin(est_feature_set *set, const char *name)
+static est_feature_item *item_begin(est_feature_set *set, const char *name, const void *values, size_t n)
 {
     est_feature_item *item;
 
+    if (name == NULL || (values == NULL && n > 0)) {
+        set->failed = EST_INVALID_ARGUMENT;
+        return NULL;
+    }
     if (set->n == set->capacity) {
         size_t capacity = set->capacity > 0 ? 2 * set->capacity : 64;
         void  *items    = est_realloc(set->items, capacity * sizeof *set->items);
 
         if (items == NULL) {
-            set->failed = true;
+            set->failed = EST_RESOURCE_EXHAUSTED;
             return NULL;
         }
         set->items    = items;
@@ -40,7 +44,7 @@ static void item_end(est_feature_set *set, est_feature_item *item)
 
 void est_feature_set_add_bytes(est_feature_set *set, const char *name, const est_str *values, size_t n)
 {
-    est_feature_item *item = item_begin(set, name);
+    est_feature_item *item = item_begin(set, name, values, n);
     size_t            mark;
 
     if (item == NULL) return;
@@ -52,7 +56,7 @@ void est_feature_set_add_bytes(est_feature_set *set, const char *name, const est
 
 void est_feature_set_add_f32s(est_feature_set *set, const char *name, const float *values, size_t n)
 {
-    est_feature_item *item = item_begin(set, name);
+    est_feature_item *item = item_begin(set, name, values, n);
     size_t            mark;
 
     if (item == NULL) return;
@@ -64,7 +68,7 @@ void est_feature_set_add_f32s(est_feature_set *set, const char *name, const floa
 
 void est_feature_set_add_i64s(est_feature_set *set, const char *name, const int64_t *values, size_t n)
 {
-    est_feature_item *item = item_begin(set, name);
+    est_feature_item *item = item_begin(set, name, values, n);
     size_t            mark;
 
     if (item == NULL) return;
@@ -76,7 +80,7 @@ void est_feature_set_add_i64s(est_feature_set *set, const char *name, const int6
 
 void est_feature_set_add_empty(est_feature_set *set, const char *name)
 {
-    est_feature_item *item = item_begin(set, name);
+    est_feature_item *item = item_begin(set, name, NULL, 0);
 
     if (item != NULL) item->is_empty = true;
 }
@@ -121,7 +125,11 @@ static void write_value(const est_feature_set *set, bool as_lists, size_t first,
 
 est_status est_feature_set_write(est_feature_set *set, bool as_lists, est_wire_writer *w)
 {
-    if (set->failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu features of an example", set->n + 1);
+    if (set->failed == EST_INVALID_ARGUMENT) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "a feature of an example was set without a name, or with values that are NULL");
+    }
+    if (set->failed != EST_OK) return est_fail(set->failed, "no memory for %zu features of an example", set->n + 1);
     EST_TRY(est_wire_writer_status(&set->names));
     EST_TRY(est_wire_writer_status(&set->values));
     if (set->n > 1) qsort_r(set->items, set->n, sizeof *set->items, compare_items, set);
@@ -141,7 +149,7 @@ est_status est_feature_set_write(est_feature_set *set, bool as_lists, est_wire_w
 void est_feature_set_reset(est_feature_set *set)
 {
     set->n      = 0;
-    set->failed = false;
+    set->failed = EST_OK;
     est_wire_writer_reset(&set->names);
     est_wire_writer_reset(&set->values);
 }

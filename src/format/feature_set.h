@@ -40,7 +40,7 @@ typedef struct est_feature_set {
     est_feature_item *items;
     size_t            n, capacity;
     est_wire_writer   names, values; /* bytes one after the other */
-    bool              failed;
+    est_status        failed;        /* the first time; EST_OK: never */
 } est_feature_set;
 
 void est_feature_set_add_bytes(est_feature_set *set, const char *name, const est_str *values, size_t n);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "format/byte_source.h"
 #include "tensor/shape.h"
 
@@ -181,6 +182,8 @@ est_status est_idx_read(const char *path, est_tensor **out)
     est_byte_source *source;
     est_status       status;
 
+    EST_REQUIRE(path);
+    EST_REQUIRE(out);
     EST_TRY(est_byte_source_open(path, NULL, &source));
     status = read_file(source, out);
     est_byte_source_close(source);

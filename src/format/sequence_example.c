@@ -3,6 +3,7 @@
  * Building and parsing tf.train.SequenceExample: a context, which is a map of features, and a map of lists of features,
  * one feature a step. */
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "estoc/example.h"
 #include "format/feature_group.h"
 
@@ -16,9 +17,11 @@ struct est_sequence_example {
 
 est_status est_sequence_example_create(est_sequence_example **out)
 {
-    est_sequence_example *sequence = est_zalloc(sizeof *sequence);
+    est_sequence_example *sequence;
     est_status            status;
 
+    EST_REQUIRE(out);
+    sequence = est_zalloc(sizeof *sequence);
     if (sequence == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a sequence example");
     status = est_example_create(&sequence->context);
     if (status != EST_OK) {
@@ -31,35 +34,42 @@ est_status est_sequence_example_create(est_sequence_example **out)
 
 est_example *est_sequence_example_context(est_sequence_example *sequence)
 {
-    return sequence->context;
+    return sequence != NULL ? sequence->context : NULL;
 }
 
 void est_sequence_example_add_bytes(est_sequence_example *sequence, const char *name, const est_str *values, size_t n)
 {
+    if (sequence == NULL) return;
     est_feature_set_add_bytes(&sequence->lists, name, values, n);
 }
 
 void est_sequence_example_add_f32s(est_sequence_example *sequence, const char *name, const float *values, size_t n)
 {
+    if (sequence == NULL) return;
     est_feature_set_add_f32s(&sequence->lists, name, values, n);
 }
 
 void est_sequence_example_add_i64s(est_sequence_example *sequence, const char *name, const int64_t *values, size_t n)
 {
+    if (sequence == NULL) return;
     est_feature_set_add_i64s(&sequence->lists, name, values, n);
 }
 
 void est_sequence_example_add_list(est_sequence_example *sequence, const char *name)
 {
+    if (sequence == NULL) return;
     est_feature_set_add_empty(&sequence->lists, name);
 }
 
 est_status est_sequence_example_serialize(est_sequence_example *sequence, est_str *out)
 {
-    est_wire_writer *w = &sequence->bytes;
+    est_wire_writer *w;
     est_str          context;
     size_t           mark;
 
+    EST_REQUIRE(sequence);
+    EST_REQUIRE(out);
+    w = &sequence->bytes;
     est_wire_writer_reset(w);
     EST_TRY(est_example_serialize(sequence->context, &context));
     est_wire_put_raw(w, context.data, context.size); /* the same bytes: both have their features as field 1 */
@@ -73,6 +83,7 @@ est_status est_sequence_example_serialize(est_sequence_example *sequence, est_st
 
 void est_sequence_example_reset(est_sequence_example *sequence)
 {
+    if (sequence == NULL) return;
     est_example_reset(sequence->context);
     est_feature_set_reset(&sequence->lists);
 }
@@ -96,9 +107,11 @@ struct est_sequence_parser {
 est_status est_sequence_parser_create(const est_feature_spec *context, size_t n_context, const est_feature_spec *lists,
                                       size_t n_lists, est_sequence_parser **out)
 {
-    est_sequence_parser *parser = est_zalloc(sizeof *parser);
+    est_sequence_parser *parser;
     est_status           status;
 
+    EST_REQUIRE(out);
+    parser = est_zalloc(sizeof *parser);
     if (parser == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parser of sequence examples");
     status = est_feature_group_init(&parser->context, context, n_context, false);
     if (status == EST_OK) status = est_feature_group_init(&parser->lists, lists, n_lists, true);
@@ -160,6 +173,10 @@ est_status est_sequence_parse(est_sequence_parser *parser, const est_str *exampl
 {
     est_status status;
 
+    EST_REQUIRE(parser);
+    if (n > 0) EST_REQUIRE(examples);
+    if (parser->context.n > 0) EST_REQUIRE(context);
+    if (parser->lists.n > 0) EST_REQUIRE(lists);
     for (size_t i = 0; i < parser->context.n; i++) context[i] = (est_feature_batch){ 0 };
     for (size_t i = 0; i < parser->lists.n; i++) lists[i] = (est_feature_batch){ 0 };
     status = parse_rows(parser, examples, n);

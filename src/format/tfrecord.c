@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/options.h"
 
 #define RECORD_MAX ((size_t)1 << 30) /* what 0 means for record_bytes_max */
@@ -36,7 +37,7 @@ static bool is_plain(const uint8_t *bytes, size_t size)
 
 static est_status check_options(const est_tfrecord_read_options *options, est_tfrecord_read_options *out)
 {
-    EST_TRY(est_options_take("EST_TFRECORD_READ", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_tfrecord_read_options), options, out));
     if (out->record_bytes_max == 0) out->record_bytes_max = RECORD_MAX;
     return EST_OK;
 }
@@ -47,6 +48,8 @@ est_status est_tfrecord_open(const char *path, const est_tfrecord_read_options *
     est_tfrecord_reader      *r;
     est_status                status;
 
+    EST_REQUIRE(path);
+    EST_REQUIRE(out);
     EST_TRY(check_options(options, &o));
     r = est_zalloc(sizeof *r);
     if (r == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
@@ -139,6 +142,8 @@ est_status est_tfrecord_next(est_tfrecord_reader *reader, est_str *record)
     size_t               size;
     est_str              whole;
 
+    EST_REQUIRE(reader);
+    EST_REQUIRE(record);
     EST_TRY(read_record(r, &whole));
     bytes = (const uint8_t *)whole.data + EST_TFRECORD_HEADER;
     size  = whole.size - EST_TFRECORD_HEADER - EST_TFRECORD_FOOTER;
@@ -166,11 +171,14 @@ bool est_tfrecord_is_cut(const est_tfrecord_reader *reader)
 
 est_tfrecord_position est_tfrecord_tell(const est_tfrecord_reader *reader)
 {
-    return (est_tfrecord_position){ .offset = est_byte_source_tell(reader->source), .record = reader->record };
+    return reader != NULL
+               ? (est_tfrecord_position){ .offset = est_byte_source_tell(reader->source), .record = reader->record }
+               : (est_tfrecord_position){ 0 };
 }
 
 est_status est_tfrecord_seek(est_tfrecord_reader *reader, est_tfrecord_position position)
 {
+    EST_REQUIRE(reader);
     EST_TRY(est_byte_source_seek(reader->source, position.offset));
     reader->record = position.record;
     return EST_OK;

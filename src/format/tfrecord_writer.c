@@ -2,6 +2,7 @@
  *
  * Writing TFRecord files. Framed bytes go through one buffer to the file, or through a deflater into it. A compressed
  * file is exactly one stream: older readers of the format stop at the end of the first. */
+#include "base/argument.h"
 #include "format/tfrecord.h"
 
 #include <errno.h>
@@ -86,7 +87,7 @@ static est_status put(est_tfrecord_writer *w, const void *bytes, size_t size)
 
 static est_status check_options(const est_tfrecord_write_options *options, est_tfrecord_write_options *out)
 {
-    EST_TRY(est_options_take("EST_TFRECORD_WRITE", options, out, sizeof *out));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_tfrecord_write_options), options, out));
     if (out->compression < EST_COMPRESSION_DEFAULT || out->compression > EST_COMPRESSION_GZIP) {
         return est_fail(EST_INVALID_ARGUMENT, "there is no compression %d", (int)out->compression);
     }
@@ -117,6 +118,8 @@ est_status est_tfrecord_create(const char *path, const est_tfrecord_write_option
     est_tfrecord_writer       *w;
     est_status                 status;
 
+    EST_REQUIRE(path);
+    EST_REQUIRE(out);
     EST_TRY(check_options(options, &o));
     w = est_zalloc(sizeof *w);
     if (w == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", path);
@@ -155,6 +158,8 @@ est_status est_tfrecord_write(est_tfrecord_writer *writer, const void *bytes, si
 {
     uint8_t header[EST_TFRECORD_HEADER], footer[EST_TFRECORD_FOOTER];
 
+    EST_REQUIRE(writer);
+    if (size > 0) EST_REQUIRE(bytes);
     EST_TRY(check_usable(writer));
     est_wire_store64(header, size);
     est_wire_store32(header + 8, est_tfrecord_crc(header, 8));
@@ -180,14 +185,18 @@ static est_status drain(est_tfrecord_writer *w, int flush)
 
 est_status est_tfrecord_flush(est_tfrecord_writer *writer)
 {
+    EST_REQUIRE(writer);
     return drain(writer, Z_SYNC_FLUSH);
 }
 
 est_status est_tfrecord_finish(est_tfrecord_writer *writer)
 {
-    est_status status = drain(writer, Z_FINISH);
-    int        fd     = writer->fd;
+    est_status status;
+    int        fd;
 
+    EST_REQUIRE(writer);
+    status     = drain(writer, Z_FINISH);
+    fd         = writer->fd;
     writer->fd = -1;
     if (close(fd) != 0 && status == EST_OK) {
         int error = errno;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "graph/internal.h"
 #include "graph/op.h"
 #include "graph/signature.h"
@@ -50,6 +51,20 @@ static est_status copy_attr(est_graph *g, est_attr *to, const est_attr *from, co
     return EST_OK;
 }
 
+/* What a user gave: a text or a list that is not there. */
+static est_status check_attr(const est_attr *attr)
+{
+    bool list = attr->kind == EST_ATTR_INTS || attr->kind == EST_ATTR_TYPES;
+
+    if (list && !EST_LIST_OK(attr->ints)) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' is a list of %d numbers without any", attr->name, attr->ints.n);
+    }
+    if ((attr->kind == EST_ATTR_STRING && attr->s == NULL) || (attr->kind == EST_ATTR_TENSOR && attr->tensor == NULL)) {
+        return est_fail(EST_INVALID_ARGUMENT, "'%s' is NULL", attr->name);
+    }
+    return EST_OK;
+}
+
 static est_status given_attrs(build *b, est_attrs attrs)
 {
     for (int i = 0; i < attrs.n; i++) {
@@ -62,6 +77,7 @@ static est_status given_attrs(build *b, est_attrs attrs)
             return est_fail(EST_INVALID_ARGUMENT, "attribute '%s' of op %s has the wrong kind", attrs.data[i].name,
                             b->op->name);
         }
+        EST_TRY(check_attr(&attrs.data[i]));
         EST_TRY(copy_attr(b->g, &b->def->attr[a], &attrs.data[i], b->sig.attr[a].name));
         b->known[a] = true;
     }
@@ -348,13 +364,22 @@ static est_status input_shapes_text(const build *b, est_status status)
     return est_fail_context(status, "%s%s%s", est_node_text(b->def, node), b->in.n > 0 ? " of " : "", text);
 }
 
+/* There is no graph to keep the error: the message of the thread tells it. */
+static est_node no_graph(const est_op *op, int n)
+{
+    (void)est_graph_blame(est_fail(EST_INVALID_ARGUMENT, "%s: %s", op->name,
+                                   n > 0 ? "its inputs are no nodes" : "there is no graph to build it in"));
+    return EST_NO_NODE;
+}
+
 est_node est_build(est_graph *graph, const est_op *op, est_nodes in, est_attrs attrs)
 {
     build      b = { .g = graph, .op = op, .in = in };
     est_status status;
 
+    if (!EST_LIST_OK(in)) b.in.n = in.n = 0; /* inputs that are missing are found out below */
     for (int i = 0; i < in.n && b.g == NULL; i++) b.g = in.data[i].graph;
-    if (b.g == NULL) return EST_NO_NODE;
+    if (b.g == NULL) return no_graph(op, in.n);
     if (est_graph_poisoned(b.g)) return (est_node){ b.g, EST_POISON, 0 };
     for (int i = 0; i < in.n; i++) {
         const est_node_def *from = in.data[i].graph == b.g ? est_def(in.data[i]) : NULL;
@@ -382,7 +407,7 @@ est_node est_after(est_node node, est_node before)
     int32_t      *more;
 
     if (node.graph == NULL || est_graph_poisoned(node.graph)) return node;
-    if (before.graph != node.graph || node.id < 0 || before.id < 0 || before.id >= node.id) {
+    if (before.graph != node.graph || est_def(node) == NULL || est_def(before) == NULL || before.id >= node.id) {
         return est_graph_poison(node.graph, est_fail(EST_INVALID_ARGUMENT,
                                                      "est_after: '%s' must be made before '%s', in the same graph",
                                                      est_node_name(before), est_node_name(node)));

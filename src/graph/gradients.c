@@ -151,8 +151,13 @@ void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out)
     walk       w = { .g = y.graph, .last = y.id };
     est_status status;
 
+    if (n < 0 || (n > 0 && (wrt == NULL || out == NULL))) {
+        (void)est_graph_poison(y.graph, est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", n,
+                                                 wrt != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+        return;
+    }
     memset(out, 0, sizeof *out * (size_t)n);
-    if (y.graph == NULL || est_graph_poisoned(y.graph)) return;
+    if (est_def(y) == NULL || est_graph_poisoned(y.graph)) return;
     w.arena = est_arena_create();
     status  = w.arena != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients");
     if (status == EST_OK && est_node_dtype(y) != EST_F32 && est_node_dtype(y) != EST_F64) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/map.h"
 #include "graph/device_name.h"
 #include "graph/internal.h"
@@ -35,10 +36,14 @@ est_status est_graph_blame(est_status status)
     return est_fail_context(status, "%s:%d", base != NULL ? base + 1 : here_file, here_line);
 }
 
+/* Forgets the line: what is built from here on is not the fault of who built another graph. */
 est_status est_graph_create(uint64_t seed, est_graph **out)
 {
-    est_graph *g = est_zalloc(sizeof *g);
+    est_graph *g;
 
+    est_here("", 0);
+    EST_REQUIRE(out);
+    g = est_zalloc(sizeof *g);
     if (g == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph");
     g->arena = est_arena_create();
     if (g->arena == NULL) {
@@ -88,11 +93,12 @@ est_status est_graph_status(const est_graph *graph)
 
 bool est_graph_poisoned(const est_graph *graph)
 {
-    return graph->error.status != EST_OK;
+    return graph == NULL || graph->error.status != EST_OK;
 }
 
 est_node est_graph_poison(est_graph *graph, est_status status)
 {
+    if (graph == NULL) return EST_NO_NODE;
     if (graph->error.status == EST_OK) est_error_take(status, &graph->error);
     return (est_node){ graph, EST_POISON, 0 };
 }
@@ -121,11 +127,19 @@ const char *est_graph_scoped(est_graph *g, const char *name)
 
 void est_scope_push(est_graph *graph, const char *scope)
 {
-    const char  *full   = est_graph_scoped(graph, scope);
-    const char  *unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
-    scope_frame *frame  = est_arena_alloc(graph->arena, sizeof *frame);
-    char        *path   = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
+    const char  *full, *unique;
+    scope_frame *frame;
+    char        *path;
 
+    if (graph == NULL) return;
+    if (scope == NULL) {
+        (void)est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "est_scope_push: the scope is NULL"));
+        scope = "";
+    }
+    full   = est_graph_scoped(graph, scope);
+    unique = full != NULL ? est_graph_unique_name(graph, full) : NULL;
+    frame  = est_arena_alloc(graph->arena, sizeof *frame);
+    path   = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
     if (frame == NULL || path == NULL) {
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for scope '%s'", scope));
         return;
@@ -137,6 +151,7 @@ void est_scope_push(est_graph *graph, const char *scope)
 
 void est_scope_pop(est_graph *graph)
 {
+    if (graph == NULL) return;
     if (graph->scopes == NULL) {
         if (!est_graph_poisoned(graph)) {
             (void)est_graph_poison(graph, est_fail(EST_FAILED_PRECONDITION, "est_scope_pop without a push"));
@@ -152,7 +167,11 @@ est_node est_named(est_node node, const char *name)
     est_node_def *def;
     const char   *full;
 
-    if (node.graph == NULL || node.id < 0) return node;
+    if (est_def(node) == NULL) return node;
+    if (name == NULL) {
+        return est_graph_poison(
+            node.graph, est_fail(EST_INVALID_ARGUMENT, "est_named: the name of '%s' is NULL", est_node_name(node)));
+    }
     def  = est_graph_node(node.graph, node.id);
     full = est_graph_scoped(node.graph, name);
     full = full != NULL ? est_graph_unique_name(node.graph, full) : NULL;
@@ -165,7 +184,7 @@ est_node est_named(est_node node, const char *name)
 
 est_node est_graph_find(const est_graph *graph, const char *name)
 {
-    if (est_map_get(&graph->names, name) == NULL) return EST_NO_NODE;
+    if (graph == NULL || name == NULL || est_map_get(&graph->names, name) == NULL) return EST_NO_NODE;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (strcmp(graph->nodes[i]->name, name) == 0) return (est_node){ (est_graph *)(uintptr_t)graph, i, 0 };
     }
@@ -177,7 +196,7 @@ void est_graph_device(est_graph *graph, const char *device)
     est_status status = est_device_name_check(device != NULL ? device : "");
     char      *copy;
 
-    if (status != EST_OK) {
+    if (status != EST_OK || graph == NULL) {
         (void)est_graph_poison(graph, status);
         return;
     }
@@ -233,7 +252,7 @@ est_dtype est_node_dtype(est_node node)
 {
     const est_node_def *def = est_def(node);
 
-    return def != NULL && node.output < def->n_out ? def->dtype[node.output] : EST_DTYPE_NONE;
+    return def != NULL && node.output >= 0 && node.output < def->n_out ? def->dtype[node.output] : EST_DTYPE_NONE;
 }
 
 const est_shape *est_node_shape(est_node node)
@@ -241,7 +260,7 @@ const est_shape *est_node_shape(est_node node)
     static const est_shape unknown = { -1, { 0 } };
     const est_node_def    *def     = est_def(node);
 
-    return def != NULL && node.output < def->n_out ? &def->shape[node.output] : &unknown;
+    return def != NULL && node.output >= 0 && node.output < def->n_out ? &def->shape[node.output] : &unknown;
 }
 
 int64_t est_node_dim(est_node node, int axis)
@@ -414,7 +433,7 @@ const char *est_graph_terms(const est_graph *graph)
 
 est_nodes est_graph_collection(const est_graph *graph, const char *name)
 {
-    const collection *c = find_collection(graph, name);
+    const collection *c = graph != NULL ? find_collection(graph, name) : NULL;
 
     return c != NULL ? (est_nodes){ c->nodes, c->n } : (est_nodes){ 0 };
 }

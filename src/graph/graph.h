@@ -212,6 +212,9 @@ const char *est_graph_terms(const est_graph *graph);
 #define EST_NEW_SLOTS          "new_slots"
 #define EST_OPTIONAL_VARIABLES "optional_variables"
 
+/* What est_here() said last in this thread. */
+void est_graph_where(const char **file, int *line);
+
 /* Puts the line of the user's program that est_here() told of in front of a failure; returns `status`. */
 est_status est_graph_blame(est_status status);
 

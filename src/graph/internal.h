@@ -51,7 +51,4 @@ struct est_graph {
 /* scope + name, in the arena; NULL when memory is out. */
 const char *est_graph_scoped(est_graph *g, const char *name);
 
-/* What est_here() said last in this thread. */
-void est_graph_where(const char **file, int *line);
-
 #endif

@@ -25,7 +25,7 @@ typedef struct shared {
 
 est_replicas *est_graph_replicas(const est_graph *graph)
 {
-    return graph->replicas;
+    return graph != NULL ? graph->replicas : NULL;
 }
 
 void est_graph_set_replicas(est_graph *graph, est_replicas *replicas)
@@ -35,7 +35,7 @@ void est_graph_set_replicas(est_graph *graph, est_replicas *replicas)
 
 bool est_in_replica(const est_graph *graph)
 {
-    return graph->replicas != NULL && graph->replicas->current >= 0;
+    return graph != NULL && graph->replicas != NULL && graph->replicas->current >= 0;
 }
 
 void est_replicas_note_loss(est_graph *graph, est_meet how)
@@ -45,7 +45,7 @@ void est_replicas_note_loss(est_graph *graph, est_meet how)
 
 bool est_in_later_replica(const est_graph *graph)
 {
-    return graph->replicas != NULL && graph->replicas->current > 0;
+    return graph != NULL && graph->replicas != NULL && graph->replicas->current > 0;
 }
 
 int est_global_replica(const est_graph *graph)

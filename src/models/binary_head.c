@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two classes, one logit: the logarithm of the odds of the second. Labels may lie between 0 and 1. */
+#include "base/argument.h"
 #include "estoc/ops.h"
 #include "models/head.h"
 
@@ -78,5 +79,6 @@ static const est_head_kind binary = {
 
 est_status est_binary_head(const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     return est_head_create(&binary, 1, 2, options, out);
 }

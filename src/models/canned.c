@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/options.h"
 #include "estimator/estimator.h"
 #include "estoc/ops.h"
+#include "feature/column.h"
+#include "graph/graph.h"
 
 /* --- classes ------------------------------------------------------------------------------------------------------------ */
 
@@ -120,6 +123,16 @@ static est_status check_options(const canned_class *class, const est_canned_opti
     return EST_OK;
 }
 
+/* Columns are checked where they are given, and not when training begins. */
+static est_status check_columns(const canned_class *class, const est_canned_options *o)
+{
+    if (class->takes & COLUMNS) {
+        return class->takes & DEEP ? est_input_layer_check(o->columns) : est_linear_model_check(o->columns);
+    }
+    if (o->dnn_columns.n > 0) EST_TRY(est_input_layer_check(o->dnn_columns));
+    return o->linear_columns.n > 0 ? est_linear_model_check(o->linear_columns) : EST_OK;
+}
+
 /* --- copies ------------------------------------------------------------------------------------------------------------- */
 
 static const void *keep(est_arena *arena, const void *data, size_t bytes, bool *failed)
@@ -216,14 +229,29 @@ static void canned_free(void *object)
 
 static est_status fill(const canned_class *class, est_canned *canned)
 {
-    canned->arena = est_arena_create();
-    if (canned->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    const char *file;
+
+    EST_TRY(check_columns(class, &canned->o));
+    est_graph_where(&file, &canned->line);
+    canned->model_fn = class->model_fn;
+    canned->arena    = est_arena_create();
+    canned->file     = canned->arena != NULL ? est_arena_strdup(canned->arena, file) : NULL;
+    if (canned->file == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
     EST_TRY(resolve_optimizers(class, canned));
     if (!(class->takes & HEAD)) {
         EST_TRY(make_head(class->takes, &canned->o, &canned->own_head));
         canned->o.head = canned->own_head;
     }
     return copy_lists(canned);
+}
+
+/* What is wrong with a canned model is the fault of the line that made it: nothing else of the program builds its graph. */
+static est_status canned_model_fn(est_model *model, est_mode mode, const void *params)
+{
+    const est_canned *canned = params;
+
+    est_here(canned->file, canned->line);
+    return canned->model_fn(model, mode, params);
 }
 
 static est_status create(const canned_class *class, const est_canned_options *options, est_estimator **out)
@@ -233,7 +261,8 @@ static est_status create(const canned_class *class, const est_canned_options *op
     est_estimator     *estimator = NULL;
     est_status         status;
 
-    EST_TRY(est_options_take("EST_CANNED", options, &o, sizeof o));
+    if (out == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: out is NULL", class->name);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_canned_options), options, &o));
     EST_TRY(check_options(class, &o));
     canned = est_zalloc(sizeof *canned);
     if (canned == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
@@ -241,7 +270,7 @@ static est_status create(const canned_class *class, const est_canned_options *op
     status    = fill(class, canned);
     if (status == EST_OK) {
         status = est_estimator_create(
-            class->model_fn, EST_ESTIMATOR(.model_dir = o.model_dir, .config = o.config, .warm_start = o.warm_start),
+            canned_model_fn, EST_ESTIMATOR(.model_dir = o.model_dir, .config = o.config, .warm_start = o.warm_start),
             &estimator);
     }
     if (status != EST_OK) {
@@ -345,7 +374,7 @@ static est_status parse_spec(const char *name, unsigned takes, const est_canned_
     est_head          *head = NULL;
     est_status         status;
 
-    EST_TRY(est_options_take("EST_CANNED", options, &o, sizeof o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_canned_options), options, &o));
     EST_TRY(check_taken(&class, &o));
     EST_TRY(parse_columns(&o, &spec));
     status = make_head(takes, &o, &head);
@@ -361,10 +390,12 @@ static est_status parse_spec(const char *name, unsigned takes, const est_canned_
 
 est_status est_classifier_parse_spec(const est_canned_options *options, est_parse_spec **out)
 {
+    EST_REQUIRE(out);
     return parse_spec("est_classifier_parse_spec", CLASSIFIER, options, out);
 }
 
 est_status est_regressor_parse_spec(const est_canned_options *options, est_parse_spec **out)
 {
+    EST_REQUIRE(out);
     return parse_spec("est_regressor_parse_spec", REGRESSOR, options, out);
 }

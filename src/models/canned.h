@@ -16,6 +16,9 @@ typedef struct est_canned {
     est_head          *own_head;      /* made here; NULL: the caller's */
     est_optimizer      dnn_optimizer; /* of the only part, or of the deep one */
     est_optimizer      linear_optimizer;
+    est_model_fn       model_fn; /* of the class */
+    const char        *file;     /* and line of the program that made it, which errors name; in the arena */
+    int                line;
 } est_canned;
 
 /* The model_fns; params is an est_canned. */

@@ -50,9 +50,9 @@ est_node est_dnn_logits(est_model *model, est_mode mode, int64_t units, const es
     est_graph         *graph = est_model_graph(model);
     est_canned_options o;
     est_node           logits;
-    est_status         status = est_options_take("EST_CANNED", options, &o, sizeof o);
+    est_status         status = est_options_take(EST_STRUCT_SIZE(est_canned_options), options, &o);
 
-    if (status != EST_OK) return est_graph_poison(graph, status);
+    if (status != EST_OK || graph == NULL) return est_graph_poison(graph, status);
     est_scope_push(graph, "dnn");
     logits = est_dnn_part(model, mode, units, &o);
     est_scope_pop(graph);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/map.h"
 #include "base/options.h"
 #include "estimator/export.h"
@@ -14,6 +15,7 @@
 #include "estoc/ops.h"
 #include "feature/column.h"
 #include "graph/replicas.h"
+#include "ops/ops.h"
 
 /* --- making and freeing ---------------------------------------------------------------------------------------------- */
 
@@ -172,7 +174,7 @@ est_status est_head_create(const est_head_kind *kind, int64_t n, int64_t classes
     est_head        *head;
     est_status       status;
 
-    EST_TRY(est_options_take("EST_HEAD", options, &o, sizeof o));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_head_options), options, &o));
     EST_TRY(check_options(kind, classes, &o));
     head = est_zalloc(sizeof *head);
     if (head == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
@@ -210,12 +212,12 @@ void est_head_free(est_head *head)
 
 const char *est_head_name(const est_head *head)
 {
-    return head->name;
+    return head != NULL ? head->name : NULL;
 }
 
 int64_t est_head_logits(const est_head *head)
 {
-    return head->n;
+    return head != NULL ? head->n : 0;
 }
 
 /* --- for kinds ------------------------------------------------------------------------------------------------------- */
@@ -268,24 +270,31 @@ est_node est_head_dense_labels(est_head_use *u, int64_t width)
     return x;
 }
 
+/* What errors about labels begin with. */
+static const char *labels_text(const est_head *head, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%s%s%s: labels '%s'", head->kind->title, head->name != NULL ? " " : "",
+                   head->name != NULL ? head->name : "", head->o.label);
+    return text;
+}
+
 est_node est_head_look_up(est_head_use *u, est_node strings)
 {
+    char text[256];
+
     if (est_node_dtype(strings) != EST_STRING) {
         return est_head_fail(u, "it has a label_vocabulary, so labels '%s' must be strings, and they are %s",
                              u->head->o.label, est_dtype_name(est_node_dtype(strings)));
     }
-    return est_lookup(est_vocabulary_list(u->graph, u->head->class_names, NULL), strings);
+    return est_check_found(est_lookup(est_vocabulary_list(u->graph, u->head->class_names, NULL), strings), strings,
+                           labels_text(u->head, text, sizeof text));
 }
 
 est_node est_head_check_labels(est_head_use *u, est_node x, double low, double high)
 {
-    const est_head *head = u->head;
-    char            text[256];
+    char text[256];
 
-    (void)snprintf(text, sizeof text, "%s%s%s: labels '%s'%s", head->kind->title, head->name != NULL ? " " : "",
-                   head->name != NULL ? head->name : "", head->o.label,
-                   head->o.label_vocabulary != NULL ? " (-1: not in the vocabulary)" : "");
-    return est_check_range(x, low, high, text);
+    return est_check_range(x, low, high, labels_text(u->head, text, sizeof text));
 }
 
 est_node est_head_class_names(est_head_use *u, est_node ids)
@@ -517,13 +526,15 @@ static void export_all(const est_head *head, const finish *f)
 
 /* --- est_head_finish ------------------------------------------------------------------------------------------------- */
 
-static est_status check_logits(const est_head *head, est_node logits)
+static est_status check_logits(const est_head *head, const est_model *model, est_node logits)
 {
     const est_shape *shape;
     char             text[EST_SHAPE_TEXT_MAX];
 
-    if (logits.graph == NULL) return est_fail(EST_INVALID_ARGUMENT, "est_head_finish: the logits do not exist");
-    EST_TRY(est_graph_status(logits.graph));
+    if (logits.graph != model->graph) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_head_finish: the logits are %s",
+                        logits.graph == NULL ? "no node" : "of another graph than the model");
+    }
     shape = est_node_shape(logits);
     if (shape->rank >= 2 && shape->dim[shape->rank - 1] == head->n) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "%s: logits have shape %s, the last of at least two axes must be %" PRId64,
@@ -588,9 +599,9 @@ static est_node total_loss(const est_head *head, finish *f)
 static est_status train(const est_head *head, est_model *model, est_node loss, const est_head_finish_options *o)
 {
     if ((o->optimizer.rule != NULL) == (o->train_op_fn != NULL)) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "est_head_finish: in training it needs an optimizer or a train_op_fn, %s given",
-                        o->train_op_fn != NULL ? "both are" : "none is");
+        return est_graph_blame(est_fail(EST_INVALID_ARGUMENT,
+                                        "est_head_finish: in training it needs an optimizer or a train_op_fn, %s given",
+                                        o->train_op_fn != NULL ? "both are" : "none is"));
     }
     if (o->train_op_fn != NULL) {
         est_model_train_op(model, o->train_op_fn(loss, o->user));
@@ -630,9 +641,12 @@ est_status est_head_finish(const est_head *head, est_model *model, est_mode mode
     finish                  f = { 0 };
     est_status              status;
 
-    EST_TRY(est_options_take("EST_HEAD_FINISH", options, &o, sizeof o));
+    EST_REQUIRE(model);
+    EST_REQUIRE(head);
     EST_TRY(est_model_status(model));
-    EST_TRY(check_logits(head, logits));
+    status = est_options_take(EST_STRUCT_SIZE(est_head_finish_options), options, &o);
+    if (status == EST_OK) status = check_logits(head, model, logits);
+    if (status != EST_OK) return est_graph_blame(status);
     EST_TRY(begin_uses(head, model, mode, logits, &f));
     est_scope_push(model->graph, head->kind == NULL ? "multi_head" : head->name != NULL ? head->name : "head");
     status = finish_model(head, model, mode, &f, &o);
@@ -687,6 +701,8 @@ est_status est_head_parse_spec(const est_head *head, est_parse_spec *spec)
 {
     est_feature_spec label;
 
+    EST_REQUIRE(head);
+    EST_REQUIRE(spec);
     for (int i = 0; i < head->n_heads; i++) EST_TRY(est_head_parse_spec(head->heads[i], spec));
     if (head->kind == NULL) return EST_OK;
     EST_TRY(parse_label(head, &label));

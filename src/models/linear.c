@@ -68,9 +68,9 @@ est_node est_linear_logits(est_model *model, int64_t units, const est_canned_opt
     est_graph         *graph = est_model_graph(model);
     est_canned_options o;
     est_node           logits;
-    est_status         status = est_options_take("EST_CANNED", options, &o, sizeof o);
+    est_status         status = est_options_take(EST_STRUCT_SIZE(est_canned_options), options, &o);
 
-    if (status != EST_OK) return est_graph_poison(graph, status);
+    if (status != EST_OK || graph == NULL) return est_graph_poison(graph, status);
     est_scope_push(graph, "linear");
     logits = est_linear_part(model, units, &o);
     est_scope_pop(graph);

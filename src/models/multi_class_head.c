@@ -3,6 +3,7 @@
  * One of more than two classes: a logit each, the label is the number of the class or its name. */
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "estoc/ops.h"
 #include "models/head.h"
 
@@ -66,6 +67,7 @@ static const est_head_kind multi_class = {
 
 est_status est_multi_class_head(int64_t n_classes, const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     if (n_classes <= 2) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "a multi-class head needs more than 2 classes, got %" PRId64 "; for 2 use est_binary_head",

@@ -2,14 +2,21 @@
  *
  * Several heads on one model. How they finish is in src/models/head.c; here they are put together. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "models/head.h"
 
-static est_status check(est_head *const *heads, int n)
+static est_status check(est_head *const *heads, int n, const double *weights)
 {
     if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "a multi-head needs at least one head");
     for (int i = 0; i < n; i++) {
+        if (heads[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "multi-head: head %d of %d is NULL", i, n);
+        if (weights != NULL && !isfinite(weights[i])) {
+            return est_fail(EST_INVALID_ARGUMENT, "multi-head: the weight of head %d is %g, it must be a finite number",
+                            i, weights[i]);
+        }
         if (heads[i]->kind == NULL) return est_fail(EST_INVALID_ARGUMENT, "a multi-head cannot hold a multi-head");
         if (heads[i]->name == NULL) {
             return est_fail(EST_INVALID_ARGUMENT, "multi-head: head %d, a %s, needs a name", i, heads[i]->kind->title);
@@ -63,7 +70,9 @@ est_status est_multi_head(est_head *const *heads, int n, const double *weights, 
     est_head  *multi;
     est_status status;
 
-    EST_TRY(check(heads, n));
+    EST_REQUIRE(heads);
+    EST_REQUIRE(out);
+    EST_TRY(check(heads, n, weights));
     multi = est_zalloc(sizeof *multi);
     if (multi == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
     est_refcount_init(&multi->refs);

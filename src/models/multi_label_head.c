@@ -3,6 +3,7 @@
  * Any number of n classes at once: a logit each. Labels are rows of 0 and 1, or ragged lists of classes. */
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "estoc/ops.h"
 #include "models/head.h"
 
@@ -100,6 +101,7 @@ static const est_head_kind multi_label = {
 
 est_status est_multi_label_head(int64_t n_classes, const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     if (n_classes < 2) {
         return est_fail(EST_INVALID_ARGUMENT, "a multi-label head needs at least 2 classes, got %" PRId64, n_classes);
     }

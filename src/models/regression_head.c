@@ -3,6 +3,7 @@
  * Numbers: squared errors, and two variants with a link between logits and predictions, logistic and Poisson. */
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "estoc/ops.h"
 #include "models/head.h"
 
@@ -58,6 +59,7 @@ static est_status check_dimension(int64_t label_dimension)
 
 est_status est_regression_head(int64_t label_dimension, const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     EST_TRY(check_dimension(label_dimension));
     return est_head_create(&regression, label_dimension > 0 ? label_dimension : 1, 0, options, out);
 }
@@ -86,6 +88,7 @@ static const est_head_kind logistic = {
 
 est_status est_logistic_regression_head(const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     EST_TRY(est_head_create(&logistic, 1, 0, options, out));
     (*out)->o.inverse_link = est_sigmoid;
     return EST_OK;
@@ -112,6 +115,7 @@ static const est_head_kind poisson = {
 
 est_status est_poisson_head(int64_t label_dimension, const est_head_options *options, est_head **out)
 {
+    EST_REQUIRE(out);
     EST_TRY(check_dimension(label_dimension));
     EST_TRY(est_head_create(&poisson, label_dimension > 0 ? label_dimension : 1, 0, options, out));
     (*out)->o.inverse_link = est_exp;

@@ -10,7 +10,7 @@ est_node est_embedding(est_node ids, int64_t n_ids, int64_t width, const est_emb
     est_embedding_options o;
     est_node              table, y;
 
-    if (ids.graph == NULL || !EST_OPTIONS(ids.graph, "EST_EMBEDDING", options, o)) {
+    if (ids.graph == NULL || !EST_OPTIONS(ids.graph, est_embedding_options, options, o)) {
         return ids.graph == NULL ? ids : est_graph_poison(ids.graph, EST_INVALID_ARGUMENT);
     }
     if (est_node_dtype(ids) != EST_I32 && est_node_dtype(ids) != EST_I64) {

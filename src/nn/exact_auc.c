@@ -18,6 +18,7 @@ double est_exact_auc(est_scored *rows, size_t n)
 {
     double positives = 0, negatives = 0, pairs = 0;
 
+    if (rows == NULL) return (double)NAN;
     qsort(rows, n, sizeof *rows, by_score);
     for (size_t i = 0, end; i < n; i = end) {
         double here[2] = { 0 }; /* negative and positive ones of this score */

@@ -62,7 +62,7 @@ est_node est_dense(est_node x, int64_t units, const est_dense_options *options)
     est_dense_options o;
     est_node          y;
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, "EST_DENSE", options, o)) return poisoned(x);
+    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_dense_options, options, o)) return poisoned(x);
     if (!check_input(x, "dense", 2, EST_RANK_MAX)) return poisoned(x);
     if (units <= 0) return est_nn_fail(x.graph, "dense layer: %lld units", (long long)units);
 
@@ -94,7 +94,7 @@ static est_node conv_layer(est_node x, int64_t filters, int size, const est_conv
     est_node           kernel, y;
     int                width, stride, stride_w;
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, "EST_CONV2D", options, o)) return poisoned(x);
+    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_conv2d_options, options, o)) return poisoned(x);
     if (!check_input(x, what, 4, 4)) return poisoned(x);
     width    = o.kernel_width > 0 ? o.kernel_width : size;
     stride   = o.stride > 0 ? o.stride : 1;
@@ -135,7 +135,7 @@ static est_node pool_layer(est_node x, int size, const est_pool2d_options *optio
     int                width, stride, stride_w;
     est_node           y;
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, "EST_POOL2D", options, o)) return poisoned(x);
+    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_pool2d_options, options, o)) return poisoned(x);
     if (size <= 0) return est_nn_fail(x.graph, "%s layer: windows of size %d", name, size);
     width    = o.width > 0 ? o.width : size;
     stride   = o.stride > 0 ? o.stride : size;
@@ -271,7 +271,7 @@ est_node est_batch_norm(est_node x, bool training, const est_batch_norm_options 
     norm     n = { 0 };
     est_node y;
 
-    if (x.graph == NULL || !EST_OPTIONS(x.graph, "EST_BATCH_NORM", options, n.o)) return poisoned(x);
+    if (x.graph == NULL || !EST_OPTIONS(x.graph, est_batch_norm_options, options, n.o)) return poisoned(x);
     if (!check_input(x, "batch_norm", 2, EST_RANK_MAX)) return poisoned(x);
     est_scope_push(x.graph, n.o.name != NULL ? n.o.name : "batch_normalization");
     norm_variables(&n, x);

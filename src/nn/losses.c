@@ -36,7 +36,7 @@ est_node est_loss_reduce(est_node l, const est_loss_options *options)
     est_loss_options o;
 
     if (l.graph == NULL || est_graph_poisoned(l.graph)) return l;
-    if (!EST_OPTIONS(l.graph, "EST_LOSS", options, o)) return est_graph_poison(l.graph, EST_INVALID_ARGUMENT);
+    if (!EST_OPTIONS(l.graph, est_loss_options, options, o)) return est_graph_poison(l.graph, EST_INVALID_ARGUMENT);
     return reduce(l, &o);
 }
 
@@ -50,7 +50,7 @@ static est_node elementwise_loss(est_node labels, est_node predictions, const es
     char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     if (predictions.graph == NULL || est_graph_poisoned(predictions.graph)) return predictions;
-    if (!EST_OPTIONS(predictions.graph, "EST_LOSS", options, o)) {
+    if (!EST_OPTIONS(predictions.graph, est_loss_options, options, o)) {
         return est_graph_poison(predictions.graph, EST_INVALID_ARGUMENT);
     }
     labels = est_nn_align_weights(labels, predictions);
@@ -96,7 +96,8 @@ est_node est_loss_sparse_softmax_xent(est_node labels, est_node logits, const es
     int              rank = est_node_shape(logits)->rank;
 
     if (logits.graph == NULL || est_graph_poisoned(logits.graph)) return logits;
-    if (!EST_OPTIONS(logits.graph, "EST_LOSS", options, o)) return est_graph_poison(logits.graph, EST_INVALID_ARGUMENT);
+    if (!EST_OPTIONS(logits.graph, est_loss_options, options, o))
+        return est_graph_poison(logits.graph, EST_INVALID_ARGUMENT);
     if (rank > 0 && est_node_shape(labels)->rank == rank && est_node_dim(labels, -1) == 1) {
         labels = est_squeeze(labels, EST_I64S(-1));
     }

@@ -19,7 +19,7 @@ bool est_metric_begin(est_metric_build *m, est_node of, const char *name, const 
 {
     *m = (est_metric_build){ .graph = of.graph };
     if (of.graph == NULL || est_graph_poisoned(of.graph)) return false;
-    if (!EST_OPTIONS(of.graph, "EST_METRIC", options, m->o)) return false;
+    if (!EST_OPTIONS(of.graph, est_metric_options, options, m->o)) return false;
     est_scope_push(of.graph, m->o.name != NULL ? m->o.name : name);
     return true;
 }

@@ -76,7 +76,7 @@ est_node est_update_rate(est_update *u, est_node var)
 
 void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; gradients != NULL && i < n; i++) {
         if (gradients[i].values.graph == NULL) continue;
         if (gradients[i].indices.graph != NULL) gradients[i] = est_dedup(gradients[i]);
         gradients[i].values = est_clip_by_value(gradients[i].values, -limit, limit);
@@ -85,7 +85,7 @@ void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit)
 
 void est_clip_gradients_by_norm(est_gradient *gradients, int n, double norm)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; gradients != NULL && i < n; i++) {
         if (gradients[i].values.graph == NULL) continue;
         if (gradients[i].indices.graph != NULL) gradients[i] = est_dedup(gradients[i]);
         gradients[i].values = est_clip_by_norm(gradients[i].values, norm);
@@ -104,10 +104,11 @@ void est_compute_gradients(est_node loss, est_nodes variables, est_gradient *gra
 {
     est_minimize_options o;
 
-    for (int i = 0; i < variables.n; i++) gradients[i] = (est_gradient){ 0 };
+    for (int i = 0; gradients != NULL && i < variables.n; i++) gradients[i] = (est_gradient){ 0 };
     if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return;
-    if (!EST_OPTIONS(loss.graph, "EST_MINIMIZE", options, o)) return;
+    if (!EST_OPTIONS(loss.graph, est_minimize_options, options, o)) return;
     est_gradients(loss, variables.data, variables.n, gradients);
+    if (est_graph_poisoned(loss.graph)) return;
     clip(gradients, variables.n, &o);
 }
 
@@ -231,7 +232,7 @@ static est_node apply_gradients(est_graph *graph, const application *a)
     est_update u     = { .optimizer = optimizer, .graph = graph, .step = step, .slot_scope = o->slot_scope };
     bool       count = !o->no_global_step || optimizer->keras;
     est_node  *updates, train = EST_NO_NODE;
-    int        n;
+    int        n, first       = est_global_variables(graph).n;
 
     if (optimizer->keras) begin_keras(&u, o->no_global_step);
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_RESOURCE_EXHAUSTED);
@@ -252,6 +253,9 @@ static est_node apply_gradients(est_graph *graph, const application *a)
         est_optimizer_add_terms(graph, optimizer, o);
     }
     est_free(updates);
+    for (int i = first; i < est_global_variables(graph).n; i++) {
+        est_graph_collect(graph, EST_OPTIMIZER_VARIABLES, est_global_variables(graph).data[i]);
+    }
     return train;
 }
 
@@ -320,12 +324,16 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
 {
     est_minimize_options o;
     application          a;
-    est_graph           *graph = variables.n > 0 ? variables.data[0].graph : NULL;
+    est_graph           *graph = variables.n > 0 && variables.data != NULL ? variables.data[0].graph : NULL;
 
     if (graph == NULL || est_graph_poisoned(graph)) return graph == NULL ? EST_NO_NODE : variables.data[0];
-    if (!EST_OPTIONS(graph, "EST_MINIMIZE", options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
-    if (optimizer.rule == NULL)
-        return est_nn_fail(graph, "an optimizer that was never made: use est_adam(...) or another");
+    if (!EST_OPTIONS(graph, est_minimize_options, options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (gradients == NULL) return est_nn_fail(graph, "est_apply_gradients: gradients is NULL");
+    if (optimizer.rule == NULL) {
+        return est_nn_fail(graph,
+                           "an optimizer that was never made, or with options that were refused: use est_adam(...) "
+                           "or another");
+    }
     if (optimizer.learning_node.graph == NULL && optimizer.schedule.rate == NULL &&
         !(optimizer.learning_rate >= 0 && optimizer.learning_rate < INFINITY)) {
         return est_nn_fail(graph, "%s: the learning rate is %g; give a number above 0", optimizer.rule->name,
@@ -344,7 +352,8 @@ est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize
     est_gradient        *gradients;
 
     if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return loss;
-    if (!EST_OPTIONS(loss.graph, "EST_MINIMIZE", options, o)) return est_graph_poison(loss.graph, EST_INVALID_ARGUMENT);
+    if (!EST_OPTIONS(loss.graph, est_minimize_options, options, o))
+        return est_graph_poison(loss.graph, EST_INVALID_ARGUMENT);
     variables = o.variables.n > 0 ? o.variables : est_trainable_variables(loss.graph);
     if (variables.n == 0) return est_nn_fail(loss.graph, "est_minimize: the graph has no trainable variables");
     copy      = est_alloc(sizeof *copy * (size_t)variables.n); /* the collection may move when slots join the graph */

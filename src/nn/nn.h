@@ -11,9 +11,9 @@
 
 /* Copies the caller's options over zeroed `out` of `size` bytes: NULL leaves all defaults, a shorter struct (an older
  * caller) leaves its tail zero. A struct without a size or with a larger one poisons the graph and gives false. */
-bool est_options_copy(est_graph *graph, const char *macro, const void *given, void *out, size_t size);
+bool est_options_copy(est_graph *graph, size_t struct_size, const void *given, void *out);
 
-#define EST_OPTIONS(graph, macro, given, out) est_options_copy(graph, macro, given, &(out), sizeof(out))
+#define EST_OPTIONS(graph, type, given, out) est_options_copy(graph, EST_STRUCT_SIZE(type), given, &(out))
 
 /* Fails the graph; used as `return est_nn_fail(graph, "text", ...)`. */
 #define est_nn_fail(graph, ...) est_graph_poison(graph, est_graph_blame(est_fail(EST_INVALID_ARGUMENT, __VA_ARGS__)))

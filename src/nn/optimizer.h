@@ -7,6 +7,9 @@
 
 #include "nn/nn.h"
 
+/* The collection of the variables that optimizers made for themselves: slots and Keras' numbers. */
+#define EST_OPTIMIZER_VARIABLES "optimizer_variables"
+
 /* One application of an optimizer to a graph. */
 typedef struct est_update {
     const est_optimizer *optimizer;

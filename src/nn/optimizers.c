@@ -4,6 +4,7 @@
  * and says what a sparse gradient means. */
 #include <string.h>
 
+#include "base/argument.h"
 #include "nn/optimizer.h"
 
 /* --- gradient descent and momentum ---------------------------------------------------------------------------------- */
@@ -218,9 +219,9 @@ static const est_optimizer_rule adadelta_rule = { .name = "Adadelta", .apply = a
 /* --- the values users hold ------------------------------------------------------------------------------------------ */
 
 /* Options that were not made by their macro leave an optimizer without a rule: the graph says so when it is used. */
-#define OPTIONS_OR_NOTHING(macro, options, o)                                                                          \
+#define OPTIONS_OR_NOTHING(type, options, o)                                                                           \
     do {                                                                                                               \
-        if (!EST_OPTIONS(NULL, macro, options, o)) return (est_optimizer){ 0 };                                        \
+        if (!EST_OPTIONS(NULL, type, options, o)) return (est_optimizer){ 0 };                                         \
     } while (0)
 
 est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule)
@@ -244,7 +245,7 @@ est_optimizer est_momentum(double learning_rate, const est_momentum_options *opt
 {
     est_momentum_options o;
 
-    OPTIONS_OR_NOTHING("EST_MOMENTUM", options, o);
+    OPTIONS_OR_NOTHING(est_momentum_options, options, o);
     return (est_optimizer){ .rule          = o.keras ? &keras_momentum_rule : &momentum_rule,
                             .learning_rate = est_or(learning_rate, 0.01),
                             .hyper         = { est_or(o.momentum, 0.9) },
@@ -256,7 +257,7 @@ est_optimizer est_adagrad(double learning_rate, const est_adagrad_options *optio
 {
     est_adagrad_options o;
 
-    OPTIONS_OR_NOTHING("EST_ADAGRAD", options, o);
+    OPTIONS_OR_NOTHING(est_adagrad_options, options, o);
     return (est_optimizer){ .rule          = &adagrad_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.initial_accumulator, 0.1), est_or(o.epsilon, 1e-7) },
@@ -267,7 +268,7 @@ est_optimizer est_adam(double learning_rate, const est_adam_options *options)
 {
     est_adam_options o;
 
-    OPTIONS_OR_NOTHING("EST_ADAM", options, o);
+    OPTIONS_OR_NOTHING(est_adam_options, options, o);
     return (est_optimizer){ .rule          = &adam_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.999),
@@ -289,7 +290,7 @@ est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *opt
 {
     est_rms_prop_options o;
 
-    OPTIONS_OR_NOTHING("EST_RMS_PROP", options, o);
+    OPTIONS_OR_NOTHING(est_rms_prop_options, options, o);
     return (est_optimizer){ .rule          = o.keras ? &keras_rms_prop_rule : &rms_prop_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.decay, 0.9), est_or(o.momentum, 0),
@@ -302,7 +303,7 @@ est_optimizer est_ftrl(double learning_rate, const est_ftrl_options *options)
 {
     est_ftrl_options o;
 
-    OPTIONS_OR_NOTHING("EST_FTRL", options, o);
+    OPTIONS_OR_NOTHING(est_ftrl_options, options, o);
     return (est_optimizer){ .rule          = &ftrl_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper = { est_or(o.learning_rate_power, -0.5), est_or(o.initial_accumulator, 0.1), o.l1,
@@ -314,7 +315,7 @@ est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *opt
 {
     est_adadelta_options o;
 
-    OPTIONS_OR_NOTHING("EST_ADADELTA", options, o);
+    OPTIONS_OR_NOTHING(est_adadelta_options, options, o);
     return (est_optimizer){ .rule          = &adadelta_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.rho, 0.95), est_or(o.epsilon, o.keras ? 1e-7 : 1e-8) },
@@ -323,6 +324,8 @@ est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *opt
 
 est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras, est_optimizer *out)
 {
+    EST_REQUIRE(name);
+    EST_REQUIRE(out);
     if (strcmp(name, "Adagrad") == 0) {
         *out = est_adagrad(learning_rate, EST_ADAGRAD(.keras = keras));
     } else if (strcmp(name, "Adam") == 0) {

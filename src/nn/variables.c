@@ -7,9 +7,9 @@
 #include "base/options.h"
 #include "nn/nn.h"
 
-bool est_options_copy(est_graph *graph, const char *macro, const void *given, void *out, size_t size)
+bool est_options_copy(est_graph *graph, size_t struct_size, const void *given, void *out)
 {
-    est_status status = est_options_take(macro, given, out, size);
+    est_status status = est_options_take(struct_size, given, out);
 
     if (status != EST_OK && graph != NULL) (void)est_graph_poison(graph, status);
     return status == EST_OK;
@@ -55,7 +55,7 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
         collect_variable(handle, initializer, collection);
         return handle;
     }
-    full = est_graph_unique_name(graph, name);
+    full = graph != NULL ? est_graph_unique_name(graph, name) : NULL;
     if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
     handle = est_build0(
         graph, &est_op_var_handle,
@@ -71,7 +71,7 @@ est_node est_weight(est_graph *graph, const char *name, est_shape shape, const e
     est_weight_options o;
     est_node           handle;
 
-    if (!EST_OPTIONS(graph, "EST_WEIGHT", options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
+    if (!EST_OPTIONS(graph, est_weight_options, options, o)) return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
     if (o.initializer.make == NULL) {
         o.initializer = o.dtype == EST_F32 || o.dtype == EST_F64 ? est_init_glorot_uniform(0) : est_init_zeros();

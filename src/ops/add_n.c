@@ -82,6 +82,6 @@ const est_op est_op_add_n = {
 
 est_node est_add_n(est_nodes parts)
 {
-    if (parts.n == 1) return parts.data[0];
+    if (parts.n == 1 && parts.data != NULL) return parts.data[0];
     return est_build(NULL, &est_op_add_n, parts, EST_NO_ATTRS);
 }

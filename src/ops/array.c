@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "tensor/shape.h"
 
 est_status est_infer_axis_attr(int64_t given, int rank, int *axis)
@@ -61,7 +62,9 @@ est_node est_const_ints(est_graph *graph, est_dtype dtype, est_i64s values)
 {
     est_tensor *tensor = NULL;
     est_node    node;
-    est_status  status = est_tensor_create(dtype, EST_SHAPE(values.n), &tensor);
+    est_status  status = EST_LIST_OK(values)
+                             ? est_tensor_create(dtype, EST_SHAPE(values.n), &tensor)
+                             : est_fail(EST_INVALID_ARGUMENT, "a list of %d numbers without any", values.n);
 
     if (status != EST_OK) return est_graph_poison(graph, status);
     for (int i = 0; i < values.n; i++) {

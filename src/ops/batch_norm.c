@@ -327,6 +327,7 @@ void est_fused_batch_norm(est_node x, est_node scale, est_node offset, est_node 
     est_node         images = rank < 0 || rank == 4 ? x : est_reshape(x, EST_I64S(-1, 1, 1, est_node_dim(x, -1)));
     est_node         y;
 
+    if (out == NULL) return;
     y      = est_build(x.graph, &est_op_fused_batch_norm, EST_NODES(images, scale, offset, mean, variance),
                        EST_ATTRS(est_attr_float("epsilon", epsilon), est_attr_bool("is_training", training)));
     out[0] = rank < 0 || rank == 4 ? y : est_reshape_to(y, est_shape_of(x));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstCheckRange: y = x, or an error that says which element is the first that is not in [low, high]. In TensorFlow's ops
- * it is an Identity that waits for an Assert. */
+ * EstCheckRange: y = x, or an error that says which element is the first that is not in [low, high].
+ * EstCheckFound: y = ids, or an error with the first of the keys whose id is below 0: a lookup has not found it.
+ * In TensorFlow's ops each is an Identity that waits for an Assert. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -145,4 +146,51 @@ est_node est_check_range(est_node x, double low, double high, const char *messag
     return est_build1(
         &est_op_check_range, x,
         EST_ATTRS(est_attr_float("low", low), est_attr_float("high", high), est_attr_string("message", message)));
+}
+
+/* --- what a lookup found --------------------------------------------------------------------------------------------- */
+
+#define KEY_SHOWN 80 /* bytes of a key that an error shows */
+
+static est_status check_found_cpu(est_call *c)
+{
+    const int64_t *ids   = c->in[0]->data;
+    const est_str *keys  = c->in[1]->data;
+    int64_t        count = c->in[0]->count;
+
+    if (c->in[1]->count != count) {
+        return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " ids of %" PRId64 " keys", count, c->in[1]->count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] >= 0) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is \"%.*s\", which is not in the vocabulary",
+                        est_node_string(c->node, "message"), i,
+                        (int)(keys[i].size < KEY_SHOWN ? keys[i].size : KEY_SHOWN), keys[i].data);
+    }
+    if (c->out[0].data != ids && count > 0) memcpy(c->out[0].data, ids, sizeof *ids * (size_t)count);
+    return EST_OK;
+}
+
+static void check_found_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
+{
+    est_node good    = est_reduce_all(est_greater_equal(in[0], est_scalar(graph, EST_I64, 0)), EST_ALL_AXES, false);
+    int64_t  types[] = { EST_STRING, EST_STRING };
+    est_node check   = est_build3(&est_op_assert, good, text_const(graph, est_node_string(node, "message")), in[1],
+                                  EST_ATTRS(est_attr_types("T", (est_i64s){ types, 2 })));
+
+    out[0] = est_after(est_identity(in[0]), check);
+}
+
+const est_op est_op_check_found = {
+    .name      = "EstCheckFound",
+    .signature = "ids: int64, keys: string -> y: int64; message: string",
+    .infer     = est_infer_same_as_input,
+    .cpu       = EST_KERNELS({ .run = check_found_cpu }),
+    .lower     = check_found_lower,
+    .inplace   = 1u << 0,
+};
+
+est_node est_check_found(est_node ids, est_node keys, const char *message)
+{
+    return est_build2(&est_op_check_found, ids, keys, EST_ATTRS(est_attr_string("message", message)));
 }

@@ -46,7 +46,7 @@ static est_node half_square_of_all(const est_gradient *xs, int n)
 {
     est_node total = EST_NO_NODE;
 
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; xs != NULL && i < n; i++) {
         if (xs[i].values.graph == NULL) continue;
         est_node part = est_l2_loss(xs[i].values);
         total         = total.graph == NULL ? part : est_add(total, part);

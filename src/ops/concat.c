@@ -6,6 +6,7 @@
  * Both see the tensor as rows (the axes before `axis`), each the concatenation of one row of every part. */
 #include <inttypes.h>
 
+#include "base/argument.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -160,6 +161,7 @@ static est_node concat_nodes(est_nodes parts, est_node axis)
 
 est_node est_concat(est_nodes parts, int axis)
 {
+    if (!EST_LIST_OK(parts)) parts.n = 0;
     if (parts.n == 1) return est_identity(parts.data[0]);
     if (parts.n == 0 || parts.data[0].graph == NULL) return EST_NO_NODE;
     return concat_nodes(parts, est_scalar(parts.data[0].graph, EST_I32, axis));

@@ -104,7 +104,7 @@ est_node est_const_list(est_graph *graph, est_i64s values)
 {
     est_dtype dtype = EST_I32;
 
-    for (int i = 0; i < values.n; i++) {
+    for (int i = 0; values.data != NULL && i < values.n; i++) {
         if (values.data[i] != (int32_t)values.data[i]) dtype = EST_I64;
     }
     return est_const_ints(graph, dtype, values);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/options.h"
@@ -345,9 +346,12 @@ static est_status read_column(line_file *f, est_dtype dtype, est_lookup_column *
 
 est_status est_vocabulary_count(const char *path, int64_t *out)
 {
-    line_file  f      = { .path = path, .wanted = -1 };
-    est_status status = est_file_read(path, &f.bytes, &f.size);
+    line_file  f = { .path = path, .wanted = -1 };
+    est_status status;
 
+    EST_REQUIRE(path);
+    EST_REQUIRE(out);
+    status = est_file_read(path, &f.bytes, &f.size);
     if (status == EST_OK) status = count_lines(&f);
     est_free(f.bytes);
     if (status == EST_OK) *out = f.n;
@@ -593,7 +597,7 @@ est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key, 
 {
     est_table_options o;
     est_tensor       *text   = NULL;
-    est_status        status = est_options_take("EST_TABLE", options, &o, sizeof o);
+    est_status        status = est_options_take(EST_STRUCT_SIZE(est_table_options), options, &o);
     est_node          handle, filename;
 
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_OK);
@@ -628,7 +632,7 @@ static est_node count_to(est_graph *graph, int64_t n)
 est_node est_vocabulary_list(est_graph *graph, est_tensor *keys, const est_table_options *options)
 {
     est_table_options o;
-    est_status        status = est_options_take("EST_TABLE", options, &o, sizeof o);
+    est_status        status = est_options_take(EST_STRUCT_SIZE(est_table_options), options, &o);
     est_node          handle, list;
     int64_t           n;
 

@@ -55,6 +55,9 @@ bool est_has_rows(est_node variable);
 /* The row of each key (int64), -1 for those that have none. A step that trains the variable counts and admits them. */
 est_node est_find_rows(est_node variable, est_node keys);
 
+/* The ids that a lookup gave for the keys, or an error that shows the first key without one (an id below 0). */
+est_node est_check_found(est_node ids, est_node keys, const char *message);
+
 /* Weights of ragged values, as many in each row; at run time an error with column and row when they are not. */
 est_node est_line_up(est_ragged_node values, est_ragged_node weights, const char *column);
 

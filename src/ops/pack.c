@@ -2,6 +2,7 @@
  *
  * Pack: tensors of one shape stacked along a new axis. Unpack: a tensor taken apart along an axis. Each is the other's
  * gradient. */
+#include "base/argument.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -77,7 +78,7 @@ const est_op est_op_pack = {
 
 est_node est_pack(est_nodes parts, int axis)
 {
-    if (parts.n == 0) return EST_NO_NODE;
+    if (parts.n == 0 || !EST_LIST_OK(parts)) return EST_NO_NODE;
     return est_build(parts.data[0].graph, &est_op_pack, parts, EST_ATTRS(est_attr_int("axis", axis)));
 }
 
@@ -150,5 +151,5 @@ void est_unpack(est_node x, int n, int axis, est_node *out)
 {
     est_node first = est_build1(&est_op_unpack, x, EST_ATTRS(est_attr_int("num", n), est_attr_int("axis", axis)));
 
-    for (int i = 0; i < n; i++) out[i] = est_output(first, i);
+    for (int i = 0; out != NULL && i < n; i++) out[i] = est_output(first, i);
 }

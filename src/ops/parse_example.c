@@ -536,9 +536,16 @@ static est_status add_features(request *r, est_node examples, const est_feature_
 
 void est_parse_examples(est_node examples, const est_feature_spec *specs, int n, est_parsed *out)
 {
-    request    r = { .arena = est_arena_create() };
+    request    r = { 0 };
     est_status status;
 
+    if (n < 0 || (n > 0 && (out == NULL || specs == NULL))) {
+        (void)est_graph_poison(examples.graph,
+                               est_fail(EST_INVALID_ARGUMENT, "est_parse_examples: %d features, specs %s, out %s", n,
+                                        specs != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+        return;
+    }
+    r.arena = est_arena_create();
     for (int i = 0; i < n; i++) out[i] = (est_parsed){ 0 };
     if (examples.graph == NULL) {
         est_arena_free(r.arena);

@@ -226,9 +226,10 @@ est_ragged_node est_ragged_cross(const est_ragged_node *inputs, int n, int64_t n
     est_node   in[2 * EST_CROSS_MAX], values;
     int64_t    types[EST_CROSS_MAX], splits[EST_CROSS_MAX];
     char       order[EST_CROSS_MAX + 1] = { 0 };
-    est_graph *graph                    = n > 0 ? inputs[0].values.graph : NULL;
+    est_graph *graph                    = n > 0 && inputs != NULL ? inputs[0].values.graph : NULL;
 
-    if (graph == NULL || est_graph_poisoned(graph)) return n > 0 ? inputs[0] : (est_ragged_node){ 0 };
+    if (graph == NULL) return (est_ragged_node){ 0 };
+    if (est_graph_poisoned(graph)) return inputs[0];
     if (n > EST_CROSS_MAX) {
         values = est_graph_poison(
             graph, est_fail(EST_INVALID_ARGUMENT, "a cross is of 1 to %d inputs, got %d", EST_CROSS_MAX, n));

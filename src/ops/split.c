@@ -60,5 +60,5 @@ void est_split(est_node x, int n, int axis, est_node *out)
         first = est_build2(&est_op_split, est_scalar(x.graph, EST_I32, axis), x,
                            EST_ATTRS(est_attr_int("num_split", n)));
     }
-    for (int i = 0; i < n; i++) out[i] = est_output(first, i);
+    for (int i = 0; out != NULL && i < n; i++) out[i] = est_output(first, i);
 }

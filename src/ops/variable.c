@@ -286,6 +286,9 @@ est_node est_variable(est_graph *graph, const char *name, est_dtype dtype, est_s
     char     text[EST_SHAPE_TEXT_MAX];
     est_node handle;
 
+    if (name == NULL) {
+        return est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT, "a variable needs a name, and it is NULL"));
+    }
     if (est_shape_count(&shape) < 0 && !est_graph_poisoned(graph)) {
         return est_graph_poison(graph, est_fail(EST_INVALID_ARGUMENT,
                                                 "variable '%s' needs a shape that is fully known, got %s", name,

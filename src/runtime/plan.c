@@ -602,5 +602,6 @@ void est_plan_free(est_plan *plan)
 
 const est_view *est_plan_fetch(const est_plan *plan, int i)
 {
+    if (i < 0 || i >= plan->io.n_fetches) return NULL;
     return view_of(plan, (est_edge){ plan->io.fetches[i].id, plan->io.fetches[i].output });
 }

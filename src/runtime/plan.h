@@ -166,7 +166,7 @@ void                      est_plan_free(est_plan *plan);
 EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed);
 
 /* Result i of the last run. */
-const est_view *est_plan_fetch(const est_plan *plan, int i);
+const est_view *est_plan_fetch(const est_plan *plan, int i); /* NULL: there is no such one */
 
 /* --- between the files of the plan --- */
 

@@ -4,10 +4,12 @@
 #include "runtime/session.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "kernels/rows.h"
@@ -40,7 +42,7 @@ struct est_session {
 
 static est_status take_options(est_session *s, const est_session_options *options)
 {
-    return est_options_take("EST_SESSION", options, &s->options, sizeof s->options);
+    return est_options_take(EST_STRUCT_SIZE(est_session_options), options, &s->options);
 }
 
 /* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
@@ -70,9 +72,11 @@ static est_status find_variables(est_session *s)
 
 est_status est_session_create(est_graph *graph, const est_session_options *options, est_session **out)
 {
-    est_session *s = est_zalloc(sizeof *s);
+    est_session *s;
     est_status   status;
 
+    EST_REQUIRE(out);
+    s = est_zalloc(sizeof *s);
     if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a session");
     if (graph == NULL) {
         est_free(s);
@@ -145,6 +149,12 @@ static est_plan_options plan_options(const est_session *s)
                                s->options.check_numerics, s->options.remote, s->options.peers };
 }
 
+static est_status check_list(const char *what, int n, const void *data)
+{
+    if (n == 0 || (n > 0 && data != NULL)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "%s: a list of %d without any", what, n);
+}
+
 est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
                                est_step **out)
 {
@@ -152,6 +162,11 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     est_step        *step;
     est_status       status;
 
+    EST_REQUIRE(session);
+    EST_REQUIRE(out);
+    EST_TRY(check_list("feeds", feeds.n, feeds.data));
+    EST_TRY(check_list("fetches", fetches.n, fetches.data));
+    EST_TRY(check_list("targets", targets.n, targets.data));
     EST_TRY(check_session(session));
     EST_TRY(est_graph_status(session->graph));
     options = plan_options(session);
@@ -234,6 +249,7 @@ static est_status fill_tables(est_step *step)
  * does not count, so that trying again gives what it would have given. */
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 {
+    EST_REQUIRE(step);
     if (feeds == NULL && step->key.n_feeds > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "the step has %d feeds, got NULL", step->key.n_feeds);
     }
@@ -275,18 +291,23 @@ est_plan *est_step_plan(est_step *step)
 
 const void *est_step_data(const est_step *step, int i)
 {
-    return est_plan_fetch(step->plan, i)->data;
+    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
+
+    return view != NULL ? view->data : NULL;
 }
 
 const est_shape *est_step_shape(const est_step *step, int i)
 {
-    return &est_plan_fetch(step->plan, i)->shape;
+    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
+
+    return view != NULL ? &view->shape : NULL;
 }
 
 double est_step_scalar(const est_step *step, int i)
 {
-    const est_view *view = est_plan_fetch(step->plan, i);
+    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
 
+    if (view == NULL) return NAN;
     if (view->data == NULL || view->count == 0) return 0; /* before the first run, or nothing there */
     switch (view->dtype) {
     case EST_F32: return (double)*(const float *)view->data;
@@ -319,11 +340,15 @@ static est_status copy_fetches(const est_step *step, est_tensor **out)
 est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches, est_nodes targets,
                            est_tensor **out)
 {
-    est_node          *nodes  = est_alloc(sizeof *nodes * (size_t)(feeds.n + 1));
-    const est_tensor **values = est_alloc(sizeof *values * (size_t)(feeds.n + 1));
+    est_node          *nodes;
+    const est_tensor **values;
     est_step          *step;
     est_status         status;
 
+    EST_REQUIRE(session);
+    EST_TRY(check_list("feeds", feeds.n, feeds.data));
+    nodes  = est_alloc(sizeof *nodes * (size_t)(feeds.n + 1));
+    values = est_alloc(sizeof *values * (size_t)(feeds.n + 1));
     if (nodes == NULL || values == NULL) {
         status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to run a step");
     } else if (out == NULL && fetches.n > 0) {
@@ -483,6 +508,7 @@ est_status est_session_init(est_session *session)
     est_status   status;
     size_t       size;
 
+    EST_REQUIRE(session);
     EST_TRY(check_session(session));
     status     = est_graph_status(session->graph);
     size       = (size_t)est_graph_size(session->graph) + 1;
@@ -577,6 +603,9 @@ est_status est_session_read(est_session *session, const char *variable, est_tens
 {
     est_var *var;
 
+    EST_REQUIRE(session);
+    EST_REQUIRE(variable);
+    EST_REQUIRE(out);
     EST_TRY(find_variable(session, variable, &var));
     if (var->n_shards > 0) return read_shards(session->options.remote, var, out);
     if (var->elsewhere) return session->options.remote->ops->read(session->options.remote, var, out);
@@ -589,6 +618,8 @@ est_status est_session_write(est_session *session, const char *variable, const e
     est_var *var;
     char     want[EST_SHAPE_TEXT_MAX], got[EST_SHAPE_TEXT_MAX];
 
+    EST_REQUIRE(session);
+    EST_REQUIRE(variable);
     if (value == NULL) return est_fail(EST_INVALID_ARGUMENT, "variable '%s': the value is NULL", variable);
     EST_TRY(find_variable(session, variable, &var));
     if (var->rows != NULL) {
@@ -632,28 +663,30 @@ const est_graph *est_session_graph(const est_session *session)
 
 int est_session_variables(const est_session *session)
 {
-    return est_store_size(session->store);
+    return session != NULL ? est_store_size(session->store) : 0;
 }
 
 const char *est_session_variable(const est_session *session, int i)
 {
-    return est_store_at(session->store, i)->name;
+    return i >= 0 && i < est_session_variables(session) ? est_store_at(session->store, i)->name : NULL;
 }
 
 /* --- counters, traces -------------------------------------------------------------------------------------------- */
 
 uint64_t est_session_run_count(const est_session *session)
 {
-    return session->n_runs;
+    return session != NULL ? session->n_runs : 0;
 }
 
 void est_session_set_run_count(est_session *session, uint64_t count)
 {
+    if (session == NULL) return;
     session->n_runs = count;
 }
 
 est_status est_step_trace(est_step *step, int runs)
 {
+    EST_REQUIRE(step);
     return est_trace_start(step->plan, runs);
 }
 
@@ -661,21 +694,24 @@ est_status est_step_write_timeline(est_step *step, const char *path, const est_t
 {
     est_timeline_options own;
 
-    EST_TRY(est_options_take("EST_TIMELINE", options, &own, sizeof own));
+    EST_REQUIRE(step);
+    EST_REQUIRE(path);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_timeline_options), options, &own));
     return est_trace_write_timeline(step->plan, path, &own);
 }
 
 void est_step_report(est_step *step, FILE *out)
 {
+    if (step == NULL || out == NULL) return;
     est_trace_report(step->plan, out);
 }
 
 size_t est_step_slab_bytes(const est_step *step)
 {
-    return step->plan->slab_bytes;
+    return step != NULL ? step->plan->slab_bytes : 0;
 }
 
 int est_step_layouts(const est_step *step)
 {
-    return step->plan->n_layouts;
+    return step != NULL ? step->plan->n_layouts : 0;
 }

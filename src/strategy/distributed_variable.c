@@ -12,7 +12,7 @@ static bool on_read(const est_distributed_variable *v)
 
 static est_graph *graph_of(const est_distributed_variable *v)
 {
-    return v->copies.n > 0 ? v->copies.data[0].graph : NULL;
+    return v != NULL && v->copies.n > 0 ? v->copies.data[0].graph : NULL;
 }
 
 /* --- making ---------------------------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
     copies = est_arena_alloc(est_graph_arena(graph), sizeof *copies * (size_t)n);
     if (copies == NULL) {
         (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name));
-    } else if (EST_OPTIONS(graph, "EST_DISTRIBUTED_VARIABLE", options, o) && check(graph, name, &o)) {
+    } else if (EST_OPTIONS(graph, est_distributed_variable_options, options, o) && check(graph, name, &o)) {
         if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
         if (o.initializer.make == NULL) o.initializer = est_init_zeros();
         v.synchronization = o.synchronization != EST_SYNCHRONIZATION_AUTO ? o.synchronization

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/options.h"
 #include "strategy/strategy.h"
 
@@ -25,12 +26,14 @@ static est_status check(const est_parameter_server_options *o)
 
 est_status est_parameter_server_strategy(const est_parameter_server_options *options, est_strategy **out)
 {
-    est_strategy *s = est_zalloc(sizeof *s);
+    est_strategy *s;
     est_status    status;
 
+    EST_REQUIRE(out);
+    s = est_zalloc(sizeof *s);
     if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a strategy");
     s->kind = EST_STRATEGY_PARAMETER_SERVER;
-    status  = est_options_take("EST_PARAMETER_SERVER", options, &s->ps, sizeof s->ps);
+    status  = est_options_take(EST_STRUCT_SIZE(est_parameter_server_options), options, &s->ps);
     if (status == EST_OK) status = check(&s->ps);
     if (status != EST_OK) {
         est_free(s);

@@ -115,12 +115,18 @@ static est_status build_replica(int replica, void *user)
     return EST_OK; /* builders have told the graph */
 }
 
+static bool has_function(est_graph *graph, est_replica_fn fn)
+{
+    if (fn == NULL) (void)est_nn_fail(graph, "the function that builds a replica is NULL");
+    return fn != NULL;
+}
+
 est_per_replica est_strategy_run(const est_strategy *strategy, est_graph *graph, est_replica_fn fn, void *user)
 {
     est_replicas replicas = est_strategy_replicas(strategy);
     job          j        = { strategy, graph, fn, user, NULL };
 
-    if (!is_free(strategy, graph, "est_strategy_run")) return (est_per_replica){ 0 };
+    if (!is_free(strategy, graph, "est_strategy_run") || !has_function(graph, fn)) return (est_per_replica){ 0 };
     j.results = node_list(graph, replicas.n);
     if (j.results == NULL || est_towers_build(graph, replicas, build_replica, &j) != EST_OK) {
         return (est_per_replica){ 0 };
@@ -134,7 +140,9 @@ est_per_replica est_strategy_values_from_function(const est_strategy *strategy, 
     est_replicas own, replicas = est_strategy_replicas(strategy);
     est_node    *values;
 
-    if (!est_strategy_enter(strategy, graph, "est_strategy_values_from_function", &own)) return (est_per_replica){ 0 };
+    if (!has_function(graph, fn) || !est_strategy_enter(strategy, graph, "est_strategy_values_from_function", &own)) {
+        return (est_per_replica){ 0 };
+    }
     values = node_list(graph, replicas.n);
     for (int i = 0; i < replicas.n && values != NULL; i++) {
         est_replica_context context = context_of(strategy, graph, &replicas, i);
@@ -151,7 +159,7 @@ est_per_replica est_strategy_values_from_function(const est_strategy *strategy, 
 static est_graph *graph_of(const est_strategy *strategy, est_per_replica values, const char *what)
 {
     int        n     = est_strategy_replicas(strategy).n;
-    est_graph *graph = values.n > 0 ? values.data[0].graph : NULL;
+    est_graph *graph = values.n > 0 && values.data != NULL ? values.data[0].graph : NULL;
 
     if (graph == NULL || est_graph_poisoned(graph)) return NULL;
     for (int i = 0; i < values.n; i++) {
@@ -168,7 +176,7 @@ static est_graph *graph_of(const est_strategy *strategy, est_per_replica values,
 /* What stands for a failure. */
 static est_node failed(est_per_replica values)
 {
-    est_graph *graph = values.n > 0 ? values.data[0].graph : NULL;
+    est_graph *graph = values.n > 0 && values.data != NULL ? values.data[0].graph : NULL;
 
     return graph != NULL ? est_graph_poison(graph, EST_INVALID_ARGUMENT) : EST_NO_NODE;
 }
@@ -287,8 +295,11 @@ static est_node merge_call(est_graph *graph, void *const *brought, int n)
 
 est_node est_replica_merge_call(const est_replica_context *context, est_merge_fn fn, est_node value, void *user)
 {
-    call c = { context->strategy, fn, value, user };
+    call c = { .fn = fn, .value = value, .user = user };
 
+    if (context == NULL) return EST_NO_NODE;
+    c.strategy = context->strategy;
+    if (fn == NULL) return est_nn_fail(context->graph, "est_replica_merge_call: fn is NULL");
     if (est_graph_poisoned(context->graph)) return est_graph_poison(context->graph, EST_INVALID_ARGUMENT);
     if (!est_in_replica(context->graph)) {
         return est_nn_fail(context->graph, "est_replica_merge_call is for replicas: call it in the function of "

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
@@ -151,6 +152,7 @@ est_status est_one_device_strategy(const char *device, est_strategy **out)
     est_strategy *s;
     int           number;
 
+    EST_REQUIRE(out);
     EST_TRY(cpu_number("one_device", device, &number));
     EST_TRY(make(EST_STRATEGY_ONE_DEVICE, 1, &s));
     (void)snprintf(s->device, sizeof s->device, "/device:CPU:%d", number);
@@ -163,7 +165,8 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
     est_mirrored_options o;
     int                  n;
 
-    EST_TRY(est_options_take("EST_MIRRORED", options, &o, sizeof o));
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
     EST_TRY(count_replicas("mirrored", o.devices, o.n_devices, o.replicas, &n));
     EST_TRY(make(EST_STRATEGY_MIRRORED, n, out));
     say_if_one("mirrored", o.n_devices, n);
@@ -175,7 +178,8 @@ est_status est_central_storage_strategy(const est_central_storage_options *optio
     est_central_storage_options o;
     int                         n, number;
 
-    EST_TRY(est_options_take("EST_CENTRAL_STORAGE", options, &o, sizeof o));
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_central_storage_options), options, &o));
     EST_TRY(count_replicas("central_storage", o.compute_devices, o.n_devices, o.replicas, &n));
     if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
     EST_TRY(make(EST_STRATEGY_CENTRAL_STORAGE, n, out));
@@ -251,7 +255,8 @@ est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_op
     est_status                        status;
     int                               n;
 
-    EST_TRY(est_options_take("EST_MULTI_WORKER_MIRRORED", options, &o, sizeof o));
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_multi_worker_mirrored_options), options, &o));
     EST_TRY(check_workers(&o));
     EST_TRY(count_replicas("multi_worker_mirrored", NULL, 0, o.replicas, &n));
     EST_TRY(make(EST_STRATEGY_MULTI_WORKER_MIRRORED, n, &s));
@@ -290,6 +295,7 @@ void est_strategy_input_context(const est_strategy *strategy, est_input_context 
 {
     bool workers = strategy != NULL && strategy->n_workers > 1;
 
+    if (context == NULL) return;
     context->n_pipelines          = workers ? strategy->n_workers : 1;
     context->pipeline             = workers ? strategy->worker : 0;
     context->num_replicas_in_sync = est_strategy_num_replicas_in_sync(strategy);

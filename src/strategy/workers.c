@@ -2,6 +2,7 @@
  *
  * This process as one of the workers of synchronous training. */
 #include "estoc/workers.h"
+#include "base/argument.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -147,7 +148,8 @@ est_status est_workers_create(const est_strategy *strategy, const est_workers_op
     est_workers        *w;
     est_status          status = EST_OK;
 
-    EST_TRY(est_options_take("EST_WORKERS", options, &o, sizeof o));
+    EST_REQUIRE(out);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_workers_options), options, &o));
     w = est_zalloc(sizeof *w);
     if (w == NULL) return no_memory();
     w->strategy = strategy;
@@ -172,17 +174,19 @@ void est_workers_free(est_workers *workers)
 
 int est_workers_count(const est_workers *workers)
 {
+    if (workers == NULL) return 0;
     return workers->ensemble != NULL ? workers->strategy->n_workers : 1;
 }
 
 int est_workers_number(const est_workers *workers)
 {
+    if (workers == NULL) return -1;
     return workers->ensemble != NULL ? workers->strategy->worker : 0;
 }
 
 est_peers *est_workers_peers(const est_workers *workers)
 {
-    return workers->peers;
+    return workers != NULL ? workers->peers : NULL;
 }
 
 /* Meets until all have the same variables, or the job is over: one that is lost while they are given is met again. */
@@ -208,6 +212,9 @@ est_status est_workers_meet(est_workers *workers, est_session *session, int64_t 
 {
     est_meeting met;
 
+    EST_REQUIRE(workers);
+    EST_REQUIRE(session);
+    EST_REQUIRE(step);
     if (*step < -1) return est_fail(EST_INVALID_ARGUMENT, "est_workers_meet: step %lld", (long long)*step);
     if (workers->ensemble == NULL) {
         if (*step < 0)
@@ -225,6 +232,8 @@ est_status est_workers_end(est_workers *workers, est_session *session, int64_t s
 {
     est_meeting met = { 0 };
 
+    EST_REQUIRE(workers);
+    EST_REQUIRE(session);
     if (workers->ensemble == NULL) return EST_OK;
     if (workers->rank == 0) {
         est_ensemble_end_job(workers->ensemble);

@@ -50,7 +50,7 @@ int64_t est_shape_count(const est_shape *shape)
 {
     int64_t count;
 
-    if (!est_shape_is_known(shape)) return -1;
+    if (shape == NULL || !est_shape_is_known(shape)) return -1;
     return count_fits(shape, &count) ? count : INT64_MAX;
 }
 
@@ -79,7 +79,7 @@ est_status est_shape_size(const est_shape *shape, est_dtype dtype, int64_t *coun
 
 bool est_shape_equal(const est_shape *a, const est_shape *b)
 {
-    if (a->rank != b->rank) return false;
+    if (a == NULL || b == NULL || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++) {
         if (a->dim[i] != b->dim[i]) return false;
     }
@@ -90,7 +90,8 @@ const char *est_shape_text(const est_shape *shape, char buf[EST_SHAPE_TEXT_MAX])
 {
     size_t at = 1;
 
-    if (shape->rank < 0) {
+    if (buf == NULL) return NULL;
+    if (shape == NULL || shape->rank < 0) {
         snprintf(buf, EST_SHAPE_TEXT_MAX, "?");
         return buf;
     }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "estoc/tensor.h"
 #include "tensor/shape.h"
 
@@ -13,6 +14,7 @@ est_status est_ragged_check(const est_ragged *ragged)
     const int64_t   *split;
     int64_t          n_rows;
 
+    EST_REQUIRE(ragged);
     if (ragged->values == NULL || ragged->splits == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "ragged rows need both values and splits");
     }
@@ -121,6 +123,8 @@ est_status est_indexed_to_dense(const est_indexed *slices, est_tensor **out)
     int64_t     row_elements;
     size_t      row_bytes;
 
+    EST_REQUIRE(slices);
+    EST_REQUIRE(out);
     EST_TRY(indexed_check(slices));
     dtype   = est_tensor_dtype(slices->values);
     add_row = add_row_for(dtype);

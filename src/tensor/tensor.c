@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/refcount.h"
 #include "tensor/shape.h"
 
@@ -56,6 +57,7 @@ est_status est_tensor_create(est_dtype dtype, est_shape shape, est_tensor **out)
     int64_t     count;
     size_t      bytes;
 
+    EST_REQUIRE(out);
     EST_TRY(est_shape_size(&shape, dtype, &count, &bytes));
     EST_TRY(tensor_new(dtype, &shape, count, &tensor));
     tensor->data = est_alloc_aligned(bytes);
@@ -73,6 +75,8 @@ est_status est_tensor_create_from(est_dtype dtype, est_shape shape, const void *
 {
     est_tensor *tensor;
 
+    EST_REQUIRE(out);
+    if (est_shape_count(&shape) > 0) EST_REQUIRE(data);
     EST_TRY(est_tensor_create(dtype, shape, &tensor));
     if (dtype != EST_STRING) {
         if (tensor->count > 0) memcpy(tensor->data, data, est_tensor_bytes(tensor));
@@ -98,6 +102,7 @@ est_status est_tensor_wrap(est_dtype dtype, est_shape shape, void *data, void (*
     est_tensor *tensor;
     int64_t     count;
 
+    EST_REQUIRE(out);
     if (dtype == EST_STRING) {
         return est_fail(EST_INVALID_ARGUMENT, "a string tensor cannot wrap memory; create one and copy into it");
     }
@@ -114,6 +119,7 @@ est_status est_tensor_wrap(est_dtype dtype, est_shape shape, void *data, void (*
 
 est_tensor *est_tensor_ref(est_tensor *tensor)
 {
+    if (tensor == NULL) return NULL;
     est_refcount_add(&tensor->refs);
     return tensor;
 }
@@ -133,34 +139,36 @@ void est_tensor_free(est_tensor *tensor)
 
 est_dtype est_tensor_dtype(const est_tensor *tensor)
 {
-    return tensor->dtype;
+    return tensor != NULL ? tensor->dtype : EST_DTYPE_NONE;
 }
 
 const est_shape *est_tensor_shape(const est_tensor *tensor)
 {
-    return &tensor->shape;
+    return tensor != NULL ? &tensor->shape : NULL;
 }
 
 int64_t est_tensor_count(const est_tensor *tensor)
 {
-    return tensor->count;
+    return tensor != NULL ? tensor->count : 0;
 }
 
 size_t est_tensor_bytes(const est_tensor *tensor)
 {
-    return (size_t)tensor->count * est_dtype_size(tensor->dtype);
+    return tensor != NULL ? (size_t)tensor->count * est_dtype_size(tensor->dtype) : 0;
 }
 
 void *est_tensor_data(const est_tensor *tensor)
 {
-    return tensor->data;
+    return tensor != NULL ? tensor->data : NULL;
 }
 
 est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *bytes, size_t size)
 {
-    est_tensor *owner = tensor->owner != NULL ? tensor->owner : tensor;
+    est_tensor *owner;
     char       *copy;
 
+    EST_REQUIRE(tensor);
+    owner = tensor->owner != NULL ? tensor->owner : tensor;
     if (tensor->dtype != EST_STRING) {
         return est_fail(EST_INVALID_ARGUMENT, "cannot put a string into a %s tensor", est_dtype_name(tensor->dtype));
     }
@@ -227,11 +235,14 @@ est_status est_tensor_own_strings(est_tensor *tensor)
 
 est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_tensor **out)
 {
-    est_shape   shape = tensor->shape;
+    est_shape   shape;
     char        text[EST_SHAPE_TEXT_MAX];
     est_tensor *view;
     size_t      row_elements;
 
+    EST_REQUIRE(tensor);
+    EST_REQUIRE(out);
+    shape = tensor->shape;
     if (shape.rank < 1) return est_fail(EST_INVALID_ARGUMENT, "a scalar has no rows");
     if (first < 0 || n < 0 || first > shape.dim[0] || n > shape.dim[0] - first) {
         return est_fail(EST_OUT_OF_RANGE, "rows %" PRId64 " and %" PRId64 " after it of a tensor of shape %s", first, n,
@@ -250,6 +261,8 @@ est_status est_tensor_row(est_tensor *tensor, int64_t i, est_tensor **out)
 {
     est_tensor *view;
 
+    EST_REQUIRE(tensor);
+    EST_REQUIRE(out);
     EST_TRY(est_tensor_rows(tensor, i, 1, &view));
     view->shape.rank--;
     memmove(view->shape.dim, view->shape.dim + 1, (size_t)view->shape.rank * sizeof view->shape.dim[0]);
@@ -283,10 +296,13 @@ est_status est_tensor_i64(est_shape shape, const int64_t *data, est_tensor **out
 /* Struct, element and bytes are one block: records of a file come by the million. */
 est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out)
 {
-    size_t      head   = sizeof(est_tensor) + sizeof(est_str);
-    est_tensor *tensor = size <= SIZE_MAX - head ? est_alloc(head + size) : NULL;
+    size_t      head = sizeof(est_tensor) + sizeof(est_str);
+    est_tensor *tensor;
     est_str    *element;
 
+    EST_REQUIRE(out);
+    if (size > 0) EST_REQUIRE(bytes);
+    tensor = size <= SIZE_MAX - head ? est_alloc(head + size) : NULL;
     if (tensor == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", size);
     element = (est_str *)(tensor + 1);
     *tensor = (est_tensor){ .dtype = EST_STRING, .count = 1, .data = element, .is_wrap = true };

@@ -253,7 +253,7 @@ static est_status take_options(checkpoint_hook *own, const char *dir, const est_
 {
     est_checkpoint_saver_options options;
 
-    EST_TRY(est_options_take("EST_CHECKPOINT_SAVER", given, &options, sizeof options));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_checkpoint_saver_options), given, &options));
     EST_TRY(est_every_take("checkpoint saver", options.steps, options.secs, &own->timer));
     if ((dir != NULL) == (options.saver != NULL) || (options.basename != NULL && dir == NULL)) {
         return est_fail(EST_INVALID_ARGUMENT,

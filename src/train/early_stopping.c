@@ -163,7 +163,7 @@ static est_status take_options(early_stopping *own, const est_early_stopping_opt
 {
     est_early_stopping_options options;
 
-    EST_TRY(est_options_take("EST_EARLY_STOPPING", given, &options, sizeof options));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_early_stopping_options), given, &options));
     if (!(options.run_every_secs >= 0) || options.run_every_steps < 0 ||
         (options.run_every_secs > 0 && options.run_every_steps > 0)) {
         return est_fail(EST_INVALID_ARGUMENT,

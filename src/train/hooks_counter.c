@@ -85,7 +85,7 @@ est_hook *est_step_counter_hook(const est_every_options *options)
     est_status        status;
 
     if (own == NULL) return NULL;
-    status = est_options_take("EST_EVERY", options, &every, sizeof every);
+    status = est_options_take(EST_STRUCT_SIZE(est_every_options), options, &every);
     if (every.steps == 0 && every.secs == 0) every.steps = DEFAULT_STEPS;
     if (status == EST_OK) status = est_every_take("step counter", every.steps, every.secs, &own->timer);
     if (status == EST_OK && every.output_dir != NULL) {

@@ -198,7 +198,7 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
 {
     est_logging_options options;
 
-    EST_TRY(est_options_take("EST_LOGGING", given, &options, sizeof options));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_logging_options), given, &options));
     own->every = options.every_n_iter != 0 || options.every_n_secs != 0;
     if (options.every_n_iter < 0 || !(options.every_n_secs >= 0) ||
         (options.every_n_iter > 0 && options.every_n_secs > 0) || (!own->every && !options.at_end)) {

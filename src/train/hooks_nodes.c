@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/callback.h"
 #include "base/log.h"
 #include "train/hooks.h"
@@ -11,8 +12,13 @@
 /* Copies a list of nodes; NULL with the error set. */
 static est_node *copy_nodes(est_nodes nodes)
 {
-    est_node *copy = est_hook_alloc((size_t)(nodes.n + 1) * sizeof *copy);
+    est_node *copy;
 
+    if (!EST_LIST_OK(nodes)) {
+        (void)est_fail(EST_INVALID_ARGUMENT, "a hook is given a list of %d nodes without any", nodes.n);
+        return NULL;
+    }
+    copy = est_hook_alloc((size_t)(nodes.n + 1) * sizeof *copy);
     if (copy != NULL && nodes.n > 0) memcpy(copy, nodes.data, (size_t)nodes.n * sizeof *copy);
     return copy;
 }

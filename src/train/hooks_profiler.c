@@ -72,7 +72,7 @@ static est_status take_profiler(profiler_hook *own, const est_profiler_options *
 {
     est_profiler_options options;
 
-    EST_TRY(est_options_take("EST_PROFILER", given, &options, sizeof options));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_profiler_options), given, &options));
     EST_TRY(est_every_take("profiler", options.steps, options.secs, &own->timer));
     own->no_dataflow = options.no_dataflow;
     own->show_memory = options.show_memory;

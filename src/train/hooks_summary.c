@@ -145,7 +145,7 @@ est_hook *est_summary_saver_hook(const est_every_options *options)
     est_status        status;
 
     if (own == NULL) return NULL;
-    status = est_options_take("EST_EVERY", options, &every, sizeof every);
+    status = est_options_take(EST_STRUCT_SIZE(est_every_options), options, &every);
     if (status == EST_OK) status = est_every_take("summary saver", every.steps, every.secs, &own->timer);
     if (status == EST_OK && every.output_dir != NULL) {
         status = est_summary_writer_create(every.output_dir, "", &own->writer);

@@ -11,17 +11,17 @@
 
 est_graph *est_loop_graph(est_loop *loop)
 {
-    return loop->spec.graph;
+    return loop != NULL ? loop->spec.graph : NULL;
 }
 
 est_session *est_loop_session(est_loop *loop)
 {
-    return loop->session;
+    return loop != NULL ? loop->session : NULL;
 }
 
 const char *est_loop_model_dir(const est_loop *loop)
 {
-    return loop->model_dir;
+    return loop != NULL ? loop->model_dir : NULL;
 }
 
 est_iterator *est_loop_input(est_loop *loop)
@@ -160,7 +160,7 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
     }
     if (status != EST_OK) {
         loop_fail(loop, status);
-        return 0;
+        return -1;
     }
     list->data[list->n] = node;
     return list->n++;
@@ -168,29 +168,36 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
 
 int est_loop_fetch(est_loop *loop, est_node node)
 {
-    return est_loop_add_node(loop, &loop->fetches, node, "see");
+    return loop != NULL ? est_loop_add_node(loop, &loop->fetches, node, "see") : -1;
 }
 
 void est_loop_want(est_loop *loop, int i)
 {
+    if (loop == NULL) return;
     if (i >= 0 && i < loop->fetches.n && loop->wanted != NULL) loop->wanted[i] = true;
 }
 
 int est_loop_add_feed(est_loop *loop, est_node node)
 {
+    int at;
+
+    if (loop == NULL) return -1;
     for (int i = 0; i < loop->fed.n; i++) {
         if (memcmp(&loop->fed.data[i], &node, sizeof node) != 0) continue;
         loop_fail(loop, est_fail(EST_ALREADY_EXISTS, "a hook wants to feed '%s', which %s feeds already",
                                  est_node_name(node), i < loop->spec.n_feeds ? "the input" : "another hook"));
-        return 0;
+        return -1;
     }
-    return est_loop_add_node(loop, &loop->fed, node, "feed") - loop->spec.n_feeds;
+    at = est_loop_add_node(loop, &loop->fed, node, "feed");
+    return at >= 0 ? at - loop->spec.n_feeds : -1;
 }
 
 void est_loop_set_feed(est_loop *loop, int i, est_tensor *value)
 {
-    int at = i + loop->spec.n_feeds;
+    int at;
 
+    if (loop == NULL) return;
+    at = i + loop->spec.n_feeds;
     if (loop->values == NULL || i < 0 || at >= loop->fed.n || value == NULL) {
         loop_fail(loop, est_fail(EST_INVALID_ARGUMENT, "a hook gives feed %d of %d %s value", i,
                                  loop->fed.n - loop->spec.n_feeds, value == NULL ? "no" : "a"));
@@ -220,7 +227,7 @@ est_step *est_loop_ran(est_loop *loop)
 /* Where fetch i is among the results of the last run; -1: it is not. */
 static int place_of(const est_loop *loop, int i)
 {
-    return loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
+    return loop != NULL && loop->ran >= 0 && i >= 0 && i < loop->fetches.n ? loop->variants[loop->ran].place[i] : -1;
 }
 
 const void *est_loop_data(const est_loop *loop, int i)
@@ -239,6 +246,7 @@ const est_shape *est_loop_shape(const est_loop *loop, int i)
 
 est_dtype est_loop_dtype(const est_loop *loop, int i)
 {
+    if (loop == NULL) return EST_DTYPE_NONE;
     return i >= 0 && i < loop->fetches.n ? est_node_dtype(loop->fetches.data[i]) : EST_DTYPE_NONE;
 }
 
@@ -253,12 +261,12 @@ double est_loop_scalar(const est_loop *loop, int i)
 
 double est_loop_loss(const est_loop *loop)
 {
-    return loop->loss;
+    return loop != NULL ? loop->loss : NAN;
 }
 
 int64_t est_loop_global_step(const est_loop *loop)
 {
-    return loop->global_step;
+    return loop != NULL ? loop->global_step : -1;
 }
 
 void est_loop_set_global_step(est_loop *loop, int64_t step)
@@ -268,11 +276,12 @@ void est_loop_set_global_step(est_loop *loop, int64_t step)
 
 int64_t est_loop_runs(const est_loop *loop)
 {
-    return loop->runs;
+    return loop != NULL ? loop->runs : 0;
 }
 
 void est_loop_request_stop(est_loop *loop, const char *reason)
 {
+    if (loop == NULL) return;
     if (loop->stop) return;
     loop->stop = true;
     snprintf(loop->stop_reason, sizeof loop->stop_reason, "%s", reason != NULL ? reason : "a hook asked to stop");
@@ -280,7 +289,7 @@ void est_loop_request_stop(est_loop *loop, const char *reason)
 
 bool est_loop_should_stop(const est_loop *loop)
 {
-    return loop->stop || est_stop_signal() != 0;
+    return loop != NULL ? loop->stop || est_stop_signal() != 0 : false;
 }
 
 struct est_summary_writer *est_loop_summaries(est_loop *loop)
@@ -300,6 +309,7 @@ uint64_t est_loop_run_count(const est_loop *loop)
 
 void est_loop_summary(est_loop *loop, const char *tag, double value)
 {
+    if (loop == NULL) return;
     if (loop->spec.summaries == NULL) return;
     est_summary_begin(loop->spec.summaries, loop->global_step);
     est_summary_add_scalar(loop->spec.summaries, tag, value);

@@ -19,10 +19,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "format/checkpoint.h"
 #include "kernels/row_table.h"
+#include "nn/optimizer.h"
 #include "runtime/session.h"
 #include "runtime/store_files.h"
 #include "train/saver.h"
@@ -96,10 +98,9 @@ static bool has_value(const est_var *var)
     return var->rows != NULL && !var->elsewhere ? var->rows->n > 0 : var->initialized;
 }
 
-/* Whether a variable is one that older or other trainings had no use for. */
-static bool is_optional(const est_graph *graph, const char *name)
+static bool is_collected(const est_graph *graph, const char *collection, const char *name)
 {
-    est_nodes list = est_graph_collection(graph, EST_OPTIONAL_VARIABLES);
+    est_nodes list = est_graph_collection(graph, collection);
 
     for (int i = 0; i < list.n; i++) {
         if (strcmp(est_node_string(est_graph_node(graph, list.data[i].id), "shared_name"), name) == 0) return true;
@@ -131,7 +132,8 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
         if (!options->missing_only || !has_value(vars[i])) {
             r->targets[r->n++] = (target){ .var      = vars[i],
                                            .stored   = stored,
-                                           .optional = is_optional(est_session_graph(r->session), name) };
+                                           .optional = is_collected(est_session_graph(r->session),
+                                                                    EST_OPTIONAL_VARIABLES, name) };
         }
     }
     status = check_used(options, used);
@@ -280,6 +282,19 @@ static void list_misfits(const restoring *r, est_strbuf *out)
     put_more(out, r->n_misfit - n);
 }
 
+/* Whether all variables that it does not have are those of the optimizer. */
+static bool lacks_optimizer(const restoring *r)
+{
+    const est_graph *graph = est_session_graph(r->session);
+
+    for (int i = 0; i < r->n; i++) {
+        const target *t = &r->targets[i];
+
+        if (is_missing(r, t) && !is_collected(graph, EST_OPTIMIZER_VARIABLES, t->var->name)) return false;
+    }
+    return true;
+}
+
 /* Variables that it does not have. */
 static void list_missing(const restoring *r, const est_checkpoint *checkpoint, est_strbuf *out)
 {
@@ -297,7 +312,7 @@ static void list_missing(const restoring *r, const est_checkpoint *checkpoint, e
         if (similar != NULL) est_strbuf_printf(out, " (it has \"%s\")", similar);
     }
     put_more(out, lacking - n);
-    est_strbuf_append(out, EST_RESTORE_ADVICE);
+    est_strbuf_append(out, r->n_misfit == 0 && lacks_optimizer(r) ? EST_OPTIMIZER_ADVICE : EST_RESTORE_ADVICE);
 }
 
 /* Not EST_NOT_FOUND: that would mean that there is no checkpoint, and a training would begin anew over this one. */
@@ -528,7 +543,8 @@ est_status est_saver_restore(est_saver *saver, est_session *session, const est_r
     restoring           r = { .saver = saver, .session = session, .options = &own };
     est_status          status;
 
-    EST_TRY(est_options_take("EST_RESTORE", options, &own, sizeof own));
+    EST_REQUIRE(session);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_restore_options), options, &own));
     if (saver == NULL && own.path == NULL) {
         return est_fail(EST_INVALID_ARGUMENT, "nothing to restore from: neither a saver nor a path was given");
     }

@@ -33,6 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -269,8 +270,9 @@ est_status est_saver_create(const char *dir, const est_saver_options *options, e
     est_saver        *saver;
     est_status        status;
 
+    EST_REQUIRE(out);
     if (dir == NULL) return est_fail(EST_INVALID_ARGUMENT, "a saver needs a directory, got NULL");
-    EST_TRY(est_options_take("EST_SAVER", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_saver_options), options, &own));
     EST_TRY(check_options(&own));
     saver = est_zalloc(sizeof *saver);
     if (saver == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver of %s", dir);
@@ -724,9 +726,10 @@ est_status est_saver_save(est_saver *saver, est_session *session, int64_t global
     char             prefix[EST_CHECKPOINT_PATH_MAX];
     est_status       status;
 
+    EST_REQUIRE(session);
     if (saver == NULL) return est_fail(EST_INVALID_ARGUMENT, "the saver is NULL: was it created?");
     if (global_step < 0) return est_fail(EST_INVALID_ARGUMENT, "the step to save is %" PRId64, global_step);
-    EST_TRY(est_options_take("EST_SAVE", options, &own, sizeof own));
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_save_options), options, &own));
     EST_TRY(est_saved_variables(session, &s.vars, &s.n_vars));
     status = save(&s, global_step, prefix);
     if (status == EST_OK && path != NULL) memcpy(path, prefix, strlen(prefix) + 1);

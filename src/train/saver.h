@@ -10,8 +10,10 @@
 #include "runtime/remote.h"
 #include "runtime/session.h"
 
-/* How the error ends when variables are missing. */
+/* How the error ends when variables are missing; and when all that are missing are the optimizer's. */
 #define EST_RESTORE_ADVICE ". Give .renames, or .partial to leave them as they are"
+#define EST_OPTIMIZER_ADVICE                                                                                           \
+    ". All of them are the optimizer's: another one was trained with. Give .partial to leave them as they are"
 
 /* Appends the tasks whose variables have no values: "ps:0, ps:2". *all: no variable of the session has one. Of a session with other
  * tasks. */

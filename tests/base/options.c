@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options structs: NULL, older and shorter, as they are, made without the macro, newer and longer. */
+ * Options structs: NULL, older and shorter, as they are, made without the macro, newer and longer,
+ * of another kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,46 +11,67 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "estoc/estoc.h"
 
-typedef struct options {
-    size_t struct_size;
-    int    first, second;
-} options;
+#define WANTED EST_STRUCT_SIZE(est_timeline_options)
 
 static void test_take(void **state)
 {
-    options given = { .struct_size = sizeof given, .first = 1, .second = 2 }, out = { 7, 7, 7 };
+    est_timeline_options given = { .struct_size = WANTED, .no_dataflow = true, .show_memory = true };
+    est_timeline_options out   = { 7, true, true };
 
     (void)state;
-    assert_int_equal(est_options_take("EST_TEST", NULL, &out, sizeof out), EST_OK);
-    assert_int_equal(out.struct_size, sizeof out);
-    assert_int_equal(out.first + out.second, 0);
-    assert_int_equal(est_options_take("EST_TEST", &given, &out, sizeof out), EST_OK);
+    assert_int_equal(est_options_take(WANTED, NULL, &out), EST_OK);
+    assert_int_equal(out.struct_size, WANTED);
+    assert_false(out.no_dataflow || out.show_memory);
+    assert_int_equal(est_options_take(WANTED, &given, &out), EST_OK);
     assert_memory_equal(&out, &given, sizeof out);
-    given.struct_size = offsetof(options, second); /* an older header had no such field */
-    assert_int_equal(est_options_take("EST_TEST", &given, &out, sizeof out), EST_OK);
-    assert_int_equal(out.struct_size, sizeof out);
-    assert_int_equal(out.first, 1);
-    assert_int_equal(out.second, 0);
+    given.struct_size = sizeof given; /* of a binding that knows no kinds */
+    assert_int_equal(est_options_take(WANTED, &given, &out), EST_OK);
+    assert_int_equal(out.struct_size, WANTED);
+    assert_true(out.no_dataflow && out.show_memory);
+    given.struct_size -= sizeof given -
+                         offsetof(est_timeline_options, show_memory); /* an older header had no such field */
+    assert_int_equal(est_options_take(WANTED, &given, &out), EST_OK);
+    assert_int_equal(out.struct_size, WANTED);
+    assert_true(out.no_dataflow);
+    assert_false(out.show_memory);
 }
 
 static void test_refused(void **state)
 {
-    const size_t sizes[] = { 0, 1, sizeof(size_t) - 1, sizeof(options) + 1, SIZE_MAX };
-    options      given   = { 0 }, out;
+    const size_t         sizes[] = { 0, 1, sizeof(size_t) - 1, sizeof(est_timeline_options) + 1, WANTED + 1, SIZE_MAX };
+    est_timeline_options given   = { .no_dataflow = true }, out;
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         given.struct_size = sizes[i];
-        assert_int_equal(est_options_take("EST_TEST", &given, &out, sizeof out), EST_INVALID_ARGUMENT);
-        assert_non_null(strstr(est_error_message(), "make them with EST_TEST(...)"));
-        assert_int_equal(out.first + out.second, 0);
+        assert_int_equal(est_options_take(WANTED, &given, &out), EST_INVALID_ARGUMENT);
+        assert_non_null(strstr(est_error_message(), "make them with EST_TIMELINE(...)"));
+        assert_false(out.no_dataflow);
+    }
+}
+
+/* Of the same size or not: the struct of another function is found out, and both are named. */
+static void test_wrong_kind(void **state)
+{
+    const void *const given[] = { EST_TASK_RULES(.no_chief_ok = true), EST_RUN_CONFIG(.quiet = true) };
+    const char *const found[] = { "est_task_rules of", "est_run_config of" };
+
+    (void)state;
+    assert_int_equal(sizeof(est_task_rules), sizeof(est_timeline_options));
+    for (int i = 0; i < 2; i++) {
+        est_timeline_options out;
+        assert_int_equal(est_options_take(WANTED, given[i], &out), EST_INVALID_ARGUMENT);
+        assert_non_null(strstr(est_error_message(), found[i]));
+        assert_non_null(strstr(est_error_message(), "est_timeline_options of at most 16 bytes expected"));
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_take), cmocka_unit_test(test_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_take), cmocka_unit_test(test_refused),
+                                        cmocka_unit_test(test_wrong_kind) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

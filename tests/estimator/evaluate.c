@@ -168,7 +168,9 @@ static void test_steps_name_checkpoint_added(void **state)
                      EST_NOT_FOUND);
     assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .steps = -1), &m),
                      EST_INVALID_ARGUMENT);
-    assert_string_equal(est_error_message(), "steps is -1; write a number above 0, or 0 for all of the input");
+    assert_string_equal(est_error_message(),
+                        "evaluate: steps is -1; write a number above 0, or 0 for all of the input");
+    assert_int_equal(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input, .name = "kept"), NULL), EST_OK);
     assert_int_equal(est_evaluate(e, NULL, &m), EST_INVALID_ARGUMENT);
     est_test_error_has("input_fn is required");
     assert_int_equal(est_evaluate(e, &(est_evaluate_options){ 0 }, &m), EST_INVALID_ARGUMENT);
@@ -219,6 +221,8 @@ static void test_predict_batches(void **state)
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .keys = keys, .n_keys = 1), &p),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("est_predict_options: keys[0] is NULL");
+    assert_int_equal(est_predict(e, NULL, &p), EST_INVALID_ARGUMENT);
+    est_test_error_has("predict: input_fn is required");
     assert_int_equal(est_predict(e, &(est_predict_options){ 0 }, &p), EST_INVALID_ARGUMENT);
     est_test_error_has("make them with EST_PREDICT_OPTIONS(...)");
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input, .n_keys = 1), &p),

@@ -424,7 +424,7 @@ static void one_other_mode(void **state)
     assert_int_equal(est_export_saved_model(e, dir, EST_EXPORT(.train_input = SHOP_PARSING), path),
                      EST_INVALID_ARGUMENT);
     est_test_error_has("the graph to train");
-    est_test_error_has("the label y");
+    est_test_error_has("the label \"y\"");
     est_estimator_free(e);
     est_test_dir_remove(dir);
 }

@@ -387,7 +387,7 @@ static void best_needs_a_loss(void **state)
 /* Exports after evaluations with these values of "mae", or not. */
 static void after_mae(fixture *f, est_exporter *exporter, double mae, bool exports)
 {
-    est_metrics *metrics = metrics_with("mae", mae);
+    est_metrics *metrics = metrics_with("mae", mae, 4);
     char         path[EST_CHECKPOINT_PATH_MAX];
 
     ok(est_exporter_export(exporter, f->estimator, f->base, NULL, metrics, false, path));

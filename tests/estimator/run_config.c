@@ -78,7 +78,7 @@ static void test_defaults(void **state)
 
     (void)state;
     resolve_ok(EST_RUN_CONFIG(.seed = 0), &r);
-    assert_int_equal(r.c.struct_size, sizeof r.c);
+    assert_int_equal(r.c.struct_size, EST_STRUCT_SIZE(est_run_config));
     assert_string_equal(r.c.model_dir, "dir");
     assert_int_equal(r.c.seed, 0);
     assert_int_equal(r.c.save_summary_steps, 100);

@@ -604,14 +604,14 @@ static void test_refused(void **state)
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1, .max_steps = 2)),
             EST_INVALID_ARGUMENT, "steps (1) and max_steps (2)");
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = -1)), EST_INVALID_ARGUMENT,
-            "steps is -1");
-    refused(est_train(e, EST_TRAIN_OPTIONS(.max_steps = 1)), EST_INVALID_ARGUMENT, "input_fn is required");
+            "train: steps is -1");
+    refused(est_train(e, EST_TRAIN_OPTIONS(.max_steps = 1)), EST_INVALID_ARGUMENT, "train: input_fn is required");
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
             "no loss in mode train");
     est_estimator_free(e);
     assert_int_equal(est_estimator_create(wrong_feature_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_INVALID_ARGUMENT,
-            "the feature colour, and the input has no such component; it has: x, y");
+            "the feature \"colour\", and the input has no such component; it has: x, y");
     est_estimator_free(e);
     assert_int_equal(est_estimator_create(nan_model, EST_ESTIMATOR(.config = &config), &e), EST_OK);
     refused(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 5)), EST_INVALID_ARGUMENT, "NaN loss");

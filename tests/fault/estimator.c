@@ -341,8 +341,8 @@ static int train_refused(const char *dir)
     char       there[300], new[300];
     est_status status = train(dir, 1);
 
-    snprintf(there, sizeof there, "model_dir: %s" NOT_WRITABLE, dir);
-    snprintf(new, sizeof new, "model_dir: cannot create directory %s: Permission denied", dir);
+    snprintf(there, sizeof there, "train: model_dir: %s" NOT_WRITABLE, dir);
+    snprintf(new, sizeof new, "train: model_dir: cannot create directory %s: Permission denied", dir);
     if (status != EST_PERMISSION_DENIED) return 1;
     return strcmp(est_error_message(), est_dir_exists(dir) ? there : new) == 0 ? 0 : 2;
 }
@@ -379,8 +379,8 @@ static void test_not_writable(void **state)
     file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
-    assert_text(train(path, 1), EST_ALREADY_EXISTS, "model_dir: %s is not a directory; name another path, or remove it",
-                path);
+    assert_text(train(path, 1), EST_ALREADY_EXISTS,
+                "train: model_dir: %s is not a directory; name another path, or remove it", path);
     est_test_dir_remove(dir);
 }
 
@@ -409,6 +409,20 @@ static est_status wide_model(est_model *model, est_mode mode, const void *params
     est_model_predict(model, "y", y);
     est_model_loss(model, loss);
     if (mode == EST_TRAIN) est_model_minimize(model, est_adam(0.02, NULL), loss);
+    return est_model_status(model);
+}
+
+/* That of est_test_model but for its optimizer. */
+static est_status other_optimizer_model(est_model *model, est_mode mode, const void *params)
+{
+    est_node x    = est_dense(est_model_feature(model, "x"), 4, EST_DENSE(.activation = est_tanh));
+    est_node y    = est_dense(x, 1, EST_DENSE(.name = "out"));
+    est_node loss = est_mean(est_square(est_sub(y, est_model_feature(model, "y"))));
+
+    (void)params;
+    est_model_predict(model, "y", y);
+    est_model_loss(model, loss);
+    if (mode == EST_TRAIN) est_model_minimize(model, est_ftrl(0.1, NULL), loss);
     return est_model_status(model);
 }
 
@@ -461,6 +475,24 @@ static void test_other_model(void **state)
     est_test_dir_remove(reference);
 }
 
+/* The model is the same; only what the optimizer keeps is missing, and that is said. */
+static void test_other_optimizer(void **state)
+{
+    est_estimator *e = NULL;
+    char           dir[64];
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(train(dir, 2));
+    assert_ok(make(other_optimizer_model, dir, &e));
+    assert_error(est_train(e, EST_TRAIN_OPTIONS(.input_fn = est_test_input, .steps = 1)), EST_FAILED_PRECONDITION,
+                 "all of them are the optimizer's, and the model itself fits: train with the optimizer that");
+    assert_null(strstr(est_error_message(), "another model's"));
+    assert_ok(est_evaluate(e, EST_EVALUATE_OPTIONS(.input_fn = est_test_input), NULL)); /* which needs none of it */
+    est_estimator_free(e);
+    est_test_dir_remove(dir);
+}
+
 /* --- the input ---------------------------------------------------------------------------------------------------- */
 
 static est_status failing_input(const est_input_context *context, void *user, est_dataset **out)
@@ -505,16 +537,16 @@ static void test_input_fn(void **state)
     (void)state;
     make_reference(reference);
     est_test_dir(dir);
-    assert_text(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND, "input_fn: the moon is not there",
-                dir);
+    assert_text(train_with(est_test_model, dir, failing_input, NULL), EST_NOT_FOUND,
+                "train: input_fn: the moon is not there", dir);
     assert_text(train_with(est_test_model, dir, no_input, NULL), EST_INVALID_ARGUMENT,
-                "input_fn: it returned EST_OK and no dataset", dir);
+                "train: input_fn: it returned EST_OK and no dataset", dir);
     evaluate_refused(dir, failing_input, EST_NOT_FOUND, "evaluate: input_fn: the moon is not there");
     evaluate_refused(dir, no_input, EST_INVALID_ARGUMENT, "evaluate: input_fn: it returned EST_OK and no dataset");
     evaluate_refused(dir, empty_input, EST_INVALID_ARGUMENT,
                      "evaluate: the input of the evaluation has no batch; see its input_fn");
     assert_text(train_with(est_test_model, dir, empty_input, NULL), EST_INVALID_ARGUMENT,
-                "input_fn: its dataset has no batch to train with", dir);
+                "train: input_fn: its dataset has no batch to train with", dir);
     assert_goes_on(dir, reference);
     est_test_dir_remove(dir);
     est_test_dir_remove(reference);
@@ -609,9 +641,10 @@ static void test_nan(void **state)
     est_test_dir(dir);
     snprintf(path, sizeof path, "%s/rows.csv", dir);
     write_rows(path, NAN_ROW, "nan");
-    assert_text(train_csv(dir, path), EST_INVALID_ARGUMENT,
-                "NaN loss during training: at step 3 feature or label b is nan in row 1 of the batch; see its input_fn",
-                dir);
+    assert_text(
+        train_csv(dir, path), EST_INVALID_ARGUMENT,
+        "train: NaN loss during training: at step 3 feature or label b is nan in row 1 of the batch; see its input_fn",
+        dir);
     write_rows(path, -1, "");
     assert_ok(est_checkpoint_latest(dir, latest));
     snprintf(before, sizeof before, "%s/model.ckpt-2", dir);
@@ -655,9 +688,10 @@ static void test_two_trainers(void **state)
     }
     assert_int_equal(read(says[0], &byte, 1), 1);
     assert_int_equal(gethostname(host, sizeof host), 0);
-    snprintf(who, sizeof who,
-             "%%s is in use by another trainer: %.64s, process %ld; stop it first, or use another model directory",
-             host, (long)pid);
+    snprintf(
+        who, sizeof who,
+        "train: %%s is in use by another trainer: %.64s, process %ld; stop it first, or use another model directory",
+        host, (long)pid);
     assert_text(train(dir, STEPS + 1), EST_FAILED_PRECONDITION, who, dir);
     assert_int_equal(write(waits[1], &byte, 1), 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -792,6 +826,7 @@ int main(void)
         cmocka_unit_test(test_full_file_system),
         cmocka_unit_test(test_not_writable),
         cmocka_unit_test(test_other_model),
+        cmocka_unit_test(test_other_optimizer),
         cmocka_unit_test(test_input_fn),
         cmocka_unit_test(test_bad_row),
         cmocka_unit_test(test_nan),

@@ -861,6 +861,85 @@ static void test_arguments(void **state)
     est_head_free(head);
 }
 
+/* The error of a call is about a line of this file. */
+static void assert_blamed(est_status status, int line, const char *text)
+{
+    char where[64];
+
+    (void)snprintf(where, sizeof where, "canned.c:%d: ", line);
+    assert_refused(status, where);
+    est_test_error_has(text);
+}
+
+/* Columns that cannot be, or do not suit the model, are refused by the constructor; the line is that of the mistake. */
+static void test_bad_columns(void **state)
+{
+    est_i64s          units = EST_I64S(4);
+    est_columns      *sets[3];
+    est_estimator    *e = NULL;
+    const est_column *made;
+    est_status        status;
+    char              where[64];
+    int               line;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) sets[i] = est_columns_create();
+    made   = est_hash_bucket_column(sets[0], "kind", 10, NULL);
+    status = est_dnn_classifier(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    line   = __LINE__ - 1;
+    assert_blamed(status, line, "est_dnn_classifier: ");
+    assert_blamed(status, line, "\"kind\" is a hash bucket column, which an input layer cannot take as it is");
+    status = est_linear_regressor(EST_CANNED(.columns = EST_COLUMNS(made, NULL)), &e);
+    line   = __LINE__ - 1;
+    assert_blamed(status, line, "a linear model: column 1 of 2 is NULL");
+    status = est_dnn_linear_combined_regressor(EST_CANNED(.dnn_columns = { &made, 1 }, .hidden_units = units), &e);
+    line   = __LINE__ - 1;
+    assert_blamed(status, line, "cannot take as it is");
+    assert_refused(est_linear_classifier(EST_CANNED(.columns = { NULL, 3 }), &e), "a list of 3 columns without any");
+
+    made = est_bucketized_column(est_numeric_column(sets[1], "age", NULL), EST_F32S(3, 2));
+    line = __LINE__ - 1;
+    assert_blamed(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(made)), &e), line, "boundaries");
+    made   = est_vocabulary_file_column(sets[2], "kind", "/no/such/vocabulary", NULL);
+    line   = __LINE__ - 1;
+    made   = est_indicator_column(made);
+    status = est_dnn_regressor(EST_CANNED(.columns = EST_COLUMNS(made), .hidden_units = units), &e);
+    assert_int_equal(status, EST_NOT_FOUND);
+    (void)snprintf(where, sizeof where, "canned.c:%d: ", line);
+    est_test_error_has(where);
+    est_test_error_has("/no/such/vocabulary");
+    assert_null(e);
+    for (int i = 0; i < 3; i++) est_columns_free(sets[i]);
+}
+
+/* What only training can find is the fault of the line that made the estimator, and not of what the thread built last. */
+static void test_line_of_a_model(void **state)
+{
+    problem           p     = { BINARY, 4, 1 };
+    est_columns      *own   = est_columns_create();
+    const est_column *size  = est_numeric_column(own, "size", NULL);
+    est_estimator    *e     = NULL;
+    est_graph        *graph = NULL;
+    char              dir[64];
+    est_status        status;
+    int               line;
+
+    (void)state;
+    est_test_dir(dir);
+    assert_ok(est_linear_classifier(EST_CANNED(.columns = EST_COLUMNS(size), .model_dir = dir), &e));
+    line = __LINE__ - 1;
+    assert_ok(est_graph_create(1, &graph));
+    (void)est_scalar(graph, EST_F32, 1);
+    est_graph_free(graph);
+    status = est_train(e, EST_TRAIN_OPTIONS(.input_fn = input_fn, .input_user = &p));
+    assert_blamed(
+        status, line,
+        "column \"size\" reads the feature \"size\", and there is no such feature; there are: age, kind, label");
+    est_estimator_free(e);
+    est_columns_free(own);
+    est_test_dir_remove(dir);
+}
+
 /* --- parse specs --------------------------------------------------------------------------------------------------------- */
 
 static void test_parse_specs(void **state)
@@ -980,6 +1059,8 @@ int main(void)
         cmocka_unit_test(test_shared_embedding_without_slots),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_bad_columns),
+        cmocka_unit_test(test_line_of_a_model),
         cmocka_unit_test(test_parse_specs),
         cmocka_unit_test(test_memory_runs_out),
     };

@@ -105,6 +105,11 @@ static void test_multi_head_refusals(void **state)
     assert_null(est_head_name(plain));
 
     assert_refused(est_multi_head(&a, 0, NULL, &none), "at least one head");
+    assert_refused(est_multi_head((est_head *[]){ a, NULL }, 2, NULL, &none), "multi-head: head 1 of 2 is NULL");
+    assert_refused(est_multi_head((est_head *[]){ a, b }, 2, (const double[]){ 1, NAN }, &none),
+                   "multi-head: the weight of head 1 is nan, it must be a finite number");
+    assert_refused(est_multi_head((est_head *[]){ a, b }, 2, (const double[]){ INFINITY, 1 }, &none),
+                   "the weight of head 0 is inf");
     assert_refused(est_multi_head((est_head *[]){ a, plain }, 2, NULL, &none), "head 1, a binary head, needs a name");
     assert_refused(est_multi_head((est_head *[]){ a, a }, 2, NULL, &none), "two heads are called a");
     assert_refused(est_multi_head((est_head *[]){ a, sum }, 2, NULL, &none), "a and sum differ in loss_reduction");
@@ -128,6 +133,8 @@ typedef struct plan {
     est_head_finish_options finish;
 } plan;
 
+static int finish_line; /* of this file, where est_head_finish is called */
+
 static est_status model_fn(est_model *model, est_mode mode, const void *params)
 {
     const plan *p = params;
@@ -137,6 +144,7 @@ static est_status model_fn(est_model *model, est_mode mode, const void *params)
         x = est_dense(x, p->width,
                       EST_DENSE(.kernel_initializer = est_init_ones(), .kernel_regularizer = est_l2_regularizer(0.5)));
     }
+    finish_line = __LINE__ + 1;
     return est_head_finish(p->head, model, mode, x, p->finish.struct_size > 0 ? &p->finish : NULL);
 }
 
@@ -196,6 +204,7 @@ static void test_labels_that_do_not_fit(void **state)
 {
     static const char *const words[] = { "no", "yes" };
     est_head                *binary = NULL, *named = NULL, *three = NULL, *labels = NULL, *real = NULL;
+    char                     where[64];
 
     (void)state;
     assert_ok(est_binary_head(NULL, &binary));
@@ -205,7 +214,7 @@ static void test_labels_that_do_not_fit(void **state)
     assert_ok(est_regression_head(2, EST_HEAD(.weight_column = "w"), &real));
 
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "other", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
-                   "the label label, and the input has no such component; it has: x, other");
+                   "the label \"label\", and the input has no such component; it has: x, other");
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "label", of_type(EST_I64, EST_SHAPE(4, 2)), NULL, NULL),
                    "binary head: labels 'label' have shape [?,2], which does not go with logits of shape [?,1]");
     assert_refused(build(&(plan){ binary }, EST_EVAL, 1, "label", of_type(EST_STRING, EST_SHAPE(4)), NULL, NULL),
@@ -221,6 +230,8 @@ static void test_labels_that_do_not_fit(void **state)
                    "labels are numbers, and these are strings");
     assert_refused(build(&(plan){ three }, EST_EVAL, 2, "kind", of_type(EST_I64, EST_SHAPE(4)), NULL, NULL),
                    "multi-class head: logits have shape [?,2], the last of at least two axes must be 3");
+    (void)snprintf(where, sizeof where, "head.c:%d: multi-class head: logits", finish_line);
+    est_test_error_has(where);
     assert_refused(build(&(plan){ real }, EST_EVAL, 2, "label", of_type(EST_F32, EST_SHAPE(4, 2)),
                          of_type(EST_F32, EST_SHAPE(4, 3)), NULL),
                    "regression head: weights have shape [?,3], which does not go with logits of shape [?,2]");
@@ -230,7 +241,7 @@ static void test_labels_that_do_not_fit(void **state)
                          of_type(EST_STRING, EST_SHAPE(4)), NULL),
                    "the weights are strings");
     assert_refused(build(&(plan){ real }, EST_EVAL, 2, "label", of_type(EST_F32, EST_SHAPE(4, 2)), NULL, NULL),
-                   "the feature w, and the input has no such component");
+                   "the feature \"w\", and the input has no such component");
     est_head_free(binary);
     est_head_free(named);
     est_head_free(three);
@@ -430,7 +441,7 @@ static void test_labels_out_of_range(void **state)
     assert_refused(evaluate(&(plan){ binary }, &bad, &metrics),
                    "binary head: labels 'label': element 3 is 2, not in [0, 1]");
     assert_refused(evaluate(&(plan){ named }, &unknown, &metrics),
-                   "labels 'label' (-1: not in the vocabulary): element 2 is -1, not in [0, 1]");
+                   "binary head: labels 'label': element 2 is \"perhaps\", which is not in the vocabulary");
     bad.ids = (const int64_t[]){ 0, -3, 1, 2 };
     assert_refused(evaluate(&(plan){ three, 3, true }, &bad, &metrics),
                    "multi-class head: labels 'label': element 1 is -3, not in [0, 2]");

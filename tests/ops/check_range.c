@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstCheckRange, and the Assert it is in TensorFlow's ops. */
+ * EstCheckRange, EstCheckFound, and the Assert that they are in TensorFlow's ops. */
 #include <math.h>
 
 #include "ragged.h"
@@ -13,7 +13,12 @@ static void same_ref(est_ref *r)
 #define ATTRS(low_, high_)                                                                                             \
     EST_ATTRS(est_attr_float("low", low_), est_attr_float("high", high_), est_attr_string("message", "labels"))
 #define RANGE(low, high) .op = "EstCheckRange", .ref = same_ref, .attrs = ATTRS(low, high)
-#define WRONG            .fails = EST_INVALID_ARGUMENT, .says
+#define FOUND            .op = "EstCheckFound", .ref = same_ref, .attrs = EST_ATTRS(est_attr_string("message", "labels"))
+#define WORDS(list)                                                                                                    \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(3), .dtype = EST_STRING, .strings = list                                                    \
+    }
+#define WRONG .fails = EST_INVALID_ARGUMENT, .says
 #define ASSERT(...)                                                                                                    \
     .op = "Assert", .n_in = sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t) + 1,                            \
     .attrs = EST_ATTRS(                                                                                                \
@@ -32,6 +37,7 @@ static double many[20001];
 int main(int argc, char **argv)
 {
     static const char *const text[]  = { "labels must be below 3" };
+    static const char *const words[] = { "yes", "perhaps", "no" };
     const est_op_case        cases[] = {
                { RANGE(-2, 2), .in = { IN(7, 3) } },
                { RANGE(0, 4), .in = { SOME(EST_I64, 9, 0, 4) } },
@@ -49,6 +55,10 @@ int main(int argc, char **argv)
                { RANGE(0, 1), .in = { LIST(EST_F64, 0, -0.5) }, WRONG = "element 1 is -0.5" },
                { RANGE(0, 2), .in = { { .shape = EST_SHAPE(20001), .dtype = EST_I64, .values = many } }, /* in two blocks */
                  WRONG = "element 12345 is 3" },
+               { FOUND, .in = { LIST(EST_I64, 1, 0, 2), WORDS(words) } },
+               { FOUND, .in = { LIST(EST_I64, 1, -1, -1), WORDS(words) },
+                 WRONG = "labels: element 1 is \"perhaps\", which is not in the vocabulary" },
+               { FOUND, .in = { LIST(EST_I64, 1, 0), WORDS(words) }, WRONG = "2 ids of 3 keys" },
                { ASSERT(EST_STRING, EST_I64),
                  .in = { TRUTH(1), { .shape = EST_SHAPE(1), .dtype = EST_STRING, .strings = text }, LIST(EST_I64, 1, 2) } },
                { ASSERT(EST_STRING, EST_I64, EST_F32),

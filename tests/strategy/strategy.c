@@ -207,6 +207,11 @@ static void test_refused(void **state)
                                                       "\"index\": 0}}"),
             &s),
         EST_INVALID_ARGUMENT, "this task is a ps");
+    expect_refused(est_multi_worker_mirrored_strategy(
+                       EST_MULTI_WORKER_MIRRORED(.cluster_json = "{\"cluster\": {\"worker\": [\"a:1\", \"b:1\"]}, "
+                                                                 "\"task\": {\"type\": \"worker\", \"index\": 12}}"),
+                       &s),
+                   EST_INVALID_ARGUMENT, "cluster_json: task.index is 12");
     assert_ok(est_resolve_tf_config("{}", NULL, &own));
     expect_refused(
         est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.resolver = own, .cluster_json = "{}"), &s),

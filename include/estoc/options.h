@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Options structs: how a function is told what its parameters do not say.
+ *
+ *     est_dense(x, 10, EST_DENSE(.activation = est_relu))     or NULL: all defaults
+ *
+ * The first field of each, struct_size, says which struct it is and how long; the macro of the struct fills it. So a struct of
+ * another kind, one that no macro made and one of a newer header are EST_INVALID_ARGUMENT, and one of an older, shorter header
+ * has zeros for what it lacks. Who cannot use the macro writes .struct_size = EST_STRUCT_SIZE(est_dense_options). A plain
+ * sizeof is taken, too, for bindings that know no kinds; then only the length is checked. */
+#ifndef ESTOC_OPTIONS_H
+#define ESTOC_OPTIONS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every options struct and its macro. A new one goes to the end: programs that are compiled hold the numbers. */
+/* clang-format off */
+#define EST_OPTIONS_LIST(X)                                                                                            \
+    X(est_adadelta_options, EST_ADADELTA)                                                                              \
+    X(est_adagrad_options, EST_ADAGRAD)                                                                                \
+    X(est_adam_options, EST_ADAM)                                                                                      \
+    X(est_batch_norm_options, EST_BATCH_NORM)                                                                          \
+    X(est_batch_options, EST_BATCH)                                                                                    \
+    X(est_canned_options, EST_CANNED)                                                                                  \
+    X(est_categorical_options, EST_CATEGORICAL)                                                                        \
+    X(est_central_storage_options, EST_CENTRAL_STORAGE)                                                                \
+    X(est_checkpoint_saver_options, EST_CHECKPOINT_SAVER)                                                              \
+    X(est_conv2d_options, EST_CONV2D)                                                                                  \
+    X(est_csv_options, EST_CSV)                                                                                        \
+    X(est_dense_options, EST_DENSE)                                                                                    \
+    X(est_distribute_config, EST_DISTRIBUTE_CONFIG)                                                                    \
+    X(est_distributed_variable_options, EST_DISTRIBUTED_VARIABLE)                                                      \
+    X(est_dynamic_options, EST_DYNAMIC)                                                                                \
+    X(est_early_stopping_options, EST_EARLY_STOPPING)                                                                  \
+    X(est_embedding_column_options, EST_EMBEDDING_COLUMN)                                                              \
+    X(est_embedding_options, EST_EMBEDDING)                                                                            \
+    X(est_estimator_options, EST_ESTIMATOR)                                                                            \
+    X(est_eval_spec, EST_EVAL_SPEC)                                                                                    \
+    X(est_evaluate_options, EST_EVALUATE_OPTIONS)                                                                      \
+    X(est_every_options, EST_EVERY)                                                                                    \
+    X(est_export_options, EST_EXPORT)                                                                                  \
+    X(est_exporter_options, EST_EXPORTER)                                                                              \
+    X(est_ftrl_options, EST_FTRL)                                                                                      \
+    X(est_head_finish_options, EST_HEAD_FINISH)                                                                        \
+    X(est_head_options, EST_HEAD)                                                                                      \
+    X(est_in_memory_options, EST_IN_MEMORY)                                                                            \
+    X(est_input_layer_options, EST_INPUT_LAYER)                                                                        \
+    X(est_interleave_options, EST_INTERLEAVE)                                                                          \
+    X(est_linear_model_options, EST_LINEAR_MODEL)                                                                      \
+    X(est_lines_options, EST_LINES)                                                                                    \
+    X(est_logging_options, EST_LOGGING)                                                                                \
+    X(est_loss_options, EST_LOSS)                                                                                      \
+    X(est_map_options, EST_MAP)                                                                                        \
+    X(est_metric_options, EST_METRIC)                                                                                  \
+    X(est_minimize_options, EST_MINIMIZE)                                                                              \
+    X(est_mirrored_options, EST_MIRRORED)                                                                              \
+    X(est_momentum_options, EST_MOMENTUM)                                                                              \
+    X(est_multi_worker_mirrored_options, EST_MULTI_WORKER_MIRRORED)                                                    \
+    X(est_numeric_options, EST_NUMERIC)                                                                                \
+    X(est_parameter_server_options, EST_PARAMETER_SERVER)                                                              \
+    X(est_parse_options, EST_PARSE)                                                                                    \
+    X(est_pool2d_options, EST_POOL2D)                                                                                  \
+    X(est_predict_options, EST_PREDICT_OPTIONS)                                                                        \
+    X(est_profiler_options, EST_PROFILER)                                                                              \
+    X(est_remote_options, EST_REMOTE)                                                                                  \
+    X(est_restore_options, EST_RESTORE)                                                                                \
+    X(est_rms_prop_options, EST_RMS_PROP)                                                                              \
+    X(est_run_config, EST_RUN_CONFIG)                                                                                  \
+    X(est_save_options, EST_SAVE)                                                                                      \
+    X(est_saver_options, EST_SAVER)                                                                                    \
+    X(est_server_options, EST_SERVER)                                                                                  \
+    X(est_session_options, EST_SESSION)                                                                                \
+    X(est_slurm_options, EST_SLURM)                                                                                    \
+    X(est_table_options, EST_TABLE)                                                                                    \
+    X(est_task_rules, EST_TASK_RULES)                                                                                  \
+    X(est_tfrecord_read_options, EST_TFRECORD_READ)                                                                    \
+    X(est_tfrecord_write_options, EST_TFRECORD_WRITE)                                                                  \
+    X(est_timeline_options, EST_TIMELINE)                                                                              \
+    X(est_train_options, EST_TRAIN_OPTIONS)                                                                            \
+    X(est_train_spec, EST_TRAIN_SPEC)                                                                                  \
+    X(est_warm_start, EST_WARM_START)                                                                                  \
+    X(est_weight_options, EST_WEIGHT)                                                                                  \
+    X(est_workers_options, EST_WORKERS)                                                                                \
+    X(est_checkpoint_write_options, EST_CHECKPOINT_WRITE)
+/* clang-format on */
+
+/* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */
+enum {
+    EST_STRUCT_NONE = 0,
+#define EST_OPTIONS_KIND(type, macro) EST_STRUCT_##type,
+    EST_OPTIONS_LIST(EST_OPTIONS_KIND)
+#undef EST_OPTIONS_KIND
+};
+
+/* What struct_size is: the kind above 16 bits of size. */
+#define EST_STRUCT_SIZE(type) ((size_t)EST_STRUCT_##type << 16 | sizeof(type))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

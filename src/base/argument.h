@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of public functions. What a wrong one does is said once, in estoc/status.h. */
+#ifndef EST_BASE_ARGUMENT_H
+#define EST_BASE_ARGUMENT_H
+
+#include "estoc/status.h"
+
+/* Returns EST_INVALID_ARGUMENT, "est_train: estimator is NULL", unless the argument is given. */
+#define EST_REQUIRE(argument)                                                                                          \
+    do {                                                                                                               \
+        if ((argument) == NULL) return est_fail(EST_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #argument);          \
+    } while (0)
+
+/* Whether a list { data, n } (est_nodes, est_i64s, ...) has what its n says. */
+#define EST_LIST_OK(list) ((list).n >= 0 && ((list).n == 0 || (list).data != NULL))
+
+#endif
