@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -126,6 +127,10 @@ est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
     est_status                   status;
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_checkpoint_write_options), options, &o));
+    EST_REQUIRE(prefix);
+    if (!EST_LIST_OK(tensors)) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_checkpoint_write: %d tensors, and their list is NULL", tensors.n);
+    }
     if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor, got none");
     status = find_place(prefix, &p);
     if (status == EST_OK) status = est_checkpoint_put_path(prefix, room); /* readers have no more */

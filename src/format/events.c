@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/file.h"
 #include "format/event.h"
 #include "format/summary.h"
@@ -70,9 +71,12 @@ static est_status list_file(est_events *events, const char *path)
 
 est_status est_events_open(const char *path, est_events **out)
 {
-    est_events *events = est_zalloc(sizeof *events);
+    est_events *events;
     est_status  status;
 
+    EST_REQUIRE(path);
+    EST_REQUIRE(out);
+    events = est_zalloc(sizeof *events);
     if (events == NULL) return no_memory(path);
     events->arena = est_arena_create();
     status        = events->arena == NULL  ? no_memory(path)
@@ -204,6 +208,8 @@ est_status est_events_next(est_events *events, est_event_entry *out)
     est_status status;
     bool       found;
 
+    EST_REQUIRE(events);
+    EST_REQUIRE(out);
     for (;;) {
         if (events->in_summary) {
             EST_TRY(next_value(events, &found, out));
@@ -228,8 +234,10 @@ est_status est_events_next(est_events *events, est_event_entry *out)
 
 bool est_events_is_cut(const est_events *events, uint64_t *record, uint64_t *offset)
 {
-    est_tfrecord_position at = est_event_reader_tell(events->reader);
+    est_tfrecord_position at;
 
+    if (events == NULL) return false;
+    at = est_event_reader_tell(events->reader);
     if (record != NULL) *record = at.record;
     if (offset != NULL) *offset = at.offset;
     return est_event_reader_is_cut(events->reader);
@@ -287,8 +295,11 @@ static est_status image_strings(est_str message, est_tensor **out)
 est_status est_entry_tensor(const est_event_entry *entry, est_tensor **out)
 {
     est_status status;
-    float      number = (float)entry->number;
+    float      number;
 
+    EST_REQUIRE(entry);
+    EST_REQUIRE(out);
+    number = (float)entry->number;
     switch (entry->kind) {
     case EST_ENTRY_SCALAR:
         if (entry->bytes.size == 0) return est_tensor_f32(EST_SHAPE_SCALAR, &number, out);

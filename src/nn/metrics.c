@@ -4,6 +4,7 @@
  * nn/auc.c.
  *
  * T += sum(w x), C += sum(w), value T / C: most metrics are this mean of something. */
+#include "base/argument.h"
 #include "nn/metric.h"
 
 /* --- common parts --------------------------------------------------------------------------------------------------- */
@@ -384,6 +385,11 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
     est_node  *resets;
 
     if (graph == NULL || est_graph_poisoned(graph)) return est_metric_none(value);
+    if (!EST_LIST_OK(states) || !EST_LIST_OK(updates)) {
+        (void)est_graph_poison(
+            graph, est_fail(EST_INVALID_ARGUMENT, "est_metric_custom: a list of states or updates is NULL"));
+        return est_metric_none(value);
+    }
     if (!check_states(graph, states, updates) || !note_updates(graph, states, updates)) return est_metric_none(value);
     resets = est_alloc((size_t)states.n * sizeof *resets);
     if (resets == NULL) {

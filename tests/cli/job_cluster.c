@@ -135,7 +135,7 @@ static void test_epochs(void **state)
 
     (void)state;
     tool_expect_part(lines_of(run.err, "chief:0"),
-                     "every task goes over its share of the rows 2 times, and training ends when the chief has",
+                     "every task goes over its share of the rows 2 times, and training ends when all have",
                      "the chief's log");
     tool_expect_part(lines_of(run.err, "ps:0"), "listens at tcp://", "the log of ps:0");
     tool_run_free(&run);

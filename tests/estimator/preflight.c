@@ -192,7 +192,7 @@ static void test_models(void **state)
     (void)state;
     refused(fails_in_eval, EVAL(.name = NULL), NULL, "eval spec: model_fn, mode eval: no idea how to evaluate");
     refused(est_test_model, EVAL_OF(other_input, .input_user = &two), NULL,
-            "model_fn asks for the label y, and the input has no such component; it has: x");
+            "the model reads the label \"y\", and the input has no such component; it has: x");
     assert_int_not_equal(train(counts_in_eval, "{}", EVAL(.name = NULL), NULL), EST_OK);
     est_test_error_has("model_fn, mode eval: training has no variable 'seen', so that no checkpoint will have it");
     assert_int_not_equal(train(est_test_model, "{}", EVAL_OF(other_input, .input_user = &three), NULL), EST_OK);
@@ -263,7 +263,7 @@ static void test_receivers(void **state)
         est_test_model, EVAL(.exporters = EST_EXPORTERS(a)), NULL,
         "exporter latest: export: the graph to serve: the variable 'dense/kernel' is float32 [3,4], but float32 [2,4] "
         "in training");
-    refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(b)), NULL, "model_fn asks for the feature x");
+    refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(b)), NULL, "the model reads the feature \"x\"");
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(c)), NULL, "exporter latest: export: the graph to serve: ");
     refused(est_test_model, EVAL(.exporters = EST_EXPORTERS(&own)), NULL, "exporter own: the server is full");
     est_exporter_free(a);

@@ -331,6 +331,19 @@ static est_checkpoint *some_est_checkpoint(void)
     MADE(est_checkpoint, est_checkpoint_open(EST_SOURCE_DIR "/tests/golden/format/tensorflow.ckpt", &made));
 }
 
+static est_events *some_est_events(void)
+{
+    MADE(est_events, est_events_open(EST_SOURCE_DIR "/tests/golden/format/tensorflow.events", &made));
+}
+
+static est_event_entry *some_est_event_entry(void)
+{
+    static est_event_entry entry;
+
+    need(est_events_next(some_est_events(), &entry), "an event");
+    return &entry;
+}
+
 static est_saver *some_est_saver(void)
 {
     MADE(est_saver, est_saver_create("saved", NULL, &made));

@@ -302,20 +302,26 @@ static void test_spoiled(void **state)
 static void test_alone(void **state)
 {
     est_workers *workers;
-    int64_t      step = 3;
+    est_graph   *graph   = NULL;
+    est_session *session = NULL;
+    int64_t      step    = 3;
 
     (void)state;
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_session_create(graph, NULL, &session));
     assert_ok(est_workers_create(NULL, NULL, &workers));
     assert_int_equal(est_workers_count(workers), 1);
     assert_int_equal(est_workers_number(workers), 0);
     assert_null(est_workers_peers(workers));
-    assert_ok(est_workers_meet(workers, NULL, &step));
+    assert_ok(est_workers_meet(workers, session, &step));
     assert_int_equal(step, 3);
     step = -1;
-    assert_int_equal(est_workers_meet(workers, NULL, &step), EST_FAILED_PRECONDITION);
-    assert_ok(est_workers_end(workers, NULL, step));
+    assert_int_equal(est_workers_meet(workers, session, &step), EST_FAILED_PRECONDITION);
+    assert_ok(est_workers_end(workers, session, step));
     est_workers_free(workers);
     est_workers_free(NULL);
+    est_session_free(session);
+    est_graph_free(graph);
 }
 
 int main(void)
