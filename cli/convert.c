@@ -90,7 +90,7 @@ static est_status open_outputs(convert_job *job)
 
     job->writers = est_zalloc((size_t)job->files.n * sizeof *job->writers);
     if (job->writers == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", job->files.n);
+        return est_no_memory();
     }
     for (int i = 0; i < job->files.n; i++) {
         EST_TRY(est_tfrecord_create(job->files.list[i].temp,

@@ -75,7 +75,7 @@ static est_status split(csv *c, est_str row, size_t *n)
         EST_TRY(est_csv_split(row, c->delimiter, true, c->job->trim, &c->scratch, c->fields, c->fields_room, n));
         if (*n <= c->fields_room) return EST_OK;
         more = est_realloc(c->fields, *n * sizeof *more);
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", *n);
+        if (more == NULL) return est_no_memory();
         c->fields      = more;
         c->fields_room = *n;
     }
@@ -91,7 +91,7 @@ static est_status add_column(csv *c, est_str name, column_type type)
     if (more != NULL) c->columns = more;
     if (more == NULL || copy == NULL) {
         est_free(copy);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the columns");
+        return est_no_memory();
     }
     if (name.size > 0) memcpy(copy, name.data, name.size);
     c->columns[c->n_columns] = (column){ .name = copy, .type = type, .field = c->n_columns };

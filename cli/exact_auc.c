@@ -58,7 +58,7 @@ static est_status make_room(exact_auc *auc, size_t more)
     while (room < auc->n + more) room = room > 0 ? 2 * room : 4096;
     if (room == auc->n_room) return EST_OK;
     rows = est_realloc(auc->rows, room * sizeof *rows);
-    if (rows == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scores of %zu rows", room);
+    if (rows == NULL) return est_no_memory();
     auc->rows   = rows;
     auc->n_room = room;
     return EST_OK;

@@ -35,7 +35,7 @@ static est_status write_model(job_call *call, const char *base, char path[EST_CH
     char               checkpoint[EST_CHECKPOINT_PATH_MAX];
 
     if (base == NULL) base = est_arena_printf(call->arena, "%s/export/job", call->job.run.model_dir);
-    if (base == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    if (base == NULL) return est_no_memory();
     EST_TRY(job_call_checkpoint(call, checkpoint));
     options_of.checkpoint_path = checkpoint;
     options_of.input.parse     = est_parse_spec_features(call->runner.features, &options_of.input.n_parse);

@@ -133,7 +133,7 @@ static est_status check_output(char **path, char *const *inputs, int n_inputs)
     est_free(*path);
     *path = est_strdup(real);
     free(real); /* not est_free: it came from the C library */
-    return *path != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of the outputs");
+    return *path != NULL ? EST_OK : est_no_memory();
 }
 
 est_status tool_files_name(tool_files *files, const char *path, int64_t n_shards, char *const *inputs, int n_inputs)
@@ -141,7 +141,7 @@ est_status tool_files_name(tool_files *files, const char *path, int64_t n_shards
     int n = n_shards > 0 ? (int)n_shards : 1;
 
     files->list = est_zalloc((size_t)n * sizeof *files->list);
-    if (files->list == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", n);
+    if (files->list == NULL) return est_no_memory();
     while (files->n < n) {
         tool_file *file = &files->list[files->n++]; /* counted first: what it has is given back */
 

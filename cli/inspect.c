@@ -122,7 +122,7 @@ static est_status add_name(char ***names, size_t *n, const char *name)
             return EST_OK;
         }
     }
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names in a directory");
+    return est_no_memory();
 }
 
 est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char ***out)
@@ -136,7 +136,7 @@ est_status inspect_names(const char *dir, bool (*wanted)(const char *name), char
     if (handle == NULL) {
         status = est_fail(est_status_from_errno(errno), "cannot list %s: %s", dir, strerror(errno));
     } else if (names == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %s", dir);
+        status = est_no_memory();
     }
     while (status == EST_OK && (item = readdir(handle)) != NULL) {
         if (item->d_type == DT_FIFO || item->d_type == DT_SOCK)

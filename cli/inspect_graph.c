@@ -213,9 +213,9 @@ static est_status count_nodes(op_counts *counts, const est_graph_def *graph, boo
 
         if (count == NULL) {
             count = est_arena_alloc(counts->arena, sizeof *count);
-            if (count == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to count ops");
+            if (count == NULL) return est_no_memory();
             count->op = est_arena_strdup(counts->arena, op);
-            if (count->op == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to count ops");
+            if (count->op == NULL) return est_no_memory();
             EST_TRY(est_map_put(&counts->by_op, op, count));
         }
         *(in_functions ? &count->in_functions : &count->in_graph) += 1;
@@ -238,7 +238,7 @@ static est_status count_functions(op_counts *counts, const est_graph_def *graph)
         EST_TRY(est_function_cursor_next(&cursor, &found, &function));
         if (!found) return EST_OK;
         arena = est_arena_create();
-        if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read a function");
+        if (arena == NULL) return est_no_memory();
         status = est_function_parse_nodes(&function, arena, &nodes);
         if (status == EST_OK) status = count_nodes(counts, &nodes, true);
         est_arena_free(arena);
@@ -294,7 +294,7 @@ static est_status show_counts(const inspect_options *options, const op_counts *c
     void       *count;
     est_status  status;
 
-    if (sorted == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to sort ops");
+    if (sorted == NULL) return est_no_memory();
     while (est_map_next(&counts->by_op, &at, &op, &count)) sorted[n++] = count;
     qsort(sorted, n, sizeof *sorted, by_count);
     status = options->json ? json_ops(sorted, n, line) : table_ops(sorted, n);
@@ -307,7 +307,7 @@ static est_status show_ops(const inspect_options *options, const est_graph_def *
     op_counts  counts = { .arena = est_arena_create() };
     est_status status = EST_OK;
 
-    if (counts.arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to count ops");
+    if (counts.arena == NULL) return est_no_memory();
     status = count_nodes(&counts, graph, false);
     if (status == EST_OK) status = count_functions(&counts, graph);
     if (status == EST_OK) status = show_counts(options, &counts, line);
@@ -367,7 +367,7 @@ est_status inspect_message(const inspect_options *options, const char *path, ins
     if (arena != NULL) {
         status = show(options, (est_str){ bytes, size }, arena);
     } else {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read the message");
+        status = est_no_memory();
     }
     est_arena_free(arena);
     est_free(bytes);

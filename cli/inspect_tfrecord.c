@@ -44,7 +44,7 @@ static bool add_entry(printer *p, entries *to, est_str name, est_str value)
         entry *list     = est_realloc(to->list, capacity * sizeof *list);
 
         if (list == NULL) {
-            p->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu features", capacity);
+            p->status = est_no_memory();
             return false;
         }
         to->list     = list;
@@ -178,7 +178,7 @@ static bool print_feature(printer *p, est_str feature)
         p->values      = est_alloc(size);
         p->values_size = p->values != NULL ? size : 0;
         if (p->values == NULL) {
-            p->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu values of a feature", room);
+            p->status = est_no_memory();
             return false;
         }
     }

@@ -42,11 +42,6 @@ static void put_list(void *to, void *data, int n)
     memcpy(to, &(any_list){ data, n }, sizeof(any_list));
 }
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a job");
-}
-
 /* Where a field of a record goes. */
 static void *member(void *record, const job_field *field)
 {
@@ -255,7 +250,7 @@ static est_status read_scalars(reader *r, const job_field *field, const job_node
     int    n    = node->kind == JOB_LIST ? node->n : 1;
     char  *made = est_arena_alloc(r->arena, (size_t)(n + 1) * size); /* never of 0 bytes: NULL is "not given" */
 
-    if (made == NULL) return no_memory();
+    if (made == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
         const job_node *item = node->kind == JOB_LIST ? node->items[i] : node;
         void           *one  = made + (size_t)i * size;
@@ -286,7 +281,7 @@ static est_status read_records(reader *r, const job_field *field, const job_node
         return EST_OK;
     }
     made = est_arena_alloc(r->arena, (size_t)(node->n + 1) * size);
-    if (made == NULL) return no_memory();
+    if (made == NULL) return est_no_memory();
     for (int i = 0; i < node->n; i++) {
         char *one = made + (size_t)i * size;
 
@@ -367,7 +362,7 @@ static est_status read_field(reader *r, const job_record *record, const job_fiel
                             : strcmp(field->standard, "[]") == 0 ? JOB_LIST
                                                                  : JOB_SCALAR,
                             node);
-    if (standard == NULL) return no_memory();
+    if (standard == NULL) return est_no_memory();
     standard->text = field->standard;
     return read_value(r, field, standard, member(out, field));
 }
@@ -378,7 +373,7 @@ static est_status unfold(reader *r, const job_record *record, const job_node **n
     job_node *map = job_node_new(r->arena, JOB_MAP, *node), *key = job_node_new(r->arena, JOB_SCALAR, *node);
     job_node *copy = job_node_new(r->arena, JOB_SCALAR, *node);
 
-    if (map == NULL || key == NULL || copy == NULL) return no_memory();
+    if (map == NULL || key == NULL || copy == NULL) return est_no_memory();
     key->text = record->bare;
     *copy     = **node;
     EST_TRY(job_map_set(r->arena, map, key, copy));
@@ -474,9 +469,9 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
         size_t    part = strcspn(path, ".=");
         job_node *key  = job_node_new(arena, JOB_SCALAR, value), *next, *map;
 
-        if (key == NULL) return no_memory();
+        if (key == NULL) return est_no_memory();
         key->text = est_arena_printf(arena, "%.*s", (int)part, path);
-        if (key->text == NULL) return no_memory();
+        if (key->text == NULL) return est_no_memory();
         if (part == 0) {
             job_error(errors, value, "a key is empty; keys are dotted, as in data.batch=64");
             return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");
@@ -486,7 +481,7 @@ static est_status put_at(est_arena *arena, job_node *root, const char *path, siz
         /* A mapping on the way is copied: an alias may share it. */
         next = job_map_get(root, key->text);
         map  = job_node_new(arena, JOB_MAP, next != NULL ? next : value);
-        if (map == NULL) return no_memory();
+        if (map == NULL) return est_no_memory();
         for (int i = 0; next != NULL && next->kind == JOB_MAP && i < next->n; i++) {
             EST_TRY(job_map_set(arena, map, next->items[2 * i], next->items[2 * i + 1]));
         }
@@ -505,7 +500,7 @@ est_status job_set(est_arena *arena, job_node *root, const char *text, job_error
     job_node    at     = { .source = source };
     job_node   *value;
 
-    if (source == NULL) return no_memory();
+    if (source == NULL) return est_no_memory();
     if (text[size] == '\0') {
         job_error(errors, &at, "it takes key=value, as in run.model_dir=/tmp/x");
         return est_fail(EST_INVALID_ARGUMENT, "--set is wrong");

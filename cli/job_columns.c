@@ -9,11 +9,6 @@
 #include "format/number.h"
 #include "job.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature columns");
-}
-
 static int64_t int_or_zero(int64_t value)
 {
     return value != JOB_NO_INT ? value : 0;
@@ -68,7 +63,7 @@ static est_node normalize(est_node values, const void *user)
 static est_status to_floats(job_runner *r, job_numbers numbers, float **out)
 {
     *out = est_arena_alloc(r->arena, (size_t)(numbers.n + 1) * sizeof **out);
-    if (*out == NULL) return no_memory();
+    if (*out == NULL) return est_no_memory();
     for (int i = 0; i < numbers.n; i++) (*out)[i] = (float)numbers.data[i];
     return EST_OK;
 }
@@ -155,7 +150,7 @@ static est_status make_cross(job_runner *r, const job_feature *f, const est_colu
 {
     const est_column **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
 
-    if (sources == NULL) return no_memory();
+    if (sources == NULL) return est_no_memory();
     for (int i = 0; i < f->sources.n; i++) EST_TRY(cross_source(r, f->sources.data[i], &sources[i]));
     *out = est_crossed_column((est_column_list){ sources, f->sources.n }, f->buckets, (uint64_t)f->hash_key);
     return EST_OK;
@@ -214,7 +209,7 @@ static est_status make_shared(job_runner *r, const job_feature *f, const est_col
     const est_column           **sources = est_arena_alloc(r->arena, (size_t)f->sources.n * sizeof *sources);
     est_embedding_column_options options = table_options(f);
 
-    if (sources == NULL) return no_memory();
+    if (sources == NULL) return est_no_memory();
     for (int i = 0; i < f->sources.n; i++) EST_TRY(column_of(r, f->sources.data[i], &sources[i]));
     EST_TRY(est_columns_status(r->columns));
     est_shared_embedding_columns((est_column_list){ sources, f->sources.n }, f->dimension, &options, out);
@@ -271,7 +266,7 @@ static est_status make_feature(job_runner *r, const job_feature *f)
     const est_column **made = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *made);
     est_status         status;
 
-    if (made == NULL) return no_memory();
+    if (made == NULL) return est_no_memory();
     status = make_columns(r, f, made);
     if (status == EST_OK) status = est_columns_status(r->columns);
     if (status != EST_OK) return job_blame_feature(status, f);
@@ -289,7 +284,7 @@ est_status job_make_columns(job_runner *r, job_texts names, est_column_list *out
         while (*columns++ != NULL) n++;
     }
     list = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
-    if (list == NULL) return no_memory();
+    if (list == NULL) return est_no_memory();
     *out = (est_column_list){ list, n };
     for (int i = 0; i < names.n; i++) {
         EST_TRY(columns_of(r, names.data[i], &columns));

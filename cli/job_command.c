@@ -18,7 +18,7 @@ est_status job_call_begin(job_call *call, const tool_command *command, int argc)
     *call       = (job_call){ .command = command };
     call->arena = est_arena_create();
     if (call->arena != NULL) call->sets = est_arena_alloc(call->arena, (size_t)argc * sizeof *call->sets);
-    return call->sets != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a job");
+    return call->sets != NULL ? EST_OK : est_no_memory();
 }
 
 void job_call_end(job_call *call)

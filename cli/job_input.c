@@ -159,7 +159,7 @@ static est_status to_ragged(const job_runner *r, const est_field *in, int compon
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE(n + 1), &out->splits));
     values = est_alloc((size_t)(n + 1) * size);
-    if (values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld fields", (long long)n);
+    if (values == NULL) return est_no_memory();
     splits    = est_tensor_data(out->splits);
     splits[0] = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -187,7 +187,7 @@ static est_status strip_ends(const est_tensor *field, const char *characters, es
     est_str       *texts = est_alloc((size_t)(n + 1) * sizeof *texts);
     est_status     status;
 
-    if (texts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %lld labels", (long long)n);
+    if (texts == NULL) return est_no_memory();
     for (int64_t i = 0; i < n; i++) texts[i] = stripped(from[i], characters);
     status = est_tensor_create_from(EST_STRING, *est_tensor_shape(field), texts, out);
     est_free(texts);

@@ -10,11 +10,6 @@
 #include "format/number.h"
 #include "job.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
-}
-
 /* 0, the library's default, for what was not given. */
 static double number_or_zero(double value)
 {
@@ -144,7 +139,7 @@ static est_status make_head(job_runner *r)
     const job_heads *parts   = &r->job->model.head.heads;
     est_head       **heads   = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof(est_head *));
     double          *weights = est_arena_alloc(r->arena, (size_t)(parts->n + 1) * sizeof *weights);
-    est_status       status  = heads != NULL && weights != NULL ? EST_OK : no_memory();
+    est_status       status  = heads != NULL && weights != NULL ? EST_OK : est_no_memory();
 
     if (status == EST_OK && r->job->model.head.type != JOB_MULTI) {
         return make_one_head(r, &r->job->model.head, &r->head);
@@ -312,7 +307,7 @@ static est_status make_warm_start(job_runner *r)
     est_rename           *renames = est_arena_alloc(r->arena, (size_t)(w->renames.n + 1) * sizeof *renames);
     est_vocab_info       *vocabs  = est_arena_alloc(r->arena, (size_t)(w->vocabularies.n + 1) * sizeof *vocabs);
 
-    if (renames == NULL || vocabs == NULL) return no_memory();
+    if (renames == NULL || vocabs == NULL) return est_no_memory();
     for (int i = 0; i < w->renames.n; i++) {
         renames[i] = (est_rename){ w->renames.data[i].name, w->renames.data[i].from };
     }
@@ -371,7 +366,7 @@ static est_status all_columns(job_runner *r, est_column_list *out)
     int                   n       = parts[0].n + parts[1].n + parts[2].n;
     const est_column    **list    = est_arena_alloc(r->arena, (size_t)(n + 1) * sizeof *list);
 
-    if (list == NULL) return no_memory();
+    if (list == NULL) return est_no_memory();
     *out = (est_column_list){ list, 0 };
     for (int p = 0; p < 3; p++) {
         for (int i = 0; i < parts[p].n; i++) {
@@ -415,7 +410,7 @@ static est_status add_fields(job_runner *r, const job_feature *f, const char *na
     if (f != NULL) name = f->key;
     if (has_text(*fields, name)) return EST_OK;
     more = est_arena_alloc(r->arena, (size_t)(fields->n + 1) * sizeof *more);
-    if (more == NULL) return no_memory();
+    if (more == NULL) return est_no_memory();
     for (int i = 0; i < fields->n; i++) more[i] = fields->data[i];
     more[fields->n] = name;
     *fields         = (job_texts){ more, fields->n + 1 };
@@ -451,7 +446,7 @@ static est_status add_weight(job_runner *r, const job_feature *f)
 static est_status make_weights(job_runner *r)
 {
     r->weights = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->weights);
-    if (r->weights == NULL) return no_memory();
+    if (r->weights == NULL) return est_no_memory();
     for (int i = 0; i < r->job->features.n; i++) {
         const job_feature *f = &r->job->features.data[i];
 
@@ -483,7 +478,7 @@ static est_status make_looked_up(job_runner *r)
     const job_texts  lists[] = { m->columns, m->dnn_columns, m->linear_columns };
 
     r->looked_up = est_arena_alloc(r->arena, (size_t)(r->job->features.n + 1) * sizeof *r->looked_up);
-    if (r->looked_up == NULL) return no_memory();
+    if (r->looked_up == NULL) return est_no_memory();
     for (int k = 0; k < 3; k++) {
         for (int i = 0; i < lists[k].n; i++) add_looked_up(r, lists[k].data[i]);
     }
@@ -493,7 +488,7 @@ static est_status make_looked_up(job_runner *r)
 static est_status find_components(job_runner *r, job_weight *weight)
 {
     weight->components = est_arena_alloc(r->arena, (size_t)(weight->fields.n + 1) * sizeof *weight->components);
-    if (weight->components == NULL) return no_memory();
+    if (weight->components == NULL) return est_no_memory();
     for (int k = 0; k < weight->fields.n; k++) {
         for (int i = 0; i < r->n_specs; i++) {
             if (strcmp(r->specs[i].name, weight->fields.data[k]) == 0) weight->components[k] = i;
@@ -508,7 +503,7 @@ static est_status make_csv(job_runner *r)
     est_csv_columns of      = est_parse_spec_csv(r->rows);
     est_csv_column *columns = est_arena_alloc(r->arena, (size_t)(of.n + 1) * sizeof *columns);
 
-    if (columns == NULL) return no_memory();
+    if (columns == NULL) return est_no_memory();
     for (int i = 0; i < r->n_weights; i++) EST_TRY(find_components(r, &r->weights[i]));
     for (int i = 0; i < of.n; i++) {
         columns[i] = of.data[i];
@@ -546,7 +541,7 @@ static est_status make_baseline_specs(job_runner *r)
                                 : d->label.vocabulary.data != NULL    ? EST_STRING
                                                                       : EST_I64;
 
-    if (specs == NULL || columns == NULL) return no_memory();
+    if (specs == NULL || columns == NULL) return est_no_memory();
     specs[0] = (est_feature_spec){ .name = d->label.name, .dtype = dtype, .shape = EST_SHAPE(1) };
     if (dtype == EST_F32) specs[0].shape = EST_SHAPE(r->job->model.label_dimension);
     specs[1]   = (est_feature_spec){ .name = d->weight, .dtype = EST_F32, .shape = EST_SHAPE(1) };
@@ -564,7 +559,7 @@ static est_status make_baseline_specs(job_runner *r)
 static est_status make_components(job_runner *r)
 {
     r->components = est_arena_alloc(r->arena, (size_t)(r->n_specs + 1) * sizeof *r->components);
-    if (r->components == NULL) return no_memory();
+    if (r->components == NULL) return est_no_memory();
     for (int i = 0; i < r->n_specs; i++) {
         const est_feature_spec *spec = &r->specs[i];
         est_component          *c    = &r->components[i];
@@ -693,7 +688,7 @@ est_status job_runner_init(job_runner *runner, const job_spec *job, bool quiet, 
     if (runner->arena != NULL) {
         runner->made = est_arena_alloc(runner->arena, (size_t)(job->features.n + 1) * sizeof *runner->made);
     }
-    status = runner->made != NULL && runner->columns != NULL ? EST_OK : no_memory();
+    status = runner->made != NULL && runner->columns != NULL ? EST_OK : est_no_memory();
     if (status == EST_OK) status = make_options(runner);
     if (status == EST_OK) status = make_strategies(runner, alone);
     if (status == EST_OK) {

@@ -18,11 +18,6 @@
 #define SHOWN_MAX        40  /* characters of a bad value in a message */
 #define HEADER_SHOWN_MAX 300 /* and of a header */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for rows");
-}
-
 static int64_t count_of(const est_feature_spec *spec)
 {
     int64_t n = 1;
@@ -66,7 +61,7 @@ static est_status split(job_rows *r, est_str line, size_t *n)
                               n));
         if (*n <= r->n_room_fields) return EST_OK;
         more = est_realloc(r->fields, *n * sizeof *more);
-        if (more == NULL) return no_memory();
+        if (more == NULL) return est_no_memory();
         r->fields        = more;
         r->n_room_fields = *n;
     }
@@ -87,11 +82,11 @@ static bool is_text(est_str a, const char *b)
 static est_status copy_names(job_rows *r, const est_str *names, size_t n)
 {
     r->names = est_zalloc((n + 1) * sizeof *r->names);
-    if (r->names == NULL) return no_memory();
+    if (r->names == NULL) return est_no_memory();
     for (r->n_names = 0; r->n_names < n; r->n_names++) {
         char *copy = est_alloc(names[r->n_names].size + 1);
 
-        if (copy == NULL) return no_memory();
+        if (copy == NULL) return est_no_memory();
         if (names[r->n_names].size > 0) memcpy(copy, names[r->n_names].data, names[r->n_names].size);
         r->names[r->n_names] = (est_str){ copy, names[r->n_names].size };
     }
@@ -146,7 +141,7 @@ static est_status name_fields(job_rows *r)
     job_texts names = r->job->data.csv.fields;
 
     r->fields = est_alloc((size_t)(names.n + 1) * sizeof *r->fields);
-    if (r->fields == NULL) return no_memory();
+    if (r->fields == NULL) return est_no_memory();
     r->n_room_fields = (size_t)names.n;
     for (int i = 0; i < names.n; i++) r->fields[i] = (est_str){ names.data[i], strlen(names.data[i]) };
     return bind_fields(r, r->fields, (size_t)names.n);
@@ -423,7 +418,7 @@ static est_status add_waiting(job_rows *r, job_row row)
         size_t   room = r->n_waiting < r->n_room / 2 ? r->n_room : 2 * r->n_room + 16;
         job_row *more = est_alloc(room * sizeof *more);
 
-        if (more == NULL) return no_memory();
+        if (more == NULL) return est_no_memory();
         if (r->n_waiting > 0) memcpy(more, r->waiting + r->n_first, r->n_waiting * sizeof *more);
         est_free(r->waiting);
         r->waiting = more;
@@ -461,7 +456,7 @@ static est_status set_bad(job_rows *r, job_row *row)
 {
     char *error = est_strdup(est_error_message());
 
-    if (error == NULL) return no_memory();
+    if (error == NULL) return est_no_memory();
     est_tensor_free(row->record);
     row->record = NULL;
     row->error  = error;
@@ -474,7 +469,7 @@ static est_status keep_text(const job_rows *r, job_row *row, est_str line)
 {
     if (!r->keeps_text) return EST_OK;
     row->text = est_alloc(line.size + 1);
-    if (row->text == NULL) return no_memory();
+    if (row->text == NULL) return est_no_memory();
     memcpy(row->text, line.data, line.size); /* not blank, so there is something */
     row->text_size = line.size;
     return EST_OK;
@@ -510,7 +505,7 @@ static est_status add_text(job_rows *r, size_t n, const est_tensor *record)
         size_t   room = 2 * n + 16;
         est_str *more = est_realloc(r->texts, room * sizeof *more);
 
-        if (more == NULL) return no_memory();
+        if (more == NULL) return est_no_memory();
         r->texts   = more;
         r->n_texts = room;
     }
@@ -601,7 +596,7 @@ est_status job_rows_open(job_rows *rows, const job_runner *runner, bool json, bo
     rows->seen     = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->seen);
     rows->parsed   = est_zalloc((size_t)(rows->n + 1) * sizeof *rows->parsed);
     if (rows->field_of == NULL || rows->seen == NULL || rows->parsed == NULL) {
-        status = no_memory();
+        status = est_no_memory();
     } else {
         status = est_example_create(&rows->example);
     }
@@ -656,7 +651,7 @@ est_status job_rows_input(const est_input_context *context, void *user, est_data
     est_dataset   *d;
 
     (void)context;
-    if (components == NULL) return no_memory();
+    if (components == NULL) return est_no_memory();
     for (int i = 0; i < r->n; i++) components[i] = component_of(&r->specs[i]);
     d = est_dataset_generator(components, r->n, &(est_generator){ .next = next_batch, .user = r });
     est_free(components);

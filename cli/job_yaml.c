@@ -40,11 +40,6 @@ void job_error(job_errors *errors, const job_node *at, const char *fmt, ...)
     est_strbuf_printf(&errors->text, ": %s\n", text);
 }
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a job file");
-}
-
 static est_status invalid(void)
 {
     return est_fail(EST_INVALID_ARGUMENT, "the job file is wrong");
@@ -70,7 +65,7 @@ static est_status append_item(est_arena *arena, job_node *node, int used, job_no
         int        room  = node->n_room > 0 ? 2 * node->n_room : 8;
         job_node **items = est_arena_alloc(arena, (size_t)room * sizeof(job_node *));
 
-        if (items == NULL) return no_memory();
+        if (items == NULL) return est_no_memory();
         if (used > 0) memcpy(items, node->items, (size_t)used * sizeof(job_node *));
         node->items  = items;
         node->n_room = room;
@@ -224,7 +219,7 @@ static void refuse_text(composer *c)
 static est_status next_event(composer *c, yaml_event_t *event)
 {
     if (yaml_parser_parse(&c->parser, event) == 1) return EST_OK;
-    if (c->parser.error == YAML_MEMORY_ERROR) return no_memory();
+    if (c->parser.error == YAML_MEMORY_ERROR) return est_no_memory();
     if (c->parser.error == YAML_READER_ERROR) {
         refuse_bytes(c);
     } else {
@@ -303,7 +298,7 @@ static est_status compose_scalar(composer *c, const yaml_event_t *event, job_nod
         return invalid();
     }
     node->text = est_arena_strdup(c->arena, text);
-    return node->text != NULL ? EST_OK : no_memory();
+    return node->text != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status find_anchor(composer *c, const yaml_event_t *event, job_node **out)
@@ -341,7 +336,7 @@ static est_status compose(composer *c, yaml_event_t *event, int depth, job_node 
                         : event->type == YAML_MAPPING_START_EVENT ? JOB_MAP
                                                                   : JOB_SCALAR,
                         &at);
-    if (node == NULL) return no_memory();
+    if (node == NULL) return est_no_memory();
     if (node->kind == JOB_LIST) {
         anchor = event->data.sequence_start.anchor;
         EST_TRY(refuse_tag(c, node, event->data.sequence_start.tag));
@@ -396,7 +391,7 @@ est_status job_yaml_parse(est_arena *arena, const char *source, bool numbered, e
     job_node   start  = { .source = source, .line = numbered, .column = numbered };
     est_status status;
 
-    if (yaml_parser_initialize(&c.parser) != 1) return no_memory();
+    if (yaml_parser_initialize(&c.parser) != 1) return est_no_memory();
     yaml_parser_set_encoding(&c.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&c.parser, (const unsigned char *)text.data, text.size);
     status = compose_stream(&c, &root);
@@ -404,7 +399,7 @@ est_status job_yaml_parse(est_arena *arena, const char *source, bool numbered, e
     yaml_parser_delete(&c.parser);
     est_map_clear(&c.anchors);
     if (status != EST_OK) return status;
-    if (root == NULL) return no_memory();
+    if (root == NULL) return est_no_memory();
     if (errors->n > before) return invalid();
     *out = root;
     return EST_OK;

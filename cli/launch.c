@@ -175,7 +175,7 @@ static est_status make_tasks(launch *l)
     if (getrandom(&name, sizeof name, 0) != (ssize_t)sizeof name) name = (uint64_t)est_wall_ns();
     snprintf(l->job, sizeof l->job, "launch-%016" PRIx64, name);
     l->tasks = est_zalloc((size_t)(l->n_ps + l->n_workers + 2) * sizeof *l->tasks);
-    if (l->tasks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks");
+    if (l->tasks == NULL) return est_no_memory();
     add_tasks(l, "chief", !l->no_chief);
     add_tasks(l, "worker", l->n_workers);
     add_tasks(l, "ps", l->n_ps);
@@ -362,7 +362,7 @@ static est_status show_tasks(launch *l)
 
     if (strcmp(l->transport, "tls") == 0) {
         l->certificates = est_strdup(DRY_RUN_FOLDER);
-        if (l->certificates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+        if (l->certificates == NULL) return est_no_memory();
         if (!l->json) est_strbuf_printf(&out, "# once\nestoc certificates --job %s " DRY_RUN_FOLDER "\n", l->job);
     }
     if (l->json) est_strbuf_append(&out, "{\"tasks\": [");

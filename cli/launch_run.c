@@ -184,7 +184,7 @@ static est_status make_environment(const launch_task *task, char ***out)
 
     while (environ[n] != NULL) n++;
     list = est_zalloc((n + LAUNCH_VARIABLES + 1) * sizeof *list);
-    if (list == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an environment");
+    if (list == NULL) return est_no_memory();
     for (int i = 0; i < LAUNCH_VARIABLES && status == EST_OK; i++) {
         est_strbuf text = { 0 };
 
@@ -196,7 +196,7 @@ static est_status make_environment(const launch_task *task, char ***out)
     for (size_t i = 0; i < n && status == EST_OK; i++) {
         if (is_ours(environ[i])) continue;
         list[used] = est_strdup(environ[i]);
-        if (list[used++] == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an environment");
+        if (list[used++] == NULL) status = est_no_memory();
     }
     *out = list;
     return status;
@@ -216,7 +216,7 @@ static est_status make_arguments(const launch *l, char ***out)
 
     while (l->argv[n] != NULL) n++;
     *out = est_zalloc((n + 5) * sizeof **out);
-    if (*out == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu arguments", n);
+    if (*out == NULL) return est_no_memory();
     memcpy(*out, first, sizeof first);
     memcpy(*out + 4, l->argv, n * sizeof **out);
     return EST_OK;

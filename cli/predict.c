@@ -88,7 +88,7 @@ static est_status check_kept(prediction_call *call)
         }
     }
     call->kept = est_zalloc((rows->n_names + 1) * sizeof *call->kept);
-    if (call->kept == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for fields to keep");
+    if (call->kept == NULL) return est_no_memory();
     for (size_t k = 0; k < rows->n_names; k++) call->kept[k] = keeps(call, rows->names[k].data, rows->names[k].size);
     return EST_OK;
 }
@@ -351,7 +351,7 @@ static tool_exit take_names(prediction_call *call, const char *option, const cha
 {
     char *at = est_arena_printf(call->job.arena, "%s", value);
 
-    if (at == NULL) return tool_failed(&tool_predict, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for names"));
+    if (at == NULL) return tool_failed(&tool_predict, est_no_memory());
     for (char *name; (name = strsep(&at, ",")) != NULL;) {
         if (name[0] == '\0') return tool_usage(&tool_predict, "%s: \"%s\" has an empty name", option, value);
         if (*n == NAMES_MAX) return tool_usage(&tool_predict, "%s takes %d names at most", option, NAMES_MAX);

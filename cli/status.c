@@ -110,7 +110,7 @@ static est_status list_tasks(const est_cluster *cluster, const char *first, cons
     view->asked = est_zalloc(sizeof *view->asked * max);
     view->told  = est_zalloc(sizeof(est_json *) * max);
     if (view->names == NULL || view->asked == NULL || view->told == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu tasks", max);
+        return est_no_memory();
     }
     for (int i = 0; i < est_cluster_jobs(cluster); i++) {
         const char *job = est_cluster_job(cluster, i);

@@ -280,7 +280,7 @@ est_status status_print_json(const status_view *view)
         est_strbuf_printf(&out, "%s\n", text);
         status = tool_write(&out);
     } else {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the status of %d tasks", view->n);
+        status = est_no_memory();
     }
     est_strbuf_clear(&out);
     free(text);

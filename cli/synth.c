@@ -275,7 +275,7 @@ static est_status open_files(synth_job *job)
 
     job->writers = est_zalloc((size_t)job->files.n * sizeof *job->writers);
     if (job->writers == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d output files", job->files.n);
+        return est_no_memory();
     }
     for (int i = 0; i < job->files.n; i++) job->writers[i].fd = -1;
     for (int i = 0; i < job->files.n; i++) {
@@ -401,7 +401,7 @@ static est_status write_rows(synth_job *job)
 static est_status synthesize(synth_job *job)
 {
     job->counts = est_zalloc(SYNTH_P_ONE * sizeof *job->counts);
-    if (job->counts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the counts of probabilities");
+    if (job->counts == NULL) return est_no_memory();
     EST_TRY(synth_model_create(&job->options, &job->model));
     EST_TRY(open_files(job));
     EST_TRY(write_rows(job));

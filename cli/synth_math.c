@@ -125,7 +125,7 @@ est_status synth_zipf_init(synth_zipf *zipf, uint32_t n, double exponent)
     }
     est_free(shares);
     est_free(waiting);
-    return ok ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a column of %u categories", (unsigned)n);
+    return ok ? EST_OK : est_no_memory();
 }
 
 void synth_zipf_clear(synth_zipf *zipf)

@@ -230,7 +230,7 @@ static est_status find_constant(synth_model *m)
     int32_t   low = -LOGIT_MAX, high = LOGIT_MAX;
     synth_row row;
 
-    if (logits == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a sample of rows");
+    if (logits == NULL) return est_no_memory();
     for (int i = 0; i < SAMPLE; i++) {
         uint64_t state = synth_mix(key + (uint64_t)i * STEP);
 
@@ -255,7 +255,7 @@ est_status synth_model_create(const synth_options *options, synth_model **out)
     synth_model *m = est_zalloc(sizeof *m);
     est_status   status;
 
-    if (m == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the planted model");
+    if (m == NULL) return est_no_memory();
     m->options  = *options;
     m->rows_key = key_of(options->seed, FOR_ROWS, 0);
     plant_numeric(m);

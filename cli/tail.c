@@ -99,7 +99,7 @@ static est_status look_at_kept(tail_standing *s, const char *dir)
     est_strbuf_clear(&path);
     EST_TRY(status);
     s->kept_exist = est_zalloc((size_t)s->state.n_paths + 1);
-    if (s->kept_exist == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d names", s->state.n_paths);
+    if (s->kept_exist == NULL) return est_no_memory();
     for (int i = 0; i < s->state.n_paths; i++) {
         char *prefix;
 
@@ -163,7 +163,7 @@ static est_status find_scalars(tail_standing *s, const char *dir)
     EST_TRY(inspect_names(dir, is_eval_name, &s->eval_names));
     while (s->eval_names[n] != NULL) n++;
     s->scalars = est_zalloc((size_t)(n + 1) * sizeof *s->scalars);
-    if (s->scalars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d evaluations", n);
+    if (s->scalars == NULL) return est_no_memory();
     note_failure(s, read_scalars(s, dir, NULL));
     for (int i = 0; i < n; i++) note_failure(s, read_scalars(s, dir, s->eval_names[i]));
     return EST_OK;
@@ -202,7 +202,7 @@ static est_status add_export(tail_standing *s, const char *dir, const char *expo
         to->exporter = est_strdup(exporter);
         to->newest   = est_strdup(names[to->n - 1]);
         if (to->exporter == NULL || to->newest == NULL) {
-            status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of exports");
+            status = est_no_memory();
         }
     }
     inspect_names_free(names);
@@ -222,7 +222,7 @@ static est_status find_exports(tail_standing *s, const char *dir)
         status = inspect_names(est_strbuf_text(&path), is_visible, &names);
         while (status == EST_OK && names[n] != NULL) n++;
         s->exports = est_zalloc((size_t)(n + 1) * sizeof *s->exports);
-        if (s->exports == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d exporters", n);
+        if (s->exports == NULL) status = est_no_memory();
         for (int i = 0; i < n && status == EST_OK; i++) status = add_export(s, est_strbuf_text(&path), names[i]);
         inspect_names_free(names);
     }

@@ -37,7 +37,7 @@ static est_status take_entry(tail_scalars *s, const est_event_entry *entry)
     if (entry->kind != EST_ENTRY_SCALAR || entry->tag.size == 0) return EST_OK;
     if (memchr(entry->tag.data, 0, entry->tag.size) != NULL) return EST_OK;
     scalar = find_tag(s, entry->tag);
-    if (scalar == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scalars of a run");
+    if (scalar == NULL) return est_no_memory();
     scalar->value     = entry->number;
     scalar->step      = entry->step;
     scalar->wall_time = entry->wall_time;

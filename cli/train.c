@@ -28,7 +28,7 @@ static est_status make_exporters(const job_call *call, est_exporter **out)
 
     if (name != NULL) { /* where the best exporter finds earlier results */
         options_of.event_file_pattern = est_arena_printf(call->arena, "eval_%s/*.tfevents.*", name);
-        if (options_of.event_file_pattern == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters");
+        if (options_of.event_file_pattern == NULL) return est_no_memory();
     }
     options_of.saved_model.input.parse = est_parse_spec_features(call->runner.features,
                                                                  &options_of.saved_model.input.n_parse);
@@ -66,7 +66,7 @@ static est_status make_stops(const job_call *call, est_hook **out)
                                                        est_estimator_model_dir(call->runner.estimator), name)
                                     : NULL;
 
-    if (name != NULL && dir == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    if (name != NULL && dir == NULL) return est_no_memory();
     for (int i = 0; i < call->job.train.early_stopping.n; i++) {
         const job_stop *s = &call->job.train.early_stopping.data[i];
 
@@ -88,8 +88,7 @@ static est_status train_and_evaluate(job_call *call, est_metrics **metrics)
     est_hook      **stops     = est_arena_alloc(call->arena, (size_t)(n_stops + 1) * sizeof(est_hook *));
     est_status      status;
 
-    if (exporters == NULL || stops == NULL)
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for exporters and hooks");
+    if (exporters == NULL || stops == NULL) return est_no_memory();
     status = make_exporters(call, exporters);
     if (status == EST_OK) status = make_stops(call, stops);
     if (status == EST_OK) {

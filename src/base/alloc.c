@@ -18,6 +18,23 @@
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static atomic_uint_least64_t alloc_count;
+static _Thread_local size_t  failed_bytes; /* of the last allocation that failed; 0: of none since it was told */
+
+static void *noted(void *p, size_t bytes)
+{
+    if (p == NULL) failed_bytes = bytes;
+    return p;
+}
+
+void est_no_memory_at(const char *file, int line)
+{
+    if (failed_bytes > 0) {
+        (void)est_fail_at(file, line, EST_RESOURCE_EXHAUSTED, "out of memory (%zu bytes)", failed_bytes);
+    } else { /* a library that allocates by itself, or a size beyond all bounds */
+        (void)est_fail_at(file, line, EST_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    failed_bytes = 0;
+}
 
 /* Counts one allocation; false when it has to fail: a test asked for it, or no block can be that large. */
 static bool alloc_begin(size_t bytes)
@@ -28,17 +45,17 @@ static bool alloc_begin(size_t bytes)
 
 void *est_alloc(size_t bytes)
 {
-    return alloc_begin(bytes) ? malloc(bytes != 0 ? bytes : 1) : NULL;
+    return noted(alloc_begin(bytes) ? malloc(bytes != 0 ? bytes : 1) : NULL, bytes);
 }
 
 void *est_zalloc(size_t bytes)
 {
-    return alloc_begin(bytes) ? calloc(1, bytes != 0 ? bytes : 1) : NULL;
+    return noted(alloc_begin(bytes) ? calloc(1, bytes != 0 ? bytes : 1) : NULL, bytes);
 }
 
 void *est_realloc(void *p, size_t bytes)
 {
-    return alloc_begin(bytes) ? realloc(p, bytes != 0 ? bytes : 1) : NULL;
+    return noted(alloc_begin(bytes) ? realloc(p, bytes != 0 ? bytes : 1) : NULL, bytes);
 }
 
 /* Bytes of a block that are in huge pages. The last one may be filled by half only: a table of a few megabytes would
@@ -53,12 +70,12 @@ void *est_alloc_aligned(size_t bytes)
     size_t huge;
     void  *p;
 
-    if (!alloc_begin(bytes)) return NULL;
+    if (!alloc_begin(bytes)) return noted(NULL, bytes);
     huge  = huge_bytes(bytes);
     bytes = (bytes + EST_ALIGNMENT - 1) / EST_ALIGNMENT * EST_ALIGNMENT;
     if (bytes < huge) bytes = huge;
     if (posix_memalign(&p, huge > 0 ? HUGE_PAGE_BYTES : EST_ALIGNMENT, bytes != 0 ? bytes : EST_ALIGNMENT) != 0) {
-        return NULL;
+        return noted(NULL, bytes);
     }
     if (huge > 0) madvise(p, huge, MADV_HUGEPAGE); /* a wish: failure changes nothing */
     return p;
@@ -90,9 +107,9 @@ void *est_reserve(size_t bytes)
 {
     void *p;
 
-    if (!alloc_begin(bytes)) return NULL;
+    if (!alloc_begin(bytes)) return noted(NULL, bytes);
     p = mmap(NULL, bytes != 0 ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return NULL;
+    if (p == MAP_FAILED) return noted(NULL, bytes);
     if (bytes >= HUGE_PAGE_BYTES) madvise(p, bytes, MADV_HUGEPAGE); /* a wish, as above */
     return p;
 }

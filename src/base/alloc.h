@@ -2,8 +2,8 @@
  *
  * Memory: plain allocation that tests can count and fail, aligned blocks for tensor data, and arenas.
  *
- * Everything in the library allocates through these calls. They return NULL when memory is out; the caller turns that
- * into EST_RESOURCE_EXHAUSTED with the name of what it wanted memory for. Any thread. */
+ * Everything in the library allocates through these calls. They return NULL when memory is out and note the size; the caller
+ * returns est_no_memory(). Any thread. */
 #ifndef EST_BASE_ALLOC_H
 #define EST_BASE_ALLOC_H
 
@@ -25,6 +25,10 @@ void *est_zalloc_aligned(size_t bytes);
 void  est_free(void *p); /* NULL is fine */
 void  est_free_aligned(void *p);
 char *est_strdup(const char *s);
+
+/* EST_RESOURCE_EXHAUSTED, with a message that tells the size of the last allocation that failed in this thread, and this place. */
+#define est_no_memory() (est_no_memory_at(__FILE__, __LINE__), EST_RESOURCE_EXHAUSTED)
+void est_no_memory_at(const char *file, int line);
 
 /* Gives memory that was freed, and that the C library keeps for later, back to the system. Takes milliseconds: for after a peak
  * that is not expected to come again. */

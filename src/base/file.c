@@ -69,18 +69,13 @@ static bool fault(bool hit)
     return hit;
 }
 
-static est_status no_memory(const char *path)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to handle the file %s", path);
-}
-
 /* Reads from fd to its end. `guess` is what the size should be. */
 static est_status read_to_end(int fd, const char *path, size_t guess, char **bytes, size_t *size)
 {
     size_t capacity = guess + 1, n = 0;
     char  *data = est_alloc(capacity);
 
-    if (data == NULL) return no_memory(path);
+    if (data == NULL) return est_no_memory();
     for (;;) {
         ssize_t got;
 
@@ -89,7 +84,7 @@ static est_status read_to_end(int fd, const char *path, size_t guess, char **byt
 
             if (larger == NULL) {
                 est_free(data);
-                return no_memory(path);
+                return est_no_memory();
             }
             data = larger;
             capacity += capacity / 2 + READ_STEP;
@@ -278,7 +273,7 @@ est_status est_dir_create(const char *path)
     if (*path == '\0') return est_fail(EST_INVALID_ARGUMENT, "a directory without a name");
     if (est_dir_exists(path)) return EST_OK;
     partial = est_strdup(path);
-    if (partial == NULL) return no_memory(path);
+    if (partial == NULL) return est_no_memory();
     for (char *p = partial + 1; status == EST_OK && *p != '\0'; p++) {
         if (*p != '/') continue;
         *p     = '\0';
@@ -307,7 +302,7 @@ est_status est_dir_check(const char *path)
     const char *there = copy;
     est_status  status;
 
-    if (copy == NULL) return no_memory(path);
+    if (copy == NULL) return est_no_memory();
     while (access(there, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(there, ".") != 0) {
         there = cut_last(copy);
     }

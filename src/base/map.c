@@ -117,7 +117,7 @@ est_status est_map_put_bytes(est_map *map, const void *key, size_t key_size, voi
     if (entry != NULL) {
         entry->value = value;
     } else if (!map_add(map, key, key_size, value)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a map of %u names", (unsigned)map->n + 1);
+        return est_no_memory();
     }
     return EST_OK;
 }
@@ -191,7 +191,7 @@ est_status est_i64_map_reserve(est_i64_map *map, int64_t n)
     fresh.n_slots = n_slots;
     fresh.slots   = n_slots / 4 * 3 >= n ? est_zalloc((size_t)n_slots * sizeof *fresh.slots) : NULL;
     if (fresh.slots == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a map of %lld integers", (long long)n);
+        return est_no_memory();
     }
     for (int64_t i = 0; i < map->n_slots; i++) {
         const est_i64_slot *slot = &map->slots[i];

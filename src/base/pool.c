@@ -381,7 +381,7 @@ est_status est_pool_create(int n_threads, est_pool **out)
 
     bytes = sizeof *pool + (size_t)(n_threads - 1) * sizeof pool->workers[0];
     pool  = est_alloc_aligned(bytes);
-    if (pool == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a pool of %d threads", n_threads);
+    if (pool == NULL) return est_no_memory();
     memset(pool, 0, bytes);
     pool->n_threads = n_threads;
     pool->may_poll  = n_threads <= n_cores;

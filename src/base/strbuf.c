@@ -154,7 +154,7 @@ const char *est_strbuf_text(const est_strbuf *buf)
 
 est_status est_strbuf_status(const est_strbuf *buf)
 {
-    if (buf->failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a text of %zu bytes and more", buf->size);
+    if (buf->failed) return est_no_memory();
     return EST_OK;
 }
 

@@ -15,7 +15,7 @@ static est_status take_text(const est_message *answer, const char *task, char **
 
     if (text.data == NULL) return est_fail(EST_DATA_LOSS, "%s answered without a text", task);
     *out = est_alloc(text.size + 1);
-    if (*out == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a text of %zu bytes", text.size);
+    if (*out == NULL) return est_no_memory();
     memcpy(*out, text.data, text.size);
     (*out)[text.size] = '\0';
     return EST_OK;

@@ -20,11 +20,6 @@ struct est_cluster {
     int        n_jobs;
 };
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
-}
-
 /* --- addresses -------------------------------------------------------------------------------------------------- */
 
 /* Not <ctype.h>: that follows the locale. */
@@ -134,12 +129,12 @@ static est_status copy_job(est_cluster *cluster, est_cluster_source source, cons
     to->n    = from->n;
     while (to->n > 0 && from->addresses[to->n - 1] == NULL) to->n--;
     to->addresses = addresses;
-    if (addresses == NULL || to->name == NULL) return no_memory();
+    if (addresses == NULL || to->name == NULL) return est_no_memory();
     for (int i = 0; i < from->n; i++) {
         if (from->addresses[i] == NULL) continue;
         EST_TRY(check_address(source, from, i));
         addresses[i] = est_arena_strdup(cluster->arena, from->addresses[i]);
-        if (addresses[i] == NULL) return no_memory();
+        if (addresses[i] == NULL) return est_no_memory();
     }
     return EST_OK;
 }
@@ -173,7 +168,7 @@ static est_status check_twice(est_cluster_source source, const est_cluster *clus
 
     for (int j = 0; j < cluster->n_jobs; j++) n += (size_t)cluster->jobs[j].n;
     all = est_alloc((n + 1) * sizeof *all);
-    if (all == NULL) return no_memory();
+    if (all == NULL) return est_no_memory();
     n = 0;
     for (int j = 0; j < cluster->n_jobs; j++) {
         const est_job *job = &cluster->jobs[j];
@@ -218,9 +213,9 @@ static est_status check_jobs(est_cluster_source source, const est_job *jobs, int
 static est_status fill(est_cluster *cluster, est_cluster_source source, const est_job *jobs, int n_jobs)
 {
     cluster->arena = est_arena_create();
-    if (cluster->arena == NULL) return no_memory();
+    if (cluster->arena == NULL) return est_no_memory();
     cluster->jobs = est_arena_alloc(cluster->arena, (size_t)n_jobs * sizeof *cluster->jobs);
-    if (cluster->jobs == NULL) return no_memory();
+    if (cluster->jobs == NULL) return est_no_memory();
     for (int j = 0; j < n_jobs; j++) EST_TRY(copy_job(cluster, source, &jobs[j], &cluster->jobs[j]));
     cluster->n_jobs = n_jobs;
     if (n_jobs > 0) qsort(cluster->jobs, (size_t)n_jobs, sizeof *cluster->jobs, by_name);
@@ -239,7 +234,7 @@ est_status est_cluster_make(est_cluster_source source, const est_job *jobs, int 
 
     EST_TRY(check_jobs(source, jobs, n_jobs));
     cluster = est_zalloc(sizeof *cluster);
-    if (cluster == NULL) return no_memory();
+    if (cluster == NULL) return est_no_memory();
     status = fill(cluster, source, jobs, n_jobs);
     if (status != EST_OK) {
         est_cluster_free(cluster);
@@ -323,7 +318,7 @@ static est_status take_address(const json_jobs *b, const char *field, int index,
     *out = json_string_value(value);
     if (*out != NULL) return EST_OK;
     name = est_arena_printf(b->arena, "%s[%d]", field, index);
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     return est_json_wrong(b->source.what, name, value, "write \"host:port\", as \"10.0.0.1:2222\"");
 }
 
@@ -336,7 +331,7 @@ static est_status take_addresses(json_jobs *b, const char *field, json_t *value,
     EST_TRY(job_size(b, field, value, &job->n));
     b->tasks += job->n;
     addresses = est_arena_alloc(b->arena, (size_t)job->n * sizeof *addresses);
-    if (addresses == NULL) return no_memory();
+    if (addresses == NULL) return est_no_memory();
     job->addresses = addresses;
     if (json_is_array(value)) {
         for (int i = 0; i < job->n; i++) {
@@ -363,7 +358,7 @@ static est_status take_jobs(json_jobs *b, json_t *value, est_job *jobs)
     {
         const char *field = est_arena_printf(b->arena, "%s%s", b->source.prefix, name);
 
-        if (field == NULL) return no_memory();
+        if (field == NULL) return est_no_memory();
         EST_TRY(check_name(b->source, name));
         jobs[n].name = name;
         EST_TRY(take_addresses(b, field, list, &jobs[n++]));
@@ -385,7 +380,7 @@ est_status est_cluster_from_json(est_cluster_source source, const est_json *valu
     EST_TRY(est_json_object(value, &root, "%s", ""));
     b.arena = est_arena_create();
     jobs    = b.arena != NULL ? est_arena_alloc(b.arena, json_object_size(root) * sizeof *jobs) : NULL;
-    status  = jobs != NULL ? take_jobs(&b, root, jobs) : no_memory();
+    status  = jobs != NULL ? take_jobs(&b, root, jobs) : est_no_memory();
     if (status == EST_OK) status = est_cluster_make(source, jobs, (int)json_object_size(root), out);
     est_arena_free(b.arena);
     return status;

@@ -101,12 +101,11 @@ est_status est_collect_create(const est_host *host, int part, est_collect **out)
     est_collect     *c     = est_zalloc(sizeof *c);
     est_status       status;
 
-    if (c == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    if (c == NULL) return est_no_memory();
     c->n     = est_host_inputs(host, part);
     c->slots = est_zalloc(sizeof *c->slots * ((size_t)c->n + 1));
     c->feeds = est_zalloc(sizeof(est_tensor *) * ((size_t)c->n + 1));
-    status   = c->slots != NULL && c->feeds != NULL ? EST_OK
-                                                    : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    status   = c->slots != NULL && c->feeds != NULL ? EST_OK : est_no_memory();
     for (int32_t id = 0; id < est_graph_size(graph) && status == EST_OK; id++) {
         status = look_at_node(c, host, part, est_graph_node(graph, id));
     }
@@ -185,7 +184,7 @@ static est_status reserve(slot *s, size_t size)
 
     if (size <= s->capacity) return EST_OK;
     more = est_realloc(s->bytes, size + size / 2);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect %zu bytes of updates", size);
+    if (more == NULL) return est_no_memory();
     s->bytes    = more;
     s->capacity = size + size / 2;
     return EST_OK;
@@ -198,7 +197,7 @@ static est_status reserve_piece(slot *s, int count)
 
     if (s->kind != KEYS || count < s->max_pieces) return EST_OK;
     more = est_realloc(s->pieces, sizeof *more * (size_t)max);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect the keys of %d workers", max);
+    if (more == NULL) return est_no_memory();
     s->pieces     = more;
     s->max_pieces = max;
     return EST_OK;
@@ -327,7 +326,7 @@ static est_status sum_equal(est_collect *c, int at)
     if (place == NULL || unique == NULL) {
         est_free(place);
         est_free(unique);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to sum %" PRId64 " rows", n);
+        return est_no_memory();
     }
     found = est_distinct(indices->bytes, indices->dtype == EST_I64, n, unique, place, place + n);
     for (int i = 0; i < c->n; i++) {
@@ -353,7 +352,7 @@ static est_status order_keys(slot *s, int count)
     char  *ordered = est_alloc(s->size + 1);
     size_t at      = 0;
 
-    if (ordered == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to order %zu bytes of keys", s->size);
+    if (ordered == NULL) return est_no_memory();
     qsort(s->pieces, (size_t)count, sizeof *s->pieces, by_worker);
     for (int i = 0; i < count; i++) {
         if (s->pieces[i].size > 0) memcpy(ordered + at, s->bytes + s->pieces[i].begin, s->pieces[i].size);

@@ -76,7 +76,7 @@ static const char *get_text(reading *in, const est_wire_field *field)
 
     if (in->status != EST_OK) return "";
     if (copy == NULL) {
-        in->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the entries of a checkpoint");
+        in->status = est_no_memory();
         return "";
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
@@ -166,7 +166,7 @@ est_status est_entries_unpack(const est_message *message, est_arena *arena, est_
     while (est_wire_next(&r, &field)) count += field.number == EST_FIELD_ENTRY;
     EST_TRY(est_wire_finish(&r));
     entries = est_arena_alloc(arena, sizeof *entries * ((size_t)count + 1));
-    if (entries == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d entries of a checkpoint", count);
+    if (entries == NULL) return est_no_memory();
     *n = 0;
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) {

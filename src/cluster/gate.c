@@ -31,7 +31,7 @@ est_status est_gate_create(est_gate **out)
 {
     est_gate *gate = est_zalloc(sizeof *gate);
 
-    if (gate == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the gate of a job");
+    if (gate == NULL) return est_no_memory();
     *out = gate;
     return EST_OK;
 }
@@ -76,7 +76,7 @@ static est_status add(est_gate *gate, entry e, const char *who)
         int    max  = gate->max == 0 ? 16 : 2 * gate->max;
         entry *more = est_realloc(gate->entries, sizeof *more * (size_t)max);
 
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a turn of %s", who);
+        if (more == NULL) return est_no_memory();
         gate->entries = more;
         gate->max     = max;
     }

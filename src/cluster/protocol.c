@@ -108,7 +108,7 @@ void est_pack_view(est_packing *p, const est_view *view)
 
 est_status est_packing_payload(const est_packing *p, est_payload *out)
 {
-    if (p->failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message of %d tensors", p->n_parts);
+    if (p->failed) return est_no_memory();
     EST_TRY(est_wire_writer_status(&p->head));
     *out = (est_payload){ p->head.data, p->head.size, p->parts, p->n_parts };
     return EST_OK;
@@ -203,10 +203,10 @@ static est_status unpack_strings(est_unpacked *u, est_view *view, const uint8_t 
 
     if (size < lengths) return est_fail(EST_DATA_LOSS, "a part of %zu bytes is too short for its strings", size);
     if (!reserve((void **)&u->texts, u->n_texts, &u->max_texts, sizeof *u->texts)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the strings of a message");
+        return est_no_memory();
     }
     strings = est_alloc(sizeof *strings * ((size_t)view->count + 1));
-    if (strings == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the strings of a message");
+    if (strings == NULL) return est_no_memory();
     u->texts[u->n_texts++] = strings;
     for (int64_t i = 0; i < view->count; i++) {
         uint64_t length = est_wire_load64(part + (size_t)i * sizeof(uint64_t));
@@ -241,7 +241,7 @@ static est_status unpack_one(est_unpacked *u, const est_message *message, est_wi
         view.data = part;
     }
     if (!reserve((void **)&u->views, u->n, &u->max, sizeof *u->views)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tensors of a message");
+        return est_no_memory();
     }
     u->views[u->n++] = view;
     return EST_OK;

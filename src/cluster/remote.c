@@ -34,19 +34,19 @@ static est_status take_variables(est_peer *p, const est_message *message)
     const char     *name = NULL;
 
     p->names = est_arena_create();
-    if (p->names == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
+    if (p->names == NULL) return est_no_memory();
     est_head_open(message, &r);
     while (est_wire_next(&r, &field)) {
         if (field.number == EST_FIELD_NAME) {
             est_str text = est_wire_bytes(&r, &field);
 
             name = est_arena_printf(p->names, "%.*s", est_text_precision(text), text.data);
-            if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
+            if (name == NULL) return est_no_memory();
         } else if (field.number == EST_FIELD_INITIALIZED && name != NULL) {
             bool *has_value = est_arena_alloc(p->names, sizeof *has_value);
 
             if (has_value == NULL) {
-                return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the variables of %s", p->name);
+                return est_no_memory();
             }
             *has_value = est_wire_bool(&r, &field);
             EST_TRY(est_map_put(&p->variables, name, has_value));
@@ -96,7 +96,7 @@ est_status est_remote_set_terms(est_remote *remote, const char *terms)
     est_tasks *r    = est_tasks_of(remote);
     char      *copy = est_strdup(terms);
 
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a program");
+    if (copy == NULL) return est_no_memory();
     est_free(r->terms);
     r->terms = copy;
     return EST_OK;
@@ -165,7 +165,7 @@ static est_status compare_with(const est_tasks *r, const est_peer *p, const est_
     est_cluster_difference found;
     est_status             status;
 
-    if (json == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cluster");
+    if (json == NULL) return est_no_memory();
     if (text.size > 0) memcpy(json, text.data, text.size);
     json[text.size] = '\0';
     status          = est_cluster_parse(json, p->name, &theirs);
@@ -367,7 +367,7 @@ static est_status add_peers(est_tasks *r, const char *type)
 
         if (address == NULL || is_here(&r->base, type, i)) continue;
         p->address = est_strdup(address);
-        if (p->address == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
+        if (p->address == NULL) return est_no_memory();
         snprintf(p->name, sizeof p->name, "%.40s:%d", type, i);
         p->server = r->server;
         r->base.n_tasks++;
@@ -386,7 +386,7 @@ static est_status list_peers(est_tasks *r)
 
     for (int i = 0; i < est_cluster_jobs(cluster); i++) n += est_cluster_tasks(cluster, est_cluster_job(cluster, i));
     r->peers = est_zalloc(sizeof *r->peers * ((size_t)n + 1));
-    if (r->peers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tasks", n);
+    if (r->peers == NULL) return est_no_memory();
     EST_TRY(add_peers(r, keepers));
     r->base.n_keepers = r->base.n_tasks;
     for (int i = 0; all && i < est_cluster_jobs(cluster); i++) {
@@ -405,7 +405,7 @@ est_status est_remote_create(est_server *server, const est_remote_options *optio
     EST_REQUIRE(server);
     EST_REQUIRE(out);
     r = est_zalloc(sizeof *r);
-    if (r == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
+    if (r == NULL) return est_no_memory();
     r->base.ops = &cluster_ops;
     r->server   = server;
     status      = server != NULL ? est_options_take(EST_STRUCT_SIZE(est_remote_options), options, &r->options)

@@ -62,7 +62,7 @@ static est_status ask_about_files(est_tasks *r, est_method method, const est_rem
                                   est_message **out)
 {
     est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    est_status status = asks != NULL ? EST_OK : est_no_memory();
     est_status released, last;
     est_error  error;
 
@@ -117,7 +117,7 @@ est_status est_tasks_find_nan(est_remote *remote, const est_remote_entry *entrie
     est_status       status;
 
     *out = -1;
-    if (answers == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look for NaN");
+    if (answers == NULL) return est_no_memory();
     status = ask_about_files(est_tasks_of(remote), EST_METHOD_FIND_NAN, &files, false, answers);
     for (int task = 0; task < remote->n_tasks; task++) {
         int64_t at = answers[task] != NULL ? (int64_t)est_head_u64(answers[task], EST_FIELD_STEP, UINT64_MAX) : -1;

@@ -50,7 +50,7 @@ est_status est_call_enter(est_remote *remote, const est_segment *segment, est_re
     est_remote_call *call = est_zalloc(sizeof *call);
     est_status       status;
 
-    if (call == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    if (call == NULL) return est_no_memory();
     call->remote      = est_tasks_of(remote);
     call->task        = segment->task;
     call->phase       = segment->phase;

@@ -28,7 +28,7 @@ static est_status commit_at(const est_tasks *r, const est_peer *clock, bool at_c
                             double stop_secs)
 {
     est_ask  **asks   = est_zalloc(sizeof(est_ask *) * ((size_t)r->base.n_tasks + 1));
-    est_status status = asks != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to commit");
+    est_status status = asks != NULL ? EST_OK : est_no_memory();
     est_status last;
     est_error  error;
 

@@ -24,11 +24,6 @@ struct est_resolver {
     est_task     task;
 };
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the description of a task");
-}
-
 /* --- the parts of the rules ------------------------------------------------------------------------------------- */
 
 typedef struct decision {
@@ -178,7 +173,7 @@ static int global_id(const decision *d)
 static est_status keep(est_resolver *resolver, const char *text, const char **out)
 {
     *out = est_arena_strdup(resolver->arena, text != NULL ? text : "");
-    return *out != NULL ? EST_OK : no_memory();
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 /* A program on its own. */
@@ -245,7 +240,7 @@ static est_status find_master(decision *d)
         return keep(r, "", &r->task.master); /* one task has no one to talk to */
     }
     r->task.master = est_arena_printf(r->arena, "grpc://%s", address);
-    return r->task.master != NULL ? EST_OK : no_memory();
+    return r->task.master != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status resolve_member(decision *d)
@@ -302,7 +297,7 @@ est_status est_resolver_make(est_cluster *cluster, const est_task_given *given, 
 
     status = est_options_take(EST_STRUCT_SIZE(est_task_rules), rules, &known);
     if (status == EST_OK) d.resolver = est_zalloc(sizeof *d.resolver);
-    if (status == EST_OK && d.resolver == NULL) status = no_memory();
+    if (status == EST_OK && d.resolver == NULL) status = est_no_memory();
     if (status != EST_OK) {
         est_cluster_free(cluster);
         return status;
@@ -310,7 +305,7 @@ est_status est_resolver_make(est_cluster *cluster, const est_task_given *given, 
     d.no_chief_ok       = known.no_chief_ok;
     d.resolver->cluster = cluster;
     d.resolver->arena   = est_arena_create();
-    status              = d.resolver->arena != NULL ? resolve(&d) : no_memory();
+    status              = d.resolver->arena != NULL ? resolve(&d) : est_no_memory();
     if (status != EST_OK) {
         est_resolver_free(d.resolver);
         return status;
@@ -354,9 +349,9 @@ est_status est_resolver_copy(const est_resolver *resolver, est_resolver **out)
     est_resolver *copy = est_zalloc(sizeof *copy);
     est_status    status;
 
-    if (copy == NULL) return no_memory();
+    if (copy == NULL) return est_no_memory();
     copy->arena = est_arena_create();
-    status      = copy->arena != NULL ? copy_task(&resolver->task, copy) : no_memory();
+    status      = copy->arena != NULL ? copy_task(&resolver->task, copy) : est_no_memory();
     if (status == EST_OK && resolver->watched != NULL) status = est_cluster_copy(resolver->watched, &copy->watched);
     if (status != EST_OK) {
         est_resolver_free(copy);

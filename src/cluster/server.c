@@ -116,7 +116,7 @@ est_status est_server_park(est_server *s, est_request *request, est_method metho
         int         max  = s->max_parked == 0 ? 16 : 2 * s->max_parked;
         est_parked *more = est_realloc(s->parked, sizeof *more * (size_t)max);
 
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for one who waits");
+        if (more == NULL) return est_no_memory();
         s->parked     = more;
         s->max_parked = max;
     }
@@ -144,7 +144,7 @@ est_status est_server_set_terms(est_server *s, est_str terms)
 
     if (same) return EST_OK;
     copy = est_alloc(terms.size + 1);
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a chief");
+    if (copy == NULL) return est_no_memory();
     if (terms.size > 0) memcpy(copy, terms.data, terms.size);
     copy[terms.size] = '\0';
     est_free(s->terms);
@@ -421,7 +421,7 @@ est_status est_server_start(const est_cluster *cluster, const char *type, int in
 
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_server_options), options, &own));
     s = est_zalloc(sizeof *s);
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a server");
+    if (s == NULL) return est_no_memory();
     s->last = &s->first;
     s->step = -1;
     status  = make_locks(s);
@@ -585,7 +585,7 @@ est_status est_server_set_root(est_server *server, const char *folder)
 {
     char *root = est_strdup(folder);
 
-    if (root == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    if (root == NULL) return est_no_memory();
     pthread_mutex_lock(&server->lock); /* a chief may be there already */
     assert(server->root == NULL);
     server->root = root;

@@ -244,7 +244,7 @@ static est_status ask_turn(est_server *s, est_request *request, bool *waits)
     const est_message *message = est_request_message(request);
     est_client        *client  = est_server_client(s, est_request_link(request));
 
-    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    if (client == NULL) return est_no_memory();
     est_server_end_holds(s, client);                        /* whoever begins a step has saved, or failed to */
     if (est_head_u64(message, EST_FIELD_TOGETHER, 0) > 0) { /* nobody has to wait to begin, but to finish */
         *waits = false;
@@ -261,7 +261,7 @@ static est_status hold(est_server *s, est_request *request, bool *waits)
 {
     est_client *client = est_server_client(s, est_request_link(request));
 
-    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    if (client == NULL) return est_no_memory();
     *waits = est_head_u64(est_request_message(request), EST_FIELD_HELD, 0) != 0;
     if (*waits) {
         EST_TRY(est_server_park(s, request, EST_METHOD_HOLD));

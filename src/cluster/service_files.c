@@ -51,10 +51,10 @@ static est_status open_files(est_server *server, const est_request *request, fil
     const char        *root    = est_server_root(server);
 
     *out = (files){ .arena = est_arena_create() };
-    if (out->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    if (out->arena == NULL) return est_no_memory();
     out->prefix = est_arena_printf(out->arena, "%.*s", est_text_precision(prefix),
                                    prefix.data != NULL ? prefix.data : "");
-    if (out->prefix == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a checkpoint");
+    if (out->prefix == NULL) return est_no_memory();
     if (root != NULL && out->prefix[0] != '\0') EST_TRY(check_root(root, out->prefix));
     return est_entries_unpack(message, out->arena, &out->entries, &out->n);
 }
@@ -141,7 +141,7 @@ static est_status start_writing(est_server *server, est_request *request, est_sn
     if (w == NULL || w->prefix == NULL) {
         est_free(w);
         est_snapshot_free(snapshot);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a checkpoint");
+        return est_no_memory();
     }
     snprintf(w->task, sizeof w->task, "%s", est_link_peer(est_request_link(request))->task);
     pthread_mutex_lock(&server->lock);

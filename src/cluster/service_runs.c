@@ -23,7 +23,7 @@ static est_status reserve_parts(est_server *s)
 
     if (est_host_parts(s->host) < s->max_parts) return EST_OK;
     more = est_realloc(s->parts, sizeof *more * (size_t)max);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    if (more == NULL) return est_no_memory();
     s->parts     = more;
     s->max_parts = max;
     return EST_OK;
@@ -68,7 +68,7 @@ static est_status take_inputs(est_server *s, est_request *request, int part, int
     if (s->inputs.n > s->max_feeds) {
         est_tensor **more = est_realloc(s->feeds, sizeof(est_tensor *) * (size_t)s->inputs.n);
 
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d tensors", s->inputs.n);
+        if (more == NULL) return est_no_memory();
         s->feeds     = more;
         s->max_feeds = s->inputs.n;
     }
@@ -122,7 +122,7 @@ static est_status remember(est_answered *run, const est_packing *answer)
     if (block == NULL || sizes == NULL) {
         est_free(block);
         est_free(sizes);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep an answer of %zu bytes", bytes);
+        return est_no_memory();
     }
     if (answer->head.size > 0) memcpy(block, answer->head.data, answer->head.size);
     at = block + answer->head.size;
@@ -197,7 +197,7 @@ static est_status admit(est_server *s, est_request *request, int part, est_clien
     pthread_mutex_lock(&s->lock);
     client = est_server_client(s, est_request_link(request));
     if (client == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+        status = est_no_memory();
     } else if (client->who.incarnation != who->incarnation) {
         status = est_fail(EST_FAILED_PRECONDITION, "another process has taken the place of %s: %s", who->task,
                           client->who.place);
@@ -301,7 +301,7 @@ static est_status run_once(est_server *s, est_request *request, int part, uint64
     est_status    status;
     size_t        head;
 
-    if (run == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember a run");
+    if (run == NULL) return est_no_memory();
     status = run_or_collect(s, request, part);
     if (status != EST_OK) {
         est_free(run);

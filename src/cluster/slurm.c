@@ -31,11 +31,6 @@ typedef struct slurm_step {
     int          n_tasks, rank;
 } slurm_step;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of Slurm");
-}
-
 static est_status too_many(const char *variable)
 {
     return est_fail(EST_INVALID_ARGUMENT, "%s lists more than %d tasks; at most that many are supported", variable,
@@ -90,11 +85,11 @@ static est_status add_host(slurm_step *step, const char *name)
 {
     const char **hosts = grow(step->hosts, step->n_hosts, &step->max_hosts, sizeof *hosts);
 
-    if (hosts == NULL) return no_memory();
+    if (hosts == NULL) return est_no_memory();
     step->hosts = hosts;
     if (step->n_hosts == EST_TASKS_MAX) return too_many(nodelist);
     hosts[step->n_hosts] = est_arena_strdup(step->arena, name);
-    if (hosts[step->n_hosts] == NULL) return no_memory();
+    if (hosts[step->n_hosts] == NULL) return est_no_memory();
     step->n_hosts++;
     return EST_OK;
 }
@@ -117,7 +112,7 @@ static est_status expand_range(slurm_step *step, const char *prefix, const char 
     for (int64_t i = low; i <= high; i++) {
         char *name = est_arena_printf(step->arena, "%s%0*d", prefix, width, (int)i);
 
-        if (name == NULL) return no_memory();
+        if (name == NULL) return est_no_memory();
         EST_TRY(expand(step, name, rest, depth + 1));
     }
     return EST_OK;
@@ -130,7 +125,7 @@ static est_status expand(slurm_step *step, const char *prefix, const char *at, i
     const char *rest = at + n, *close;
     char       *name = est_arena_printf(step->arena, "%s%.*s", prefix, (int)n, at);
 
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     if (strlen(name) > HOST_MAX_BYTES) return bad_nodelist(at, "the name of a host has at most 255 letters");
     if (*rest == ']') return bad_nodelist(rest, "there is no [ before it");
     if (*rest != '[') {
@@ -180,7 +175,7 @@ static est_status add_counts(slurm_step *step, int tasks, int times)
     for (int i = 0; i < times; i++) {
         int *counts = grow(step->counts, step->n_counts, &step->max_counts, sizeof *counts);
 
-        if (counts == NULL) return no_memory();
+        if (counts == NULL) return est_no_memory();
         step->counts             = counts;
         counts[step->n_counts++] = tasks;
     }
@@ -257,7 +252,7 @@ static est_status list_addresses(const slurm_step *step, int port_base, const ch
     const char **addresses = est_arena_alloc(step->arena, (size_t)step->n_tasks * sizeof *addresses);
     int          n         = 0;
 
-    if (addresses == NULL) return no_memory();
+    if (addresses == NULL) return est_no_memory();
     for (int h = 0; h < step->n_hosts; h++) {
         if (port_base < 1 || port_base > PORT_MAX - step->counts[h] + 1) {
             return est_fail(EST_INVALID_ARGUMENT,
@@ -266,7 +261,7 @@ static est_status list_addresses(const slurm_step *step, int port_base, const ch
         }
         for (int i = 0; i < step->counts[h]; i++, n++) {
             addresses[n] = est_arena_printf(step->arena, "%s:%d", step->hosts[h], port_base + i);
-            if (addresses[n] == NULL) return no_memory();
+            if (addresses[n] == NULL) return est_no_memory();
         }
     }
     *out = addresses;
@@ -306,14 +301,14 @@ static est_status resolve_step(const slurm_step *step, const est_slurm_options *
     EST_TRY(check_counts(step, options));
     EST_TRY(list_addresses(step, options->port_base != 0 ? options->port_base : PORT_BASE, &addresses));
     jobs = est_arena_alloc(step->arena, (size_t)options->n_jobs * sizeof *jobs);
-    if (jobs == NULL) return no_memory();
+    if (jobs == NULL) return est_no_memory();
     for (int j = 0; j < options->n_jobs; j++) {
         jobs[j] = (est_job){ options->jobs[j].name, addresses + first, options->jobs[j].n };
         if (step->rank >= first && step->rank < first + jobs[j].n) {
             given.type       = jobs[j].name;
             given.index      = step->rank - first;
             given.index_text = est_arena_printf(step->arena, "%d", step->rank - first);
-            if (given.index_text == NULL) return no_memory();
+            if (given.index_text == NULL) return est_no_memory();
         }
         first += jobs[j].n;
     }
@@ -331,7 +326,7 @@ est_status est_resolve_slurm(const est_slurm_options *options, const est_task_ru
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_slurm_options), options, &known));
     step.arena = est_arena_create();
-    if (step.arena == NULL) return no_memory();
+    if (step.arena == NULL) return est_no_memory();
     status = take_step(&step);
     if (known.jobs == NULL) {
         workers      = (est_job){ "worker", NULL, step.n_tasks };

@@ -426,7 +426,7 @@ static est_status write_text(const est_json *value, char **out)
 
     *out = text != NULL ? est_strdup(text) : NULL;
     free(text);
-    return *out != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the status of a task");
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 est_status est_server_status(est_server *s, char **out)
@@ -439,7 +439,7 @@ est_status est_server_status(est_server *s, char **out)
     state = state_of(s);
     pthread_mutex_unlock(&s->lock);
     if (all == NULL || state == NULL || json_object_update(all, state) != 0) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the status of %s", s->task);
+        status = est_no_memory();
     } else {
         status = write_text(all, out);
     }

@@ -40,7 +40,7 @@ static est_status reserve_one(est_part_state *state)
 
     if (state->n_came < state->max_came) return EST_OK;
     more = est_realloc(state->came, sizeof *more * (size_t)max);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to collect updates");
+    if (more == NULL) return est_no_memory();
     state->came     = more;
     state->max_came = max;
     return EST_OK;
@@ -215,7 +215,7 @@ est_status est_sync_finish_step(est_server *s, est_request *request)
     const est_message *message = est_request_message(request);
     est_client        *client  = est_server_client(s, est_request_link(request));
 
-    if (client == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a client");
+    if (client == NULL) return est_no_memory();
     take_part(s, client);
     EST_TRY(est_server_park(s, request, EST_METHOD_FINISH_STEP));
     s->parked[s->n_parked - 1].tag    = (est_tag){ est_head_u64(message, EST_FIELD_ERA, 0),

@@ -283,7 +283,7 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
             est_free(g->peers);
         }
         est_free(g);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
+        return est_no_memory();
     }
     g->mailbox       = mailbox;
     g->net           = net;
@@ -302,7 +302,7 @@ static est_status make_group(est_mailbox *mailbox, est_net *net, const est_group
         peer->address = est_strdup(o->ranks[i].address);
         if (peer->address == NULL) {
             est_group_unref(g);
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d ranks", o->n);
+            return est_no_memory();
         }
         g->list = est_fingerprint_cat64(g->list, est_fingerprint64(peer->task, strlen(peer->task)));
     }

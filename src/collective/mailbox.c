@@ -13,7 +13,7 @@ est_status est_mailbox_create(est_mailbox **out)
     est_mailbox *mailbox = est_zalloc(sizeof *mailbox);
     est_status   status;
 
-    if (mailbox == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a mailbox");
+    if (mailbox == NULL) return est_no_memory();
     status = est_lock_init(&mailbox->lock);
     if (status == EST_OK) status = est_cond_init(&mailbox->freed);
     if (status != EST_OK) {
@@ -230,7 +230,7 @@ static void on_block(est_mailbox *mailbox, est_request *request)
         return;
     }
     parcel = est_alloc(sizeof *parcel);
-    if (parcel == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a block");
+    if (parcel == NULL) status = est_no_memory();
     if (status == EST_OK) status = open_block(request, from, parcel);
     if (status != EST_OK) { /* a block that is left out would be taken for the next */
         est_free(parcel);

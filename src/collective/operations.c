@@ -78,7 +78,7 @@ static est_status begin_reduction(est_rank_group *group, int kind, est_collectiv
     if (by == EST_COMMUNICATION_DIRECT && c.count > 0 && group->n > 1) {
         w->scratch = est_alloc_aligned(c.count * c.element);
         if (w->scratch == NULL) {
-            return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a copy of %zu elements", c.count));
+            return drop(w, est_no_memory());
         }
         c.scratch = w->scratch;
     }
@@ -148,8 +148,7 @@ est_status est_all_gather(est_rank_group *group, const void *mine, size_t bytes,
     status             = est_work_create(group, "all_gather", head, options, &w);
     if (status != EST_OK) return est_group_give_up(group, status);
     w->result.begins = est_alloc(((size_t)group->n + 1) * sizeof *w->result.begins);
-    if (w->result.begins == NULL)
-        return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", group->n));
+    if (w->result.begins == NULL) return drop(w, est_no_memory());
     for (int i = 0; i <= group->n; i++) w->result.begins[i] = bytes * (size_t)i;
     write_gather(w, mine, all, w->result.begins, by);
     return est_work_begin(w, out);
@@ -168,10 +167,9 @@ static est_status gather_bytes(est_work *w)
         begins[i + 1] = begins[i] + (size_t)w->lengths[i];
     }
     w->result.data = est_alloc_aligned(begins[n] > 0 ? begins[n] : 1);
-    if (w->result.data == NULL)
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of all ranks", begins[n]);
+    if (w->result.data == NULL) return est_no_memory();
     write_gather(w, w->mine, w->result.data, begins, (est_communication)w->head.communication);
-    return w->moves.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of a gathering") : EST_OK;
+    return w->moves.failed ? est_no_memory() : EST_OK;
 }
 
 est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t bytes, est_gathered *all,
@@ -190,8 +188,7 @@ est_status est_all_gather_uneven(est_rank_group *group, const void *mine, size_t
     if (status != EST_OK) return est_group_give_up(group, status);
     w->lengths       = est_zalloc((size_t)n * sizeof *w->lengths);
     w->result.begins = est_zalloc(((size_t)n + 1) * sizeof *w->result.begins);
-    if (w->lengths == NULL || w->result.begins == NULL)
-        return drop(w, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to gather from %d ranks", n));
+    if (w->lengths == NULL || w->result.begins == NULL) return drop(w, est_no_memory());
     w->lengths[group->rank] = (int64_t)bytes;
     w->mine                 = mine;
     w->gathered             = all;

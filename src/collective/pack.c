@@ -58,7 +58,7 @@ static est_status begin(est_rank_group *group, pack *p, const est_reduced *tenso
         p->data = est_alloc_aligned(p->count * est_dtype_size(dtype));
         if (p->data == NULL) {
             est_group_abort(group, "it has no memory for a pack of gradients");
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a pack of %zu elements", p->count);
+            return est_no_memory();
         }
         copy(p, tensors, true);
         data = p->data;
@@ -77,7 +77,7 @@ est_status est_all_reduce_packed(est_rank_group *group, const est_reduced *tenso
     if (n == 0) return EST_OK;
     if (packs == NULL) {
         est_group_abort(group, "it has no memory for packs of gradients");
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for packs of %d tensors", n);
+        return est_no_memory();
     }
     n_packs = cut(tensors, n, bytes_per_pack, packs);
     for (int i = 0; i < n_packs && status == EST_OK; i++) status = begin(group, &packs[i], tensors, reduction, options);

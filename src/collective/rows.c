@@ -28,11 +28,6 @@ struct est_rows_work {
     est_work       *work;
 };
 
-static est_status no_memory(int64_t rows)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the sum of %lld rows", (long long)rows);
-}
-
 static size_t row_bytes(const est_rows_table *table)
 {
     return table->row_count * est_dtype_size(table->dtype);
@@ -56,7 +51,7 @@ static est_status places_reserve(places *p, int64_t rows)
     if (rows > EST_DISTINCT_MAX) return est_fail(EST_UNIMPLEMENTED, "more than %d rows", EST_DISTINCT_MAX);
     p->place = est_alloc((size_t)rows * sizeof *p->place + 1);
     p->table = est_alloc(est_distinct_table_bytes(rows) + 1);
-    return p->place != NULL && p->table != NULL ? EST_OK : no_memory(rows);
+    return p->place != NULL && p->table != NULL ? EST_OK : est_no_memory();
 }
 
 static void places_clear(places *p)
@@ -130,7 +125,7 @@ static est_status make_block(est_rows_work *w)
     status = places_reserve(&p, most);
     if (status == EST_OK) {
         w->own = est_alloc_aligned(block_bytes_max(w) + 1);
-        status = w->own != NULL ? EST_OK : no_memory(most);
+        status = w->own != NULL ? EST_OK : est_no_memory();
     }
     if (status == EST_OK) {
         counts       = (int64_t *)(void *)w->own;
@@ -171,7 +166,7 @@ est_status est_rows_begin(est_rank_group *group, const est_rows_table *tables, i
 
     EST_TRY(check_types(tables, n));
     w = est_zalloc(sizeof *w + (size_t)n * sizeof *tables);
-    if (w == NULL) return est_group_give_up(group, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a sum of rows"));
+    if (w == NULL) return est_group_give_up(group, est_no_memory());
     w->group  = group;
     w->n      = n;
     w->tables = (est_rows_table *)(w + 1);
@@ -263,7 +258,7 @@ static est_status sum_table(const est_rows_work *w, int t, uint8_t *const *at, c
     est_free(listed);
     if (out->values == NULL) {
         est_indexed_rows_clear(out);
-        return no_memory(n);
+        return est_no_memory();
     }
     for (int rank = 0; rank < w->group->n; rank++) {
         int64_t rows = counts_of(w, rank)[t];
@@ -283,7 +278,7 @@ static est_status sum_tables(const est_rows_work *w, est_indexed_rows *out)
     est_status status;
 
     for (int t = 0; t < w->n; t++) most = count_rows(w, t) > most ? count_rows(w, t) : most;
-    status = at != NULL ? places_reserve(&p, most) : no_memory(most);
+    status = at != NULL ? places_reserve(&p, most) : est_no_memory();
     for (int rank = 0; rank < w->group->n && status == EST_OK; rank++) {
         at[rank] = (uint8_t *)w->all.data + w->all.begins[rank] + (size_t)w->n * sizeof(int64_t);
     }

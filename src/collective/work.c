@@ -35,7 +35,7 @@ est_status est_work_create(est_rank_group *group, const char *name, est_block_he
     est_work  *w = est_zalloc(sizeof *w + (size_t)group->n * sizeof *w->lanes);
     est_status status;
 
-    if (w == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an operation of %d ranks", group->n);
+    if (w == NULL) return est_no_memory();
     status = est_cond_init(&w->changed);
     if (status != EST_OK) {
         est_free(w);
@@ -483,7 +483,7 @@ est_status est_work_begin(est_work *w, est_work **out)
     est_mailbox    *mailbox = g->mailbox;
     est_status      status  = EST_OK;
 
-    if (w->moves.failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the steps of %s", w->name);
+    if (w->moves.failed) status = est_no_memory();
     pthread_mutex_lock(&mailbox->lock);
     if (status != EST_OK) {
         fail(w, status); /* the others have begun it, or will */

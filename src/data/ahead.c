@@ -85,7 +85,7 @@ static est_status bad_add(est_ahead_job *job, const est_error *error)
 {
     est_error *bad = est_realloc(job->bad, ((size_t)job->n_bad + 1) * sizeof *bad);
 
-    if (bad == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember a bad row");
+    if (bad == NULL) return est_no_memory();
     job->bad               = bad;
     job->bad[job->n_bad++] = *error;
     return EST_OK;

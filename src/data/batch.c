@@ -211,7 +211,7 @@ static est_status batch_init(batch *own, int64_t n, const est_batch_options *giv
     own->n              = n;
     own->drop_remainder = options.drop_remainder;
     own->columns        = est_arena_alloc(own->base.arena, (size_t)own->base.n_components * sizeof *own->columns);
-    if (own->columns == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its components");
+    if (own->columns == NULL) return est_no_memory();
     for (int i = 0; i < own->base.n_components; i++) {
         EST_TRY(make_column(own, &options, i, &own->base.components[i]));
     }

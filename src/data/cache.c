@@ -24,7 +24,7 @@ est_status est_cache_restore(est_iter *it, est_str state)
 
     EST_TRY(est_state_parse(it, state, &at, 1));
     element = est_element_new(n);
-    if (element == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (element == NULL) return est_no_memory();
     while (iter->at < at && status == EST_OK) {
         status = it->stage->next(it, element);
         est_element_clear(element->field, n);

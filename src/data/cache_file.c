@@ -265,7 +265,7 @@ static est_status file_init(cache_file *own, const char *path, const char *suffi
     own->path       = est_arena_printf(own->base.arena, "%s%s", path, suffix);
     own->components = est_arena_strdup(own->base.arena, text);
     est_free(text);
-    if (own->path == NULL || own->components == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    if (own->path == NULL || own->components == NULL) return est_no_memory();
     return EST_OK;
 }
 

@@ -42,7 +42,7 @@ static est_status kept_create(int n_fields, kept **out)
     kept      *all = est_zalloc(sizeof *all);
     est_status status;
 
-    if (all == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cache");
+    if (all == NULL) return est_no_memory();
     est_element_list_init(&all->elements, n_fields);
     status = est_pass_create(&all->paths);
     if (status != EST_OK) {
@@ -82,7 +82,7 @@ static est_status share_into(memory_iter *iter, est_pass *pass, est_element *to,
     if (path != NULL && path != iter->path) {
         const char *copy = est_pass_intern(pass, path, strlen(path));
 
-        if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a file");
+        if (copy == NULL) return est_no_memory();
         iter->path = path;
         iter->copy = copy;
     }

@@ -134,7 +134,7 @@ static est_status copy_components(est_dataset *dataset, const est_component *com
     est_component *copy = est_arena_alloc(dataset->arena, (size_t)n * sizeof *copy);
 
     if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "an element needs at least one component");
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d components", n);
+    if (copy == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
         if (components[i].name == NULL || components[i].name[0] == '\0') {
             return est_fail(EST_INVALID_ARGUMENT, "component %d has no name", i);
@@ -148,7 +148,7 @@ static est_status copy_components(est_dataset *dataset, const est_component *com
         }
         copy[i]      = components[i];
         copy[i].name = est_arena_strdup(dataset->arena, components[i].name);
-        if (copy[i].name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a component");
+        if (copy[i].name == NULL) return est_no_memory();
     }
     dataset->components   = copy;
     dataset->n_components = n;

@@ -34,7 +34,7 @@ static est_status job_grow(decode_job *job, int64_t batch)
     row = est_realloc(job->row, capacity * sizeof *row);
     if (row != NULL) job->row = row;
     if (text == NULL || row == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a batch of %zu rows", capacity);
+        return est_no_memory();
     }
     job->capacity = capacity;
     return EST_OK;
@@ -219,7 +219,7 @@ static est_status first_row_decode(est_decode_iter *it, bool *found)
     const est_decode *own    = (const est_decode *)it->base.base.dataset;
     decode_job        job    = { 0 };
     est_element      *out    = est_element_new(own->base.n_components);
-    est_status        status = out == NULL ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element") : EST_OK;
+    est_status        status = out == NULL ? est_no_memory() : EST_OK;
 
     if (status == EST_OK) status = row_pull(it, &job);
     *found = job.n > 0;
@@ -271,7 +271,7 @@ est_status est_decode_open(est_iter *it)
                                   .clear        = decode_clear };
 
     iter->row = est_element_new(own->base.input[0]->n_components);
-    if (iter->row == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (iter->row == NULL) return est_no_memory();
     EST_TRY(est_ahead_open(&iter->base, &spec));
     if (own->format->open == NULL) return EST_OK;
     return own->format->open(iter, est_parallel_workers(iter->base.parallel));

@@ -42,7 +42,7 @@ static est_status csv_open(est_decode_iter *it, int workers)
     (void)workers;
     if (!own->options.header) return EST_OK;
     it->own = est_zalloc(sizeof(headers));
-    return it->own != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the headers of CSV files");
+    return it->own != NULL ? EST_OK : est_no_memory();
 }
 
 static void csv_close(est_decode_iter *it)
@@ -150,7 +150,7 @@ static est_status part_decode(mixed *m, size_t first, est_field *out)
     size_t                 n = 0;
 
     parts = est_realloc(m->parts, (m->n_parts + (size_t)m->n_columns) * sizeof(est_tensor *));
-    if (parts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d columns", m->n_columns);
+    if (parts == NULL) return est_no_memory();
     m->parts = parts;
     for (size_t i = first; i < rows->n; i++) {
         if (rows->row[i].note != rows->row[first].note) continue;
@@ -167,7 +167,7 @@ static est_status part_decode(mixed *m, size_t first, est_field *out)
 static est_status parts_decode(mixed *m, const est_csv_columns *columns, est_field *out)
 {
     if (m->taken == NULL || m->index == NULL || m->text == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a batch of %zu rows", m->rows->n);
+        return est_no_memory();
     }
     for (int c = 0; c < columns->n; c++) {
         EST_TRY(est_tensor_create(columns->data[c].dtype, EST_SHAPE((int64_t)m->rows->n), &out[c].values));
@@ -211,7 +211,7 @@ static est_status csv_decode(est_decode_iter *it, int worker, const est_decode_r
         if (rows->row[i].note != rows->row[0].note) return mixed_decode(own, rows, out);
     }
     columns = est_alloc((size_t)own->columns.n * sizeof(est_tensor *));
-    if (columns == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d columns", own->columns.n);
+    if (columns == NULL) return est_no_memory();
     status = est_csv_decode(rows->row[0].note, rows->text, rows->n, columns, NULL);
     for (int c = 0; c < own->columns.n && status == EST_OK; c++) out[c].values = columns[c];
     est_free(columns);
@@ -288,7 +288,7 @@ static est_status csv_set(csv *own, est_csv_columns columns, const est_csv_optio
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_csv_options), options, &own->options));
     EST_TRY(est_csv_decoder_create(columns.data, (size_t)columns.n, &own->options, &own->decoder));
     if (!columns_copy(arena, columns, &own->columns) || !options_own(arena, &own->options)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d columns", columns.n);
+        return est_no_memory();
     }
     return EST_OK;
 }
@@ -306,7 +306,7 @@ est_dataset *est_dataset_decode_csv(est_dataset *lines, est_csv_columns columns,
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
     components = est_arena_alloc(own->base.base.arena, (size_t)columns.n * sizeof *components);
     if (components == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d columns", columns.n);
+        status = est_no_memory();
         return est_dataset_fail(&own->base.base, status);
     }
     for (int i = 0; i < columns.n; i++) {

@@ -178,7 +178,7 @@ static est_status parse_element(est_wire_reader *r, est_pass *pass, int n, est_e
     EST_TRY(est_wire_finish(r));
     if (path.data == NULL || pass == NULL) return EST_OK;
     out->origin.path = est_pass_intern(pass, path.data, path.size);
-    if (out->origin.path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a file");
+    if (out->origin.path == NULL) return est_no_memory();
     return EST_OK;
 }
 

@@ -22,7 +22,7 @@ static est_status grow(est_element_list *list)
     size_t  bytes;
 
     if (!__builtin_mul_overflow((size_t)capacity, list->stride, &bytes)) data = est_realloc(list->data, bytes);
-    if (data == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to hold %" PRId64 " elements", list->n + 1);
+    if (data == NULL) return est_no_memory();
     memset(data + used, 0, bytes - used);
     list->data     = data;
     list->capacity = capacity;

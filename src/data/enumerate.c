@@ -21,7 +21,7 @@ static est_status enumerate_open(est_iter *it)
     enumerate_iter *iter = (enumerate_iter *)it;
 
     iter->element = est_element_new(it->dataset->input[0]->n_components);
-    if (iter->element == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (iter->element == NULL) return est_no_memory();
     return est_iter_open_input(it, 0, it->turn);
 }
 
@@ -88,7 +88,7 @@ est_dataset *est_dataset_enumerate(est_dataset *dataset, int64_t start)
     n          = dataset->n_components + 1;
     components = est_arena_alloc(own->base.arena, (size_t)n * sizeof *components);
     if (components == NULL) {
-        return est_dataset_fail(&own->base, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its components"));
+        return est_dataset_fail(&own->base, est_no_memory());
     }
     components[0] = (est_component){ .name = "index", .dtype = EST_I64 };
     memcpy(components + 1, dataset->components, (size_t)dataset->n_components * sizeof *components);

@@ -62,7 +62,7 @@ static est_status find_matches(const char *pattern, glob_t *out)
     switch (code) {
     case 0:
     case GLOB_NOMATCH: return EST_OK;
-    case GLOB_NOSPACE: return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the files that match %s", pattern);
+    case GLOB_NOSPACE: return est_no_memory();
     default: {
         int error = errno;
 
@@ -99,7 +99,7 @@ static est_status files_open(est_iter *it)
     EST_TRY(find_matches(pattern, &own->matches));
     if (own->matches.gl_pathc == 0) return fail_no_match(pattern);
     own->paths = est_alloc(own->matches.gl_pathc * sizeof *own->paths);
-    if (own->paths == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the files that match %s", pattern);
+    if (own->paths == NULL) return est_no_memory();
     for (size_t i = 0; i < own->matches.gl_pathc; i++) {
         const char *path = own->matches.gl_pathv[i];
 
@@ -208,7 +208,7 @@ est_dataset *est_dataset_files(const char *pattern)
     }
     own->pattern = est_arena_strdup(own->base.arena, pattern);
     if (own->pattern == NULL) {
-        return est_dataset_fail(&own->base, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %s", pattern));
+        return est_dataset_fail(&own->base, est_no_memory());
     }
     return est_dataset_with(&own->base, &(est_component){ .name = "path", .dtype = EST_STRING }, 1);
 }

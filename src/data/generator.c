@@ -89,7 +89,7 @@ static est_status make_again(est_iter *it, int64_t n)
     est_element    *element = est_element_new(it->dataset->n_components);
     est_status      status  = EST_OK;
 
-    if (element == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (element == NULL) return est_no_memory();
     while (own->made < n && status == EST_OK) {
         status = generator_next(it, element);
         est_element_clear(element->field, it->dataset->n_components);

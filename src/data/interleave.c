@@ -209,7 +209,7 @@ static est_status slot_take_input(est_interleave_slot *slot)
 
     if (it->inputs_ended) return EST_OUT_OF_RANGE;
     input = est_element_new(n_fields);
-    if (input == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (input == NULL) return est_no_memory();
     status = est_iter_next(it->base.input[0], input);
     if (status != EST_OK) {
         est_element_free(input, n_fields);
@@ -476,7 +476,7 @@ est_status est_interleaved_open(est_iter *it)
     const est_interleave_options *options = &own_of(own)->options;
 
     own->slots = est_zalloc((size_t)options->cycle * sizeof *own->slots);
-    if (own->slots == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cycle of %d", options->cycle);
+    if (own->slots == NULL) return est_no_memory();
     for (int i = 0; i < options->cycle; i++) own->slots[i].owner = own;
     if (options->workers != 0 && options->unordered) {
         it->input_bad_rows = &own->below;
@@ -620,7 +620,7 @@ static est_status restore_held(est_interleave_slot *slot, est_str bytes, int n)
     est_wire_field   field;
 
     slot->held = est_zalloc(est_interleave_item_block_bytes(n_fields(it), n));
-    if (slot->held == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d elements", n);
+    if (slot->held == NULL) return est_no_memory();
     slot->held->slot = (int)(slot - it->slots);
     est_wire_reader_init(&r, "position of a slot", bytes.data, bytes.size);
     while (est_wire_next(&r, &field)) {
@@ -646,7 +646,7 @@ static est_status restore_slot(est_interleave_slot *slot, est_str bytes)
     if (saved.n_ahead > 0) EST_TRY(restore_held(slot, bytes, saved.n_ahead));
     if (saved.input.data == NULL) return EST_OK;
     slot->input = est_element_new(input->n_components);
-    if (slot->input == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (slot->input == NULL) return est_no_memory();
     EST_TRY(est_element_parse(saved.input, it->base.pass, input, slot->input));
     EST_TRY(slot_start(slot));
     EST_TRY(est_iter_restore(slot->it, saved.position));
@@ -750,7 +750,7 @@ est_status est_interleave_path(est_interleaved *it, const est_element *element, 
         return est_fail(EST_INVALID_ARGUMENT, "a path with a zero byte in it, after \"%s\"", bytes->data);
     }
     path = est_pass_intern(it->base.pass, bytes->data, bytes->size);
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a file");
+    if (path == NULL) return est_no_memory();
     *out = path;
     return EST_OK;
 }

@@ -47,7 +47,7 @@ void est_interleave_item_move(int n_fields, est_interleave_item *to, est_interle
 est_status est_interleave_item_fail(est_interleave_item *item, est_status status, bool fatal)
 {
     item->error = est_alloc(sizeof *item->error);
-    if (item->error == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to remember an error");
+    if (item->error == NULL) return est_no_memory();
     est_error_take(status, item->error);
     item->fatal = fatal;
     return EST_OK;

@@ -33,9 +33,7 @@ est_status est_pass_create(est_pass **out)
         pass->arena = est_arena_create();
         pass->paths = est_zalloc(sizeof *pass->paths);
     }
-    status = pass == NULL || pass->arena == NULL || pass->paths == NULL
-                 ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator")
-                 : est_lock_init(&pass->lock);
+    status = pass == NULL || pass->arena == NULL || pass->paths == NULL ? est_no_memory() : est_lock_init(&pass->lock);
     if (status == EST_OK) {
         *out = pass;
         return EST_OK;
@@ -113,7 +111,7 @@ est_status est_iter_open(const est_dataset *dataset, est_pass *pass, int64_t *ba
     est_iter  *it = est_zalloc(dataset->stage->iter_size);
     est_status status;
 
-    if (it == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator of %s", dataset->stage->name);
+    if (it == NULL) return est_no_memory();
     it->stage    = dataset->stage;
     it->dataset  = est_dataset_ref(dataset);
     it->pass     = pass;
@@ -290,10 +288,10 @@ est_status est_iterator_create(const est_dataset *dataset, est_iterator **out)
     EST_REQUIRE(dataset);
     EST_REQUIRE(out);
     iterator = est_zalloc(sizeof *iterator);
-    if (iterator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an iterator");
+    if (iterator == NULL) return est_no_memory();
     iterator->element = est_element_new(dataset->n_components);
     if (iterator->element == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+        status = est_no_memory();
         goto free_iterator;
     }
     status = est_pass_create(&iterator->pass);

@@ -128,7 +128,7 @@ static est_status slots_resize(est_parallel *p, int64_t n)
     return EST_OK;
 
 no_memory:
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a buffer of %" PRId64 " elements", n);
+    return est_no_memory();
 }
 
 static est_status sync_init(est_parallel *p)
@@ -168,7 +168,7 @@ est_status est_parallel_create(const est_parallel_spec *spec, est_parallel **out
     EST_TRY(est_parallel_check_workers(spec->workers));
     if (n > EST_PARALLEL_WORKERS_MAX) n = EST_PARALLEL_WORKERS_MAX;
     p = est_zalloc(sizeof *p + (size_t)n * sizeof p->workers[0]);
-    if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d workers", n);
+    if (p == NULL) return est_no_memory();
     p->spec        = *spec;
     p->n_workers   = n;
     p->error_place = -1;
@@ -322,7 +322,7 @@ static bool worker_pull(est_parallel *p, void **job, int64_t *number, int64_t *n
     *job = job_take(p);
     if (*job == NULL) {
         *number = job_pulled(p, NULL, EST_RESOURCE_EXHAUSTED);
-        status  = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element read ahead");
+        status  = est_no_memory();
         job_finished(p, *number, NULL, status);
         pthread_mutex_unlock(&p->pull_lock);
         return false;
@@ -452,8 +452,7 @@ static est_status place_make(est_parallel *p)
     if (p->closed) return EST_OUT_OF_RANGE;
     spent_return(p, true);
     job    = job_take(p);
-    status = job == NULL ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element")
-                         : p->spec.pull(p->spec.user, job);
+    status = job == NULL ? est_no_memory() : p->spec.pull(p->spec.user, job);
     number = job_pulled(p, job, status);
     if (number < 0) return EST_OUT_OF_RANGE;
     if (status == EST_OK && p->spec.work != NULL) status = p->spec.work(p->spec.user, 0, job);
@@ -520,7 +519,7 @@ est_status est_parallel_add_finished(est_parallel *p, void **job)
 
     if (p->pulled == p->n_slots) EST_TRY(slots_resize(p, 2 * p->n_slots));
     made = job_take(p);
-    if (made == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (made == NULL) return est_no_memory();
     job_finished(p, p->pulled++, made, EST_OK);
     p->ready_until = p->pulled;
     *job           = made;

@@ -28,7 +28,7 @@ static est_status examples_open(est_decode_iter *it, int workers)
         p->batch  = est_zalloc((size_t)workers * (size_t)own->n_specs * sizeof *p->batch);
     }
     if (p == NULL || p->parser == NULL || p->batch == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d parsers", workers);
+        return est_no_memory();
     }
     for (p->n = 0; p->n < workers; p->n++) {
         EST_TRY(est_example_parser_create(own->specs, (size_t)own->n_specs, &p->parser[p->n]));
@@ -88,7 +88,7 @@ static est_status spec_copy(est_arena *arena, const est_feature_spec *from, est_
     *to               = *from;
     to->default_value = NULL;
     to->name          = est_arena_strdup(arena, from->name);
-    if (to->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the feature %s", from->name);
+    if (to->name == NULL) return est_no_memory();
     if (value == NULL) return EST_OK;
     EST_TRY(est_tensor_create_from(est_tensor_dtype(value), *est_tensor_shape(value), est_tensor_data(value), &copy));
     to->default_value = copy;
@@ -103,7 +103,7 @@ static est_status specs_copy(examples *own, const est_feature_spec *specs, int n
     EST_TRY(est_example_parser_create(specs, (size_t)n, &parser)); /* which checks them */
     est_example_parser_free(parser);
     own->specs = est_arena_alloc(own->base.base.arena, (size_t)n * sizeof *specs);
-    if (own->specs == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d features", n);
+    if (own->specs == NULL) return est_no_memory();
     for (; own->n_specs < n; own->n_specs++) {
         EST_TRY(spec_copy(own->base.base.arena, &specs[own->n_specs], &own->specs[own->n_specs]));
     }
@@ -142,7 +142,7 @@ static est_status components_of(const examples *own, est_component *to, int *n)
             const char *name = est_arena_printf(own->base.base.arena, "%s/lengths", spec->name);
 
             EST_TRY(shape_under(spec, 2, first, &c->shape));
-            if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a component");
+            if (name == NULL) return est_no_memory();
             to[(*n)++] = (est_component){ .name = name, .dtype = EST_I64, .shape = EST_SHAPE(first) };
         }
     }
@@ -162,7 +162,7 @@ est_dataset *est_dataset_parse_examples(est_dataset *records, const est_feature_
     if (status == EST_OK) status = specs_copy(own, specs, n_specs);
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
     components = est_arena_alloc(own->base.base.arena, 2 * (size_t)n_specs * sizeof *components);
-    if (components == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d components", n_specs);
+    if (components == NULL) status = est_no_memory();
     if (status == EST_OK) status = components_of(own, components, &n);
     if (status != EST_OK) return est_dataset_fail(&own->base.base, status);
     return est_dataset_with(&own->base.base, components, n);

@@ -71,7 +71,7 @@ static est_status read_row(const est_dataset *rows, bool *found)
     int64_t      bad  = 0;
     est_status   status;
 
-    if (row == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (row == NULL) return est_no_memory();
     status = est_pass_create(&pass);
     if (status == EST_OK) status = est_iter_open(rows, pass, &bad, 0, &it);
     if (status == EST_OK) status = est_iter_next(it, row);
@@ -113,7 +113,7 @@ static est_status look_at_files(const est_dataset *reader, const est_dataset *de
     int64_t      bad  = 0;
     est_status   status;
 
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (path == NULL) return est_no_memory();
     status = est_pass_create(&pass);
     if (status == EST_OK) status = est_iter_open(reader->input[0], pass, &bad, 0, &it);
     while (status == EST_OK && !f->row && !f->unknown) {

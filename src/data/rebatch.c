@@ -47,7 +47,7 @@ static est_status rebatch_open(est_iter *it)
 
     est_element_list_init(&iter->pieces, it->dataset->n_components);
     iter->batch = est_element_new(it->dataset->n_components);
-    if (iter->batch == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (iter->batch == NULL) return est_no_memory();
     return est_iter_open_input(it, 0, it->turn);
 }
 

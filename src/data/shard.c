@@ -72,7 +72,7 @@ static est_status shard_files_open(est_iter *it)
     est_status   status = EST_OK;
     est_element *path   = est_element_new(n_fields);
 
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (path == NULL) return est_no_memory();
     status = est_iter_open_input(it, 0, it->turn);
     while (status == EST_OK && n < all->n) {
         status = est_iter_next(it->input[0], path);

@@ -115,7 +115,7 @@ est_dataset *est_dataset_slices(est_named_tensors tensors)
     if (status != EST_OK) return est_dataset_fail(&own->base, status);
     components = est_arena_alloc(own->base.arena, (size_t)tensors.n * sizeof *components);
     if (components == NULL) {
-        return est_dataset_fail(&own->base, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its components"));
+        return est_dataset_fail(&own->base, est_no_memory());
     }
     for (int i = 0; i < tensors.n; i++) components[i] = row_component(&tensors.data[i]);
     dataset = est_dataset_with(&own->base, components, tensors.n);
@@ -123,7 +123,7 @@ est_dataset *est_dataset_slices(est_named_tensors tensors)
     own->n_rows  = est_tensor_shape(tensors.data[0].tensor)->dim[0];
     own->tensors = est_arena_alloc(own->base.arena, (size_t)tensors.n * sizeof(est_tensor *));
     if (own->tensors == NULL) {
-        return est_dataset_fail(&own->base, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its tensors"));
+        return est_dataset_fail(&own->base, est_no_memory());
     }
     for (int i = 0; i < tensors.n; i++) own->tensors[i] = est_tensor_ref(tensors.data[i].tensor);
     return dataset;

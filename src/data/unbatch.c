@@ -19,7 +19,7 @@ static est_status unbatch_open(est_iter *it)
     unbatch_iter *iter = (unbatch_iter *)it;
 
     iter->batch = est_element_new(it->dataset->n_components);
-    if (iter->batch == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (iter->batch == NULL) return est_no_memory();
     return est_iter_open_input(it, 0, it->turn);
 }
 

@@ -15,7 +15,7 @@ static est_status zip_open(est_iter *it)
     zip_iter *iter = (zip_iter *)it;
 
     iter->right = est_element_new(it->dataset->input[1]->n_components);
-    if (iter->right == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an element");
+    if (iter->right == NULL) return est_no_memory();
     for (int i = 0; i < 2; i++) EST_TRY(est_iter_open_input(it, i, it->turn));
     return EST_OK;
 }
@@ -66,7 +66,7 @@ est_dataset *est_dataset_zip(est_dataset *left, est_dataset *right)
     n                = left->n_components + right->n_components;
     components       = est_arena_alloc(dataset->arena, (size_t)n * sizeof *components);
     if (components == NULL) {
-        return est_dataset_fail(dataset, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its components"));
+        return est_dataset_fail(dataset, est_no_memory());
     }
     for (int i = 0; i < n; i++) {
         components[i] = i < left->n_components ? left->components[i] : right->components[i - left->n_components];

@@ -11,11 +11,6 @@
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the assets of an export");
-}
-
 est_status est_export_tables(est_export_model *e)
 {
     est_nodes all = est_graph_collection(e->model->graph, EST_TABLE_INITIALIZERS);
@@ -24,7 +19,7 @@ est_status est_export_tables(est_export_model *e)
 
     if (all.n == 0) return EST_OK;
     run = est_arena_alloc(e->model->arena, ((size_t)all.n + 1) * sizeof *run);
-    if (run == NULL) return no_memory();
+    if (run == NULL) return est_no_memory();
     if (e->init.graph != NULL) run[n++] = e->init;
     for (int i = 0; i < all.n; i++) run[n++] = all.data[i];
     e->init = est_named(est_group(e->model->graph, (est_nodes){ run, n }), "init_all_tables");
@@ -89,7 +84,7 @@ static est_status choose_name(const est_saved_model *saved, const char *path, co
     for (int i = 1; *out != NULL && name_taken(saved, *out); i++) {
         *out = est_arena_printf(saved->arena, "%s_%d", base, i);
     }
-    return *out != NULL ? EST_OK : no_memory();
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status add_asset(const est_saved_model *saved, est_meta_graph_def *meta, est_node node)
@@ -97,7 +92,7 @@ static est_status add_asset(const est_saved_model *saved, est_meta_graph_def *me
     est_asset_file_def asset = { .tensor = { .name = est_arena_printf(meta->arena, "%s:0", est_node_name(node)) } };
     const char        *path;
 
-    if (asset.tensor.name == NULL) return no_memory();
+    if (asset.tensor.name == NULL) return est_no_memory();
     EST_TRY(asset_path(meta, &asset, &path));
     EST_TRY(choose_name(saved, path, &asset.filename));
     EST_TRY(est_meta_graph_def_add_asset(meta, asset.tensor.name, asset.filename));
@@ -125,7 +120,7 @@ static est_status copy_asset(const est_meta_graph_def *meta, const est_asset_fil
     size_t      size;
     est_status  status;
 
-    if (to == NULL) return no_memory();
+    if (to == NULL) return est_no_memory();
     if (est_file_exists(to)) return EST_OK; /* several tables may be filled from one file */
     EST_TRY(asset_path(meta, asset, &from));
     EST_TRY(est_file_read(from, &bytes, &size));
@@ -139,7 +134,7 @@ est_status est_export_copy_assets(const est_saved_model *saved, const char *dir)
 {
     const char *assets = est_arena_printf(saved->arena, "%s/assets", dir);
 
-    if (assets == NULL) return no_memory();
+    if (assets == NULL) return est_no_memory();
     for (int m = 0; m < saved->n_meta_graphs; m++) {
         const est_meta_graph_def *meta = saved->meta_graphs[m];
 

@@ -102,7 +102,7 @@ static est_status copy_warm_start(est_estimator *estimator, const est_warm_start
         vocabs[i].old_vocab = est_arena_strdup(arena, given->vocabs[i].old_vocab);
         failed              = vocabs[i].variable == NULL || vocabs[i].new_vocab == NULL || vocabs[i].old_vocab == NULL;
     }
-    if (failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (failed) return est_no_memory();
     copy->renames         = renames;
     copy->vocabs          = vocabs;
     estimator->warm_start = copy;
@@ -114,7 +114,7 @@ static est_status fill(est_estimator *estimator, const est_estimator_options *op
     void *params;
 
     estimator->arena = est_arena_create();
-    if (estimator->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (estimator->arena == NULL) return est_no_memory();
     EST_TRY(est_run_config_resolve(options->config, options->model_dir, estimator->arena, &estimator->resolver,
                                    &estimator->config));
     estimator->task             = est_resolver_task(estimator->resolver);
@@ -123,7 +123,7 @@ static est_status fill(est_estimator *estimator, const est_estimator_options *op
                                   (options->config == NULL || options->config->model_dir == NULL);
     if (options->params_size > 0) {
         params = est_arena_alloc(estimator->arena, options->params_size);
-        if (params == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+        if (params == NULL) return est_no_memory();
         memcpy(params, options->params, options->params_size);
         estimator->params      = params;
         estimator->params_size = options->params_size;
@@ -148,7 +148,7 @@ est_status est_estimator_create(est_model_fn model_fn, const est_estimator_optio
                         own.params_size);
     }
     estimator = est_zalloc(sizeof *estimator);
-    if (estimator == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (estimator == NULL) return est_no_memory();
     estimator->model_fn = model_fn;
     status              = fill(estimator, &own);
     if (status != EST_OK) {
@@ -200,7 +200,7 @@ est_status est_estimator_add_metrics(est_estimator *estimator, est_metric_fn fn,
     extender = est_arena_alloc(estimator->arena, sizeof *extender);
     last     = &estimator->extenders;
     if (fn == NULL) return est_fail(EST_INVALID_ARGUMENT, "add_metrics needs a function, NULL was given");
-    if (extender == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (extender == NULL) return est_no_memory();
     while (*last != NULL) last = &(*last)->next;
     *extender = (est_metric_extender){ .fn = fn, .user = user };
     *last     = extender;
@@ -447,7 +447,7 @@ est_status est_metrics_create(int n, est_metrics **out)
     if (metrics != NULL) metrics->values = est_zalloc((size_t)(n + 1) * sizeof *metrics->values);
     if (metrics == NULL || metrics->values == NULL) {
         est_free(metrics);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+        return est_no_memory();
     }
     metrics->n = n;
     *out       = metrics;
@@ -457,7 +457,7 @@ est_status est_metrics_create(int n, est_metrics **out)
 est_status est_metrics_set(est_metrics *metrics, int i, const char *name, double value)
 {
     metrics->values[i] = (named_value){ est_strdup(name), value };
-    return metrics->values[i].name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+    return metrics->values[i].name != NULL ? EST_OK : est_no_memory();
 }
 
 est_status est_metrics_set_export(est_metrics *metrics, int i, int n, const char *path)
@@ -467,7 +467,7 @@ est_status est_metrics_set_export(est_metrics *metrics, int i, int n, const char
     if (copy != NULL && metrics->exports == NULL) metrics->exports = est_zalloc((size_t)n * sizeof *metrics->exports);
     if (copy == NULL || metrics->exports == NULL) {
         est_free(copy);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+        return est_no_memory();
     }
     metrics->n_exports  = n;
     metrics->exports[i] = copy;

@@ -174,7 +174,7 @@ static est_status open_loop(evaluation *e, est_loop **out)
     est_arena                   *arena   = e->model->arena;
     est_node                    *updates = est_arena_alloc(arena, (size_t)(e->model->metrics.n + 1) * sizeof *updates);
 
-    if (updates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an evaluation");
+    if (updates == NULL) return est_no_memory();
     for (int i = 0; i < e->model->metrics.n; i++) updates[i] = metrics[i].metric.update;
     return est_loop_open(&(est_loop_spec){ .graph      = e->model->graph,
                                            .model_dir  = e->estimator->model_dir,
@@ -200,7 +200,7 @@ static est_status collect_hooks(evaluation *e)
     int                   max = e->options->hooks.n + e->model->hooks.n + 2;
 
     e->hooks = est_arena_alloc(e->model->arena, (size_t)max * sizeof *e->hooks);
-    if (e->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an evaluation");
+    if (e->hooks == NULL) return est_no_memory();
     e->counter             = (eval_counter){ .hook = { .after_run = counter_after_run }, .steps = e->options->steps };
     e->hooks[e->n_hooks++] = &e->counter.hook;
     for (int i = 0; i < e->options->hooks.n; i++) e->hooks[e->n_hooks++] = e->options->hooks.data[i];
@@ -235,7 +235,7 @@ static est_status read_metrics(evaluation *e, est_loop *loop, est_metrics **out)
     est_metrics                 *metrics = NULL;
     est_status                   status;
 
-    if (nodes == NULL || values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for metrics");
+    if (nodes == NULL || values == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) nodes[i] = est_cast(items[i].metric.value, EST_F64);
     EST_TRY(est_graph_status(e->model->graph));
     EST_TRY(est_metrics_create(n + 2, &metrics));

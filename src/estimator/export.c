@@ -49,11 +49,6 @@ typedef struct job {
     bool             checks; /* nothing is exported: whether it could be is the question */
 } job;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an export");
-}
-
 /* --- the directory --------------------------------------------------------------------------------------------------- */
 
 #define LOCK_TAKEN   (-1) /* by another, or the directory is gone */
@@ -98,7 +93,7 @@ static est_status remove_stale(const job *x, const char *base)
         int         lock = path != NULL ? lock_directory(path) : LOCK_TAKEN;
 
         free(entries[i]); /* the C library's */
-        if (path == NULL) status = no_memory();
+        if (path == NULL) status = est_no_memory();
         if (lock < 0) continue;
         est_log_info("removing %s, which an export that did not end has left", path);
         if (est_dir_remove(path) != EST_OK) est_log_warn("an unfinished export stays: %s", est_error_message());
@@ -135,7 +130,7 @@ static est_status choose_directory(job *x, const char *base)
 
         x->final = est_arena_printf(x->arena, "%s/%" PRId64, base, now);
         x->temp  = est_arena_printf(x->arena, "%s/" TEMP_PREFIX "%" PRId64 TEMP_SUFFIX, base, now);
-        if (x->final == NULL || x->temp == NULL) return no_memory();
+        if (x->final == NULL || x->temp == NULL) return est_no_memory();
         if (!est_file_exists(x->final)) {
             est_status status = make_temp(x, &made);
 
@@ -176,7 +171,7 @@ static est_status write_variables(const job *x, const est_def_names *names)
     est_bundle_writer *writer = NULL;
     est_status         status;
 
-    if (dir == NULL || prefix == NULL) return no_memory();
+    if (dir == NULL || prefix == NULL) return est_no_memory();
     EST_TRY(est_dir_create(dir)); /* there even without variables, as TensorFlow has it */
     if (names->n == 0) return EST_OK;
     EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
@@ -197,7 +192,7 @@ static est_status write_message(const job *x, const est_wire_writer *w)
 {
     const char *path = within(x, "saved_model.pb");
 
-    return path == NULL ? no_memory() : est_file_replace(path, w->data, w->size);
+    return path == NULL ? est_no_memory() : est_file_replace(path, w->data, w->size);
 }
 
 /* In place of the message, which the check has read. */
@@ -207,7 +202,7 @@ static est_status write_text(const job *x, const est_wire_writer *w)
     est_strbuf  text = { 0 };
     est_status  status;
 
-    if (path == NULL || message == NULL) return no_memory();
+    if (path == NULL || message == NULL) return est_no_memory();
     status = est_saved_model_text((est_str){ (const char *)w->data, w->size }, &text);
     if (status == EST_OK) status = est_strbuf_status(&text);
     if (status == EST_OK) status = est_file_replace(path, est_strbuf_text(&text), text.size);
@@ -234,7 +229,7 @@ static est_status copy_extra(const job *x, const char *name, const char *from)
     size_t     size;
     est_status status;
 
-    if (to == NULL) return no_memory();
+    if (to == NULL) return est_no_memory();
     slash  = strrchr(to, '/');
     *slash = '\0';
     EST_TRY(est_dir_create(to));
@@ -418,7 +413,7 @@ est_status est_export_saved_model(est_estimator *estimator, const char *base, co
     }
     if (!estimator->config.no_signals) est_signals_catch();
     x.arena = est_arena_create();
-    status  = x.arena == NULL ? no_memory() : est_dir_check(base);
+    status  = x.arena == NULL ? est_no_memory() : est_dir_check(base);
     if (status == EST_OK) status = make_models(&x);
     if (status == EST_OK) status = restore_models(&x);
     if (status == EST_OK) status = est_signals_check("export"); /* the check below runs the model once more */

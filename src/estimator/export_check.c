@@ -38,11 +38,6 @@ typedef struct check {
     est_tensor           ***feeds; /* [group of the receiver][its inputs] */
 } check;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to check an export");
-}
-
 /* --- reading it back ------------------------------------------------------------------------------------------------- */
 
 static est_status read_message(check *c, const char *dir)
@@ -54,7 +49,7 @@ static est_status read_message(check *c, const char *dir)
     size_t          size  = 0;
     est_status      status;
 
-    if (path == NULL) return no_memory();
+    if (path == NULL) return est_no_memory();
     EST_TRY(est_file_read(path, &bytes, &size));
     status = est_saved_model_parse((est_str){ bytes, size }, c->arena, &model);
     est_free(bytes);
@@ -68,7 +63,7 @@ static est_status split_tensor_name(check *c, const char *tensor, const char **n
     const char *colon = strrchr(tensor, ':');
     char       *copy  = est_arena_strdup(c->arena, tensor);
 
-    if (copy == NULL) return no_memory();
+    if (copy == NULL) return est_no_memory();
     if (colon == NULL) return est_fail(EST_DATA_LOSS, "the tensor %s has no number of an output", tensor);
     copy[colon - tensor] = '\0';
     *name                = copy;
@@ -150,7 +145,7 @@ static est_status prune(check *c)
     est_status     status;
     int            n = 0;
 
-    if (r.needed == NULL || r.stack == NULL) return no_memory();
+    if (r.needed == NULL || r.stack == NULL) return est_no_memory();
     status = reach_all(c, &r);
     est_map_clear(&r.names);
     EST_TRY(status);
@@ -319,7 +314,7 @@ static est_status run_model(check *c, const est_feed_group *group, const est_nam
     est_feed    *feeds  = est_arena_alloc(c->arena, (size_t)(group->n_inputs + 1) * sizeof *feeds);
     est_node    *nodes  = est_arena_alloc(c->arena, (size_t)(n + 1) * sizeof *nodes);
 
-    if (feeds == NULL || nodes == NULL) return no_memory();
+    if (feeds == NULL || nodes == NULL) return est_no_memory();
     for (int i = 0; i < group->n_inputs; i++) feeds[i] = (est_feed){ group->inputs[i].node, values[i] };
     for (int i = 0; i < n; i++) nodes[i] = wanted[i].node;
     EST_TRY(start_metrics(c->e->session, c->e->init));
@@ -335,7 +330,7 @@ static est_status run_theirs(check *c, const est_export_signature *s, est_tensor
     est_feed                *feeds  = est_arena_alloc(c->arena, (size_t)(n + 1) * sizeof *feeds);
     est_node                *nodes  = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof *nodes);
 
-    if (feeds == NULL || nodes == NULL) return no_memory();
+    if (feeds == NULL || nodes == NULL) return est_no_memory();
     if (def == NULL) return est_fail(EST_DATA_LOSS, "there is no signature %s", s->key);
     for (int i = 0; i < n; i++) {
         feeds[i].value = values[i];
@@ -353,7 +348,7 @@ static est_status is_random(est_node node, bool *out)
     const est_graph *graph  = node.graph;
     bool            *needed = est_zalloc((size_t)est_graph_size(graph));
 
-    if (needed == NULL) return no_memory();
+    if (needed == NULL) return est_no_memory();
     *out            = false;
     needed[node.id] = true;
     for (int32_t id = node.id; id >= 0; id--) {
@@ -385,7 +380,7 @@ static est_status check_signature(check *c, const est_export_signature *s)
     est_tensor **theirs = est_arena_alloc(c->arena, room * sizeof(est_tensor *));
     est_status   status;
 
-    if (ours == NULL || theirs == NULL) return no_memory();
+    if (ours == NULL || theirs == NULL) return est_no_memory();
     status = run_model(c, s->feeds, s->outputs, s->n_outputs, ours);
     if (status == EST_OK) {
         status = run_theirs(c, s, theirs);
@@ -420,9 +415,9 @@ static est_status make_feeds(check *c)
     c->feeds = est_arena_alloc(c->arena, (size_t)receiver->n_groups * sizeof *c->feeds);
     for (int g = 0; c->feeds != NULL && g < receiver->n_groups; g++) {
         c->feeds[g] = est_arena_alloc(c->arena, (size_t)(receiver->groups[g].n_inputs + 1) * sizeof(est_tensor *));
-        if (c->feeds[g] == NULL) return no_memory();
+        if (c->feeds[g] == NULL) return est_no_memory();
     }
-    return c->feeds != NULL ? EST_OK : no_memory();
+    return c->feeds != NULL ? EST_OK : est_no_memory();
 }
 
 /* Runs the model itself on the rows, which gives alternatives their feeds. */
@@ -439,7 +434,7 @@ static est_status run_rows(check *c)
         const est_export_signature *s   = &c->e->signatures[k];
         est_tensor                **out = est_arena_alloc(c->arena, (size_t)(s->n_outputs + 1) * sizeof(est_tensor *));
 
-        if (out == NULL) return no_memory();
+        if (out == NULL) return est_no_memory();
         status = run_model(c, s->feeds, s->outputs, s->n_outputs, out);
         for (int i = 0; i < s->n_outputs; i++) est_tensor_free(out[i]);
     }
@@ -488,7 +483,7 @@ est_status est_export_check(const est_export_model *e, const est_rows *rows, con
     check      c = { .e = e, .arena = est_arena_create() };
     est_status status;
 
-    if (c.arena == NULL) return no_memory();
+    if (c.arena == NULL) return est_no_memory();
     status = run_check(&c, rows, dir);
     if (c.feeds != NULL) drop_feeds(&c);
     est_session_free(c.session);

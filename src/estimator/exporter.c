@@ -41,24 +41,19 @@ typedef struct made {
     char last_path[EST_CHECKPOINT_PATH_MAX]; /* of its last export; "": none yet */
 } made;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an exporter");
-}
-
 /* --- making one ------------------------------------------------------------------------------------------------------ */
 
 static est_status copy_text(made *x, const char *text, const char **out)
 {
     *out = est_arena_strdup(x->arena, text != NULL ? text : "");
-    return *out != NULL ? EST_OK : no_memory();
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status copy_specs(made *x, est_serving_input *input)
 {
     est_feature_spec *specs = est_arena_alloc(x->arena, (size_t)input->n_parse * sizeof *specs);
 
-    if (specs == NULL) return no_memory();
+    if (specs == NULL) return est_no_memory();
     for (int i = 0; i < input->n_parse; i++) {
         const est_tensor *value = input->parse[i].default_value;
         est_tensor       *copy  = NULL;
@@ -79,7 +74,7 @@ static est_status copy_raw(made *x, est_serving_input *input)
 {
     est_component *raw = est_arena_alloc(x->arena, (size_t)input->n_raw * sizeof *raw);
 
-    if (raw == NULL) return no_memory();
+    if (raw == NULL) return est_no_memory();
     for (int i = 0; i < input->n_raw; i++) {
         raw[i] = input->raw[i];
         EST_TRY(copy_text(x, input->raw[i].name, &raw[i].name));
@@ -92,7 +87,7 @@ static est_status copy_texts(made *x, const char *const *texts, int n, const cha
 {
     const char **copies = est_arena_alloc(x->arena, (size_t)(n + 1) * sizeof *copies);
 
-    if (copies == NULL) return no_memory();
+    if (copies == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) EST_TRY(copy_text(x, texts[i], &copies[i]));
     *out = copies;
     return EST_OK;
@@ -102,7 +97,7 @@ static est_status copy_alternatives(made *x, est_serving_input *input)
 {
     est_receiver_alternative *copies = est_arena_alloc(x->arena, (size_t)input->n_alternatives * sizeof *copies);
 
-    if (copies == NULL) return no_memory();
+    if (copies == NULL) return est_no_memory();
     for (int i = 0; i < input->n_alternatives; i++) {
         copies[i] = input->alternatives[i];
         EST_TRY(copy_text(x, input->alternatives[i].name, &copies[i].name));
@@ -134,7 +129,7 @@ static est_status copy_saved_model(made *x, const est_export_options *given)
     o->checkpoint_path = NULL;
     for (int i = 0; i < 3; i++) room += (size_t)(inputs[i]->n_parse > 0 ? inputs[i]->n_parse : 0);
     x->defaults = est_arena_alloc(x->arena, room * sizeof(est_tensor *));
-    if (x->defaults == NULL) return no_memory();
+    if (x->defaults == NULL) return est_no_memory();
     for (int i = 0; i < 3; i++) EST_TRY(copy_input(x, inputs[i]));
     return copy_texts(x, given->assets_extra, 2 * given->n_assets_extra, &o->assets_extra);
 }
@@ -169,7 +164,7 @@ static est_status fill(made *x, const char *name, bool compares, const est_expor
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_exporter_options), given, &o));
     EST_TRY(check_options(name, &o));
     x->arena = est_arena_create();
-    if (x->arena == NULL) return no_memory();
+    if (x->arena == NULL) return est_no_memory();
     x->keep             = o.exports_to_keep == 0 ? KEEP_DEFAULT : o.exports_to_keep == EST_OFF ? 0 : o.exports_to_keep;
     x->compare          = o.compare;
     x->compare_user     = o.compare_user;
@@ -208,7 +203,7 @@ static est_exporter *create(export_fn export_model, const char *name, bool compa
     made *x = est_zalloc(sizeof *x);
 
     if (x == NULL) {
-        (void)no_memory();
+        (void)est_no_memory();
         return NULL;
     }
     x->exporter = (est_exporter){ .export_model = export_model, .free = free_made, .check = check_made };
@@ -357,7 +352,7 @@ static est_status load_best(made *x, const char *model_dir, const est_metrics *c
 
     est_log_info("Loading best metric from event files.");
     est_strbuf_printf(&pattern, "%s/%s", model_dir, x->pattern);
-    status = dir == NULL ? no_memory() : est_strbuf_status(&pattern);
+    status = dir == NULL ? est_no_memory() : est_strbuf_status(&pattern);
     if (status == EST_OK) status = est_eval_results_glob(&results, est_strbuf_text(&pattern));
     if (status == EST_OK) status = best_of(x, &results, est_metrics_get(current, "global_step"), &best);
     est_eval_results_clear(&results);

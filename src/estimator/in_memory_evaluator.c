@@ -104,7 +104,7 @@ static est_status copy_options(in_memory *own)
     options->name = name != NULL ? est_strdup(name) : NULL;
     own->hooks    = est_alloc((size_t)(options->hooks.n + 1) * sizeof *own->hooks);
     if (own->hooks == NULL || (name != NULL && options->name == NULL)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+        return est_no_memory();
     }
     for (int i = 0; i < options->hooks.n; i++) own->hooks[i] = options->hooks.data[i];
     options->hooks.data = own->hooks;

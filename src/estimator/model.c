@@ -21,11 +21,6 @@ static const char *const mode_names[] = { "train", "eval", "predict" };
 
 /* --- making and freeing ---------------------------------------------------------------------------------------------- */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
-}
-
 static est_model *new_model(void)
 {
     est_model *model = est_zalloc(sizeof *model);
@@ -51,7 +46,7 @@ est_status est_model_create(est_mode mode, const est_run_config *config, const e
     est_model *model = new_model();
     est_status status;
 
-    if (model == NULL) return no_memory();
+    if (model == NULL) return est_no_memory();
     status = est_graph_create(seed, &model->graph);
     if (status != EST_OK) {
         est_model_free(model);
@@ -69,7 +64,7 @@ est_status est_model_create_replica(const est_model *first, int replica, est_mod
 {
     est_model *model = new_model();
 
-    if (model == NULL) return no_memory();
+    if (model == NULL) return est_no_memory();
     model->graph   = first->graph;
     model->mode    = first->mode;
     model->config  = first->config;
@@ -117,7 +112,7 @@ void *est_model_list_add(est_model *model, est_model_list *list)
         void *data     = est_arena_alloc(model->arena, (size_t)capacity * list->item);
 
         if (data == NULL) {
-            model_fail(model, no_memory());
+            model_fail(model, est_no_memory());
             return NULL;
         }
         if (list->n > 0) memcpy(data, list->data, (size_t)list->n * list->item);
@@ -137,7 +132,7 @@ static const char *keep_name(est_model *model, const char *name, const char *wha
         return NULL;
     }
     copy = est_arena_strdup(model->arena, name);
-    if (copy == NULL) model_fail(model, no_memory());
+    if (copy == NULL) model_fail(model, est_no_memory());
     return copy;
 }
 
@@ -174,7 +169,7 @@ static est_status remember_node(est_model *model, est_map *map, const char *name
 {
     est_node *kept = est_arena_alloc(model->arena, sizeof *kept);
 
-    if (kept == NULL) return no_memory();
+    if (kept == NULL) return est_no_memory();
     *kept = node;
     return est_map_put(map, name, kept);
 }
@@ -219,7 +214,7 @@ static est_node name_input(est_model *model, est_node node, const char *name)
 {
     const char *full = est_arena_printf(model->arena, "IteratorGetNext/%s", name);
 
-    return full != NULL ? est_named(node, full) : est_graph_poison(model->graph, no_memory());
+    return full != NULL ? est_named(node, full) : est_graph_poison(model->graph, est_no_memory());
 }
 
 /* The placeholder for a component, or for its splits; made when it is first asked for. */
@@ -405,7 +400,7 @@ void est_model_predict_ragged(est_model *model, const char *key, est_ragged_node
     if (key == NULL || key[0] == '\0') return; /* told already */
     splits = est_arena_printf(model->arena, "%s" EST_SPLITS_SUFFIX, key);
     if (splits == NULL) {
-        model_fail(model, no_memory());
+        model_fail(model, est_no_memory());
         return;
     }
     est_model_predict(model, splits, value.splits);
@@ -486,7 +481,7 @@ static void add_export(est_model *model, est_export_method method, const char *k
 
     if (name == NULL) return;
     if (copy == NULL) {
-        model_fail(model, no_memory());
+        model_fail(model, est_no_memory());
         return;
     }
     for (int i = 0; i < n; i++) {
@@ -653,7 +648,7 @@ static est_status place_node(const est_model *model, est_node_def *def)
     if (device == NULL) device = "";
     EST_TRY(est_device_name_check(device));
     def->device = est_arena_strdup(est_graph_arena(model->graph), device);
-    return def->device != NULL ? EST_OK : no_memory();
+    return def->device != NULL ? EST_OK : est_no_memory();
 }
 
 est_status est_model_place(est_model *model)

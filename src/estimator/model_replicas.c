@@ -86,7 +86,7 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
     est_status   status   = EST_OK;
 
     t.models = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof(est_model *));
-    if (weight == NULL || t.models == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    if (weight == NULL || t.models == NULL) return est_no_memory();
     t.models[0] = model;
     for (int i = 0; i < t.n; i++) weight[i] = add_weight(model, i);
     replicas.weight    = weight;

@@ -132,7 +132,7 @@ static est_status open_loop(est_predictions *p)
     p->splits = est_arena_alloc(p->arena, (size_t)(n + 1) * sizeof *p->splits);
     hooks     = est_arena_alloc(p->arena, (size_t)(p->options.hooks.n + p->model->hooks.n + 1) * sizeof *hooks);
     if (nodes == NULL || p->keys == NULL || p->batch == NULL || p->rows == NULL || p->splits == NULL || hooks == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+        return est_no_memory();
     }
     for (int i = 0; i < p->options.hooks.n; i++) hooks[n_hooks++] = p->options.hooks.data[i];
     for (int i = 0; i < p->model->hooks.n; i++) {
@@ -330,13 +330,13 @@ static est_status copy_options(est_predictions *p, const est_predict_options *op
     est_hook   **hooks;
 
     p->arena = est_arena_create();
-    if (p->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    if (p->arena == NULL) return est_no_memory();
     keys  = est_arena_alloc(p->arena, (size_t)(options->n_keys + 1) * sizeof *keys);
     hooks = est_arena_alloc(p->arena, (size_t)(options->hooks.n + 1) * sizeof *hooks);
-    if (keys == NULL || hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    if (keys == NULL || hooks == NULL) return est_no_memory();
     for (int i = 0; i < options->n_keys; i++) {
         keys[i] = est_arena_strdup(p->arena, options->keys[i]);
-        if (keys[i] == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+        if (keys[i] == NULL) return est_no_memory();
     }
     for (int i = 0; i < options->hooks.n; i++) hooks[i] = options->hooks.data[i];
     p->options = *options;
@@ -344,7 +344,7 @@ static est_status copy_options(est_predictions *p, const est_predict_options *op
     p->options.hooks = (est_hooks){ hooks, options->hooks.n };
     if (options->checkpoint_path == NULL) return EST_OK;
     p->checkpoint_path = est_arena_strdup(p->arena, options->checkpoint_path);
-    return p->checkpoint_path != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    return p->checkpoint_path != NULL ? EST_OK : est_no_memory();
 }
 
 est_status est_predict(est_estimator *estimator, const est_predict_options *options, est_predictions **out)
@@ -367,7 +367,7 @@ est_status est_predict(est_estimator *estimator, const est_predict_options *opti
     }
     EST_TRY(est_hooks_check("predict: hook", options->hooks));
     p = est_zalloc(sizeof *p);
-    if (p == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for predictions");
+    if (p == NULL) return est_no_memory();
     p->estimator = estimator;
     status       = copy_options(p, options);
     if (status != EST_OK) {

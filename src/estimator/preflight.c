@@ -112,7 +112,7 @@ static est_status list_names(preflight *p)
     const est_model_metric_item *metrics = p->model->metrics.data;
 
     p->names = est_arena_alloc(p->model->arena, (size_t)(p->model->metrics.n + 2) * sizeof *p->names);
-    if (p->names == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of metrics");
+    if (p->names == NULL) return est_no_memory();
     for (int i = 0; i < p->model->metrics.n; i++) p->names[p->n_names++] = metrics[i].name;
     p->names[p->n_names++] = "loss";
     qsort(p->names, (size_t)p->n_names, sizeof *p->names, by_text);

@@ -9,11 +9,6 @@
 
 #include "estoc/ops.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a serving input");
-}
-
 bool est_receiver_given(const est_serving_input *input)
 {
     return input->parse != NULL || input->raw != NULL || input->n_parse != 0 || input->n_raw != 0;
@@ -57,7 +52,7 @@ static est_status receive(est_model *model, const char *name, const char *part, 
 {
     const char *full = part == NULL ? name : est_arena_printf(model->arena, "%s/%s", name, part);
 
-    if (full == NULL) return no_memory();
+    if (full == NULL) return est_no_memory();
     return est_model_receive(model, full, node);
 }
 
@@ -67,7 +62,7 @@ static est_status add_input(est_model *model, est_feed_group *out, const char *k
     est_node    node = est_placeholder(model->graph, NULL, dtype, shape);
     const char *name = est_arena_strdup(model->arena, key);
 
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     out->inputs[out->n_inputs++] = (est_named_node){ name, node };
     return est_graph_status(model->graph);
 }
@@ -76,7 +71,7 @@ static est_status build_parsing(const est_serving_input *input, est_model *model
 {
     est_parsed *parsed = est_arena_alloc(model->arena, (size_t)input->n_parse * sizeof *parsed);
 
-    if (parsed == NULL) return no_memory();
+    if (parsed == NULL) return est_no_memory();
     EST_TRY(add_input(model, out, EST_RECEIVER_EXAMPLES, EST_STRING, EST_SHAPE(input->batch > 0 ? input->batch : -1)));
     est_scope_push(model->graph, "ParseExample");
     est_parse_examples(out->inputs[0].node, input->parse, input->n_parse, parsed);
@@ -106,7 +101,7 @@ static est_status build_raw(const est_serving_input *input, est_model *model, es
         if (raw->ragged) {
             const char *splits = est_arena_printf(model->arena, "%s/splits", raw->name);
 
-            if (splits == NULL) return no_memory();
+            if (splits == NULL) return est_no_memory();
             EST_TRY(add_input(model, out, splits, EST_I64, EST_SHAPE(input->batch > 0 ? input->batch + 1 : -1)));
             EST_TRY(receive(model, raw->name, "splits", out->inputs[out->n_inputs - 1].node));
         }
@@ -130,7 +125,7 @@ static est_status add_feature(est_model *model, const char *feature, est_feed_gr
         const char     *key  = est_arena_printf(model->arena, "%s%s", feature != NULL ? feature : "", parts[i]);
         const est_node *node = key != NULL ? est_map_get(&model->receiver, key) : NULL;
 
-        if (key == NULL) return no_memory();
+        if (key == NULL) return est_no_memory();
         if (node != NULL) out->inputs[out->n_inputs++] = (est_named_node){ key, *node };
         if (node == NULL && i == 0) {
             return est_fail(EST_INVALID_ARGUMENT, "alternative %s: there is no feature \"%s\"", out->name, key);
@@ -151,7 +146,7 @@ static est_status build_alternative(const est_serving_input *input, const est_re
     if (n < 1) return est_fail(EST_INVALID_ARGUMENT, "alternative %s: it has %d features", alternative->name, n);
     out->name   = est_arena_strdup(model->arena, alternative->name);
     out->inputs = est_arena_alloc(model->arena, 3 * (size_t)n * sizeof *out->inputs);
-    if (out->name == NULL || out->inputs == NULL) return no_memory();
+    if (out->name == NULL || out->inputs == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
         EST_TRY(add_feature(model, all ? feature_name(input, i) : alternative->features[i], out));
     }
@@ -183,11 +178,11 @@ static est_status build_groups(const est_serving_input *input, est_model *model,
     size_t n    = input->parse != NULL ? 1 : 2 * (size_t)input->n_raw;
 
     out->groups = est_arena_alloc(model->arena, room * sizeof *out->groups);
-    if (out->groups == NULL) return no_memory();
+    if (out->groups == NULL) return est_no_memory();
     out->n_groups         = 1;
     out->groups[0].name   = "";
     out->groups[0].inputs = est_arena_alloc(model->arena, (n + 1) * sizeof *out->groups[0].inputs);
-    if (out->groups[0].inputs == NULL) return no_memory();
+    if (out->groups[0].inputs == NULL) return est_no_memory();
     EST_TRY(input->parse != NULL ? build_parsing(input, model, &out->groups[0])
                                  : build_raw(input, model, &out->groups[0]));
     return build_alternatives(input, model, out);
@@ -224,7 +219,7 @@ est_status est_receiver_name(const est_receiver *receiver, est_model *model)
         const char *name = receiver->input->parse != NULL ? "input_example_tensor"
                                                           : node_name(model->arena, own->inputs[i].name);
 
-        if (name == NULL) return no_memory();
+        if (name == NULL) return est_no_memory();
         (void)est_named(own->inputs[i].node, name);
     }
     return est_graph_status(model->graph);

@@ -8,11 +8,6 @@
 
 #include "estoc/example.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for rows to check an export with");
-}
-
 /* --- recording ------------------------------------------------------------------------------------------------------- */
 
 void est_rows_clear(est_rows *rows)
@@ -59,7 +54,7 @@ static est_status keep_batch(est_rows *rows, const est_model *model, est_tensor 
     for (int i = 0; i < model->feeds.n; i++) { /* splits first: they say how many values there are */
         est_rows_item *item = item_of(rows, est_dataset_component(model->input, feeds[i].component)->name);
 
-        if (item == NULL) return no_memory();
+        if (item == NULL) return est_no_memory();
         if (feeds[i].splits && est_tensor_count(batch[i]) > rows->n) {
             EST_TRY(copy_rows(batch[i], rows->n + 1, &item->splits));
         }
@@ -89,7 +84,7 @@ est_status est_rows_record(est_rows *rows, const est_model *model, est_loop *loo
     nodes      = est_alloc((n + 1) * sizeof *nodes);
     batch      = est_zalloc((n + 1) * sizeof(est_tensor *));
     kept.items = est_zalloc((n + 1) * sizeof *kept.items);
-    status     = nodes == NULL || batch == NULL || kept.items == NULL ? no_memory() : EST_OK;
+    status     = nodes == NULL || batch == NULL || kept.items == NULL ? est_no_memory() : EST_OK;
     for (size_t i = 0; i < n && status == EST_OK; i++) nodes[i] = feeds[i].node;
     if (status == EST_OK) status = est_loop_compute(loop, (est_nodes){ nodes, (int)n }, batch);
     if (status == EST_OK) status = keep_batch(&kept, model, batch);
@@ -191,7 +186,7 @@ static est_status make_column(maker *m, const feature *f, column *out)
 
     m->made_up  = m->made_up || item == NULL;
     out->starts = est_alloc((size_t)(n + 1) * sizeof *out->starts);
-    if (out->starts == NULL) return no_memory();
+    if (out->starts == NULL) return est_no_memory();
     for (int64_t r = 0; r < n; r++) {
         out->starts[r] = at;
         at += item != NULL ? recorded_start(rows, item, r % rows->n + 1) - recorded_start(rows, item, r % rows->n)
@@ -199,7 +194,7 @@ static est_status make_column(maker *m, const feature *f, column *out)
     }
     out->starts[n] = at;
     out->values    = est_zalloc((size_t)(at + 1) * size); /* 0, and an empty string */
-    if (out->values == NULL) return no_memory();
+    if (out->values == NULL) return est_no_memory();
     for (int64_t r = 0; r < n && (item != NULL || !m->zeros); r++) {
         char   *to    = (char *)out->values + (size_t)out->starts[r] * size;
         int64_t count = out->starts[r + 1] - out->starts[r];
@@ -273,7 +268,7 @@ static est_status example_tensor(maker *m, const est_serving_input *input, est_t
     column      *columns = est_zalloc((size_t)input->n_parse * sizeof *columns);
     est_example *example = NULL;
     est_tensor  *tensor  = NULL;
-    est_status   status  = columns == NULL ? no_memory() : EST_OK;
+    est_status   status  = columns == NULL ? est_no_memory() : EST_OK;
 
     for (int i = 0; i < input->n_parse && status == EST_OK; i++) {
         const est_feature_spec *spec = &input->parse[i];

@@ -103,11 +103,6 @@ static est_status fill_numbers(est_run_config *c)
     return EST_OK;
 }
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a RunConfig");
-}
-
 /* --- the cluster ------------------------------------------------------------------------------------------------ */
 
 static est_status check_protocol(const char *protocol)
@@ -243,7 +238,7 @@ static est_status temporary_dir(est_arena *arena, const char **out)
     const char *top  = getenv("TMPDIR");
     char       *path = est_arena_printf(arena, "%s/estoc-XXXXXX", top != NULL && top[0] != '\0' ? top : "/tmp");
 
-    if (path == NULL) return no_memory();
+    if (path == NULL) return est_no_memory();
     if (mkdtemp(path) == NULL) {
         int error = errno;
 
@@ -262,7 +257,7 @@ static est_status keep(est_arena *arena, const char **text)
 {
     if (*text == NULL) return EST_OK;
     *text = est_arena_strdup(arena, *text);
-    return *text != NULL ? EST_OK : no_memory();
+    return *text != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status find_model_dir(est_run_config *c, const char *beside, const est_task *task, est_arena *arena)

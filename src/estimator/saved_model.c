@@ -45,11 +45,6 @@ typedef struct builder {
     const char         *save; /* scope of what saves and restores */
 } builder;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an export");
-}
-
 /* --- names ----------------------------------------------------------------------------------------------------------- */
 
 static est_status take_names(builder *b)
@@ -66,7 +61,7 @@ static est_status free_name(builder *b, const char *scope, const char *name, con
     for (int i = 1; text != NULL && est_map_get(&b->names, text) != NULL; i++) {
         text = est_arena_printf(b->arena, "%s/%s_%d", scope, name, i);
     }
-    if (text == NULL) return no_memory();
+    if (text == NULL) return est_no_memory();
     EST_TRY(est_map_put(&b->names, text, b));
     *out = text;
     return EST_OK;
@@ -89,7 +84,7 @@ static est_status add_input(builder *b, est_graph_def_node *node, const char *fr
                        : k > 0 ? est_arena_printf(b->arena, "%s:%d", from, k)
                                : from;
 
-    if (text == NULL) return no_memory();
+    if (text == NULL) return est_no_memory();
     est_graph_def_add_input(node, text);
     return b->def->status;
 }
@@ -130,7 +125,7 @@ static est_status add_exported(builder *b, const est_node_def *def, bool local)
                      .shape     = est_node_attr(def, "shape")->shape,
                      .trainable = is_in(trainable, def->id),
                      .local     = local };
-    return v->key != NULL && v->node != NULL ? EST_OK : no_memory();
+    return v->key != NULL && v->node != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status list_variables(builder *b)
@@ -139,7 +134,7 @@ static est_status list_variables(builder *b)
     int32_t   n     = est_graph_size(b->graph);
 
     b->variables = est_arena_alloc(b->arena, ((size_t)n + 1) * sizeof *b->variables);
-    if (b->variables == NULL) return no_memory();
+    if (b->variables == NULL) return est_no_memory();
     for (int32_t i = 0; i < 2 * n; i++) {
         const est_node_def *def = est_graph_node(b->graph, i % n);
 
@@ -179,7 +174,8 @@ static est_status add_collection(builder *b, const exported *v, const char *init
                              .trainable          = v->trainable };
     est_status       status;
 
-    if (def.variable_name == NULL || def.initial_value_name == NULL || def.snapshot_name == NULL) return no_memory();
+    if (def.variable_name == NULL || def.initial_value_name == NULL || def.snapshot_name == NULL)
+        return est_no_memory();
     est_variable_def_put(&w, &def);
     status = est_wire_writer_status(&w);
     if (status == EST_OK) {
@@ -203,7 +199,7 @@ static est_status add_variable(builder *b, exported *v)
     const char         *read  = est_arena_printf(b->arena, "%s/Read", v->node);
     est_graph_def_node *assign, *value;
 
-    if (scope == NULL || read == NULL) return no_memory();
+    if (scope == NULL || read == NULL) return est_no_memory();
     EST_TRY(add_initial_value(b, v, scope, &initial));
     EST_TRY(add_node(b, v->node, "Assign", "AssignVariableOp", &assign));
     est_graph_def_add_input(assign, v->node);
@@ -235,7 +231,7 @@ static est_status choose_scope(builder *b)
 {
     b->save = "save";
     for (int i = 1; b->save != NULL && scope_taken(b, b->save); i++) b->save = est_arena_printf(b->arena, "save_%d", i);
-    return b->save != NULL ? EST_OK : no_memory();
+    return b->save != NULL ? EST_OK : est_no_memory();
 }
 
 /* PlaceholderWithDefault: a scalar string that is fed, or else what `input` says. */
@@ -262,7 +258,7 @@ static est_status add_bundle_op(builder *b, const char *op, const char *filename
     const char         *scope = est_arena_printf(b->arena, "%s/%s", b->save, op), *names, *slices;
     est_graph_def_node *node;
 
-    if (keys == NULL || whole == NULL || types == NULL || scope == NULL) return no_memory();
+    if (keys == NULL || whole == NULL || types == NULL || scope == NULL) return est_no_memory();
     for (int i = 0; i < b->n_saved; i++) {
         keys[i]  = (est_str){ b->variables[i].key, strlen(b->variables[i].key) };
         types[i] = b->variables[i].dtype;
@@ -289,7 +285,7 @@ static est_status add_restore(builder *b, const char *filename, const char **out
         const char         *name     = est_arena_printf(b->arena, "AssignVariableOp_%d", i);
         est_graph_def_node *value, *assign;
 
-        if (identity == NULL || name == NULL) return no_memory();
+        if (identity == NULL || name == NULL) return est_no_memory();
         EST_TRY(add_node(b, b->save, identity, "Identity", &value));
         EST_TRY(add_input(b, value, restore->name, i));
         est_graph_def_set_type(value, "T", b->variables[i].dtype);
@@ -333,7 +329,7 @@ static est_status add_saver(builder *b)
     saver.filename_tensor_name = est_arena_printf(b->arena, "%s:0", filename);
     saver.save_tensor_name     = est_arena_printf(b->arena, "%s:0", saved);
     saver.restore_op_name      = restored;
-    if (saver.filename_tensor_name == NULL || saver.save_tensor_name == NULL) return no_memory();
+    if (saver.filename_tensor_name == NULL || saver.save_tensor_name == NULL) return est_no_memory();
     return est_meta_graph_def_set_saver(b->meta, &saver);
 }
 
@@ -346,7 +342,7 @@ static est_status tensor_info(builder *b, est_node node, est_tensor_info *out)
                               .dtype     = est_node_dtype(node),
                               .has_shape = true,
                               .shape     = *est_node_shape(node) };
-    return out->name != NULL ? EST_OK : no_memory();
+    return out->name != NULL ? EST_OK : est_no_memory();
 }
 
 /* `nodes` are the inputs and the outputs of each signature, of the lowered graph; returns what comes after. */
@@ -444,7 +440,7 @@ static est_status list_nodes(const est_export_model *e, est_node **out, int *n)
         room += (size_t)e->signatures[k].n_outputs + (size_t)e->signatures[k].feeds->n_inputs;
     }
     nodes = est_arena_alloc(e->model->arena, room * sizeof *nodes);
-    if (nodes == NULL) return no_memory();
+    if (nodes == NULL) return est_no_memory();
     *n = 0;
     for (int k = 0; k < e->n_signatures; k++) {
         const est_export_signature *s = &e->signatures[k];

@@ -13,11 +13,6 @@
 
 static const char *const method_titles[] = { "Classify", "Regress", "Predict", "Train", "Eval" };
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for signatures");
-}
-
 const char *est_export_tag(est_mode mode)
 {
     return mode == EST_TRAIN ? "train" : mode == EST_EVAL ? "eval" : "serve";
@@ -103,7 +98,7 @@ static est_status add_output(est_export_model *e, est_model_export *out, const c
     bool  has = strncmp(name, prefix, strlen(prefix)) == 0;
     char *key = est_arena_printf(e->model->arena, "%s%s%s%s", has ? "" : prefix, has ? "" : "/", name, suffix);
 
-    if (key == NULL) return no_memory();
+    if (key == NULL) return est_no_memory();
     out->outputs[out->n_outputs++] = (est_named_node){ key, node };
     return EST_OK;
 }
@@ -126,7 +121,7 @@ static est_status collect_supervised(est_export_model *e, est_model_export *out)
     *out = (est_model_export){ .method  = model->mode == EST_TRAIN ? EST_EXPORT_TRAIN : EST_EXPORT_EVAL,
                                .key     = est_export_tag(model->mode),
                                .outputs = est_arena_alloc(model->arena, n * sizeof *out->outputs) };
-    if (out->outputs == NULL || resets == NULL) return no_memory();
+    if (out->outputs == NULL || resets == NULL) return est_no_memory();
     EST_TRY(add_output(e, out, "loss", "loss", "", model->loss));
     for (int i = 0; i < model->predictions.n; i++) {
         EST_TRY(add_output(e, out, "predictions", predictions[i].name, "", predictions[i].node));
@@ -169,7 +164,7 @@ static est_status check_feeds(const est_export_model *e, const est_export_signat
     const est_graph *graph  = e->model->graph;
     bool            *needed = est_arena_alloc(e->model->arena, (size_t)est_graph_size(graph) + 1);
 
-    if (needed == NULL) return no_memory();
+    if (needed == NULL) return est_no_memory();
     for (int i = 0; i < s->n_outputs; i++) {
         est_node node = s->outputs[i].node;
 
@@ -205,7 +200,7 @@ static est_status add_signatures(est_export_model *e, const est_feed_group *feed
                                      .outputs   = all[i].outputs,
                                      .n_outputs = all[i].n_outputs,
                                      .feeds     = feeds };
-        if (s->key == NULL) return no_memory();
+        if (s->key == NULL) return est_no_memory();
         if (other) EST_TRY(check_feeds(e, s));
         e->n_signatures++;
     }
@@ -267,7 +262,7 @@ est_status est_export_signatures(est_export_model *e)
     e->n_signatures = 0;
     e->outputs      = est_arena_alloc(e->model->arena, room * sizeof *e->outputs);
     e->signatures   = est_arena_alloc(e->model->arena, room * groups * sizeof *e->signatures);
-    if (e->outputs == NULL || e->signatures == NULL) return no_memory();
+    if (e->outputs == NULL || e->signatures == NULL) return est_no_memory();
     EST_TRY(e->model->mode == EST_PREDICT ? collect(e, e->outputs, &n) : collect_supervised(e, e->outputs));
     e->n_outputs = n;
     for (int g = 0; g < e->receiver.n_groups; g++) EST_TRY(add_signatures(e, &e->receiver.groups[g], e->outputs, n));

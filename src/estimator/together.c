@@ -14,11 +14,6 @@
 
 #define TRAINING "train" /* a purpose to meet for */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for workers that train together");
-}
-
 /* --- who ----------------------------------------------------------------------------------------------------------------- */
 
 bool est_trains_together(const est_estimator *estimator, const est_strategy *strategy)
@@ -124,7 +119,7 @@ est_status est_together_idle(est_graph *graph, est_arena *arena, est_loop_togeth
     int          n      = est_reduce_inputs(graph, NULL, 0);
     est_node    *feeds  = est_arena_alloc(arena, (size_t)(n + 1) * sizeof *feeds);
     est_tensor **values = est_arena_alloc(arena, (size_t)(n + 1) * sizeof *values);
-    est_status   status = feeds != NULL && values != NULL ? EST_OK : no_memory();
+    est_status   status = feeds != NULL && values != NULL ? EST_OK : est_no_memory();
 
     if (status == EST_OK) n = est_reduce_inputs(graph, feeds, n);
     for (int i = 0; i < n && status == EST_OK; i++) status = make_nothing(feeds[i], &values[i]);
@@ -213,7 +208,7 @@ static est_status unpack_positions(est_together *together, const char *bytes, si
     if (made.data == NULL || made.begins == NULL) {
         est_free(made.data);
         est_free(made.begins);
-        return no_memory();
+        return est_no_memory();
     }
     memcpy(made.data, bytes + head, size - head);
     for (size_t i = 0; i <= n; i++) made.begins[i] = (size_t)number_at(bytes, i + 2);
@@ -279,7 +274,7 @@ est_status est_together_seek(const est_together *together, est_iterator *input, 
         EST_TRY(status);
     }
     batch = est_zalloc((size_t)(n + 1) * sizeof *batch);
-    if (batch == NULL) return no_memory();
+    if (batch == NULL) return est_no_memory();
     if (batches > 0) est_log_info("Reading over %" PRId64 " batches that were trained with.", batches);
     for (int64_t i = 0; i < batches && status == EST_OK; i++) {
         status = est_iterator_next(input, batch);
@@ -317,7 +312,7 @@ static est_status share_positions(est_together *together, char **out, size_t *si
 
     EST_TRY(broadcast(together, &bytes, sizeof bytes));
     data = est_alloc((size_t)bytes + 1);
-    if (data == NULL) return no_memory();
+    if (data == NULL) return est_no_memory();
     if (together->meeting.rank == together->meeting.source) pack_positions(together, data);
     status = broadcast(together, data, (size_t)bytes);
     if (status != EST_OK) {
@@ -465,7 +460,7 @@ est_status est_together_sum(est_together *together, est_session *session, est_no
     a.values = est_zalloc((size_t)(variables.n + 1) * sizeof(est_tensor *));
     a.counts = est_zalloc((size_t)(n_counts + 1) * sizeof *a.counts);
     if (a.values == NULL || a.counts == NULL) {
-        status = no_memory();
+        status = est_no_memory();
     } else {
         status = try_sum(together, session, variables, counts, &a);
         for (int tries = 0; status == EST_ABORTED && tries < EST_RECOVERIES_MAX; tries++) {

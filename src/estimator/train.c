@@ -454,7 +454,7 @@ static est_status collect_hooks(est_training *t)
     int                   max = t->options->hooks.n + t->model->hooks.n + (int)(sizeof t->own / sizeof t->own[0]) + 2;
 
     t->hooks = est_arena_alloc(t->model->arena, (size_t)max * sizeof *t->hooks);
-    if (t->hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    if (t->hooks == NULL) return est_no_memory();
     t->edges               = (est_hook){ .before_run = clear_done, .after_run = note, .end = settle, .idle = true };
     t->hooks[t->n_hooks++] = &t->edges;
     if (t->estimator->task->is_chief) {

@@ -365,7 +365,7 @@ static est_status run_locked(evaluator *e, const est_dir_lock *lock)
         EST_TRY(evaluate_rest(e));
     }
     listeners = est_zalloc((size_t)(n + 1) * sizeof *listeners);
-    if (listeners == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for listeners");
+    if (listeners == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
     status       = train_with(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
@@ -729,7 +729,7 @@ static est_status train_and_finish(evaluator *e)
     est_hook **hooks = est_zalloc((size_t)(n + 1) * sizeof *hooks);
     est_status status;
 
-    if (hooks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for hooks");
+    if (hooks == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) hooks[i] = e->train->hooks.data[i];
     e->hook  = (est_hook){ .before_run = look_for_evaluator, .idle = true };
     hooks[n] = &e->hook;

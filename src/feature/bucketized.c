@@ -92,7 +92,7 @@ const est_column *est_bucketized_column(const est_column *source, est_f32s bound
     made = est_column_new_from(source, &bucketized_kind, sizeof *made, "_bucketized");
     copy = est_arena_alloc(est_columns_arena(source->set), (size_t)boundaries.n * sizeof *copy);
     if (made == NULL || copy == NULL) {
-        return est_columns_fail(source->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for boundaries"));
+        return est_columns_fail(source->set, est_no_memory());
     }
     memcpy(copy, boundaries.data, (size_t)boundaries.n * sizeof *copy);
     made->source           = source;

@@ -67,7 +67,7 @@ static est_node identity_map(const est_column *column, est_node values)
     message = est_arena_printf(est_graph_arena(graph),
                                "column \"%s\" has %" PRId64 " buckets, so its ids are below that", column->name,
                                column->n_buckets);
-    if (message == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message"));
+    if (message == NULL) return est_graph_poison(graph, est_no_memory());
     return est_check_range(values, -0x1p63, (double)(column->n_buckets - 1), message);
 }
 
@@ -94,7 +94,7 @@ static est_node table_of(const categorical *c, est_graph *graph)
     name = est_arena_printf(est_graph_arena(graph), "vocabulary/%p/%s/%d/%" PRId64 "/%" PRId64 "/%d/%" PRId64,
                             (void *)c->vocabulary, c->path != NULL ? c->path : "", (int)c->o.dtype,
                             c->o.vocabulary_size, c->o.num_oov_buckets, (int)c->o.has_default, c->o.default_value);
-    if (name == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a vocabulary"));
+    if (name == NULL) return est_graph_poison(graph, est_no_memory());
     made = est_graph_collection(graph, name);
     if (made.n > 0) return made.data[0];
     table = c->path != NULL ? est_vocabulary_file(graph, c->path, c->o.dtype, options)
@@ -400,5 +400,5 @@ const est_column *est_vocabulary_file_column(est_columns *columns, const char *k
     if (made == NULL) return column;
     made->path = est_arena_strdup(est_columns_arena(columns), path);
     if (made->path != NULL) return column;
-    return est_columns_fail(columns, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", key));
+    return est_columns_fail(columns, est_no_memory());
 }

@@ -42,7 +42,7 @@ void est_columns_free(est_columns *columns)
 
 est_status est_columns_status(const est_columns *columns)
 {
-    if (columns == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a set of columns");
+    if (columns == NULL) return est_no_memory();
     return columns->status == EST_OK ? EST_OK : est_error_raise(&columns->error);
 }
 
@@ -99,7 +99,7 @@ void *est_column_new(est_columns *set, const est_column_kind *kind, size_t size,
     }
     if (column != NULL) column->v1_scope = column->scope;
     if (column == NULL || column->name == NULL || column->scope == NULL) {
-        (void)est_columns_fail(set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", name));
+        (void)est_columns_fail(set, est_no_memory());
         return NULL;
     }
     set->newest = column;
@@ -111,8 +111,7 @@ void *est_column_new_from(const est_column *source, const est_column_kind *kind,
     const char *name = est_arena_printf(source->set->arena, "%s%s", source->name, suffix);
 
     if (name == NULL) {
-        (void)est_columns_fail(source->set,
-                               est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a column of \"%s\"", source->name));
+        (void)est_columns_fail(source->set, est_no_memory());
         return NULL;
     }
     return est_column_new(source->set, kind, size, name);
@@ -157,7 +156,7 @@ est_status est_columns_sorted(est_column_list columns, const char *what, const e
         EST_TRY(est_columns_status(column->set));
     }
     sorted = est_alloc(((size_t)columns.n + 1) * sizeof(const est_column *));
-    if (sorted == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the columns of %s", what);
+    if (sorted == NULL) return est_no_memory();
     for (int i = 0; i < columns.n; i++) sorted[i] = columns.data[i];
     qsort(sorted, (size_t)columns.n, sizeof(const est_column *), by_name);
     *out = sorted;

@@ -193,7 +193,7 @@ const est_column *est_crossed_column(est_column_list sources, int64_t num_bucket
     made        = name != NULL ? est_column_new(set, &crossed_kind, sizeof *made, name) : NULL;
     plan.leaves = est_arena_alloc(est_columns_arena(set), (size_t)plan.n * sizeof *plan.leaves);
     if (made == NULL || plan.leaves == NULL) {
-        return est_columns_fail(set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a cross"));
+        return est_columns_fail(set, est_no_memory());
     }
     memcpy(plan.leaves, leaves, (size_t)plan.n * sizeof *plan.leaves);
     plan.column           = made->column;

@@ -116,12 +116,12 @@ const est_column *est_dynamic_embedding_column(est_columns *columns, const char 
     name = est_arena_printf(est_columns_arena(columns), "%s_dynamic_embedding", key);
     made = name != NULL ? est_column_new(columns, &dynamic_kind, sizeof *made, name) : NULL;
     if (made == NULL) {
-        return est_columns_fail(columns, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", key));
+        return est_columns_fail(columns, est_no_memory());
     }
     made->column.key   = est_arena_strdup(est_columns_arena(columns), key);
     made->column.width = dimension;
     made->dtype        = dtype;
     made->o            = o;
     if (made->column.key != NULL) return &made->column;
-    return est_columns_fail(columns, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the column \"%s\"", key));
+    return est_columns_fail(columns, est_no_memory());
 }

@@ -192,7 +192,7 @@ static const est_column *make_embedding(const est_column *source, int64_t dimens
     embedding             *made = est_column_new_from(source, kind, sizeof *made, suffix);
 
     if (made == NULL || !keep_strings(est_columns_arena(source->set), &o)) {
-        return est_columns_fail(source->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an embedding column"));
+        return est_columns_fail(source->set, est_no_memory());
     }
     made->source          = source;
     made->o               = o;
@@ -266,7 +266,7 @@ static est_status collection_name(est_column_list columns, const char **out)
     est_free(sorted);
     *out = name.failed ? NULL : est_arena_strdup(est_columns_arena(columns.data[0]->set), est_strbuf_text(&name));
     est_strbuf_clear(&name);
-    return *out != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name of a shared embedding");
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 static const est_column *make_shared(const est_column *source, int64_t dimension, est_embedding_column_options o)
@@ -279,7 +279,7 @@ static const est_column *make_shared(const est_column *source, int64_t dimension
     made->shared          = est_arena_printf(arena, "shared_embedding/%s", o.collection_name);
     made->column.v1_scope = est_scope_name(arena, o.collection_name);
     if (made->shared != NULL && made->column.v1_scope != NULL) return column;
-    return est_columns_fail(source->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an embedding column"));
+    return est_columns_fail(source->set, est_no_memory());
 }
 
 void est_shared_embedding_columns(est_column_list categorical, int64_t dimension,

@@ -45,7 +45,7 @@ est_node est_input_layer(est_features features, est_column_list columns, const e
     }
     status = est_columns_for_layer(columns, "an input layer", check_dense, &sorted);
     parts  = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
-    if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
+    if (status == EST_OK && parts == NULL) status = est_no_memory();
     if (status != EST_OK) {
         layer = est_graph_poison(features.graph, status);
     } else {
@@ -111,7 +111,7 @@ est_node est_sequence_input_layer(est_features features, est_column_list columns
         status = est_fail(EST_INVALID_ARGUMENT, "est_sequence_input_layer: lengths is NULL");
     }
     parts = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
-    if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an input layer");
+    if (status == EST_OK && parts == NULL) status = est_no_memory();
     if (status != EST_OK) {
         layer = est_graph_poison(features.graph, status);
         if (lengths != NULL) *lengths = layer;

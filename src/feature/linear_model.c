@@ -64,7 +64,7 @@ est_node est_linear_model(est_features features, est_column_list columns, const 
         status = est_graph_blame(est_fail(EST_INVALID_ARGUMENT, "a linear model of %lld units", (long long)o.units));
     }
     parts = status == EST_OK ? est_alloc((size_t)columns.n * sizeof *parts) : NULL;
-    if (status == EST_OK && parts == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a linear model");
+    if (status == EST_OK && parts == NULL) status = est_no_memory();
     if (status != EST_OK) {
         sum = est_graph_poison(features.graph, status);
     } else {

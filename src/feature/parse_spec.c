@@ -17,11 +17,6 @@ struct est_parse_spec {
     int               n, capacity;
 };
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parse spec");
-}
-
 /* --- one more --------------------------------------------------------------------------------------------------------- */
 
 static bool grow_array(void **data, size_t item, int capacity)
@@ -40,7 +35,7 @@ static est_status reserve(est_parse_spec *spec)
     if (!grow_array((void **)&spec->features, sizeof *spec->features, capacity) ||
         !grow_array((void **)&spec->csv, sizeof *spec->csv, capacity) ||
         !grow_array((void **)&spec->defaults, sizeof *spec->defaults, capacity)) {
-        return no_memory();
+        return est_no_memory();
     }
     spec->capacity = capacity;
     return EST_OK;
@@ -65,7 +60,7 @@ static est_status csv_default(est_arena *arena, const est_feature_spec *feature,
         *out = est_arena_printf(arena, "%.*s", (int)text->size, text->data);
     }
     }
-    return *out != NULL ? EST_OK : no_memory();
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status append(est_parse_spec *spec, const est_feature_spec *feature)
@@ -76,7 +71,7 @@ static est_status append(est_parse_spec *spec, const est_feature_spec *feature)
 
     EST_TRY(reserve(spec));
     copy.name = est_arena_strdup(spec->arena, feature->name);
-    if (copy.name == NULL) return no_memory();
+    if (copy.name == NULL) return est_no_memory();
     csv.name     = copy.name;
     csv.required = feature->rows == EST_ROWS_FIXED && feature->default_value == NULL;
     EST_TRY(csv_default(spec->arena, feature, &csv.default_text));
@@ -165,7 +160,7 @@ est_status est_parse_spec_create(est_column_list columns, est_parse_spec **out)
     EST_TRY(est_columns_sorted(columns, "a parse spec", &sorted));
     spec = est_zalloc(sizeof *spec);
     if (spec != NULL) spec->arena = est_arena_create();
-    status = spec != NULL && spec->arena != NULL ? EST_OK : no_memory();
+    status = spec != NULL && spec->arena != NULL ? EST_OK : est_no_memory();
     for (int i = 0; i < columns.n && status == EST_OK; i++) status = sorted[i]->kind->parse(sorted[i], spec);
     est_free(sorted);
     if (status != EST_OK) {

@@ -92,7 +92,7 @@ est_node est_splits_agree(const est_column *column, est_node a, est_node b, cons
     const char *message = est_arena_printf(est_graph_arena(graph), "column \"%s\": %s do not line up", column->name,
                                            names);
 
-    if (message == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message"));
+    if (message == NULL) return est_graph_poison(graph, est_no_memory());
     return est_add(a,
                    est_check_range(est_sub(b, a), 0, 0, message)); /* adds zeros: so the check is part of the value */
 }

@@ -119,7 +119,7 @@ const est_column *est_weighted_column(const est_column *categorical, const char 
     suffix = est_arena_printf(est_columns_arena(categorical->set), "_weighted_by_%s", weight_key);
     if (suffix != NULL) made = est_column_new_from(categorical, &est_weighted_kind, sizeof *made, suffix);
     if (made == NULL) {
-        return est_columns_fail(categorical->set, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a weighted column"));
+        return est_columns_fail(categorical->set, est_no_memory());
     }
     made->source           = categorical;
     made->weight_key       = suffix + sizeof "_weighted_by_" - 1;

@@ -202,7 +202,7 @@ est_status est_bundle_entry_parse(est_str bytes, est_arena *arena, est_bundle_en
 
     if (n_slices > 0) {
         slices = est_arena_alloc(arena, (size_t)n_slices * sizeof *slices);
-        if (slices == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slices", n_slices);
+        if (slices == NULL) return est_no_memory();
     }
     est_wire_reader_init(&r, "BundleEntryProto", bytes.data, bytes.size);
     while (est_wire_next(&r, &field)) EST_TRY(parse_entry_field(&r, &field, slices, &entry));
@@ -352,7 +352,7 @@ est_status est_bundle_slices_overlap(const est_bundle_slice *const *boxes, int n
 
     if (n > 1 && !found) {
         spans = est_alloc((size_t)n * sizeof *spans);
-        if (spans == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slices", n);
+        if (spans == NULL) return est_no_memory();
         axis = cut_axis(boxes, n);
         for (int i = 0; i < n; i++) {
             spans[i] = (span){ boxes[i]->start[axis], boxes[i]->start[axis] + boxes[i]->length[axis], boxes[i] };

@@ -9,15 +9,10 @@
 #include "base/file.h"
 #include "format/table.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the index of a checkpoint");
-}
-
 static est_status need_arena(est_bundle_index *index)
 {
     if (index->arena == NULL) index->arena = est_arena_create();
-    return index->arena != NULL ? EST_OK : no_memory();
+    return index->arena != NULL ? EST_OK : est_no_memory();
 }
 
 /* --- entries ---------------------------------------------------------------------------------------------------- */
@@ -55,10 +50,10 @@ est_status est_bundle_index_add(est_bundle_index *index, est_str key, const est_
                         key.size > 0 && key.data[0] == '\0' ? " (the same slice of it)" : "");
     }
     copy = est_arena_alloc(index->arena, sizeof *copy);
-    if (copy == NULL) return no_memory();
+    if (copy == NULL) return est_no_memory();
     *copy      = *entry;
     copy->name = est_arena_strdup(index->arena, entry->name);
-    if (copy->name == NULL) return no_memory();
+    if (copy->name == NULL) return est_no_memory();
     EST_TRY(est_map_put_bytes(&index->entries, key.data, key.size, copy));
     if (out != NULL) *out = copy;
     return EST_OK;
@@ -100,7 +95,7 @@ est_status est_bundle_index_add_slices(est_bundle_index *index, const est_bundle
     slices = n_have > 0 ? have->slices : NULL;
     if (n_have == 0 || room_for(n_have + n_more) > room_for(n_have)) {
         slices = est_arena_alloc(index->arena, room_for(n_have + n_more) * sizeof *slices);
-        if (slices == NULL) return no_memory();
+        if (slices == NULL) return est_no_memory();
         if (n_have > 0) memcpy(slices, have->slices, n_have * sizeof *slices);
     }
     memcpy(slices + n_have, full->slices, n_more * sizeof *slices);
@@ -165,7 +160,7 @@ static est_status key_name(est_bundle_index *index, est_str key, const char *pat
         return est_fail(EST_DATA_LOSS, "%s: the name \"%s\" has a zero byte in it; the file is damaged", path, start);
     }
     name = est_arena_alloc(index->arena, size + 1);
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     memcpy(name, start, size);
     *out = name;
     return EST_OK;
@@ -251,7 +246,7 @@ static est_status sorted_entries(const est_map *map, const est_map_entry ***out)
     const est_map_entry **sorted = est_alloc(((size_t)map->n + 1) * sizeof *sorted);
     size_t                n      = 0;
 
-    if (sorted == NULL) return no_memory();
+    if (sorted == NULL) return est_no_memory();
     for (uint32_t i = 0; i < map->n_entries; i++) {
         if (map->entries[i].key != NULL) sorted[n++] = &map->entries[i];
     }

@@ -38,7 +38,7 @@ static est_status new_shard(merge *m, const char *part, int32_t shard, int32_t n
         return EST_OK;
     }
     moves = est_realloc(m->moves, (size_t)(m->n_moves + 1) * sizeof *moves);
-    if (moves == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge checkpoints");
+    if (moves == NULL) return est_no_memory();
     m->moves          = moves;
     moves[m->n_moves] = (shard_move){ part, shard, n_shards };
     *out              = m->n_moves++;
@@ -156,7 +156,7 @@ est_status est_bundle_merge(const char *const *parts, int n_parts, const char *p
     EST_TRY(check_parts(parts, n_parts, prefix));
     EST_TRY(est_bundle_index_path(prefix, &index_path));
     m.n_shards = est_zalloc(sizeof *m.n_shards * (size_t)n_parts);
-    status     = m.n_shards != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge checkpoints");
+    status     = m.n_shards != NULL ? EST_OK : est_no_memory();
     for (int i = 0; status == EST_OK && i < n_parts; i++) status = take_part(&m, i);
     if (status == EST_OK) status = need_one_shard(&m);
     if (status == EST_OK) status = commit(&m, prefix, index_path);

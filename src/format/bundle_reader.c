@@ -42,7 +42,7 @@ static est_status list_named(est_bundle *bundle)
     const est_map *map = &bundle->index.entries;
 
     bundle->named = est_alloc(((size_t)map->n + 1) * sizeof *bundle->named);
-    if (bundle->named == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to open %s", bundle->prefix);
+    if (bundle->named == NULL) return est_no_memory();
     for (uint32_t i = 0; i < map->n_entries; i++) {
         if (map->entries[i].key[0] != '\0') bundle->named[bundle->n_named++] = map->entries[i].value;
     }
@@ -68,7 +68,7 @@ est_status est_bundle_open(const char *prefix, est_bundle **out)
 
     if (bundle != NULL) bundle->prefix = est_strdup(prefix);
     if (bundle == NULL || bundle->prefix == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to open the checkpoint %s", prefix);
+        status = est_no_memory();
     } else {
         status = load(bundle);
     }
@@ -574,7 +574,7 @@ static est_status check_cover(const est_bundle *bundle, const read_plan *plan)
     bool                     twice = false;
     est_status               status;
 
-    if (boxes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read \"%s\"", plan->entry->name);
+    if (boxes == NULL) return est_no_memory();
     for (int i = 0; i < plan->n_parts; i++) boxes[i] = &plan->parts[i].box;
     status = est_bundle_slices_overlap(boxes, plan->n_parts, &twice);
     est_free(boxes);
@@ -630,7 +630,7 @@ static est_status plan_make(const est_bundle *bundle, const char *name, const es
     want = est_bundle_slice_shape(&plan->want);
     if (est_shape_count(&want) == 0) return EST_OK;
     plan->parts = est_zalloc((size_t)(entry->n_slices > 0 ? entry->n_slices : 1) * sizeof *plan->parts);
-    if (plan->parts == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read \"%s\"", name);
+    if (plan->parts == NULL) return est_no_memory();
     if (entry->n_slices > 0) {
         EST_TRY(plan_slices(bundle, plan));
         return check_cover(bundle, plan);

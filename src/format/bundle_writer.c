@@ -344,13 +344,13 @@ est_status est_bundle_writer_create(const char *prefix, size_t alignment, est_bu
     est_bundle_writer *writer = est_zalloc(sizeof *writer);
     est_status         status;
 
-    if (writer == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write the checkpoint %s", prefix);
+    if (writer == NULL) return est_no_memory();
     writer->fd        = -1;
     writer->alignment = alignment != 0 ? alignment : 1;
     writer->prefix    = est_strdup(prefix);
     writer->buffer    = est_alloc(BUFFER_SIZE);
     if (writer->prefix == NULL || writer->buffer == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write the checkpoint %s", prefix);
+        status = est_no_memory();
     } else {
         status = open_data(writer);
     }

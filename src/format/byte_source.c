@@ -79,7 +79,7 @@ static est_status inflater_start(est_byte_source *s)
         return EST_OK;
     }
     if (inflateInit2(&s->inflater, window) != Z_OK) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory to decompress", s->path);
+        return est_no_memory();
     }
     s->has_stream = true;
     return EST_OK;
@@ -164,8 +164,7 @@ static est_status make_room(est_byte_source *s, size_t need)
     capacity = need / 2 > s->capacity ? 2 * s->capacity : need;
     buffer   = est_realloc(s->buffer, capacity);
     if (buffer == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for %zu bytes of it at byte %" PRIu64, s->path, capacity,
-                        s->offset);
+        return est_no_memory();
     }
     s->buffer   = buffer;
     s->capacity = capacity;
@@ -369,7 +368,7 @@ static est_status turn_compressed(est_byte_source *s)
     size_t size = s->end > PACKED_BYTES ? s->end : PACKED_BYTES;
 
     s->packed = est_alloc(size);
-    if (s->packed == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory to decompress", s->path);
+    if (s->packed == NULL) return est_no_memory();
     memcpy(s->packed, s->buffer, s->end);
     s->inflater.next_in  = s->packed;
     s->inflater.avail_in = (uInt)s->end;
@@ -421,14 +420,14 @@ est_status est_byte_source_open(const char *path, const est_byte_source_options 
     if (o.buffer_bytes < BUFFER_MIN) o.buffer_bytes = BUFFER_MIN;
     if (o.buffer_bytes > UINT32_MAX / 2) o.buffer_bytes = UINT32_MAX / 2; /* zlib counts in 32 bits */
     s = est_zalloc(sizeof *s);
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
+    if (s == NULL) return est_no_memory();
     s->compression = o.compression;
     s->capacity    = o.buffer_bytes;
     s->path        = est_strdup(path);
     s->buffer      = est_alloc(s->capacity);
     s->fd          = open(path, O_RDONLY | O_CLOEXEC);
     if (s->path == NULL || s->buffer == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
+        status = est_no_memory();
     } else if (s->fd < 0) {
         int error = errno;
 

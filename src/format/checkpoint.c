@@ -60,7 +60,7 @@ static est_status list_variables(est_checkpoint *checkpoint)
 
     checkpoint->variables = est_zalloc(((size_t)n + 1) * sizeof *checkpoint->variables);
     if (checkpoint->variables == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of %s", checkpoint->path);
+        return est_no_memory();
     }
     for (int i = 0; i < n; i++) {
         const est_bundle_entry  *entry    = est_bundle_at(checkpoint->bundle, i);
@@ -89,7 +89,7 @@ est_status est_checkpoint_open_prefix(const char *prefix, est_checkpoint **out)
 
     if (checkpoint != NULL) checkpoint->path = est_strdup(prefix);
     if (checkpoint == NULL || checkpoint->path == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to open the checkpoint %s", prefix);
+        status = est_no_memory();
     } else {
         status = est_bundle_open(prefix, &checkpoint->bundle);
         if (status == EST_OK) status = load_objects(checkpoint);

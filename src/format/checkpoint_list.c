@@ -88,11 +88,6 @@ est_status est_checkpoint_path_kind(const char *path, est_checkpoint_kind *out)
 
 /* --- listing ---------------------------------------------------------------------------------------------------- */
 
-static est_status no_memory(const char *dir)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list the checkpoints of %s", dir);
-}
-
 /* Adds dir/path unless it is listed. */
 static est_status add(est_checkpoint_list *list, const char *dir, const char *path)
 {
@@ -111,11 +106,11 @@ static est_status add(est_checkpoint_list *list, const char *dir, const char *pa
         int          max  = 2 * list->max + 8;
         const char **more = est_realloc(list->paths, sizeof *more * (size_t)max);
 
-        if (more == NULL) return no_memory(dir);
+        if (more == NULL) return est_no_memory();
         list->paths = more;
         list->max   = max;
     }
-    if (copy == NULL) return no_memory(dir);
+    if (copy == NULL) return est_no_memory();
     list->paths[list->n++] = copy;
     return EST_OK;
 }
@@ -208,10 +203,10 @@ static est_status take_file(const char *file, const char *name, found **all, int
 
     if (step < 0) return EST_OK;
     more = est_realloc(*all, sizeof *more * (size_t)(*n + 1));
-    if (more == NULL) return no_memory(file);
+    if (more == NULL) return est_no_memory();
     *all     = more;
     more[*n] = (found){ est_strdup(file), step };
-    if (more[*n].prefix == NULL) return no_memory(file);
+    if (more[*n].prefix == NULL) return est_no_memory();
     more[(*n)++].prefix[size] = '\0';
     return EST_OK;
 }
@@ -240,7 +235,7 @@ est_status est_checkpoint_list_make(est_checkpoint_list *list, const char *dir, 
     est_status status;
 
     list->arena = est_arena_create();
-    if (list->arena == NULL) return no_memory(dir);
+    if (list->arena == NULL) return est_no_memory();
     status = add_from_state_file(list, dir, &latest);
     if (status == EST_OK) status = scan(dir, name, &all, &n);
     if (n > 0) qsort(all, (size_t)n, sizeof *all, by_falling_step);

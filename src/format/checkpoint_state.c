@@ -21,16 +21,11 @@
 
 /* --- the struct ------------------------------------------------------------------------------------------------- */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the state of checkpoints");
-}
-
 static est_status keep(est_checkpoint_state *state, const char *text, const char **out)
 {
     if (state->arena == NULL) state->arena = est_arena_create();
     *out = state->arena != NULL ? est_arena_strdup(state->arena, text) : NULL;
-    return *out != NULL ? EST_OK : no_memory();
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 est_status est_checkpoint_state_set_latest(est_checkpoint_state *state, const char *path)
@@ -42,7 +37,7 @@ est_status est_checkpoint_state_add_path(est_checkpoint_state *state, const char
 {
     const char **paths = est_realloc(state->paths, ((size_t)state->n_paths + 1) * sizeof *paths);
 
-    if (paths == NULL) return no_memory();
+    if (paths == NULL) return est_no_memory();
     state->paths = paths;
     EST_TRY(keep(state, path, &paths[state->n_paths]));
     state->n_paths++;
@@ -53,7 +48,7 @@ est_status est_checkpoint_state_add_timestamp(est_checkpoint_state *state, doubl
 {
     double *timestamps = est_realloc(state->timestamps, ((size_t)state->n_timestamps + 1) * sizeof *timestamps);
 
-    if (timestamps == NULL) return no_memory();
+    if (timestamps == NULL) return est_no_memory();
     state->timestamps                        = timestamps;
     state->timestamps[state->n_timestamps++] = timestamp;
     return EST_OK;

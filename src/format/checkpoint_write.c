@@ -39,7 +39,7 @@ static est_status find_place(const char *prefix, place *out)
         out->meta = est_arena_printf(out->arena, "%s.meta", prefix);
     }
     if (out->arena == NULL || out->dir == NULL || out->meta == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", prefix);
+        return est_no_memory();
     }
     return EST_OK;
 }
@@ -104,7 +104,7 @@ static est_status make_latest(const place *p)
     est_checkpoint_state old = { 0 }, state = { 0 };
     est_status           status;
 
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s/" STATE_FILE, p->dir);
+    if (path == NULL) return est_no_memory();
     status = est_checkpoint_state_read(&old, path);
     if (status == EST_DATA_LOSS) est_log_warn("%s; it is written anew", est_error_message());
     if (status == EST_DATA_LOSS || status == EST_NOT_FOUND) {

@@ -213,7 +213,7 @@ static est_status undouble(field_reader *r, est_str *text)
 
     if (*r->scratch == NULL) *r->scratch = est_arena_create();
     to = *r->scratch != NULL ? est_arena_alloc(*r->scratch, text->size) : NULL;
-    if (to == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a field of %zu bytes", text->size);
+    if (to == NULL) return est_no_memory();
     for (size_t i = 0; i < text->size; i++) {
         to[n++] = text->data[i];
         if (text->data[i] == '"') i++;
@@ -448,7 +448,7 @@ static est_status decode_into(const est_csv_decoder *d, const est_str *rows, siz
 
     EST_TRY(make_tensors(d, n, tensors));
     c.targets = est_zalloc(d->n_fields * sizeof *c.targets);
-    if (c.targets == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu columns", d->n_columns);
+    if (c.targets == NULL) return est_no_memory();
     for (size_t i = 0; i < d->n_fields; i++) {
         size_t k = d->field_column[i];
 
@@ -475,7 +475,7 @@ est_status est_csv_decode(const est_csv_decoder *decoder, const est_str *rows, s
         return est_fail(EST_FAILED_PRECONDITION, "rows of a CSV file before its header: give that first");
     }
     tensors = est_zalloc(d->n_columns * sizeof *tensors);
-    if (tensors == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu columns", d->n_columns);
+    if (tensors == NULL) return est_no_memory();
     status = decode_into(d, rows, n, tensors, bad_row);
     if (status == EST_OK) {
         memcpy(out, tensors, d->n_columns * sizeof *tensors);
@@ -512,7 +512,7 @@ static est_status bind(est_csv_decoder *d, const est_str *names, size_t n)
     size_t     missing      = 0;
     est_status status       = EST_OK;
 
-    if (field_column == NULL || seen == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", n);
+    if (field_column == NULL || seen == NULL) status = est_no_memory();
     for (size_t i = 0; i < n && status == EST_OK; i++) {
         size_t k = field_column[i] = find_column(d, names[i]);
 
@@ -582,7 +582,7 @@ est_status est_csv_decoder_header(est_csv_decoder *decoder, est_str header)
     status = split_header(d, header, &scratch, NULL, 0, &n);
     if (status == EST_OK) {
         names = est_alloc(n * sizeof *names);
-        if (names == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a header of %zu fields", n);
+        if (names == NULL) status = est_no_memory();
     }
     if (status == EST_OK) status = split_header(d, header, &scratch, names, n, &n);
     if (status == EST_OK) status = bind(d, names, n);
@@ -621,7 +621,7 @@ static est_status init_column(column *c, const est_csv_column *spec)
     c->required = spec->required;
     if (spec->default_text != NULL) c->default_text = est_strdup(spec->default_text);
     if (c->name == NULL || (spec->default_text != NULL && c->default_text == NULL)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for column \"%s\"", spec->name);
+        return est_no_memory();
     }
     text = c->default_text != NULL ? (est_str){ c->default_text, strlen(c->default_text) } : (est_str){ "", 0 };
     if (c->dtype == EST_STRING) {
@@ -638,7 +638,7 @@ static est_status init_column(column *c, const est_csv_column *spec)
 static est_status init_columns(est_csv_decoder *d, const est_csv_column *columns, size_t n)
 {
     d->columns = est_zalloc(n * sizeof *d->columns);
-    if (d->columns == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu columns", n);
+    if (d->columns == NULL) return est_no_memory();
     for (size_t i = 0; i < n; i++) {
         const char *name = columns[i].name;
 
@@ -658,7 +658,7 @@ static est_status bind_names(est_csv_decoder *d, const est_csv_options *o)
     est_str   *names = est_alloc(n * sizeof *names);
     est_status status;
 
-    if (names == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu fields", n);
+    if (names == NULL) return est_no_memory();
     for (size_t i = 0; i < n; i++) {
         names[i].data = o->field_names != NULL ? o->field_names[i] : d->columns[i].name;
         names[i].size = strlen(names[i].data);
@@ -678,7 +678,7 @@ est_status est_csv_decoder_create(const est_csv_column *columns, size_t n_column
     EST_TRY(check_options(options, &o));
     if (n_columns == 0) return est_fail(EST_INVALID_ARGUMENT, "a CSV decoder without columns");
     d = est_zalloc(sizeof *d);
-    if (d == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a CSV decoder");
+    if (d == NULL) return est_no_memory();
     d->delimiter = o.delimiter;
     d->quotes    = !o.no_quotes;
     d->trim      = o.trim;
@@ -687,7 +687,7 @@ est_status est_csv_decoder_create(const est_csv_column *columns, size_t n_column
     if (status == EST_OK && o.na_value != NULL && o.na_value[0] != 0) {
         d->na      = est_strdup(o.na_value);
         d->na_size = strlen(o.na_value);
-        if (d->na == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a CSV decoder");
+        if (d->na == NULL) status = est_no_memory();
     }
     if (status == EST_OK && !o.header) status = bind_names(d, &o);
     if (status != EST_OK) {

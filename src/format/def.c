@@ -16,18 +16,13 @@
 
 #define LIST_FUNC 9 /* the field of functions in a ListValue; the others have the numbers of AttrValue */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph message");
-}
-
 /* --- pieces in an arena ----------------------------------------------------------------------------------------- */
 
 est_status est_def_copy_bytes(est_arena *arena, est_str bytes, est_str *out)
 {
     char *copy = est_arena_alloc(arena, bytes.size + 1);
 
-    if (copy == NULL) return no_memory();
+    if (copy == NULL) return est_no_memory();
     if (bytes.size > 0) memcpy(copy, bytes.data, bytes.size);
     *out = (est_str){ copy, bytes.size };
     return EST_OK;
@@ -63,7 +58,7 @@ est_status est_def_append_bytes(est_arena *arena, est_str bytes, est_str *messag
     memcpy(&joined, &message->data, sizeof joined); /* it is of the arena */
     if (message->size == 0 || room_for(size) > room_for(message->size)) {
         joined = est_arena_alloc(arena, room_for(size));
-        if (joined == NULL) return no_memory();
+        if (joined == NULL) return est_no_memory();
         if (message->size > 0) memcpy(joined, message->data, message->size);
     }
     memcpy(joined + message->size, bytes.data, bytes.size);
@@ -97,7 +92,7 @@ est_status est_def_grow(est_arena *arena, void *items, int n, size_t item_size)
     memcpy(&old, items, sizeof old);
     capacity = n == 0 ? 1 : 2 * (size_t)n;
     grown    = n < INT32_MAX / 2 ? est_arena_alloc(arena, capacity * item_size) : NULL;
-    if (grown == NULL) return no_memory();
+    if (grown == NULL) return est_no_memory();
     if (n > 0) memcpy(grown, old, (size_t)n * item_size);
     memcpy(items, &grown, sizeof grown);
     return EST_OK;
@@ -364,7 +359,7 @@ static est_status copy_func(est_arena *arena, const est_def_func *from, const es
 {
     est_def_func *func = est_arena_alloc(arena, sizeof *func);
 
-    if (func == NULL) return no_memory();
+    if (func == NULL) return est_no_memory();
     EST_TRY(est_def_copy_text(arena, (est_str){ from->name, strlen(from->name) }, &func->name));
     for (int i = 0; i < from->attrs.n; i++) {
         EST_TRY(est_def_attrs_set(arena, &func->attrs, from->attrs.items[i].name, &from->attrs.items[i].value));
@@ -377,7 +372,7 @@ static est_status copy_shape(est_arena *arena, const est_shape *from, const est_
 {
     est_shape *shape = est_arena_alloc(arena, sizeof *shape);
 
-    if (shape == NULL) return no_memory();
+    if (shape == NULL) return est_no_memory();
     *shape = *from;
     *out   = shape;
     return EST_OK;
@@ -394,7 +389,7 @@ static est_status copy_value(est_arena *arena, const est_def_value *from, est_de
     case EST_DEF_FUNC: return copy_func(arena, from->func, &to->func);
     case EST_DEF_LIST:
         to->items = est_arena_alloc(arena, (size_t)from->n * sizeof *to->items);
-        if (to->items == NULL) return no_memory();
+        if (to->items == NULL) return est_no_memory();
         for (int i = 0; i < from->n; i++) EST_TRY(copy_value(arena, &from->items[i], &to->items[i]));
         return EST_OK;
     default: return EST_OK;
@@ -423,7 +418,7 @@ static est_status read_func(est_arena *arena, est_wire_reader *r, const est_wire
     est_wire_reader inner;
     est_wire_field  part;
 
-    if (func == NULL) return no_memory();
+    if (func == NULL) return est_no_memory();
     func->name = "";
     if (depth == EST_DEF_DEPTH_MAX) return est_wire_fail(r, field->start, "functions more than %d deep", depth);
     est_wire_message(r, field, "NameAttrList", &inner);

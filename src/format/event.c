@@ -122,7 +122,7 @@ est_status est_event_writer_create(const char *path, double wall_time, est_event
     if (writer != NULL) writer->path = est_strdup(path);
     if (writer == NULL || writer->path == NULL) {
         est_free(writer);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", path);
+        return est_no_memory();
     }
     status = est_tfrecord_create(path, EST_TFRECORD_WRITE(.buffer_bytes = (size_t)64 << 10), &writer->records);
     if (status == EST_OK) {
@@ -173,7 +173,7 @@ est_status est_event_reader_open(const char *path, est_event_reader **out)
     if (reader != NULL) reader->path = est_strdup(path);
     if (reader == NULL || reader->path == NULL) {
         est_free(reader);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
+        return est_no_memory();
     }
     status = est_tfrecord_open(path, EST_TFRECORD_READ(.compression = EST_COMPRESSION_NONE), &reader->records);
     if (status != EST_OK) {

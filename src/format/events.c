@@ -36,11 +36,6 @@ static int is_event_file(const struct dirent *entry)
     return strstr(entry->d_name, "tfevents") != NULL;
 }
 
-static est_status no_memory(const char *path)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read the events of %s", path);
-}
-
 static est_status list_directory(est_events *events, const char *dir)
 {
     struct dirent **entries = NULL;
@@ -56,7 +51,7 @@ static est_status list_directory(est_events *events, const char *dir)
         free(entries[i]); /* the C library's */
     }
     free(entries);
-    if (events->paths == NULL || events->n < n) return no_memory(dir);
+    if (events->paths == NULL || events->n < n) return est_no_memory();
     return n > 0 ? EST_OK : est_fail(EST_NOT_FOUND, "%s: no event file is in this directory", dir);
 }
 
@@ -64,7 +59,7 @@ static est_status list_file(est_events *events, const char *path)
 {
     events->paths = est_arena_alloc(events->arena, sizeof *events->paths);
     if (events->paths != NULL) events->paths[0] = est_arena_strdup(events->arena, path);
-    if (events->paths == NULL || events->paths[0] == NULL) return no_memory(path);
+    if (events->paths == NULL || events->paths[0] == NULL) return est_no_memory();
     events->n = 1;
     return EST_OK;
 }
@@ -77,9 +72,9 @@ est_status est_events_open(const char *path, est_events **out)
     EST_REQUIRE(path);
     EST_REQUIRE(out);
     events = est_zalloc(sizeof *events);
-    if (events == NULL) return no_memory(path);
+    if (events == NULL) return est_no_memory();
     events->arena = est_arena_create();
-    status        = events->arena == NULL  ? no_memory(path)
+    status        = events->arena == NULL  ? est_no_memory()
                     : est_dir_exists(path) ? list_directory(events, path)
                                            : list_file(events, path);
     if (status == EST_OK) status = est_event_reader_open(events->paths[0], &events->reader);

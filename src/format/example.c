@@ -22,7 +22,7 @@ est_status est_example_create(est_example **out)
 
     EST_REQUIRE(out);
     example = est_zalloc(sizeof *example);
-    if (example == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an example");
+    if (example == NULL) return est_no_memory();
     *out = example;
     return EST_OK;
 }
@@ -89,7 +89,7 @@ est_status est_example_parser_create(const est_feature_spec *specs, size_t n_spe
 
     EST_REQUIRE(out);
     parser = est_zalloc(sizeof *parser);
-    if (parser == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parser of examples");
+    if (parser == NULL) return est_no_memory();
     status = est_feature_group_init(&parser->features, specs, n_specs, false);
     if (status != EST_OK) {
         est_example_parser_free(parser);

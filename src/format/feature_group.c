@@ -16,7 +16,7 @@ est_status est_feature_group_init(est_feature_group *g, const est_feature_spec *
     names      = est_zalloc((n + 1) * sizeof *names);
     if (g->outputs == NULL || names == NULL) {
         est_free(names);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to parse %zu features", n);
+        return est_no_memory();
     }
     for (size_t i = 0; i < n; i++) names[i] = specs[i].name != NULL ? specs[i].name : "";
     status = est_feature_table_init(&g->table, names, n);

@@ -94,7 +94,7 @@ est_status est_feature_output_init(est_feature_output *o, const est_feature_spec
     o->is_one = is_fixed(o) && o->count == 1;
     o->is_any = o->rows == EST_ROWS_RAGGED && !is_list;
     o->name   = est_strdup(spec->name);
-    if (o->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", spec->name);
+    if (o->name == NULL) return est_no_memory();
     if (!is_list && spec->rows == EST_ROWS_FIXED && spec->default_value == NULL) o->required = true;
     if (spec->default_value == NULL) return EST_OK;
     return copy_default(o, spec->default_value, o->rows == EST_ROWS_PADDED ? 1 : o->count);
@@ -121,7 +121,7 @@ static est_status reserve(est_feature_buffer *buffer, size_t bytes)
     if (bytes <= buffer->capacity) return EST_OK;
     while (capacity < bytes && capacity <= SIZE_MAX / 2) capacity *= 2;
     data = capacity >= bytes ? est_realloc(buffer->data, capacity) : NULL;
-    if (data == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of features", bytes);
+    if (data == NULL) return est_no_memory();
     buffer->data     = data;
     buffer->capacity = capacity;
     return EST_OK;

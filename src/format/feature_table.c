@@ -60,7 +60,7 @@ static est_status add_name(est_feature_table *table, const char *name)
 
     if (table->buckets[at] != 0) return est_fail(EST_INVALID_ARGUMENT, "feature \"%s\" is asked for twice", name);
     *slot = (est_feature_slot){ .name = est_strdup(name), .name_size = key.size };
-    if (slot->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for feature \"%s\"", name);
+    if (slot->name == NULL) return est_no_memory();
     table->buckets[at] = (uint32_t)++table->n;
     return EST_OK;
 }
@@ -74,7 +74,7 @@ est_status est_feature_table_init(est_feature_table *table, const char *const *n
     table->buckets = est_zalloc(table->n_buckets * sizeof *table->buckets);
     table->after   = est_zalloc((n + 1) * sizeof *table->after);
     if (table->slots == NULL || table->buckets == NULL || table->after == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a table of %zu features", n);
+        return est_no_memory();
     }
     for (size_t i = 0; i < n; i++) EST_TRY(add_name(table, names[i]));
     return EST_OK;

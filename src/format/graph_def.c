@@ -38,7 +38,7 @@ static est_status push_node(est_graph_def *graph, est_graph_def_node **out)
 
     EST_TRY(est_def_grow(graph->arena, &graph->nodes, graph->n_nodes, sizeof(est_graph_def_node *)));
     node = est_arena_alloc(graph->arena, sizeof *node);
-    if (node == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a node");
+    if (node == NULL) return est_no_memory();
     *node            = (est_graph_def_node){ .graph = graph, .name = "", .op = "", .device = "" };
     node->debug_info = node->full_type = (est_str){ "", 0 };
     graph->nodes[graph->n_nodes++]     = node;
@@ -136,7 +136,7 @@ static est_def_value *new_items(est_graph_def_node *node, est_def_kind kind, int
 
     if (graph->status != EST_OK) return NULL;
     items = est_arena_alloc(graph->arena, (size_t)n * sizeof *items);
-    if (items == NULL) graph->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list of %d", n);
+    if (items == NULL) graph->status = est_no_memory();
     for (int i = 0; items != NULL && i < n; i++) items[i].kind = kind;
     return items;
 }

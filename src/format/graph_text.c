@@ -316,7 +316,7 @@ static est_status print_map(printer *p, const est_wire_reader *message, const te
     while (est_wire_next(&r, &field)) n += field.number == row->number;
     if (n == 0) return est_wire_finish(&r);
     entries = est_zalloc(n * sizeof *entries);
-    if (entries == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to print %s", row->name);
+    if (entries == NULL) return est_no_memory();
     status = read_entries(message, row, entries);
     if (status == EST_OK) qsort(entries, n, sizeof *entries, compare_entries);
     for (size_t i = 0; status == EST_OK && i < n; i++) {

@@ -34,7 +34,7 @@ est_status est_histogram_create(est_histogram **out)
 {
     est_histogram *histogram = est_alloc(sizeof *histogram);
 
-    if (histogram == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a histogram");
+    if (histogram == NULL) return est_no_memory();
     make_limits(histogram->limit);
     est_histogram_reset(histogram);
     *out = histogram;
@@ -199,7 +199,7 @@ static est_status append_doubles(est_wire_reader *r, const est_wire_field *field
     uint64_t      bits;
 
     larger = est_realloc(*values, (*n + more + 1) * sizeof *larger);
-    if (larger == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a histogram");
+    if (larger == NULL) return est_no_memory();
     *values = larger;
     est_wire_list_init(r, field, EST_WIRE_FIXED64, &list);
     while (est_wire_list_next(&list, &bits)) larger[(*n)++] = est_wire_bits_f64(bits);

@@ -47,7 +47,7 @@ est_status est_lines_open(const char *path, const est_lines_read_options *option
     est_status             status;
 
     lines = est_zalloc(sizeof *lines);
-    if (lines == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
+    if (lines == NULL) return est_no_memory();
     lines->quoted       = o.quoted;
     lines->trim         = o.trim;
     lines->delimiter    = o.delimiter != 0 ? o.delimiter : ',';

@@ -47,7 +47,7 @@ est_status est_meta_graph_def_set_saver(est_meta_graph_def *meta, const est_save
 {
     est_saver_def *copy = est_arena_alloc(meta->arena, sizeof *copy);
 
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver");
+    if (copy == NULL) return est_no_memory();
     *copy = *saver;
     EST_TRY(copy_text(meta->arena, saver->filename_tensor_name, &copy->filename_tensor_name));
     EST_TRY(copy_text(meta->arena, saver->save_tensor_name, &copy->save_tensor_name));

@@ -246,7 +246,7 @@ static est_status parse_saver(est_wire_reader *r, est_meta_graph_def *meta)
     est_saver_def *saver = est_arena_alloc(arena, sizeof *saver);
     est_wire_field field;
 
-    if (saver == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver");
+    if (saver == NULL) return est_no_memory();
     saver->filename_tensor_name = saver->save_tensor_name = saver->restore_op_name = "";
     while (est_wire_next(r, &field)) {
         switch (field.number) {
@@ -400,7 +400,7 @@ static est_status place_asset(est_meta_graph_def *meta, const est_asset_file_def
     est_tensor         *value = NULL;
     est_graph_def_node *node;
 
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    if (path == NULL) return est_no_memory();
     EST_TRY(est_meta_graph_def_asset_node(meta, asset, &node));
     EST_TRY(est_tensor_string(path, strlen(path), &value));
     est_graph_def_set_tensor(node, "value", value);

@@ -8,11 +8,6 @@
 
 #include "format/wire.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the names of a checkpoint's variables");
-}
-
 static char *copy_text(est_arena *arena, est_str text)
 {
     char *copy = est_arena_alloc(arena, text.size + 1); /* zeroed: terminated */
@@ -27,11 +22,11 @@ static est_status add(est_object_graph *graph, est_str full_name, est_str key)
     est_object_tensor *tensor = est_arena_alloc(graph->arena, sizeof *tensor);
     est_object_tensor *first  = est_map_get_bytes(&graph->by_name, full_name.data, full_name.size);
 
-    if (tensor == NULL) return no_memory();
+    if (tensor == NULL) return est_no_memory();
     tensor->full_name      = first != NULL ? first->full_name : copy_text(graph->arena, full_name);
     tensor->checkpoint_key = copy_text(graph->arena, key);
     tensor->n_same_name    = 1;
-    if (tensor->full_name == NULL || tensor->checkpoint_key == NULL) return no_memory();
+    if (tensor->full_name == NULL || tensor->checkpoint_key == NULL) return est_no_memory();
     EST_TRY(est_map_put_bytes(&graph->by_key, key.data, key.size, tensor));
     if (first == NULL) return est_map_put_bytes(&graph->by_name, full_name.data, full_name.size, tensor);
     first->n_same_name++;
@@ -75,7 +70,7 @@ est_status est_object_graph_parse(est_object_graph *graph, est_str bytes)
     est_wire_field  field;
 
     graph->arena = est_arena_create();
-    if (graph->arena == NULL) return no_memory();
+    if (graph->arena == NULL) return est_no_memory();
     est_wire_reader_init(&r, "TrackableObjectGraph", bytes.data, bytes.size);
     while (est_wire_next(&r, &field)) {
         if (field.number != 1) continue;

@@ -77,5 +77,5 @@ est_status est_png_encode(int height, int width, int channels, const uint8_t *pi
 no_memory: /* the only way compress2 fails with room enough */
     est_free(plain);
     est_free(png);
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a picture of %d x %d pixels", height, width);
+    return est_no_memory();
 }

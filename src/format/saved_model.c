@@ -17,7 +17,7 @@ est_status est_saved_model_add(est_saved_model *model, est_meta_graph_def **out)
 {
     est_meta_graph_def *meta = est_arena_alloc(model->arena, sizeof *meta);
 
-    if (meta == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a meta graph");
+    if (meta == NULL) return est_no_memory();
     EST_TRY(est_def_grow(model->arena, &model->meta_graphs, model->n_meta_graphs, sizeof meta));
     est_meta_graph_def_init(meta, model->arena);
     model->meta_graphs[model->n_meta_graphs++] = meta;

@@ -22,7 +22,7 @@ est_status est_sequence_example_create(est_sequence_example **out)
 
     EST_REQUIRE(out);
     sequence = est_zalloc(sizeof *sequence);
-    if (sequence == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a sequence example");
+    if (sequence == NULL) return est_no_memory();
     status = est_example_create(&sequence->context);
     if (status != EST_OK) {
         est_free(sequence);
@@ -112,7 +112,7 @@ est_status est_sequence_parser_create(const est_feature_spec *context, size_t n_
 
     EST_REQUIRE(out);
     parser = est_zalloc(sizeof *parser);
-    if (parser == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parser of sequence examples");
+    if (parser == NULL) return est_no_memory();
     status = est_feature_group_init(&parser->context, context, n_context, false);
     if (status == EST_OK) status = est_feature_group_init(&parser->lists, lists, n_lists, true);
     if (status != EST_OK) {

@@ -52,7 +52,7 @@ est_status est_tfrecord_open(const char *path, const est_tfrecord_read_options *
     EST_REQUIRE(out);
     EST_TRY(check_options(options, &o));
     r = est_zalloc(sizeof *r);
-    if (r == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read %s", path);
+    if (r == NULL) return est_no_memory();
     r->record_max = o.record_bytes_max;
     status        = est_byte_source_open(path,
                                          &(est_byte_source_options){ .compression  = o.compression,

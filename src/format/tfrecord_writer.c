@@ -106,7 +106,7 @@ static est_status start_deflater(est_tfrecord_writer *w, const est_tfrecord_writ
 
     if (o->compression == EST_COMPRESSION_DEFAULT || o->compression == EST_COMPRESSION_NONE) return EST_OK;
     if (deflateInit2(&w->deflater, level, Z_DEFLATED, window, DEFLATE_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory to compress", w->path);
+        return est_no_memory();
     }
     w->has_stream = true;
     return EST_OK;
@@ -122,13 +122,13 @@ est_status est_tfrecord_create(const char *path, const est_tfrecord_write_option
     EST_REQUIRE(out);
     EST_TRY(check_options(options, &o));
     w = est_zalloc(sizeof *w);
-    if (w == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", path);
+    if (w == NULL) return est_no_memory();
     w->capacity = o.buffer_bytes;
     w->path     = est_strdup(path);
     w->buffer   = est_alloc(w->capacity);
     w->fd       = -1;
     if (w->path == NULL || w->buffer == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", path);
+        status = est_no_memory();
     } else {
         status = start_deflater(w, &o);
     }

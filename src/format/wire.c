@@ -464,8 +464,7 @@ void est_wire_end(est_wire_writer *w, size_t mark)
 est_status est_wire_writer_status(const est_wire_writer *w)
 {
     if (!w->failed) return EST_OK;
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message of more than %zu bytes, or it is larger than %zu",
-                    w->size, EST_WIRE_MESSAGE_MAX);
+    return est_no_memory();
 }
 
 void est_wire_writer_reset(est_wire_writer *w)

@@ -20,29 +20,24 @@ typedef struct build {
     bool          known[EST_ATTR_MAX]; /* attribute has a value */
 } build;
 
-static est_status no_memory(const est_op *op)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a %s node", op->name);
-}
-
 static est_status copy_attr(est_graph *g, est_attr *to, const est_attr *from, const char *name)
 {
     char *copy = est_arena_strdup(g->arena, name);
 
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+    if (copy == NULL) return est_no_memory();
     *to      = *from;
     to->name = copy;
     if (from->kind == EST_ATTR_STRING) {
         to->s = est_arena_strdup(g->arena, from->s);
-        if (to->s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+        if (to->s == NULL) return est_no_memory();
     } else if (from->kind == EST_ATTR_INTS || from->kind == EST_ATTR_TYPES) {
         int64_t *ints = est_arena_alloc(g->arena, sizeof *ints * (size_t)(from->ints.n + 1));
-        if (ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+        if (ints == NULL) return est_no_memory();
         if (from->ints.n > 0) memcpy(ints, from->ints.data, sizeof *ints * (size_t)from->ints.n);
         to->ints.data = ints;
     } else if (from->kind == EST_ATTR_SHAPES) {
         est_shape *shapes = est_arena_alloc(g->arena, sizeof *shapes * (size_t)(from->shapes.n + 1));
-        if (shapes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for attribute '%s'", name);
+        if (shapes == NULL) return est_no_memory();
         if (from->shapes.n > 0) memcpy(shapes, from->shapes.data, sizeof *shapes * (size_t)from->shapes.n);
         to->shapes.data = shapes;
     } else if (from->kind == EST_ATTR_TENSOR) {
@@ -117,7 +112,7 @@ static est_status set_types(build *b, const est_arg *arg, int next, int n)
     est_attr           *attr  = &b->def->attr[arg->type_attr];
     int64_t            *types = est_arena_alloc(b->g->arena, sizeof *types * (size_t)(n + 1));
 
-    if (types == NULL) return no_memory(b->op);
+    if (types == NULL) return est_no_memory();
     for (int k = 0; k < n; k++) {
         types[k] = est_node_dtype(b->in.data[next + k]);
         if (b->known[arg->type_attr] && attr->ints.data[k] != types[k]) {
@@ -243,7 +238,7 @@ static est_status make_outputs(build *b)
     def->dtype = est_arena_alloc(b->g->arena, sizeof *def->dtype * (size_t)(def->n_out + 1));
     def->shape = est_arena_alloc(b->g->arena, sizeof *def->shape * (size_t)(def->n_out + 1));
     def->value = est_arena_alloc(b->g->arena, sizeof *def->value * (size_t)(def->n_out + 1));
-    if (def->dtype == NULL || def->shape == NULL || def->value == NULL) return no_memory(b->op);
+    if (def->dtype == NULL || def->shape == NULL || def->value == NULL) return est_no_memory();
     for (int i = 0; i < b->sig.n_out; i++) {
         const est_arg *arg = &b->sig.out[i];
         int            n   = result_length(b, arg);
@@ -260,7 +255,7 @@ static est_status make_inputs(build *b)
 {
     b->def->n_in = b->in.n;
     b->def->in   = est_arena_alloc(b->g->arena, sizeof *b->def->in * (size_t)(b->in.n + 1));
-    if (b->def->in == NULL) return no_memory(b->op);
+    if (b->def->in == NULL) return est_no_memory();
     for (int i = 0; i < b->in.n; i++) b->def->in[i] = (est_edge){ b->in.data[i].id, b->in.data[i].output };
     return EST_OK;
 }
@@ -274,7 +269,7 @@ static est_status infer_shapes(build *b)
     est_status        status   = EST_OK;
 
     if (in == NULL || in_dtype == NULL || in_value == NULL) {
-        status = no_memory(b->op);
+        status = est_no_memory();
     } else {
         for (int i = 0; i < b->in.n; i++) {
             const est_node_def *from = est_def(b->in.data[i]);
@@ -304,7 +299,7 @@ est_status est_graph_append(est_graph *g, est_node_def *def)
     if (g->n_nodes == g->nodes_max) {
         int32_t        max  = g->nodes_max == 0 ? 64 : 2 * g->nodes_max;
         est_node_def **more = est_realloc(g->nodes, sizeof *more * (size_t)max);
-        if (more == NULL) return no_memory(def->op);
+        if (more == NULL) return est_no_memory();
         g->nodes     = more;
         g->nodes_max = max;
     }
@@ -320,7 +315,7 @@ static est_status build_node(build *b, est_attrs attrs)
 
     EST_TRY(est_signature_parse(b->op, &b->sig));
     b->def = est_arena_alloc(arena, sizeof *b->def);
-    if (b->def == NULL) return no_memory(b->op);
+    if (b->def == NULL) return est_no_memory();
     b->def->op     = b->op;
     b->def->n_attr = b->sig.n_attr;
     b->def->attr   = est_arena_alloc(arena, sizeof *b->def->attr * (size_t)(b->sig.n_attr + 1));
@@ -328,7 +323,7 @@ static est_status build_node(build *b, est_attrs attrs)
     b->def->file   = est_arena_strdup(arena, file);
     b->def->device = b->g->device;
     wanted         = est_graph_scoped(b->g, b->op->name);
-    if (b->def->attr == NULL || b->def->file == NULL || wanted == NULL) return no_memory(b->op);
+    if (b->def->attr == NULL || b->def->file == NULL || wanted == NULL) return est_no_memory();
     b->def->name = wanted; /* until it is made unique below: error texts need one */
     EST_TRY(given_attrs(b, attrs));
     EST_TRY(check_inputs(b));
@@ -337,7 +332,7 @@ static est_status build_node(build *b, est_attrs attrs)
     EST_TRY(make_outputs(b));
     EST_TRY(infer_shapes(b));
     b->def->name = est_graph_unique_name(b->g, wanted);
-    if (b->def->name == NULL) return no_memory(b->op);
+    if (b->def->name == NULL) return est_no_memory();
     return est_graph_append(b->g, b->def);
 }
 
@@ -415,7 +410,7 @@ est_node est_after(est_node node, est_node before)
     def = est_graph_node(node.graph, node.id);
     if ((def->n_control & (def->n_control - 1)) == 0) { /* room for twice as many at every power of two */
         more = est_arena_alloc(node.graph->arena, sizeof *more * 2 * (size_t)(def->n_control + 1));
-        if (more == NULL) return est_graph_poison(node.graph, no_memory(def->op));
+        if (more == NULL) return est_graph_poison(node.graph, est_no_memory());
         if (def->n_control > 0) memcpy(more, def->control, sizeof *more * (size_t)def->n_control);
         def->control = more;
     }

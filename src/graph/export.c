@@ -36,7 +36,7 @@ static void put_types(est_graph_def_node *node, const est_attr *attr)
 
     if (types == NULL) {
         if (node->graph->status == EST_OK) {
-            node->graph->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the attributes of '%s'", node->name);
+            node->graph->status = est_no_memory();
         }
         return;
     }
@@ -74,7 +74,7 @@ static void put_input(est_graph_def_node *node, const est_graph *graph, est_edge
     if (text != NULL) {
         est_graph_def_add_input(node, text);
     } else if (node->graph->status == EST_OK) {
-        node->graph->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the inputs of '%s'", node->name);
+        node->graph->status = est_no_memory();
     }
 }
 
@@ -85,7 +85,7 @@ static void put_control(est_graph_def_node *node, const char *name)
     if (text != NULL) {
         est_graph_def_add_input(node, text);
     } else if (node->graph->status == EST_OK) {
-        node->graph->status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the inputs of '%s'", node->name);
+        node->graph->status = est_no_memory();
     }
 }
 

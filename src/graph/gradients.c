@@ -29,7 +29,7 @@ static est_status mark_paths(walk *w, const est_node *wrt, int n)
 {
     w->leads = est_arena_alloc(w->arena, sizeof *w->leads * (size_t)(w->last + 1));
     w->flows = est_arena_alloc(w->arena, sizeof *w->flows * (size_t)(w->last + 1));
-    if (w->leads == NULL || w->flows == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients");
+    if (w->leads == NULL || w->flows == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) {
         if (wrt[i].graph == w->g && wrt[i].id >= 0 && wrt[i].id <= w->last) w->leads[wrt[i].id] = true;
     }
@@ -37,7 +37,7 @@ static est_status mark_paths(walk *w, const est_node *wrt, int n)
         const est_node_def *def = est_graph_node(w->g, id);
         for (int32_t i = 0; i < def->n_in && !w->leads[id]; i++) w->leads[id] = w->leads[def->in[i].node];
         w->flows[id] = est_arena_alloc(w->arena, sizeof **w->flows * (size_t)(def->n_out + 1));
-        if (w->flows[id] == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients");
+        if (w->flows[id] == NULL) return est_no_memory();
     }
     return EST_OK;
 }
@@ -47,7 +47,7 @@ static void add_flow(walk *w, est_edge to, est_gradient g)
     flow *f = est_arena_alloc(w->arena, sizeof *f);
 
     if (f == NULL) {
-        (void)est_graph_poison(w->g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
+        (void)est_graph_poison(w->g, est_no_memory());
         return;
     }
     f->g                         = g;
@@ -113,7 +113,7 @@ static void step_back(walk *w, int32_t id)
     bool                any  = false;
 
     if (in == NULL || out == NULL || dout == NULL || din == NULL) {
-        (void)est_graph_poison(w->g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
+        (void)est_graph_poison(w->g, est_no_memory());
         return;
     }
     for (int32_t i = 0; i < def->n_out; i++) any = any || w->flows[id][i] != NULL;
@@ -159,7 +159,7 @@ void est_gradients(est_node y, const est_node *wrt, int n, est_gradient *out)
     memset(out, 0, sizeof *out * (size_t)n);
     if (est_def(y) == NULL || est_graph_poisoned(y.graph)) return;
     w.arena = est_arena_create();
-    status  = w.arena != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients");
+    status  = w.arena != NULL ? EST_OK : est_no_memory();
     if (status == EST_OK && est_node_dtype(y) != EST_F32 && est_node_dtype(y) != EST_F64) {
         status = est_fail(EST_INVALID_ARGUMENT, "est_gradients: '%s' is %s; only float32 and float64 have gradients",
                           est_node_name(y), est_dtype_name(est_node_dtype(y)));

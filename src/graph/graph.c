@@ -44,11 +44,11 @@ est_status est_graph_create(uint64_t seed, est_graph **out)
     est_here("", 0);
     EST_REQUIRE(out);
     g = est_zalloc(sizeof *g);
-    if (g == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph");
+    if (g == NULL) return est_no_memory();
     g->arena = est_arena_create();
     if (g->arena == NULL) {
         est_free(g);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a graph");
+        return est_no_memory();
     }
     g->seed   = seed;
     g->scope  = "";
@@ -141,7 +141,7 @@ void est_scope_push(est_graph *graph, const char *scope)
     frame  = est_arena_alloc(graph->arena, sizeof *frame);
     path   = unique != NULL ? est_arena_printf(graph->arena, "%s/", unique) : NULL;
     if (frame == NULL || path == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for scope '%s'", scope));
+        (void)est_graph_poison(graph, est_no_memory());
         return;
     }
     *frame        = (scope_frame){ graph->scopes, graph->scope };
@@ -176,7 +176,7 @@ est_node est_named(est_node node, const char *name)
     full = est_graph_scoped(node.graph, name);
     full = full != NULL ? est_graph_unique_name(node.graph, full) : NULL;
     if (full == NULL) {
-        return est_graph_poison(node.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+        return est_graph_poison(node.graph, est_no_memory());
     }
     def->name = full;
     return node;
@@ -202,7 +202,7 @@ void est_graph_device(est_graph *graph, const char *device)
     }
     copy = est_arena_strdup(graph->arena, device != NULL ? device : "");
     if (copy == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for device '%s'", device));
+        (void)est_graph_poison(graph, est_no_memory());
         return;
     }
     graph->device = copy;
@@ -346,7 +346,7 @@ void est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assi
 
     if (more != NULL) graph->initializers = more;
     if (slot < 0) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an initializer"));
+        (void)est_graph_poison(graph, est_no_memory());
         return;
     }
     graph->initializer_of.slots[slot].value = graph->n_initializers;
@@ -408,7 +408,7 @@ void est_graph_collect(est_graph *graph, const char *name, est_node node)
     if (c == NULL) c = add_collection(graph, name);
     more = c != NULL ? est_realloc(c->nodes, sizeof *more * (size_t)(c->n + 1)) : NULL;
     if (more == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for collection '%s'", name));
+        (void)est_graph_poison(graph, est_no_memory());
         return;
     }
     c->nodes     = more;
@@ -420,7 +420,7 @@ void est_graph_add_terms(est_graph *graph, const char *lines)
     const char *all = est_arena_printf(graph->arena, "%s%s", est_graph_terms(graph), lines);
 
     if (all == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the terms of a graph"));
+        (void)est_graph_poison(graph, est_no_memory());
     } else {
         graph->terms = all;
     }

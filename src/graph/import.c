@@ -119,7 +119,7 @@ static est_status convert_ints(const import *m, const est_def_value *list, est_i
 {
     int64_t *ints = est_arena_alloc(est_graph_arena(m->graph), sizeof *ints * ((size_t)list->n + 1));
 
-    if (ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (ints == NULL) return est_no_memory();
     if (list->n > 0 && list->items[0].kind != EST_DEF_I) {
         return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected int", est_def_kind_name(list->items[0].kind));
     }
@@ -132,7 +132,7 @@ static est_status convert_types(const import *m, const est_def_value *list, est_
 {
     int64_t *types = est_arena_alloc(est_graph_arena(m->graph), sizeof *types * ((size_t)list->n + 1));
 
-    if (types == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (types == NULL) return est_no_memory();
     if (list->n > 0 && list->items[0].kind != EST_DEF_TYPE) {
         return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected type", est_def_kind_name(list->items[0].kind));
     }
@@ -150,7 +150,7 @@ static est_status convert_shapes(const import *m, const est_def_value *list, est
 {
     est_shape *shapes = est_arena_alloc(est_graph_arena(m->graph), sizeof *shapes * ((size_t)list->n + 1));
 
-    if (shapes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a list");
+    if (shapes == NULL) return est_no_memory();
     if (list->n > 0 && list->items[0].kind != EST_DEF_SHAPE) {
         return est_fail(EST_INVALID_ARGUMENT, "a list of %s, expected shape", est_def_kind_name(list->items[0].kind));
     }
@@ -264,7 +264,7 @@ static est_status set_names(const import *m, int i)
 
     def->name   = est_arena_strdup(est_graph_arena(m->graph), node->name);
     def->device = est_arena_strdup(est_graph_arena(m->graph), node->device);
-    if (def->name == NULL || def->device == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for its name");
+    if (def->name == NULL || def->device == NULL) return est_no_memory();
     return EST_OK;
 }
 
@@ -298,7 +298,7 @@ static est_status reserve_names(const import *m)
             return est_fail(EST_INVALID_ARGUMENT, "the graph has a node called '%s' already", name);
         }
         if (est_graph_unique_name(m->graph, name) == NULL) {
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the name '%s'", name);
+            return est_no_memory();
         }
     }
     return EST_OK;
@@ -368,7 +368,7 @@ static est_status allocate(import *m)
     m->in    = est_alloc(sizeof *m->in * n_in);
     if (m->first == NULL || m->edges == NULL || m->seen == NULL || m->stack == NULL || m->built == NULL ||
         m->in == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to import a graph");
+        return est_no_memory();
     }
     return EST_OK;
 }

@@ -34,11 +34,6 @@ static bool has_ours(const est_graph *g)
     return false;
 }
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to lower a graph");
-}
-
 /* Ids fall along edges, so one walk from the end finds everything that is needed. */
 static void mark_needed(lowering *l, const est_node *nodes, int n)
 {
@@ -57,7 +52,7 @@ static void mark_needed(lowering *l, const est_node *nodes, int n)
 static est_status take_names(const lowering *l)
 {
     for (int32_t id = 0; id < l->from->n_nodes; id++) {
-        if (l->needed[id] && est_graph_unique_name(l->to, l->from->nodes[id]->name) == NULL) return no_memory();
+        if (l->needed[id] && est_graph_unique_name(l->to, l->from->nodes[id]->name) == NULL) return est_no_memory();
     }
     return EST_OK;
 }
@@ -67,13 +62,13 @@ static est_status set_origin(const lowering *l, est_node_def *def, const est_nod
     def->device = est_arena_strdup(l->to->arena, from->device);
     def->file   = est_arena_strdup(l->to->arena, from->file);
     def->line   = from->line;
-    return def->device != NULL && def->file != NULL ? EST_OK : no_memory();
+    return def->device != NULL && def->file != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status set_name(const lowering *l, est_node_def *def, const char *name)
 {
     def->name = est_arena_strdup(l->to->arena, name);
-    return def->name != NULL ? EST_OK : no_memory();
+    return def->name != NULL ? EST_OK : est_no_memory();
 }
 
 /* Waits for what `from` waited for; an operation of several outputs may have been replaced by several operations. */
@@ -150,7 +145,7 @@ static est_status take_inputs(lowering *l, const est_node_def *from)
     if (from->n_in > l->in_max) {
         est_node *more = est_realloc(l->in, sizeof *more * (size_t)from->n_in);
 
-        if (more == NULL) return no_memory();
+        if (more == NULL) return est_no_memory();
         l->in     = more;
         l->in_max = from->n_in;
     }
@@ -165,7 +160,7 @@ static est_status move_all(lowering *l)
 
         if (!l->needed[id]) continue;
         l->moved[id] = est_arena_alloc(l->to->arena, sizeof(est_node) * (size_t)(from->n_out + 1));
-        if (l->moved[id] == NULL) return no_memory();
+        if (l->moved[id] == NULL) return est_no_memory();
         EST_TRY(take_inputs(l, from));
         EST_TRY(is_ours(from->op) ? lower_node(l, from, l->moved[id]) : move_node(l, from, l->moved[id]));
     }
@@ -204,7 +199,7 @@ static est_status lower_round(const est_graph *from, est_node *nodes, int n_node
     l.needed = est_zalloc(sizeof *l.needed * n);
     l.moved  = est_zalloc(sizeof *l.moved * n);
     if (l.needed == NULL || l.moved == NULL) {
-        status = no_memory();
+        status = est_no_memory();
     } else {
         mark_needed(&l, nodes, n_nodes);
         status = take_names(&l);
@@ -260,7 +255,7 @@ est_status est_graph_lower(const est_graph *graph, est_node *nodes, int n_nodes,
     EST_TRY(est_graph_status(graph));
     EST_TRY(check_nodes(graph, nodes, n_nodes));
     moved = est_alloc(sizeof *moved * (size_t)(n_nodes + 1));
-    if (moved == NULL) return no_memory();
+    if (moved == NULL) return est_no_memory();
     if (n_nodes > 0) memcpy(moved, nodes, sizeof *moved * (size_t)n_nodes);
     status = lower_rounds(graph, moved, n_nodes, out);
     if (status == EST_OK && n_nodes > 0) memcpy(nodes, moved, sizeof *moved * (size_t)n_nodes);

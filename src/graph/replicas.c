@@ -75,7 +75,7 @@ est_status est_replicas_begin(est_graph *graph, est_replicas *replicas)
     est_replica_place *places = est_arena_alloc(graph->arena, sizeof *places * (size_t)(n + 1)); /* the last: outside */
 
     if (places == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d replicas", n));
+        (void)est_graph_poison(graph, est_no_memory());
         return est_graph_status(graph);
     }
     save_place(graph, &places[n]);
@@ -137,11 +137,6 @@ static char *plain_name(const est_graph *g, const char *name)
     return plain;
 }
 
-static est_node no_memory(est_graph *g, const char *name)
-{
-    return est_graph_poison(g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to share '%s' between replicas", name));
-}
-
 void est_replicas_keep(est_node made)
 {
     est_graph *g = made.graph;
@@ -152,7 +147,7 @@ void est_replicas_keep(est_node made)
     name = plain_name(g, est_node_name(made));
     s    = est_arena_alloc(g->arena, sizeof *s);
     if (name == NULL || s == NULL) {
-        (void)no_memory(g, est_node_name(made));
+        (void)est_graph_poison(g, est_no_memory());
         return;
     }
     *s   = (shared){ .node = made };
@@ -161,7 +156,7 @@ void est_replicas_keep(est_node made)
     if (list != NULL) {
         list->next = s;
     } else if (est_map_put(&g->replicas->shared, name, s) != EST_OK) {
-        (void)no_memory(g, name);
+        (void)est_graph_poison(g, est_no_memory());
     }
 }
 
@@ -174,7 +169,7 @@ est_node est_replicas_find(est_graph *graph, const est_op *op, const char *name,
 
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_OK);
     key = full != NULL ? plain_name(graph, full) : NULL;
-    if (key == NULL) return no_memory(graph, name);
+    if (key == NULL) return est_graph_poison(graph, est_no_memory());
     s = est_map_get(&r->shared, key);
     while (s != NULL && (s->taken >= r->current || est_def(s->node)->op != op)) s = s->next;
     if (s == NULL) {

@@ -114,7 +114,7 @@ static est_status allocate(est_cow *cow)
     cow->kept = kept = est_zalloc(sizeof *kept * (words + 1));
     cow->first = first = est_zalloc(sizeof *first * (chunks + 1));
     if (cow->records == NULL || kept == NULL || first == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to keep %zu bytes of a snapshot", est_cow_buffer_bytes(cow));
+        return est_no_memory();
     }
     for (int i = 0; i < cow->n; i++) {
         cow->vars[i].kept  = kept;
@@ -160,7 +160,7 @@ est_status est_cow_begin(est_var *const *vars, int n, est_cow **out)
     est_cow   *cow = est_zalloc(sizeof *cow + sizeof *cow->vars * (size_t)n);
     est_status status;
 
-    if (cow == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a snapshot of %d variables", n);
+    if (cow == NULL) return est_no_memory();
     cow->n = n;
     for (int i = 0; i < n; i++) {
         est_view stored = est_var_stored(vars[i]);

@@ -72,8 +72,7 @@ est_status est_key_rows_reserve(est_key_rows *set, int64_t more)
     while (n < wanted) n *= 2;
     slots = est_zalloc(n * sizeof *slots);
     if (slots == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an index of %" PRIu64 " keys of '%s'", n / 2,
-                        set->vars[0]->name);
+        return est_no_memory();
     }
     est_free(set->slots);
     set->slots = slots;
@@ -200,15 +199,14 @@ est_status est_key_log_reserve(est_key_log *log, int64_t changes, size_t bytes)
 
     if (n > log->max) {
         entries = est_realloc(log->entries, (size_t)(n + n / 2) * sizeof *entries);
-        if (entries == NULL)
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to undo %" PRId64 " changes of keys", n);
+        if (entries == NULL) return est_no_memory();
         log->entries = entries;
         log->max     = n + n / 2;
     }
     bytes += log->bytes;
     if (bytes > log->max_bytes) {
         contents = est_realloc(log->contents, bytes + bytes / 2);
-        if (contents == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to undo %zu bytes of rows", bytes);
+        if (contents == NULL) return est_no_memory();
         log->contents  = contents;
         log->max_bytes = bytes + bytes / 2;
     }
@@ -363,7 +361,7 @@ est_status est_key_rows_add_variable(est_key_rows *set, est_var *var)
 {
     est_var **more = est_realloc(set->vars, sizeof(est_var *) * ((size_t)set->n_vars + 1));
 
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the rows of '%s'", var->name);
+    if (more == NULL) return est_no_memory();
     set->vars                = more;
     set->vars[set->n_vars++] = var;
     if (set->n_vars > 3) est_key_rows_draw(set, var, 0, set->n);
@@ -382,7 +380,7 @@ est_status est_key_rows_init(est_key_rows *set, est_var *keys, est_var *seen, es
     EST_TRY(est_key_rows_add_variable(set, seen));
     EST_TRY(est_key_rows_add_variable(set, older));
     set->newer = est_reserve((size_t)set->max * sizeof *set->newer);
-    return set->newer != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the keys of '%s'", keys->name);
+    return set->newer != NULL ? EST_OK : est_no_memory();
 }
 
 void est_key_rows_clear(est_key_rows *set)

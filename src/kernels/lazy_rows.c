@@ -112,7 +112,7 @@ static est_status init_blocks(est_lazy_rows *rows, const est_view *value)
     rows->drawn.words = est_zalloc(sizeof *rows->drawn.words * (size_t)est_marks_words(rows->n_blocks));
     rows->touched     = est_zalloc(sizeof *rows->touched * (size_t)n_regions);
     if (rows->drawn.words == NULL || rows->touched == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for marks of rows");
+        return est_no_memory();
     }
     for (; rows->n_locks < LOCKS; rows->n_locks++) EST_TRY(est_lock_init(&rows->locks[rows->n_locks]));
     return EST_OK;
@@ -132,7 +132,7 @@ est_status est_lazy_rows_create(est_var *var)
     est_status status;
 
     var->lazy = est_zalloc(sizeof *var->lazy);
-    if (var->lazy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for marks of rows");
+    if (var->lazy == NULL) return est_no_memory();
     status = init_blocks(var->lazy, &var->value);
     if (status != EST_OK) {
         est_lazy_rows_free(var->lazy);

@@ -143,11 +143,6 @@ static bool same_in(const est_lookup_column *a, int64_t i, const est_lookup_colu
     return (a->ints != NULL ? a->ints[i] : i) == (b->ints != NULL ? b->ints[k] : k);
 }
 
-static est_status no_memory(const est_lookup_table *t)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the %" PRId64 " entries of table '%s'", t->n, t->name);
-}
-
 static est_status make_slots(est_lookup_table *t)
 {
     uint64_t n = 16;
@@ -155,7 +150,7 @@ static est_status make_slots(est_lookup_table *t)
     while (n < 2 * (uint64_t)t->n) n *= 2;
     t->slots = est_zalloc(n * sizeof *t->slots);
     t->mask  = n - 1;
-    return t->slots != NULL ? EST_OK : no_memory(t);
+    return t->slots != NULL ? EST_OK : est_no_memory();
 }
 
 /* Enters entry i, or finds the one that has its key already: *other, -1 else. */

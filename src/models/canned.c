@@ -168,7 +168,7 @@ static est_status copy_lists(est_canned *canned)
     o->label_vocabulary                        = NULL;
     o->config                                  = NULL;
     o->warm_start                              = NULL;
-    return failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator") : EST_OK;
+    return failed ? est_no_memory() : EST_OK;
 }
 
 /* --- heads and optimizers ----------------------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static est_status fill(const canned_class *class, est_canned *canned)
     canned->model_fn = class->model_fn;
     canned->arena    = est_arena_create();
     canned->file     = canned->arena != NULL ? est_arena_strdup(canned->arena, file) : NULL;
-    if (canned->file == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (canned->file == NULL) return est_no_memory();
     EST_TRY(resolve_optimizers(class, canned));
     if (!(class->takes & HEAD)) {
         EST_TRY(make_head(class->takes, &canned->o, &canned->own_head));
@@ -265,7 +265,7 @@ static est_status create(const canned_class *class, const est_canned_options *op
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_canned_options), options, &o));
     EST_TRY(check_options(class, &o));
     canned = est_zalloc(sizeof *canned);
-    if (canned == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an estimator");
+    if (canned == NULL) return est_no_memory();
     canned->o = o;
     status    = fill(class, canned);
     if (status == EST_OK) {
@@ -318,7 +318,7 @@ void est_canned_summarize(est_model *model, const est_canned_options *o, const c
 
     if (est_model_status(model) != EST_OK) return;
     if (zero == NULL || all == NULL) {
-        (void)est_graph_poison(model->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        (void)est_graph_poison(model->graph, est_no_memory());
         return;
     }
     est_model_scalar(model, zero, est_mean(est_cast(est_equal(x, est_zeros_like(x)), EST_F32)));
@@ -357,7 +357,7 @@ static est_status parse_columns(const est_canned_options *o, est_parse_spec **ou
     const est_column    **all = est_alloc((n + 1) * sizeof(const est_column *)), **end = all;
     est_status            status;
 
-    if (all == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a parse spec");
+    if (all == NULL) return est_no_memory();
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < lists[i].n; k++) *end++ = lists[i].data[k];
     }

@@ -44,7 +44,7 @@ static est_node train_op(est_node loss, void *user)
     est_gradient *gradients = est_alloc(n * sizeof *gradients);
 
     if (variables == NULL || gradients == NULL) {
-        train = est_graph_poison(loss.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
+        train = est_graph_poison(loss.graph, est_no_memory());
     } else {
         train = step(user, loss, variables, gradients);
     }

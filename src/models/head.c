@@ -140,7 +140,7 @@ static est_status copy_options(est_head *head)
         }
         o->label_vocabulary = list;
     }
-    if (failed) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    if (failed) return est_no_memory();
     head->name = o->name;
     if (o->loss_reduction == EST_LOSS_DEFAULT) {
         o->loss_reduction = o->v1 ? EST_LOSS_SUM : EST_LOSS_SUM_OVER_BATCH_SIZE;
@@ -177,14 +177,14 @@ est_status est_head_create(const est_head_kind *kind, int64_t n, int64_t classes
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_head_options), options, &o));
     EST_TRY(check_options(kind, classes, &o));
     head = est_zalloc(sizeof *head);
-    if (head == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    if (head == NULL) return est_no_memory();
     est_refcount_init(&head->refs);
     head->kind = kind;
     head->o    = o;
     head->n    = n;
     if (o.label_default != NULL) head->o.label_default = est_tensor_ref(o.label_default);
     head->arena = est_arena_create();
-    status      = head->arena != NULL ? copy_options(head) : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    status      = head->arena != NULL ? copy_options(head) : est_no_memory();
     if (status == EST_OK && classes > 0) status = name_classes(head, classes);
     if (status != EST_OK) {
         est_head_free(head);
@@ -320,7 +320,7 @@ est_node est_head_all_class_ids(est_head_use *u, est_node like)
 static const char *named(const est_head_use *u, const char *made, const char *key)
 {
     if (made != NULL) return made;
-    (void)est_graph_poison(u->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+    (void)est_graph_poison(u->graph, est_no_memory());
     return key;
 }
 
@@ -562,7 +562,7 @@ static est_status begin_uses(const est_head *head, est_model *model, est_mode mo
 
     f->n    = head->kind != NULL ? 1 : head->n_heads;
     f->uses = est_arena_alloc(model->arena, (size_t)f->n * sizeof *f->uses);
-    if (f->uses == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model");
+    if (f->uses == NULL) return est_no_memory();
     if (est_node_dtype(logits) != EST_F32) logits = est_cast(logits, EST_F32);
     for (int i = 0; i < f->n; i++) {
         const est_head *part = head->kind != NULL ? head : head->heads[i];

@@ -39,7 +39,7 @@ static est_status name(est_head *multi, est_head *const *heads, int n)
     for (int i = 0; i < n; i++) {
         multi->name = i == 0 ? est_arena_strdup(multi->arena, heads[i]->name)
                              : est_arena_printf(multi->arena, "%s_%s", multi->name, heads[i]->name);
-        if (multi->name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+        if (multi->name == NULL) return est_no_memory();
     }
     return EST_OK;
 }
@@ -47,11 +47,11 @@ static est_status name(est_head *multi, est_head *const *heads, int n)
 static est_status fill(est_head *multi, est_head *const *heads, int n, const double *weights)
 {
     multi->arena = est_arena_create();
-    if (multi->arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    if (multi->arena == NULL) return est_no_memory();
     multi->heads   = est_arena_alloc(multi->arena, (size_t)n * sizeof *multi->heads);
     multi->weights = est_arena_alloc(multi->arena, (size_t)n * sizeof *multi->weights);
     if (multi->heads == NULL || multi->weights == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+        return est_no_memory();
     }
     EST_TRY(name(multi, heads, n));
     for (int i = 0; i < n; i++) {
@@ -61,7 +61,7 @@ static est_status fill(est_head *multi, est_head *const *heads, int n, const dou
     }
     multi->n_heads        = n;
     multi->training_scope = est_arena_printf(multi->arena, "training_%d", n);
-    if (multi->training_scope == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    if (multi->training_scope == NULL) return est_no_memory();
     return EST_OK;
 }
 
@@ -74,7 +74,7 @@ est_status est_multi_head(est_head *const *heads, int n, const double *weights, 
     EST_REQUIRE(out);
     EST_TRY(check(heads, n, weights));
     multi = est_zalloc(sizeof *multi);
-    if (multi == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a head");
+    if (multi == NULL) return est_no_memory();
     est_refcount_init(&multi->refs);
     status = fill(multi, heads, n, weights);
     if (status != EST_OK) {

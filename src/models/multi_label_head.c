@@ -73,7 +73,7 @@ static void class_metrics(est_head_use *u, int64_t id)
                  ? est_arena_printf(u->model->arena, "/%s", u->head->o.label_vocabulary[id])
                  : est_arena_printf(u->model->arena, "/class%" PRId64, id);
     if (suffix == NULL) {
-        (void)est_graph_poison(u->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a model"));
+        (void)est_graph_poison(u->graph, est_no_memory());
         return;
     }
     est_head_metric(u, est_metric_mean(probability, EST_METRIC(.name = "probability_mean", .weights = u->weights)),

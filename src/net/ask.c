@@ -23,7 +23,7 @@ static est_status take_slot(est_link *link, est_ask *ask)
         uint32_t      n     = link->n_slots > 0 ? 2 * link->n_slots : SLOTS_FIRST;
         est_ask_slot *slots = est_realloc(link->slots, n * sizeof *slots);
 
-        if (slots == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a request");
+        if (slots == NULL) return est_no_memory();
         for (uint32_t i = link->n_slots; i < n; i++) slots[i] = (est_ask_slot){ .next_free = i + 1 };
         link->slots   = slots;
         link->n_slots = n;
@@ -165,7 +165,7 @@ est_status est_link_ask(est_link *link, uint16_t method, const char *what, est_p
     bool       forever = deadline_secs == EST_FOREVER;
     est_status status;
 
-    if (ask == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a request");
+    if (ask == NULL) return est_no_memory();
     memset(ask, 0, offsetof(est_ask, error) + 1);
     ask->done          = done;
     ask->user          = user;

@@ -19,7 +19,7 @@ est_status est_link_create(est_net *net, const char *address, const char *wanted
     est_link  *link = est_zalloc(sizeof *link);
     est_status status;
 
-    if (link == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a link to %s", address);
+    if (link == NULL) return est_no_memory();
     status = est_lock_init(&link->lock);
     if (status != EST_OK) goto free_link;
     status = est_cond_init(&link->changed);

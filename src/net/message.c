@@ -44,7 +44,7 @@ est_status est_blocks_create(est_blocks **out)
     est_blocks *blocks = est_zalloc(sizeof *blocks);
     est_status  status;
 
-    if (blocks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    if (blocks == NULL) return est_no_memory();
     status = est_lock_init(&blocks->lock);
     if (status != EST_OK) {
         est_free(blocks);
@@ -171,7 +171,7 @@ est_status est_message_create(est_blocks *blocks, const est_frame *frame, est_me
     est_message *message = est_block_alloc(blocks, sizeof *message + (size_t)frame->body_size);
 
     if (message == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a message of %.1f MB", (double)frame->body_size / 1e6);
+        return est_no_memory();
     }
     est_refcount_init(&message->refs);
     message->blocks     = est_blocks_ref(blocks);

@@ -287,7 +287,7 @@ est_status est_net_create(const est_net_options *options, est_net **out)
     est_net   *net          = est_zalloc(sizeof *net);
     est_status status;
 
-    if (net == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    if (net == NULL) return est_no_memory();
     est_descriptors_raise();
     est_unfinished_init(&net->unfinished, est_descriptors_max());
     net->options    = *options;

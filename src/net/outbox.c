@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 #define IOV_MAX_USED 64
 #define FRONT_SMALL  1024 /* fronts up to this size are made on the stack */
 
@@ -184,7 +186,7 @@ est_status est_outbox_send(est_outbox *box, est_outgoing *out, est_outbox_transm
 
     *torn  = false;
     *sound = true;
-    if (front == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to send a message");
+    if (front == NULL) return est_no_memory();
     est_frame_write_front(&out->payload, &out->frame, front);
     own = (est_sending){ .frame       = out->frame,
                          .front       = front,
@@ -207,7 +209,7 @@ est_status est_outbox_send(est_outbox *box, est_outgoing *out, est_outbox_transm
     if (kept != NULL) return EST_OK;
     *torn = own.left < EST_FRAME_BYTES + out->frame.body_size;
     if (own.begun && !*torn) box->sequence--; /* keeps O1: nobody has seen its number */
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to send a message");
+    return est_no_memory();
 }
 
 bool est_outbox_flush(est_outbox *box, est_outbox_transmit transmit, void *user)

@@ -526,7 +526,7 @@ static est_status create_wire(est_carrier *carrier, int fd, bool server, est_wir
 
     if (wire == NULL) {
         close(fd);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a connection");
+        return est_no_memory();
     }
     wire->carrier = carrier;
     wire->fd      = fd;
@@ -651,7 +651,7 @@ static est_status open_carrier(est_net *net, uv_loop_t *loop, est_blocks *blocks
 {
     est_carrier *carrier = est_zalloc(sizeof *carrier);
 
-    if (carrier == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    if (carrier == NULL) return est_no_memory();
     *carrier = (est_carrier){ .net = net, .loop = loop, .blocks = blocks, .tls = tls, .listen_fd = -1 };
     *out     = carrier;
     return EST_OK;

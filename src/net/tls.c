@@ -105,7 +105,7 @@ static est_status check_own(SSL_CTX *ctx, const char *folder)
 
     if (store == NULL ||
         X509_STORE_CTX_init(store, SSL_CTX_get_cert_store(ctx), SSL_CTX_get0_certificate(ctx), NULL) != 1) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to check the certificate in %s", folder);
+        status = est_no_memory();
     } else if (X509_verify_cert(store) != 1) {
         status = est_fail(EST_FAILED_PRECONDITION, "%s/cert.pem cannot be used with ca.pem beside it: %s", folder,
                           X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
@@ -186,7 +186,7 @@ est_status est_tls_context_create(const char *folder, est_tls_context **out)
             "`estoc certificates` made, or ESTOC_PROTOCOL=tcp to go without protection");
     }
     context = est_zalloc(sizeof *context);
-    if (context == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for TLS");
+    if (context == NULL) return est_no_memory();
     context->ctx    = SSL_CTX_new(TLS_method());
     context->method = BIO_meth_new(BIO_TYPE_SOURCE_SINK | 0x70, "estoc");
     status          = configure(context);
@@ -213,7 +213,7 @@ est_status est_tls_create(est_tls_context *context, int fd, bool server, est_tls
 {
     est_tls *tls = est_zalloc(sizeof *tls);
 
-    if (tls == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a TLS session");
+    if (tls == NULL) return est_no_memory();
     tls->context = context;
     tls->fd      = fd;
     tls->server  = server;

@@ -46,7 +46,7 @@ static est_status create_wire(est_carrier *carrier, ucp_ep_params_t to, est_wire
 
     if (wire == NULL) {
         if (to.field_mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) reject(carrier, to.conn_request);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a connection");
+        return est_no_memory();
     }
     wire->carrier = carrier;
     to.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -397,7 +397,7 @@ static est_status ucx_open(est_net *net, uv_loop_t *loop, est_blocks *blocks, co
     int          fd;
 
     (void)certificates;
-    if (carrier == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the network");
+    if (carrier == NULL) return est_no_memory();
     carrier->net    = net;
     carrier->loop   = loop;
     carrier->blocks = blocks;

@@ -259,7 +259,7 @@ est_status est_ucx_send(est_wire *wire, est_outgoing *out, bool *wake)
     list = (1 + 2 * (size_t)out->payload.n_parts) * sizeof(ucp_dt_iov_t);
     for (int i = 0; out->owner == NULL && i < out->payload.n_parts; i++) copied += out->payload.parts[i].size;
     s = copied <= SIZE_MAX / 4 ? est_block_alloc(carrier->blocks, sizeof *s + list + front_bytes + copied) : NULL;
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to send a message");
+    if (s == NULL) return est_no_memory();
     *s = (sending){ .wire = wire, .owner = out->owner, .copied_bytes = out->owner == NULL ? front_bytes + copied : 0 };
     front = (uint8_t *)(s + 1) + list;
     est_frame_write_front(&out->payload, &out->frame, front);

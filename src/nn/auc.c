@@ -23,7 +23,7 @@ static est_node thresholds_of(const est_metric_build *m, int64_t *n)
     float   *values = est_alloc(sizeof *values * (size_t)(inner + 2));
     est_node node;
 
-    if (values == NULL) return est_graph_poison(m->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for thresholds"));
+    if (values == NULL) return est_graph_poison(m->graph, est_no_memory());
     values[0]         = (float)-EDGE;
     values[inner + 1] = (float)(1 + EDGE);
     for (int i = 1; i <= inner; i++) {

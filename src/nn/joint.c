@@ -8,7 +8,7 @@ static est_node *node_list(est_graph *graph, int n)
 {
     est_node *list = est_arena_alloc(est_graph_arena(graph), sizeof *list * (size_t)n);
 
-    if (list == NULL) (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d replicas", n));
+    if (list == NULL) (void)est_graph_poison(graph, est_no_memory());
     return list;
 }
 

@@ -216,7 +216,7 @@ static est_node follow_all(est_graph *graph, void *const *brought, int n)
     est_joint           joint;
     est_node           *batches = est_arena_alloc(est_graph_arena(graph), sizeof *batches * (size_t)n);
 
-    if (batches == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for averages"));
+    if (batches == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) batches[i] = ((const moving *)brought[i])->batch;
     joint = est_joint_begin(graph, EST_MEET_MEAN, replicas->weight);
     return follow(brought[0], est_joint_value(&joint, batches));

@@ -393,7 +393,7 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
     if (!check_states(graph, states, updates) || !note_updates(graph, states, updates)) return est_metric_none(value);
     resets = est_alloc((size_t)states.n * sizeof *resets);
     if (resets == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a metric"));
+        (void)est_graph_poison(graph, est_no_memory());
         return est_metric_none(value);
     }
     for (int i = 0; i < states.n; i++) {

@@ -12,7 +12,7 @@
 
 static est_node unnamed(est_graph *graph)
 {
-    return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name a slot"));
+    return est_graph_poison(graph, est_no_memory());
 }
 
 static bool may_lack_slots(est_node var)
@@ -238,7 +238,7 @@ static est_node apply_gradients(est_graph *graph, const application *a)
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_RESOURCE_EXHAUSTED);
     u.rate  = rate_node(&u);
     updates = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
-    if (updates == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
+    if (updates == NULL) return est_graph_poison(graph, est_no_memory());
     n = apply_all(&u, variables, a->gradients, updates);
     if (n == 0 && !est_graph_poisoned(graph)) {
         train = est_nn_fail(graph, "none of %d variables has a gradient: nothing to train", variables.n);
@@ -277,7 +277,7 @@ static est_nodes all_updates(est_graph *graph, void *const *brought, int n)
 
     for (int i = 0; i < n; i++) max += ((const application *)brought[i])->more.n;
     all = est_arena_alloc(est_graph_arena(graph), sizeof *all * (size_t)(max + 1));
-    if (all == NULL) (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for updates"));
+    if (all == NULL) (void)est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n && all != NULL; i++) {
         est_nodes more = ((const application *)brought[i])->more;
 
@@ -299,7 +299,7 @@ static est_node apply_together(est_graph *graph, void *const *brought, int n)
     est_joint     joint;
 
     if (met == NULL || each == NULL) {
-        return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients of replicas"));
+        return est_graph_poison(graph, est_no_memory());
     }
     for (int i = 1; i < n; i++) {
         const application *other = brought[i];
@@ -359,7 +359,7 @@ est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize
     copy      = est_alloc(sizeof *copy * (size_t)variables.n); /* the collection may move when slots join the graph */
     gradients = est_alloc(sizeof *gradients * (size_t)variables.n);
     if (copy == NULL || gradients == NULL) {
-        train = est_graph_poison(loss.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for gradients"));
+        train = est_graph_poison(loss.graph, est_no_memory());
     } else {
         for (int i = 0; i < variables.n; i++) copy[i] = variables.data[i];
         variables.data = copy;

@@ -56,7 +56,7 @@ est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype 
         return handle;
     }
     full = graph != NULL ? est_graph_unique_name(graph, name) : NULL;
-    if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+    if (full == NULL) return est_graph_poison(graph, est_no_memory());
     handle = est_build0(
         graph, &est_op_var_handle,
         EST_ATTRS(est_attr_string("shared_name", full), est_attr_type("dtype", dtype), est_attr_shape("shape", shape)));

@@ -57,10 +57,10 @@ static est_status as_string_prepare(est_call *c)
 
     if (old != NULL && old->places >= count) return EST_OK;
     if (count > (INT64_MAX - (int64_t)sizeof *memory) / (each + 1)) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to print %" PRId64 " numbers", count);
+        return est_no_memory();
     }
     memory = est_alloc(sizeof *memory + (size_t)(count * each));
-    if (memory == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to print %" PRId64 " numbers", count);
+    if (memory == NULL) return est_no_memory();
     as_string_release(c);
     memory->places = count;
     c->state       = memory;

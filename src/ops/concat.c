@@ -150,7 +150,7 @@ static est_node concat_nodes(est_nodes parts, est_node axis)
     est_node *in = est_alloc(sizeof *in * ((size_t)parts.n + 1)), result;
 
     if (in == NULL) {
-        return est_graph_poison(axis.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to join %d parts", parts.n));
+        return est_graph_poison(axis.graph, est_no_memory());
     }
     for (int i = 0; i < parts.n; i++) in[i] = parts.data[i];
     in[parts.n] = axis;
@@ -172,7 +172,7 @@ est_node est_concat_flows(const est_grad *g, est_node axis)
     est_node *parts = est_alloc(sizeof *parts * (size_t)g->n_out), result;
 
     if (parts == NULL) {
-        return est_graph_poison(axis.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to join %d parts", g->n_out));
+        return est_graph_poison(axis.graph, est_no_memory());
     }
     for (int i = 0; i < g->n_out; i++) parts[i] = g->dout[i].graph != NULL ? g->dout[i] : est_zeros_like(g->out[i]);
     result = concat_nodes((est_nodes){ parts, g->n_out }, axis);
@@ -213,7 +213,7 @@ static void concat_grad_lower(const est_node_def *node, est_graph *graph, const 
     est_node *offsets = est_alloc(sizeof *offsets * ((size_t)n + 1)), first;
 
     if (offsets == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d parts", n));
+        (void)est_graph_poison(graph, est_no_memory());
         return;
     }
     offsets[0] = est_node_dtype(in[1]) == EST_I32 ? in[1] : est_cast(in[1], EST_I32);
@@ -241,7 +241,7 @@ static est_node concat_grad_node(est_node dy, est_node axis, est_nodes like)
     est_node  node;
 
     if (in == NULL) {
-        return est_graph_poison(dy.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d parts", like.n));
+        return est_graph_poison(dy.graph, est_no_memory());
     }
     in[0] = dy;
     in[1] = axis;

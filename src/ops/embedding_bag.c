@@ -346,7 +346,7 @@ static est_status concat_prepare(est_call *c)
 
     if (state != NULL) return EST_OK;
     c->state = state = est_alloc(sizeof *state);
-    if (state == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a kernel's state");
+    if (state == NULL) return est_no_memory();
     state->combiners = est_node_ints(c->node, "combiners").data;
     state->columns   = est_node_ints(c->node, "columns").data;
     state->n_bags    = est_node_ints(c->node, "combiners").n;

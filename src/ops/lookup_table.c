@@ -199,7 +199,7 @@ static est_status copy_strings(const est_view *from, est_lookup_column *to)
     for (int64_t i = 0; i < from->count; i++) bytes += strings[i].size;
     to->strings = est_alloc((size_t)from->count * sizeof *to->strings);
     to->bytes = at = est_alloc(bytes + 1);
-    if (to->strings == NULL || at == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+    if (to->strings == NULL || at == NULL) return est_no_memory();
     for (int64_t i = 0; i < from->count; i++) {
         if (strings[i].size > 0) memcpy(at, strings[i].data, strings[i].size);
         to->strings[i] = (est_str){ at, strings[i].size };
@@ -214,7 +214,7 @@ static est_status copy_column(const est_view *from, est_lookup_column *to)
 
     if (from->dtype == EST_STRING) return copy_strings(from, to);
     to->ints = est_alloc(bytes);
-    if (to->ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+    if (to->ints == NULL) return est_no_memory();
     memcpy(to->ints, from->data, bytes);
     return EST_OK;
 }
@@ -310,7 +310,7 @@ static est_status take_strings(line_file *f, est_lookup_column *out)
     size_t at = 0;
 
     out->strings = est_alloc((size_t)f->n * sizeof *out->strings);
-    if (out->strings == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for its lines", f->path);
+    if (out->strings == NULL) return est_no_memory();
     for (int64_t i = 0; i < f->n && next_line(f, &at, &out->strings[i]);) i++;
     out->bytes = f->bytes;
     f->bytes   = NULL;
@@ -323,7 +323,7 @@ static est_status take_ints(const line_file *f, est_lookup_column *out)
     size_t  at = 0;
 
     out->ints = est_alloc((size_t)f->n * sizeof *out->ints);
-    if (out->ints == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for its lines", f->path);
+    if (out->ints == NULL) return est_no_memory();
     for (int64_t i = 0; i < f->n && next_line(f, &at, &line); i++) {
         if (est_number_i64(line.data, line.size, &out->ints[i]) != EST_NUMBER_OK) {
             return est_fail(EST_INVALID_ARGUMENT, "%s, line %" PRId64 ": \"%.*s\" is no int64", f->path, i + 1,
@@ -395,7 +395,7 @@ static est_status file_cpu(est_call *c)
     line_file      f    = { .path = path, .wanted = c->param[1].i };
     est_status     status;
 
-    if (path == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a path");
+    if (path == NULL) return est_no_memory();
     memcpy(path, name->data, name->size);
     path[name->size] = '\0';
     status           = fill_from_lines(est_call_table(c, 0), c->param[0].i != 0, &f);
@@ -527,7 +527,7 @@ static est_node named_part(est_node node, est_node handle, const char *part)
     if (est_def(node) == NULL || est_def(handle) == NULL) return node;
     text = est_arena_printf(est_graph_arena(graph), "%s/%s", est_node_name(handle), part);
     name = text != NULL ? est_graph_unique_name(graph, text) : NULL;
-    if (name == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+    if (name == NULL) return est_graph_poison(graph, est_no_memory());
     est_graph_node(graph, node.id)->name = name;
     return node;
 }
@@ -715,7 +715,7 @@ static est_node entries_of(est_node table, const est_node_def *init)
     if (est_in_later_replica(graph)) {
         char *name = est_arena_printf(est_graph_arena(graph), "%s/entries", est_node_name(table));
 
-        if (name == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+        if (name == NULL) return est_graph_poison(graph, est_no_memory());
         return est_replicas_find(graph, &est_op_hash_table, name, true);
     }
     handle = est_build0(graph, &est_op_hash_table,

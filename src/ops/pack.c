@@ -114,7 +114,7 @@ static void unpack_grad(est_grad *g)
     est_node *parts = est_alloc(sizeof *parts * (size_t)g->n_out);
 
     if (parts == NULL) {
-        (void)est_graph_poison(g->in[0].graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d parts", g->n_out));
+        (void)est_graph_poison(g->in[0].graph, est_no_memory());
         return;
     }
     for (int i = 0; i < g->n_out; i++) parts[i] = g->dout[i].graph != NULL ? g->dout[i] : est_zeros_like(g->out[i]);

@@ -153,14 +153,14 @@ static est_status make_state(est_call *c)
     }
     if (state != NULL && state->batch != NULL) return EST_OK;
     parse_release(c);
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to parse examples");
+    return est_no_memory();
 }
 
 static est_status copy_key(est_arena *arena, est_str key, const char **out)
 {
     char *name = est_arena_alloc(arena, key.size + 1);
 
-    if (name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to parse examples");
+    if (name == NULL) return est_no_memory();
     if (key.size > 0) memcpy(name, key.data, key.size);
     if (strlen(name) != key.size) return est_fail(EST_INVALID_ARGUMENT, "the key \"%s\" goes on after a 0 byte", name);
     *out = name;
@@ -223,7 +223,7 @@ static est_status parse_with(const est_call *c, parse_state *state, est_arena *a
     est_example_parser *parser = NULL;
     est_status          status;
 
-    if (specs == NULL || made == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to parse examples");
+    if (specs == NULL || made == NULL) return est_no_memory();
     status = make_specs(c, state->n, arena, specs, made);
     if (status == EST_OK) status = est_example_parser_create(specs, n, &parser);
     for (int i = 0; i < state->n.dense; i++) est_tensor_free(made[i]);
@@ -244,7 +244,7 @@ static est_status parse(est_call *c)
     est_feature_batch_clear(state->batch, (size_t)n_features(state->n));
     if (n_features(state->n) == 0) return EST_OK;
     arena = est_arena_create();
-    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to parse examples");
+    if (arena == NULL) return est_no_memory();
     status = parse_with(c, state, arena);
     est_arena_free(arena);
     return status;
@@ -378,7 +378,7 @@ static est_status request_init(request *r, est_node examples, int n)
     r->ragged_keys  = est_arena_alloc(r->arena, room * sizeof *r->ragged_keys);
     if (r->defaults == NULL || r->shapes == NULL || r->dense_types == NULL || r->ragged_types == NULL ||
         r->split_types == NULL || r->dense_keys == NULL || r->ragged_keys == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a ParseExampleV2 node");
+        return est_no_memory();
     }
     return EST_OK;
 }
@@ -463,7 +463,7 @@ static est_node build_request(const request *r, est_node examples)
     est_node *in = est_arena_alloc(r->arena, (size_t)n * sizeof *in);
 
     if (in == NULL) {
-        return est_graph_poison(r->graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a ParseExampleV2 node"));
+        return est_graph_poison(r->graph, est_no_memory());
     }
     in[SERIALIZED]  = examples;
     in[NAMES]       = keys_const(r, NULL, 0);
@@ -551,8 +551,7 @@ void est_parse_examples(est_node examples, const est_feature_spec *specs, int n,
         est_arena_free(r.arena);
         return;
     }
-    status = r.arena != NULL ? add_features(&r, examples, specs, n, out)
-                             : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a ParseExampleV2 node");
+    status = r.arena != NULL ? add_features(&r, examples, specs, n, out) : est_no_memory();
     if (status == EST_OK) status = est_graph_status(examples.graph);
     if (status != EST_OK) {
         est_node poison = est_graph_poison(examples.graph, status);

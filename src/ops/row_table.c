@@ -183,7 +183,7 @@ static const char *part_name(est_node variable, const char *part)
                                            : NULL;
 
     if (def != NULL && text == NULL) {
-        (void)est_graph_poison(variable.graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+        (void)est_graph_poison(variable.graph, est_no_memory());
     }
     return text;
 }
@@ -340,7 +340,7 @@ est_node est_row_variable(est_graph *graph, const char *name, est_shape shape, c
     if (est_graph_poisoned(graph)) return handle;
     part = part_name(handle, "init");
     part = part != NULL ? est_graph_unique_name(graph, part) : NULL;
-    if (part == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name"));
+    if (part == NULL) return est_graph_poison(graph, est_no_memory());
     est_graph_node(graph, fill.id)->name = part;
     est_graph_collect(graph, EST_TABLE_INITIALIZERS, fill);
     est_replicas_keep(handle);
@@ -354,7 +354,7 @@ est_node est_row_slot(est_node variable, const char *name, double value)
 
     if (est_def(variable) == NULL) return variable;
     full = est_graph_unique_name(graph, name);
-    if (full == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+    if (full == NULL) return est_graph_poison(graph, est_no_memory());
     return share_as(est_build0(graph, &est_op_row_variable,
                                EST_ATTRS(est_attr_shape("shape", *est_node_shape(variable)),
                                          est_attr_string("rows_of", est_node_string(est_def(variable), "shared_name")),
@@ -374,7 +374,7 @@ static est_node find_together(est_graph *graph, void *const *brought, int n)
     bool      peers = est_graph_replicas(graph)->peers;
     est_node *keys  = est_arena_alloc(est_graph_arena(graph), sizeof *keys * (size_t)n), all, begin, rows;
 
-    if (keys == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for keys"));
+    if (keys == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) keys[i] = est_reshape(((const lookup *)brought[i])->keys, EST_I64S(-1));
     all = n > 1 ? est_concat((est_nodes){ keys, n }, 0) : keys[0];
     if (peers) all = est_gather_across(all);

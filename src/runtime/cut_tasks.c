@@ -91,7 +91,7 @@ est_status est_cut_tasks(const est_placed *c, bool moves, est_arena *arena, int3
     bool    *varies = est_arena_alloc(arena, (size_t)c->n + 1);
     int32_t *user   = est_arena_alloc(arena, sizeof *user * ((size_t)c->n + 1));
 
-    if (varies == NULL || user == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut a step into tasks");
+    if (varies == NULL || user == NULL) return est_no_memory();
     for (int32_t id = 0; id < c->n; id++) task[id] = EST_HERE;
     for (int32_t k = 0; k < c->whole->n_items; k++) {
         const est_node_def *def = est_graph_node(c->graph, c->whole->order[k]);

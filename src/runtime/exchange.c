@@ -14,11 +14,6 @@
 
 #define ALIGNMENT 64
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to bring values of workers together");
-}
-
 /* --- copies ------------------------------------------------------------------------------------------------------------ */
 
 /* out = in * factor, or 0 where the factor is, whatever `in` has. */
@@ -98,7 +93,7 @@ static est_status reserve(void **buffer, size_t *capacity, size_t bytes)
     est_free_aligned(*buffer);
     *buffer   = est_alloc_aligned(bytes);
     *capacity = *buffer != NULL ? bytes : 0;
-    return *buffer != NULL ? EST_OK : no_memory();
+    return *buffer != NULL ? EST_OK : est_no_memory();
 }
 
 /* A failure of an operation is one of all workers. */

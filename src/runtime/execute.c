@@ -289,7 +289,7 @@ static est_status grow_heap(est_plan *plan, est_item *item)
         buffer->data  = plan->device->alloc(buffer->bytes);
         if (buffer->data == NULL) {
             buffer->bytes = 0;
-            return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
+            return est_no_memory();
         }
         for (int32_t v = 0; v < plan->n_views; v++) {
             if (plan->slots[v].buffer == plan->slots[item->first_view + o].buffer) plan->views[v].data = buffer->data;
@@ -308,7 +308,7 @@ static est_status grow_scratch(est_plan *plan, est_item *item)
     item->call.scratch  = plan->device->alloc(item->scratch_bytes);
     if (item->call.scratch != NULL) return EST_OK;
     item->scratch_bytes = 0;
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %zu bytes of scratch", bytes);
+    return est_no_memory();
 }
 
 static est_status follow_shapes(est_plan *plan, est_item *item)

@@ -139,7 +139,7 @@ static est_status copy_node(extract *x, const est_node_def *def)
     int32_t      *control = est_arena_alloc(arena, sizeof *control * (size_t)(def->n_control + 1));
 
     if (copy == NULL || in == NULL || control == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan %s node '%s'", def->op->name, def->name);
+        return est_no_memory();
     }
     *copy         = *def;
     copy->in      = in;
@@ -168,7 +168,7 @@ static est_status run_extract(extract *x)
     x->next_feed  = est_zalloc(sizeof *x->next_feed * (size_t)(x->io->n_feeds + 1));
     if (x->needed == NULL || x->copy == NULL || x->stack == NULL || x->feed == NULL || x->first_feed == NULL ||
         x->next_feed == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan a step");
+        return est_no_memory();
     }
     EST_TRY(check_io(x, x->io->feeds, x->io->n_feeds, "feed"));
     EST_TRY(check_io(x, x->io->fetches, x->io->n_fetches, "fetch"));

@@ -117,7 +117,7 @@ est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store, const e
     for (int32_t id = 0; id < est_graph_size(graph); id++) n_edges += (size_t)est_graph_node(graph, id)->n_in;
     results = est_alloc(sizeof *results * n_edges);
     if (constant == NULL || listed == NULL || results == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to fold constants");
+        status = est_no_memory();
     } else {
         mark_constant(graph, constant);
         n = list_results(graph, io, constant, listed, results);

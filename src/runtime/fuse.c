@@ -432,7 +432,7 @@ static bool fuse_concat_bags(fuser *f, const est_node_def *concat)
     j.seen  = est_zalloc((size_t)est_graph_size(f->g));
     j.stack = est_alloc(sizeof *j.stack * ((size_t)est_graph_size(f->g) + 1));
     if (j.in == NULL || counts == NULL || j.seen == NULL || j.stack == NULL) {
-        (void)est_graph_poison(f->g, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to join %d parts", axis));
+        (void)est_graph_poison(f->g, est_no_memory());
     } else {
         j.types     = counts;
         j.combiners = counts + 3 * n;

@@ -59,7 +59,7 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
     est_graph_def   def;
     est_status      status;
 
-    if (arena == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a segment");
+    if (arena == NULL) return est_no_memory();
     est_graph_def_init(&def, arena);
     status = est_graph_export(segment->graph, &def);
     if (status == EST_OK) status = est_graph_def_put(&bytes, &def);
@@ -69,7 +69,7 @@ est_status est_segment_encode(const est_segment *segment, est_wire_writer *out)
         put_nodes(out, FETCHED, segment->io.fetches, segment->io.n_fetches);
         put_nodes(out, RUN, segment->io.targets, segment->io.n_targets);
         est_wire_put_bool(out, WRITES, segment->writes);
-        if (out->failed) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write a segment");
+        if (out->failed) status = est_no_memory();
     }
     est_wire_writer_clear(&bytes);
     est_arena_free(arena);
@@ -128,7 +128,7 @@ static est_status read_nodes(part *p, est_str bytes, const est_map *names)
     est_status      status = EST_OK;
 
     p->nodes = est_zalloc(sizeof *p->nodes * ((size_t)n.fed + (size_t)n.fetched + (size_t)n.run + 1));
-    if (p->nodes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    if (p->nodes == NULL) return est_no_memory();
     p->io = (est_io){ .feeds = p->nodes, .fetches = p->nodes + n.fed, .targets = p->nodes + n.fed + n.fetched };
     est_wire_reader_init(&r, "Segment", bytes.data, bytes.size);
     while (status == EST_OK && est_wire_next(&r, &field)) {
@@ -150,7 +150,7 @@ static est_status read_graph(part *p, est_str bytes)
     est_wire_reader r;
     est_wire_field  field;
     est_graph_def   def;
-    est_status      status = arena != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    est_status      status = arena != NULL ? EST_OK : est_no_memory();
 
     est_wire_reader_init(&r, "Segment", bytes.data, bytes.size);
     while (status == EST_OK && est_wire_next(&r, &field)) {
@@ -186,7 +186,7 @@ est_status est_host_create(int threads, est_host **out)
     est_host  *host = est_zalloc(sizeof *host);
     est_status status;
 
-    if (host == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a task's variables");
+    if (host == NULL) return est_no_memory();
     status = est_store_create(&est_device_cpu, &host->store);
     if (status == EST_OK) status = est_pool_create(threads, &host->pool);
     if (status != EST_OK) {
@@ -231,7 +231,7 @@ static est_status reserve(est_host *host)
 
     if (host->n < host->max) return EST_OK;
     more = est_realloc(host->parts, sizeof *more * (size_t)max);
-    if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a segment");
+    if (more == NULL) return est_no_memory();
     host->parts = more;
     host->max   = max;
     return EST_OK;

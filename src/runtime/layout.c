@@ -341,7 +341,7 @@ static est_status grow_slab(est_plan *plan, size_t bytes)
     plan->device->free(plan->slab);
     plan->slab_bytes = 0;
     plan->slab = plan->device->alloc(bytes + EST_ALIGNMENT); /* an empty tensor at the very end has an address too */
-    if (plan->slab == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step's %zu bytes", bytes);
+    if (plan->slab == NULL) return est_no_memory();
     plan->slab_bytes = bytes;
     return EST_OK;
 }
@@ -397,7 +397,7 @@ est_status est_plan_layout(est_plan *plan)
     est_status status;
 
     if (last == NULL || places == NULL || by_offset == NULL || vacant == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to lay out a step");
+        status = est_no_memory();
     } else {
         drop_heap(plan);
         for (int32_t v = 0; v < plan->n_views; v++) plan->slots[v].buffer = -1;

@@ -296,8 +296,7 @@ est_status est_pass_lookups(est_graph *graph, est_io *io, const est_store *store
 
     l.made  = est_alloc(sizeof *l.made * ((size_t)n + 1));
     l.pulls = est_alloc(sizeof *l.pulls * ((size_t)n + 1));
-    status  = l.made != NULL && l.pulls != NULL ? rewrite_all(&l, n)
-                                                : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan lookups");
+    status  = l.made != NULL && l.pulls != NULL ? rewrite_all(&l, n) : est_no_memory();
     est_rewriter_clear(&l.rewriter);
     est_free(l.made);
     est_free(l.pulls);

@@ -133,7 +133,7 @@ est_status est_pass_merge(est_graph *graph, est_io *io, bool apart)
         est_free(becomes);
         est_free(core);
         est_free(table);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to merge equal nodes");
+        return est_no_memory();
     }
     if (apart) mark_core(graph, core);
     for (int32_t id = 0; id < n; id++) {

@@ -37,11 +37,6 @@ typedef struct orderer {
     int32_t   *first, *next; /* edges by source: heads and links */
 } orderer;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to order a step");
-}
-
 static est_status add_edge(edge_list *e, int32_t from, int32_t to)
 {
     if (e->n == e->max) {
@@ -50,7 +45,7 @@ static est_status add_edge(edge_list *e, int32_t from, int32_t to)
         if (f != NULL) e->from = f;
         int32_t *t = est_realloc(e->to, sizeof *t * (size_t)max);
         if (t != NULL) e->to = t;
-        if (f == NULL || t == NULL) return no_memory();
+        if (f == NULL || t == NULL) return est_no_memory();
         e->max = max;
     }
     e->from[e->n] = from;
@@ -152,7 +147,7 @@ static est_status list_touches(orderer *o)
     o->touches     = est_arena_alloc(o->plan->arena, sizeof *o->touches * ((size_t)o->edges.n + 1));
     o->first_touch = est_arena_alloc(o->plan->arena, sizeof *o->first_touch * ((size_t)o->n + 1));
     o->last_touch  = est_arena_alloc(o->plan->arena, sizeof *o->last_touch * ((size_t)o->n + 1));
-    if (o->touches == NULL || o->first_touch == NULL || o->last_touch == NULL) return no_memory();
+    if (o->touches == NULL || o->first_touch == NULL || o->last_touch == NULL) return est_no_memory();
     for (int32_t id = 0; id < o->n; id++) o->first_touch[id] = o->last_touch[id] = -1;
     for (int32_t id = 0; id < o->n; id++) {
         const est_node_def *def = est_graph_node(o->g, id);
@@ -179,7 +174,7 @@ static est_status add_hazard(orderer *o, int32_t from, int32_t to)
     EST_TRY(add_edge(&o->edges, from, to));
     if (o->edges.max > max) {
         int32_t *next = est_realloc(o->next, sizeof *next * (size_t)(o->edges.max + 1));
-        if (next == NULL) return no_memory();
+        if (next == NULL) return est_no_memory();
         o->next = next;
     }
     link_edges(o, begin);
@@ -314,10 +309,10 @@ static est_status run_order(orderer *o)
     missing  = est_arena_alloc(o->plan->arena, sizeof *missing * n);
     count    = est_arena_alloc(o->plan->arena, sizeof *count * (size_t)(max_order + 3));
     heap     = est_arena_alloc(o->plan->arena, sizeof *heap * n);
-    if (by_order == NULL || missing == NULL || count == NULL || heap == NULL) return no_memory();
+    if (by_order == NULL || missing == NULL || count == NULL || heap == NULL) return est_no_memory();
     EST_TRY(mark_live(o));
     o->next = est_alloc(sizeof *o->next * (size_t)(o->edges.max + 1));
-    if (o->next == NULL) return no_memory();
+    if (o->next == NULL) return est_no_memory();
     for (int32_t i = 0; i < o->n; i++) o->first[i] = -1;
     link_edges(o, 0);
     sort_by_order(o, by_order, count, max_order);
@@ -341,7 +336,7 @@ est_status est_plan_order(est_plan *plan)
     plan->order = est_arena_alloc(plan->arena, sizeof *plan->order * n);
     if (o.live == NULL || o.var == NULL || o.after == NULL || o.stack == NULL || o.first == NULL ||
         plan->order == NULL) {
-        status = no_memory();
+        status = est_no_memory();
     } else {
         status = run_order(&o);
     }

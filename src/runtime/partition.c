@@ -78,11 +78,6 @@ typedef struct cut {
     int               n_segments;
 } cut;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut a step into tasks");
-}
-
 static const est_node_def *node_of(const cut *c, int32_t id)
 {
     return est_graph_node(c->graph, id);
@@ -114,7 +109,7 @@ static est_status grow_edges(const cut *c, edges *list)
 
     more.data  = est_arena_alloc(c->arena, sizeof *more.data * (size_t)more.max);
     more.slots = est_arena_alloc(c->arena, sizeof *more.slots * 2 * (size_t)more.max);
-    if (more.data == NULL || more.slots == NULL) return no_memory();
+    if (more.data == NULL || more.slots == NULL) return est_no_memory();
     for (int32_t i = 0; i < list->n; i++) {
         more.data[i]                  = list->data[i];
         *slot_of(&more, more.data[i]) = i + 1;
@@ -159,7 +154,7 @@ static est_status flatten(const cut *c, est_node_def *def, bool *flat)
         }
     }
     control = est_arena_alloc(c->arena, sizeof *control * ((size_t)members.n + 1));
-    if (control == NULL) return no_memory();
+    if (control == NULL) return est_no_memory();
     for (int32_t i = 0; i < members.n; i++) control[i] = members.data[i].node;
     def->control   = control;
     def->n_control = members.n;
@@ -215,7 +210,7 @@ static est_status link_edges(const cut *c, const est_plan *plan, est_incoming *o
     int32_t *first = est_arena_alloc(c->arena, sizeof *first * ((size_t)c->n + 2));
     int32_t *from  = est_arena_alloc(c->arena, sizeof *from * ((size_t)plan->n_edges + 1));
 
-    if (next == NULL || first == NULL || from == NULL) return no_memory();
+    if (next == NULL || first == NULL || from == NULL) return est_no_memory();
     for (int32_t e = 0; e < plan->n_edges; e++) first[plan->edge_to[e] + 1]++;
     for (int32_t id = 0; id < c->n; id++) next[id + 1] = first[id + 1] += first[id];
     for (int32_t e = 0; e < plan->n_edges; e++) from[next[plan->edge_to[e]]++] = plan->edge_from[e];
@@ -328,7 +323,7 @@ static est_status list_segments(cut *c)
     max         = (size_t)(last + 1) * (size_t)c->remote->n_tasks * (EST_PIECES_MAX + 2) + 1;
     c->segments = est_arena_alloc(c->arena, sizeof *c->segments * max);
     c->borders  = est_arena_alloc(c->arena, sizeof *c->borders * max);
-    if (c->segments == NULL || c->borders == NULL) return no_memory();
+    if (c->segments == NULL || c->borders == NULL) return est_no_memory();
     for (int32_t id = 0; id < c->n; id++) c->segment[id] = -1;
     for (int32_t phase = 1; phase <= last; phase += 2) {
         list_piece(c, phase, EST_READING);
@@ -472,7 +467,7 @@ static est_status name_apart(est_graph *graph)
 
         if (est_map_get(&names, def->name) != NULL) {
             def->name = est_arena_printf(est_graph_arena(graph), "%s/%" PRId32, def->name, id);
-            if (def->name == NULL) status = no_memory();
+            if (def->name == NULL) status = est_no_memory();
         }
         if (status == EST_OK) status = est_map_put(&names, def->name, &names);
     }
@@ -493,7 +488,7 @@ static est_status hide_draws(est_graph *graph)
 
         if (!def->op->has_rows || est_node_string(def, "rows_of")[0] != '\0') continue;
         own = est_arena_alloc(est_graph_arena(graph), sizeof *own * (size_t)(def->n_attr + 1));
-        if (own == NULL) return no_memory();
+        if (own == NULL) return est_no_memory();
         memcpy(own, def->attr, sizeof *own * (size_t)def->n_attr);
         for (int32_t i = 0; i < def->n_attr; i++) {
             if (strcmp(own[i].name, "seed") == 0) own[i].i = 0;
@@ -522,7 +517,7 @@ static est_status make_segment(cut *c, int at)
     *io = (est_io){
         as_nodes(c, &b->in), as_nodes(c, &b->out), as_nodes(c, &b->targets), b->in.n, b->out.n, b->targets.n
     };
-    if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return no_memory();
+    if (io->feeds == NULL || io->fetches == NULL || io->targets == NULL) return est_no_memory();
     if (c->together && c->segments[at].writes) {
         EST_TRY(est_core_extract(c->core, io, &c->segments[at].graph));
     } else {
@@ -556,7 +551,7 @@ static est_status name_end(const cut *c, est_node end, int at, const char *what)
     if (segment->piece == EST_READING) snprintf(piece, sizeof piece, "/reading");
     name = est_arena_printf(est_graph_arena(c->graph), "%s/phase_%d%s/%s",
                             c->remote->ops->name(c->remote, segment->task), segment->phase, piece, what);
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     est_graph_node(c->graph, end.id)->name = name;
     return EST_OK;
 }
@@ -573,7 +568,7 @@ static est_status find_sent(const cut *c, int at, sent *out)
     est_node     *in    = as_nodes(c, &b->in);
     int64_t      *types = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->in.n + 1));
 
-    if (in == NULL || types == NULL) return no_memory();
+    if (in == NULL || types == NULL) return est_no_memory();
     for (int32_t i = 0; i < b->in.n; i++) {
         in[i]    = here(c, b->in.data[i]);
         types[i] = est_node_dtype(in[i]);
@@ -625,7 +620,7 @@ static est_status add_finish(cut *c, int at, const sent *s)
     int64_t   *types  = est_arena_alloc(c->arena, sizeof *types * ((size_t)b->out.n + 1));
     est_shape *shapes = est_arena_alloc(c->arena, sizeof *shapes * ((size_t)b->out.n + 1));
 
-    if (types == NULL || shapes == NULL) return no_memory();
+    if (types == NULL || shapes == NULL) return est_no_memory();
     for (int32_t i = 0; i < b->out.n; i++) {
         const est_node_def *def = node_of(c, b->out.data[i].node);
 
@@ -732,8 +727,9 @@ est_status est_pass_partition(est_graph *graph, est_io *io, const est_store *sto
     c.piece   = est_arena_alloc(arena, sizeof *c.piece * n);
     c.segment = est_arena_alloc(arena, sizeof *c.segment * n);
     c.role    = est_arena_alloc(arena, sizeof *c.role * n);
-    status = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL && c.role != NULL ? make_cut(&c)
-                                                                                                         : no_memory();
+    status    = c.task != NULL && c.phase != NULL && c.piece != NULL && c.segment != NULL && c.role != NULL
+                    ? make_cut(&c)
+                    : est_no_memory();
     est_free(c.whole.edge_from);
     est_free(c.whole.edge_to);
     est_free(c.apart.edge_from);

@@ -103,7 +103,7 @@ est_status est_cut_pieces(const est_phases *c, int32_t *piece)
     update  *updates = est_arena_alloc(c->whole->arena, sizeof *updates * n);
     int32_t  last    = 0;
 
-    if (at == NULL || updates == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut a step into pieces");
+    if (at == NULL || updates == NULL) return est_no_memory();
     for (int32_t k = 0; k < c->whole->n_items; k++) {
         int32_t id = c->whole->order[k];
 

@@ -43,11 +43,6 @@ typedef struct placing {
     place           *place; /* per first of a set */
 } placing;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to place variables");
-}
-
 static int32_t find_set(const placing *p, int32_t id)
 {
     while (p->set[id] != id) id = p->set[id] = p->set[p->set[id]];
@@ -144,7 +139,7 @@ static est_status make_shards(const placing *p, place *at, int n)
 {
     at->tasks = est_arena_alloc(p->arena, sizeof *at->tasks * (size_t)n);
     at->taken = est_arena_alloc(p->arena, (size_t)p->remote->n_tasks + 1);
-    if (at->tasks == NULL || at->taken == NULL) return no_memory();
+    if (at->tasks == NULL || at->taken == NULL) return est_no_memory();
     at->n_shards = n;
     for (int i = 0; i < n; i++) at->tasks[i] = OPEN;
     return EST_OK;
@@ -267,7 +262,7 @@ static est_status locate_shards(const placing *p, int32_t set)
             char *name = est_arena_printf(p->arena, EST_SHARD_NAME, est_node_string(def, "shared_name"), i);
             int   at;
 
-            if (name == NULL) return no_memory();
+            if (name == NULL) return est_no_memory();
             at = p->remote->ops->located(p->remote, name);
             if (at >= 0) EST_TRY(settle_shard(p, id, i, at));
         }
@@ -347,7 +342,7 @@ static est_status settle_by_size(const placing *p)
 
     EST_TRY(spread(p, &max));
     pieces = est_arena_alloc(p->arena, sizeof *pieces * (max + 1));
-    if (pieces == NULL) return no_memory();
+    if (pieces == NULL) return est_no_memory();
     for (int32_t id = 0; id < p->n; id++) {
         const place *at = &p->place[id];
 
@@ -415,7 +410,7 @@ static est_status place_all(placing *p)
     p->next  = est_arena_alloc(p->arena, sizeof *p->next * n);
     p->place = est_arena_alloc(p->arena, sizeof *p->place * n);
     last     = est_arena_alloc(p->arena, sizeof *last * n);
-    if (p->set == NULL || p->next == NULL || p->place == NULL || last == NULL) return no_memory();
+    if (p->set == NULL || p->next == NULL || p->place == NULL || last == NULL) return est_no_memory();
     for (int32_t id = 0; id < p->n; id++) p->place[id].task = OPEN;
     EST_TRY(unite_names(p));
     unite_touched(p);
@@ -431,7 +426,7 @@ est_status est_place_variables(const est_graph *graph, est_remote *remote, est_s
     est_status status;
 
     p.arena = est_arena_create();
-    status  = p.arena != NULL ? place_all(&p) : no_memory();
+    status  = p.arena != NULL ? place_all(&p) : est_no_memory();
     est_arena_free(p.arena);
     return status;
 }

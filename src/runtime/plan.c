@@ -11,11 +11,6 @@
 #include "ops/ops.h"
 #include "runtime/trace.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan a step");
-}
-
 est_status est_item_failed(const est_item *item, est_status status)
 {
     char text[EST_NODE_TEXT_MAX];
@@ -47,7 +42,7 @@ static est_status make_arrays(est_plan *plan)
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
         plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
         plan->vars == NULL || plan->whole == NULL || plan->changed == NULL || plan->tables == NULL) {
-        return no_memory();
+        return est_no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;
     for (int i = 0; i < plan->io.n_feeds; i++) plan->fed[i].rank = -2;
@@ -75,7 +70,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
     item->prepared  = est_arena_alloc(plan->arena, sizeof *item->prepared * (n_in + n_out));
     if (in == NULL || item->in_shape == NULL || item->in_dtype == NULL || item->in_value == NULL ||
         item->in_read == NULL || item->out_shape == NULL || item->out_value == NULL || item->prepared == NULL) {
-        return no_memory();
+        return est_no_memory();
     }
     plan->item_of[def->id] = k;
     item->first_view       = first_view;
@@ -148,7 +143,7 @@ static est_status cut_up(est_plan *plan, est_store *store, est_remote *remote)
     EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, remote, plan->arena, &plan->segments, &plan->n_segments));
     plan->bindings = est_arena_alloc(plan->arena, sizeof *plan->bindings * ((size_t)plan->n_segments + 1));
-    if (plan->bindings == NULL) return no_memory();
+    if (plan->bindings == NULL) return est_no_memory();
     for (int i = 0; i < plan->n_segments; i++) {
         plan->bindings[i].ops = remote->ops;
         EST_TRY(remote->ops->enter(remote, &plan->segments[i], &plan->bindings[i].call));
@@ -227,7 +222,7 @@ static est_status find_accesses(const est_plan *plan, accesses *a)
         n += plan->items[k].call.node->op->writes != 0 ? plan->items[k].call.n_in : 0;
     a->writings = est_alloc(sizeof *a->writings * ((size_t)n + 1));
     a->last_use = est_alloc(sizeof *a->last_use * ((size_t)plan->n_views + 1));
-    if (a->writings == NULL || a->last_use == NULL) return no_memory();
+    if (a->writings == NULL || a->last_use == NULL) return est_no_memory();
     for (int32_t v = 0; v < plan->n_views; v++) a->last_use[v] = -1;
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_call *call = &plan->items[k].call;
@@ -413,7 +408,7 @@ static est_status follow_accesses(est_plan *plan)
 static est_status list_row_tables(est_plan *plan)
 {
     plan->row_tables = est_arena_alloc(plan->arena, sizeof *plan->row_tables * ((size_t)plan->n_items + 1));
-    if (plan->row_tables == NULL) return no_memory();
+    if (plan->row_tables == NULL) return est_no_memory();
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_call *call = &plan->items[k].call;
         const est_op   *op   = call->node->op;
@@ -432,7 +427,7 @@ static est_status list_variables(est_plan *plan)
     bool *listed = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1);
     bool *whole  = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1);
 
-    if (filled == NULL || listed == NULL || whole == NULL) return no_memory();
+    if (filled == NULL || listed == NULL || whole == NULL) return est_no_memory();
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_item *user = &plan->items[k];
         const est_op   *op   = user->call.node->op;
@@ -458,7 +453,7 @@ static est_status list_changed(est_plan *plan)
 {
     bool *listed = est_arena_alloc(plan->arena, (size_t)plan->n_items + 1); /* per handle's item */
 
-    if (listed == NULL) return no_memory();
+    if (listed == NULL) return est_no_memory();
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_item *user = &plan->items[k];
         const est_op   *op   = user->call.node->op;
@@ -521,7 +516,7 @@ static est_status copy_io(est_arena *arena, const est_io *from, est_io *to)
     to->feeds   = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_feeds + 1));
     to->fetches = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_fetches + 1));
     to->targets = est_arena_alloc(arena, sizeof(est_node) * (size_t)(from->n_targets + 1));
-    if (to->feeds == NULL || to->fetches == NULL || to->targets == NULL) return no_memory();
+    if (to->feeds == NULL || to->fetches == NULL || to->targets == NULL) return est_no_memory();
     if (from->n_feeds > 0) memcpy(to->feeds, from->feeds, sizeof(est_node) * (size_t)from->n_feeds);
     if (from->n_fetches > 0) memcpy(to->fetches, from->fetches, sizeof(est_node) * (size_t)from->n_fetches);
     if (from->n_targets > 0) memcpy(to->targets, from->targets, sizeof(est_node) * (size_t)from->n_targets);
@@ -565,12 +560,12 @@ est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *
     est_plan  *plan = est_zalloc(sizeof *plan);
     est_status status;
 
-    if (plan == NULL) return no_memory();
+    if (plan == NULL) return est_no_memory();
     plan->arena          = est_arena_create();
     plan->device         = options->device;
     plan->pool           = options->pool;
     plan->check_numerics = options->check_numerics;
-    status               = plan->arena != NULL ? build(plan, graph, io, store, options) : no_memory();
+    status               = plan->arena != NULL ? build(plan, graph, io, store, options) : est_no_memory();
     if (status != EST_OK) {
         est_plan_free(plan);
         return status;

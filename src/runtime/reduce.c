@@ -22,11 +22,6 @@
 #include "runtime/plan.h"
 #include "tensor/shape.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to bring values of workers together");
-}
-
 /* --- what is to meet --------------------------------------------------------------------------------------------------- */
 
 typedef enum site_kind { SITE_VALUE, SITE_ROWS, SITE_GATHER } site_kind;
@@ -238,7 +233,7 @@ static est_status close_filling(builder *b, filling *f)
     p->weight = est_arena_alloc(b->arena, sizeof *p->weight * ((size_t)f->n_sites + 1));
     p->mean   = est_arena_alloc(b->arena, sizeof *p->mean * ((size_t)f->n_sites + 1));
     p->totals = est_arena_alloc(b->arena, sizeof *p->totals * ((size_t)f->n_weights + 1));
-    if (in == NULL || p->weight == NULL || p->mean == NULL || p->totals == NULL) return no_memory();
+    if (in == NULL || p->weight == NULL || p->mean == NULL || p->totals == NULL) return est_no_memory();
     for (int i = 0; i < f->n_sites; i++) {
         const est_node_def *def = node_of(b, b->sites[f->sites[i]].id);
 
@@ -275,7 +270,7 @@ static est_status close_rows(builder *b)
     *p      = (est_rows_pack){ .in = b->x, .slot = number, .first = b->x->n_rows - n, .n = n };
     p->mine = est_arena_alloc(b->arena, sizeof *p->mine * (size_t)n);
     p->all  = est_arena_alloc(b->arena, sizeof *p->all * (size_t)n);
-    if (in == NULL || types == NULL || p->mine == NULL || p->all == NULL) return no_memory();
+    if (in == NULL || types == NULL || p->mine == NULL || p->all == NULL) return est_no_memory();
     b->x->n_row_packs++;
     for (int i = 0; i < n; i++) {
         const est_node_def *def = node_of(b, b->sites[r->sites[i]].id);
@@ -299,7 +294,7 @@ static est_status add_value(builder *b, int first_pack, int number)
     const est_node_def *def = node_of(b, b->sites[number].id);
     filling            *f   = open_filling(b, first_pack, def->dtype[0]);
 
-    if (f == NULL) return no_memory();
+    if (f == NULL) return est_no_memory();
     f->sites[f->n_sites++] = number;
     (void)add_weight(b, f, def);
     f->bytes += bytes_of(def);
@@ -318,7 +313,7 @@ static est_status add_rows(builder *b, int first_pack, int number)
         if (find_weight(b, &b->fillings[i], def) >= 0) f = &b->fillings[i];
     }
     if (f == NULL) f = open_filling(b, first_pack, EST_F32);
-    if (f == NULL) return no_memory();
+    if (f == NULL) return est_no_memory();
     b->x->rows[b->x->n_rows++] = (est_rows_exchange){ .in     = b->x,
                                                       .pack   = b->x->n_row_packs,
                                                       .at     = r->n,
@@ -360,7 +355,7 @@ static est_status end_packs(builder *b, int first)
     est_node      end;
 
     x->levels[number] = (est_level){ x, first, x->n_packs - first };
-    if (in == NULL || types == NULL || shapes == NULL) return no_memory();
+    if (in == NULL || types == NULL || shapes == NULL) return est_no_memory();
     for (int i = first; i < x->n_packs; i++) {
         for (int k = 0; k < b->fillings[i].n_sites; k++, n++) {
             const est_node_def *def = node_of(b, b->sites[b->fillings[i].sites[k]].id);
@@ -442,7 +437,7 @@ static est_status hold_writers(builder *b, const est_plan *whole)
 
         if (def->op->writes == 0 || b->early[def->id]) continue;
         control = est_arena_alloc(est_graph_arena(b->graph), sizeof *control * (size_t)(def->n_control + b->n_ends));
-        if (control == NULL) return no_memory();
+        if (control == NULL) return est_no_memory();
         if (def->n_control > 0) memcpy(control, def->control, sizeof *control * (size_t)def->n_control);
         for (int i = 0; i < b->n_ends; i++) control[def->n_control + i] = b->ends[i].id;
         def->control = control;
@@ -456,7 +451,7 @@ static est_status make_exchange(builder *b)
     size_t n = (size_t)b->n_sites + 1;
 
     b->x = est_zalloc(sizeof *b->x);
-    if (b->x == NULL) return no_memory();
+    if (b->x == NULL) return est_no_memory();
     b->x->packs      = est_arena_alloc(b->arena, sizeof *b->x->packs * (n + 1)); /* one of weights alone */
     b->x->rows       = est_arena_alloc(b->arena, sizeof *b->x->rows * n);
     b->x->row_packs  = est_arena_alloc(b->arena, sizeof *b->x->row_packs * n);
@@ -468,7 +463,7 @@ static est_status make_exchange(builder *b)
     b->row_filling.sites = est_arena_alloc(b->arena, sizeof *b->row_filling.sites * n);
     if (b->x->packs == NULL || b->x->rows == NULL || b->x->gatherings == NULL || b->x->levels == NULL ||
         b->fillings == NULL || b->ends == NULL || b->x->row_packs == NULL || b->row_filling.sites == NULL) {
-        return no_memory();
+        return est_no_memory();
     }
     return EST_OK;
 }
@@ -515,7 +510,7 @@ static est_status run_pass(builder *b, est_peers *peers)
     b->depth = est_arena_alloc(b->arena, sizeof *b->depth * ((size_t)est_graph_size(b->program) + 1));
     b->early = est_arena_alloc(b->arena, sizeof *b->early * ((size_t)b->n + 1));
     b->sites = est_arena_alloc(b->arena, sizeof *b->sites * ((size_t)b->n + 1));
-    if (b->depth == NULL || b->early == NULL || b->sites == NULL) return no_memory();
+    if (b->depth == NULL || b->early == NULL || b->sites == NULL) return est_no_memory();
     status = est_plan_order(&whole);
     if (peers != NULL) find_depths(b->program, b->depth); /* else levels do not matter */
     if (status == EST_OK) find_sites(b, &whole);
@@ -663,7 +658,7 @@ static est_status add_hidden(const hidden *h, est_io *io, est_arena *arena)
 
     int n_kept = 0;
 
-    if (targets == NULL) return no_memory();
+    if (targets == NULL) return est_no_memory();
     for (int i = 0; i < io->n_targets; i++) {
         if (!h->idle || h->ready[io->targets[i].id]) targets[n_kept++] = io->targets[i];
     }
@@ -698,7 +693,7 @@ est_status est_reduce_unhide(const est_graph *program, est_io *io, est_arena *ar
     }
     marks   = est_arena_alloc(arena, 4 * n * sizeof *marks);
     h.depth = est_arena_alloc(arena, sizeof *h.depth * n);
-    if (marks == NULL || h.depth == NULL) return no_memory();
+    if (marks == NULL || h.depth == NULL) return est_no_memory();
     h.fed   = marks;
     h.ready = marks + n;
     h.whole = marks + 2 * n;

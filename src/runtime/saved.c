@@ -38,7 +38,7 @@ static est_status list_variables(est_session *session, bool own, est_var ***out,
 
     EST_TRY(est_session_store(session, &store));
     vars = est_alloc(sizeof(est_var *) * ((size_t)est_store_size(store) + 1));
-    if (vars == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list %d variables", est_store_size(store));
+    if (vars == NULL) return est_no_memory();
     status = add_names(est_session_graph(session), "local_variables", &without);
     if (status == EST_OK && !own) status = add_names(est_session_graph(session), EST_OWN_VARIABLES, &without);
     if (status == EST_OK) {

@@ -77,7 +77,7 @@ est_status est_session_create(est_graph *graph, const est_session_options *optio
 
     EST_REQUIRE(out);
     s = est_zalloc(sizeof *s);
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a session");
+    if (s == NULL) return est_no_memory();
     if (graph == NULL) {
         est_free(s);
         return est_fail(EST_INVALID_ARGUMENT, "a session needs a graph, got NULL");
@@ -135,7 +135,7 @@ static est_status copy_key(est_step *step, est_nodes feeds, est_nodes fetches, e
 {
     est_node *all = est_zalloc(sizeof *all * ((size_t)feeds.n + (size_t)fetches.n + (size_t)targets.n + 1));
 
-    if (all == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+    if (all == NULL) return est_no_memory();
     step->key = (est_io){ all, all + feeds.n, all + feeds.n + fetches.n, feeds.n, fetches.n, targets.n };
     if (feeds.n > 0) memcpy(step->key.feeds, feeds.data, sizeof *all * (size_t)feeds.n);
     if (fetches.n > 0) memcpy(step->key.fetches, fetches.data, sizeof *all * (size_t)fetches.n);
@@ -181,7 +181,7 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     }
     EST_TRY(find_variables(session));
     step = est_zalloc(sizeof *step);
-    if (step == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+    if (step == NULL) return est_no_memory();
     step->session = session;
     step->version = est_graph_version(session->graph);
     status        = copy_key(step, feeds, fetches, targets);
@@ -324,7 +324,7 @@ static est_status copy_fetches(const est_step *step, est_tensor **out)
 {
     int          n = step->key.n_fetches, made = 0;
     est_tensor **copies = est_alloc(sizeof(est_tensor *) * ((size_t)n + 1)); /* out is written only when all is well */
-    est_status   status = copies != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d fetches", n);
+    est_status   status = copies != NULL ? EST_OK : est_no_memory();
 
     while (made < n && status == EST_OK) {
         const est_view *view = est_plan_fetch(step->plan, made);
@@ -350,7 +350,7 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
     nodes  = est_alloc(sizeof *nodes * (size_t)(feeds.n + 1));
     values = est_alloc(sizeof *values * (size_t)(feeds.n + 1));
     if (nodes == NULL || values == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to run a step");
+        status = est_no_memory();
     } else if (out == NULL && fetches.n > 0) {
         status = est_fail(EST_INVALID_ARGUMENT, "there is no place to put the values fetched: %d", fetches.n);
     } else {
@@ -490,7 +490,7 @@ est_status est_session_look(est_session *s)
     vars        = est_alloc(sizeof(est_var *) * ((size_t)n + 1));
     initialized = est_zalloc((size_t)n + 1);
     if (vars == NULL || initialized == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look at %d variables", n);
+        status = est_no_memory();
     } else {
         (void)list_elsewhere(s->store, vars);
         status = remote->ops->initialized(remote, vars, n, initialized);
@@ -516,7 +516,7 @@ est_status est_session_init(est_session *session)
     in.seen    = est_zalloc(sizeof *in.seen * size);
     in.stack   = est_alloc(sizeof *in.stack * size);
     if (in.targets == NULL || in.seen == NULL || in.stack == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to initialise");
+        status = est_no_memory();
     }
     if (status == EST_OK) status = find_variables(session);
     while (status == EST_OK && in.missing > 0) {

@@ -461,9 +461,7 @@ est_status est_pass_shard(est_graph *graph, est_io *io, const est_store *store)
     for (int32_t id = 0; id < s.n; id++) max += (size_t)est_graph_node(graph, id)->n_in + 1;
     s.cuts  = est_alloc(sizeof *s.cuts * max);
     s.parts = est_alloc(sizeof *s.parts * (size_t)most);
-    status  = s.cuts != NULL && s.parts != NULL
-                  ? rewrite_all(&s)
-                  : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to plan for variables that are spread over tasks");
+    status  = s.cuts != NULL && s.parts != NULL ? rewrite_all(&s) : est_no_memory();
     est_rewriter_clear(&s.rewriter);
     est_uses_clear(&s.uses);
     est_map_clear(&s.handles);

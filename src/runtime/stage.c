@@ -170,7 +170,7 @@ static est_status find_incoming(est_plan *plan, incoming *in)
 
     in->first = est_arena_alloc(plan->arena, sizeof *in->first * (size_t)(n + 2));
     in->from  = est_arena_alloc(plan->arena, sizeof *in->from * (size_t)(plan->n_edges + 1));
-    if (in->first == NULL || in->from == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
+    if (in->first == NULL || in->from == NULL) return est_no_memory();
     for (int32_t e = 0; e < plan->n_edges; e++) in->first[plan->edge_to[e] + 2]++;
     for (int32_t i = 1; i < n + 2; i++) in->first[i] += in->first[i - 1];
     for (int32_t e = 0; e < plan->n_edges; e++) in->from[in->first[plan->edge_to[e] + 1]++] = plan->edge_from[e];
@@ -203,7 +203,7 @@ est_status est_plan_stages(est_plan *plan)
     w.lane_ends       = est_arena_alloc(plan->arena, sizeof *w.lane_ends * n);
     if (plan->stages == NULL || plan->stage_of == NULL || plan->step_of == NULL || plan->lane_errors == NULL ||
         w.lane == NULL || w.sorted == NULL || w.asked == NULL || w.stack == NULL || w.lane_ends == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to stage a step");
+        return est_no_memory();
     }
     for (int32_t k = 0; k < plan->n_items; k++) w.lane[k] = plan->step_of[k] = -1;
     for (int32_t s = 0; s < plan->n_steps; s++) plan->step_of[plan->steps[s]] = s;

@@ -7,11 +7,6 @@
 #include "base/alloc.h"
 #include "runtime/cut.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to cut updates off a step");
-}
-
 static const est_node_def *node_of(const est_plan *plan, int32_t id)
 {
     return est_graph_node(plan->graph, id);
@@ -22,7 +17,7 @@ est_status est_core_order(const est_plan *whole, est_plan *out)
     est_node *updates = est_arena_alloc(whole->arena, sizeof *updates * ((size_t)whole->n_items + 1));
     int       n       = 0;
 
-    if (updates == NULL) return no_memory();
+    if (updates == NULL) return est_no_memory();
     for (int32_t k = 0; k < whole->n_items; k++) {
         if (node_of(whole, whole->order[k])->op->writes != 0) {
             updates[n++] = (est_node){ whole->graph, whole->order[k], 0 };
@@ -58,7 +53,7 @@ static est_status name_after_users(est_graph *graph)
 
             if (def->op->writes != 0) continue;
             def->name = est_arena_printf(est_graph_arena(graph), "%s/%" PRId32, user->name, i);
-            if (def->name == NULL) return no_memory();
+            if (def->name == NULL) return est_no_memory();
         }
     }
     return EST_OK;

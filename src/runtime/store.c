@@ -31,7 +31,7 @@ est_status est_store_create(const est_device *device, est_store **out)
 {
     est_store *s = est_zalloc(sizeof *s);
 
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a variable store");
+    if (s == NULL) return est_no_memory();
     s->device = device;
     *out      = s;
     return EST_OK;
@@ -128,7 +128,7 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     est_var *var = est_zalloc(sizeof *var);
     size_t   bytes;
 
-    if (var == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    if (var == NULL) return est_no_memory();
     est_status status = est_shape_size(shape, dtype, &var->value.count, &bytes);
     if (status != EST_OK) {
         free_var(store, var);
@@ -142,7 +142,7 @@ static est_status make_var(const est_store *store, const char *name, est_dtype d
     var->blank       = rows == NULL;
     var->elsewhere   = task != HERE;
     var->task        = task != HERE ? task : 0;
-    status = var->name != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    status           = var->name != NULL ? EST_OK : est_no_memory();
     if (status == EST_OK && task == HERE) status = allocate(store, var, bytes);
     if (status == EST_OK && task == HERE && rows == NULL && est_lazy_may_wait(dtype, shape)) {
         status = est_lazy_rows_create(var);
@@ -160,7 +160,7 @@ static est_status add_var(est_store *store, est_var *var)
     if (store->n == store->max) {
         int       max  = store->max == 0 ? 64 : 2 * store->max;
         est_var **more = est_realloc(store->vars, sizeof *more * (size_t)max);
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", var->name);
+        if (more == NULL) return est_no_memory();
         store->vars = more;
         store->max  = max;
     }
@@ -195,14 +195,14 @@ static est_status make_elsewhere(const char *name, est_dtype dtype, const est_sh
     est_var   *var = est_zalloc(sizeof *var);
     est_status status;
 
-    if (var == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+    if (var == NULL) return est_no_memory();
     var->value.dtype = dtype;
     var->value.shape = *shape;
     var->elsewhere   = true;
     var->task        = task;
     var->name        = est_strdup(name);
     status           = var->name != NULL ? est_shape_size(&var->value.shape, var->value.dtype, &var->value.count, NULL)
-                                         : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name);
+                                         : est_no_memory();
     if (status != EST_OK) {
         est_free((char *)(uintptr_t)var->name);
         est_free(var);
@@ -245,7 +245,7 @@ est_status est_store_add_shards(est_store *store, const est_node_def *handle, co
     EST_TRY(make_elsewhere(est_node_string(handle, "shared_name"), est_node_type(handle, "dtype"), &handle->shape[0],
                            -1, &var));
     var->shards = est_alloc(sizeof(est_var *) * (size_t)n);
-    status = var->shards != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", var->name);
+    status      = var->shards != NULL ? EST_OK : est_no_memory();
     for (int i = 0; i < n && status == EST_OK; i++) status = add_shard(store, var, n, i, tasks[i]);
     if (status == EST_OK) status = add_var(store, var);
     if (status != EST_OK) {
@@ -350,7 +350,7 @@ static est_status make_row_table(est_store *store, const est_row_spec *spec, int
     if (more != NULL) store->row_tables = more;
     if (more == NULL || table == NULL) {
         est_free(table);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the keys of '%s'", spec->name);
+        return est_no_memory();
     }
     store->row_tables[store->n_row_tables++] = table;
     *out                                     = table;
@@ -510,11 +510,10 @@ static est_status make_table(est_store *store, const char *name, const est_looku
     est_lookup_table *table = est_alloc(sizeof *table);
     est_status        status;
 
-    if (table == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for table '%s'", name);
+    if (table == NULL) return est_no_memory();
     *table      = *want;
     table->name = est_strdup(name);
-    status      = table->name != NULL ? est_map_put(&store->tables, name, table)
-                                      : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for table '%s'", name);
+    status      = table->name != NULL ? est_map_put(&store->tables, name, table) : est_no_memory();
     if (status != EST_OK) {
         free_table(table);
         return status;

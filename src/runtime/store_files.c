@@ -136,7 +136,7 @@ static est_status find_part(const est_bundle *bundle, const char *key, int i, co
         if (!name.failed) *out = est_bundle_find(bundle, est_strbuf_text(&name));
     }
     est_strbuf_clear(&name);
-    return name.failed ? est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a name") : EST_OK;
+    return name.failed ? est_no_memory() : EST_OK;
 }
 
 /* Whether an entry is one slice of rows, and not all of them. */
@@ -322,8 +322,7 @@ static est_status read_all(const est_store *store, const est_bundle *bundle, con
 est_status est_store_restore(est_store *store, const est_bundle *bundle, const est_store_entry *entries, int n)
 {
     reading   *list   = est_zalloc(sizeof *list * ((size_t)n + 1));
-    est_status status = list != NULL ? make_rows(store, entries, n, true)
-                                     : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
+    est_status status = list != NULL ? make_rows(store, entries, n, true) : est_no_memory();
 
     for (int i = 0; i < n && status == EST_OK; i++) {
         list[i].entry = &entries[i];
@@ -385,7 +384,7 @@ static est_status add_variable(const est_store *store, const est_store_entry *en
     out->full  = entry->rows >= 0 ? entry->full : value.shape;
     out->slice = entry->rows >= 0 ? slice_of(entry) : (est_bundle_slice){ .rank = -1 };
     out->key   = est_strdup(entry->key);
-    return out->key != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to save '%s'", entry->name);
+    return out->key != NULL ? EST_OK : est_no_memory();
 }
 
 /* The scalar of a set of keys is not one of the set's variables, which announces changes of those alone: it is kept at once. */
@@ -402,9 +401,7 @@ est_status est_store_snapshot(est_store *store, const est_store_entry *entries, 
 {
     est_snapshot *snapshot = est_zalloc(sizeof *snapshot + sizeof *snapshot->items * (size_t)n);
     est_var     **vars     = est_alloc(sizeof(est_var *) * ((size_t)n + 1));
-    est_status    status   = snapshot != NULL && vars != NULL
-                                 ? make_rows(store, entries, n, false)
-                                 : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a snapshot of %d variables", n);
+    est_status    status   = snapshot != NULL && vars != NULL ? make_rows(store, entries, n, false) : est_no_memory();
 
     for (int i = 0; i < n && status == EST_OK; i++) {
         snapshot->n = i + 1;
@@ -444,7 +441,7 @@ static est_status add_waiting(est_bundle_writer *writer, const char *key, const 
     char      *piece = est_alloc(PIECE_BYTES);
     est_status status;
 
-    if (piece == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write \"%s\"", key);
+    if (piece == NULL) return est_no_memory();
     status = est_bundle_begin(writer, key, var->value.dtype, full, slice);
     if (status == EST_OK) status = add_pieces(writer, var, pool, piece);
     est_free(piece);
@@ -497,8 +494,7 @@ est_status est_snapshot_write(est_snapshot *snapshot, const char *prefix)
 {
     est_bundle_writer *writer = NULL;
     char              *piece  = est_alloc(PIECE_BYTES);
-    est_status         status = piece != NULL ? est_bundle_writer_create(prefix, 0, &writer)
-                                              : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write %s", prefix);
+    est_status         status = piece != NULL ? est_bundle_writer_create(prefix, 0, &writer) : est_no_memory();
 
     for (int i = 0; i < snapshot->n && status == EST_OK; i++) status = write_item(writer, snapshot, i, piece);
     est_cow_end(snapshot->cow);

@@ -21,7 +21,7 @@ est_status est_trace_start(est_plan *plan, int runs)
     }
     if (t == NULL || t->spans == NULL || t->whole == NULL) {
         est_trace_free(t);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to trace %d runs", runs);
+        return est_no_memory();
     }
     t->runs_max = runs;
     t->n_steps  = plan->n_items; /* rows are as wide as the plan could ever need */

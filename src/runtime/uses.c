@@ -16,17 +16,12 @@ typedef struct est_use_link {
     int32_t next; /* plus one; 0: the last */
 } est_use_link;
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to look at a graph");
-}
-
 static est_status add_link(est_rewriter *r, int32_t from, int32_t user, int32_t at)
 {
     if (r->n_links == r->max_links) {
         int32_t       max   = r->max_links == 0 ? 256 : 2 * r->max_links;
         est_use_link *links = est_realloc(r->links, sizeof *links * (size_t)max);
-        if (links == NULL) return no_memory();
+        if (links == NULL) return est_no_memory();
         r->links     = links;
         r->max_links = max;
     }
@@ -48,7 +43,7 @@ static est_status link_new_nodes(est_rewriter *r)
     if (size > r->max_nodes) {
         int32_t  max   = 2 * size;
         int32_t *first = est_realloc(r->first, sizeof *first * (size_t)max);
-        if (first == NULL) return no_memory();
+        if (first == NULL) return est_no_memory();
         memset(first + r->max_nodes, 0, sizeof *first * (size_t)(max - r->max_nodes));
         r->first     = first;
         r->max_nodes = max;
@@ -174,7 +169,7 @@ est_status est_uses_create(const est_graph *graph, const est_io *io, est_uses *o
     est_free(stack);
     if (u.user == NULL) {
         est_uses_clear(&u);
-        return no_memory();
+        return est_no_memory();
     }
     *out = u;
     return EST_OK;

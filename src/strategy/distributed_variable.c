@@ -45,7 +45,7 @@ static void make_copies(est_graph *graph, const char *name, est_shape shape, con
         char *full = est_arena_printf(est_graph_arena(graph), i > 0 ? "%s/replica_%d" : "%s", name, i);
 
         if (full == NULL) {
-            (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to name '%s'", name));
+            (void)est_graph_poison(graph, est_no_memory());
             return;
         }
         copies[i] = est_variable(graph, full, o->dtype, shape);
@@ -68,7 +68,7 @@ est_distributed_variable est_strategy_variable(const est_strategy *strategy, est
     if (!est_strategy_enter(strategy, graph, "est_strategy_variable", &own)) return v;
     copies = est_arena_alloc(est_graph_arena(graph), sizeof *copies * (size_t)n);
     if (copies == NULL) {
-        (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for variable '%s'", name));
+        (void)est_graph_poison(graph, est_no_memory());
     } else if (EST_OPTIONS(graph, est_distributed_variable_options, options, o) && check(graph, name, &o)) {
         if (o.dtype == EST_DTYPE_NONE) o.dtype = EST_F32;
         if (o.initializer.make == NULL) o.initializer = est_init_zeros();
@@ -132,7 +132,7 @@ static est_node read_across(const est_distributed_variable *v, est_graph *graph)
     est_replicas own;
     est_node     value;
 
-    if (values == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to read replicas"));
+    if (values == NULL) return est_graph_poison(graph, est_no_memory());
     if (!est_strategy_enter(v->strategy, graph, "est_distributed_read without a context", &own)) {
         return est_graph_poison(graph, EST_FAILED_PRECONDITION);
     }
@@ -167,7 +167,7 @@ static est_node write_together(est_graph *graph, void *const *brought, int n)
     const writing *first  = brought[0];
     est_node      *values = est_arena_alloc(est_graph_arena(graph), sizeof *values * (size_t)n);
 
-    if (values == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write replicas"));
+    if (values == NULL) return est_graph_poison(graph, est_no_memory());
     for (int i = 0; i < n; i++) {
         const writing *w = brought[i];
 
@@ -186,7 +186,7 @@ static est_node write_copies(const writing *w, est_graph *graph)
     est_node *writes                  = est_arena_alloc(est_graph_arena(graph), sizeof *writes * (size_t)v->copies.n);
     est_node  value                   = w->value;
 
-    if (writes == NULL) return est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory to write replicas"));
+    if (writes == NULL) return est_graph_poison(graph, est_no_memory());
     if (v->aggregation == EST_AGGREGATION_SUM) {
         if (w->write != est_assign) {
             return est_nn_fail(graph, "variable '%s' is the sum of its replicas' copies: add to it in a replica",

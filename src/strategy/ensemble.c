@@ -46,7 +46,7 @@ static est_status make_terms(est_ensemble *e, const est_ensemble_options *o)
     est_strbuf_printf(&tasks, "%d task%s, %s", o->n, o->n > 1 ? "s" : "", o->tasks[0].task);
     if (o->n > 1) est_strbuf_printf(&tasks, " to %s", o->tasks[o->n - 1].task);
     status = est_strbuf_take(&tasks, &terms.tasks);
-    if (status == EST_OK && terms.options == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for options");
+    if (status == EST_OK && terms.options == NULL) status = est_no_memory();
     if (status != EST_OK) est_terms_clear(&terms);
     e->terms = terms;
     return status;
@@ -63,7 +63,7 @@ static est_status copy_tasks(est_ensemble *e, const est_ensemble_options *o)
         if (e->tasks[i].task == NULL || e->tasks[i].address == NULL) break;
         if (i + 1 == o->n) return EST_OK;
     }
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble of %d tasks", o->n);
+    return est_no_memory();
 }
 
 static est_status check_options(const est_server *server, const est_ensemble_options *o)
@@ -108,7 +108,7 @@ est_status est_ensemble_create(est_server *server, const est_ensemble_options *o
 
     EST_TRY(check_options(server, options));
     e = est_zalloc(sizeof *e);
-    if (e == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an ensemble");
+    if (e == NULL) return est_no_memory();
     e->server  = server;
     e->options = *options;
     if (e->options.purpose == NULL) e->options.purpose = "train";
@@ -425,7 +425,7 @@ static est_status arrive(est_ensemble *e, int64_t step, const char *word, const 
     if (est_terms_copy(&e->terms, &own.terms) != EST_OK || own.address == NULL || own.word == NULL ||
         own.purpose == NULL || own.why == NULL || own.members.data == NULL) {
         est_arrival_clear(&own);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to meet");
+        return est_no_memory();
     }
     own.members.n = e->agreed.members.n;
     if (own.members.n > 0)
@@ -530,7 +530,7 @@ static est_status form(est_ensemble *e)
                                      .communication = e->options.communication };
     est_status           status;
 
-    if (ranks == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a group of %d", a->members.n);
+    if (ranks == NULL) return est_no_memory();
     for (int i = 0; i < a->members.n; i++) {
         ranks[i] = (est_rank){ e->tasks[a->members.data[i]].task, a->addresses[i], a->incarnations[i] };
     }

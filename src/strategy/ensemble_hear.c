@@ -157,7 +157,7 @@ est_status est_ensemble_tell(est_ensemble *e, int number, int method)
     est_wire_writer out  = { 0 };
     est_status      status;
 
-    if (t == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to tell %s something", e->tasks[number].task);
+    if (t == NULL) return est_no_memory();
     *t = (telling){ e, seat->link, number, method, e->meeting };
     if (method == EST_MEETING_COME) est_arrival_write(&e->seats[e->options.self].arrival, &out);
     status = est_wire_writer_status(&out);

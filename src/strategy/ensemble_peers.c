@@ -38,13 +38,13 @@ static est_status find_slot(est_group_peers *p, int slot, est_peer_slot **out)
     if (slot >= p->n_slots) {
         est_peer_slot **more = est_realloc(p->slots, sizeof(est_peer_slot *) * ((size_t)slot + 1));
 
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d slots", slot + 1);
+        if (more == NULL) return est_no_memory();
         p->slots = more;
         while (p->n_slots <= slot) p->slots[p->n_slots++] = NULL;
     }
     if (p->slots[slot] == NULL) p->slots[slot] = est_zalloc(sizeof **p->slots);
     *out = p->slots[slot];
-    return *out != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a slot");
+    return *out != NULL ? EST_OK : est_no_memory();
 }
 
 /* A work that is not begun; slot -1: it needs none. */
@@ -56,7 +56,7 @@ static est_status make_work(est_group_peers *p, int slot, est_peer_work **out)
 
     if (p->group == NULL) return est_fail(EST_ABORTED, "there is no group: the workers have to meet");
     work = est_zalloc(sizeof *work);
-    if (work == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for an operation");
+    if (work == NULL) status = est_no_memory();
     if (status == EST_OK && slot >= 0) status = find_slot(p, slot, &found);
     if (status != EST_OK) { /* the others have begun it, or will */
         est_free(work);
@@ -122,7 +122,7 @@ static est_status make_tables(est_peer_slot *slot, const est_peer_rows *tables, 
     *out       = est_alloc((size_t)n * sizeof **out + 1);
     if (slot->rows == NULL || *out == NULL) {
         est_free(*out);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the rows of %d tables", n);
+        return est_no_memory();
     }
     slot->n_rows = n;
     for (int i = 0; i < n; i++) {

@@ -132,7 +132,7 @@ static est_status read_inventory(const void *bytes, size_t size, inventory *out)
         if (out->n == max) {
             entry *more = est_realloc(out->entries, sizeof *more * (size_t)(2 * max + 16));
 
-            if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to compare variables");
+            if (more == NULL) return est_no_memory();
             out->entries = more;
             max          = 2 * max + 16;
         }
@@ -229,7 +229,7 @@ static est_status check_all(const est_ensemble *e, const est_gathered *all, move
 
     if (status == EST_OK) {
         m->moves = est_zalloc(sizeof *m->moves * ((size_t)m->from.n + 1));
-        if (m->moves == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory to compare variables");
+        if (m->moves == NULL) status = est_no_memory();
     }
     for (int i = 0; i < e->agreed.members.n && status == EST_OK; i++) {
         inventory other = { 0 };
@@ -486,8 +486,7 @@ static est_status share(est_ensemble *e, est_session *session, int source, est_v
     if (status == EST_RESOURCE_EXHAUSTED) status = give_up(e, status); /* but for this */
     if (status == EST_OK) {
         m.pack = est_alloc(PACK_BYTES);
-        status = m.pack != NULL ? take_over(session, &m)
-                                : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to share variables");
+        status = m.pack != NULL ? take_over(session, &m) : est_no_memory();
         status = give_up(e, status);
     }
     est_free(m.pack);

@@ -145,7 +145,7 @@ static est_status agree(const est_attendance *a, int n_here, est_agreement *out)
     }
     if (agreed.word == NULL) {
         est_agreement_clear(&agreed);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a meeting of %d tasks", n_here);
+        return est_no_memory();
     }
     *out = agreed;
     return EST_OK;

@@ -46,7 +46,7 @@ est_status est_terms_copy(const est_terms *from, est_terms *out)
 
     if (copy.tasks == NULL || copy.options == NULL) {
         est_terms_clear(&copy);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for what all must have the same");
+        return est_no_memory();
     }
     *out = copy;
     return EST_OK;
@@ -91,7 +91,7 @@ est_status est_agreement_refuse(est_agreement *out, est_status status, const cha
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     copy = est_strdup(text);
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a refusal");
+    if (copy == NULL) return est_no_memory();
     *out = (est_agreement){ .kind = EST_AGREED_NOT, .source = -1, .step = -1, .status = status, .text = copy };
     return EST_OK;
 }
@@ -215,8 +215,7 @@ static est_status read_fields(const void *bytes, size_t size, int n_tasks, field
     f->members.data = est_alloc(sizeof *f->members.data * (size_t)n_tasks);
     f->incarnations = est_alloc(sizeof *f->incarnations * (size_t)n_tasks);
     f->addresses    = est_alloc(sizeof *f->addresses * (size_t)n_tasks);
-    if (f->members.data == NULL || f->incarnations == NULL || f->addresses == NULL)
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a meeting of %d tasks", n_tasks);
+    if (f->members.data == NULL || f->incarnations == NULL || f->addresses == NULL) return est_no_memory();
     est_wire_reader_init(&r, "meeting", bytes, size);
     while (est_wire_next(&r, &field)) EST_TRY(read_field(&r, &field, n_tasks, f));
     EST_TRY(est_wire_finish(&r));
@@ -233,7 +232,7 @@ static est_status copy_text(est_str text, char **out)
 {
     char *copy = est_alloc(text.size + 1);
 
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a text of %zu bytes", text.size);
+    if (copy == NULL) return est_no_memory();
     if (text.size > 0) memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     *out            = copy;
@@ -287,7 +286,7 @@ static est_status take_agreed(fields *f, est_agreement *out)
     f->members      = (est_numbers){ 0 };
     f->incarnations = NULL;
     a.addresses     = est_zalloc(sizeof(char *) * (size_t)a.members.n);
-    if (a.addresses == NULL) status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d addresses", a.members.n);
+    if (a.addresses == NULL) status = est_no_memory();
     for (int i = 0; i < a.members.n && status == EST_OK; i++) status = copy_text(f->addresses[i], &a.addresses[i]);
     if (status == EST_OK) status = copy_text(f->word, &a.word);
     if (status != EST_OK) {

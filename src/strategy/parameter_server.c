@@ -31,7 +31,7 @@ est_status est_parameter_server_strategy(const est_parameter_server_options *opt
 
     EST_REQUIRE(out);
     s = est_zalloc(sizeof *s);
-    if (s == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a strategy");
+    if (s == NULL) return est_no_memory();
     s->kind = EST_STRATEGY_PARAMETER_SERVER;
     status  = est_options_take(EST_STRUCT_SIZE(est_parameter_server_options), options, &s->ps);
     if (status == EST_OK) status = check(&s->ps);

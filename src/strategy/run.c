@@ -39,7 +39,7 @@ void est_strategy_scope(const est_strategy *strategy, est_graph *graph)
     if (r == NULL) {
         r = est_arena_alloc(est_graph_arena(graph), sizeof *r);
         if (r == NULL) {
-            (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the scope of a strategy"));
+            (void)est_graph_poison(graph, est_no_memory());
             return;
         }
         *r = est_strategy_replicas(strategy);
@@ -92,7 +92,7 @@ static est_node *node_list(est_graph *graph, int n)
 {
     est_node *list = est_arena_alloc(est_graph_arena(graph), sizeof *list * (size_t)n);
 
-    if (list == NULL) (void)est_graph_poison(graph, est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d replicas", n));
+    if (list == NULL) (void)est_graph_poison(graph, est_no_memory());
     return list;
 }
 

@@ -65,11 +65,6 @@ void est_strategy_free(est_strategy *strategy)
     est_free(strategy);
 }
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a strategy");
-}
-
 /* --- devices --------------------------------------------------------------------------------------------------------- */
 
 /* The number of a CPU. */
@@ -140,7 +135,7 @@ static est_status make(est_strategy_kind kind, int replicas, est_strategy **out)
 {
     est_strategy *s = est_zalloc(sizeof *s);
 
-    if (s == NULL) return no_memory();
+    if (s == NULL) return est_no_memory();
     s->kind     = kind;
     s->replicas = replicas;
     *out        = s;

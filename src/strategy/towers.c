@@ -174,7 +174,7 @@ est_status est_towers_build(est_graph *graph, est_replicas replicas, est_tower_f
     t.tower          = est_alloc(sizeof *t.tower * (size_t)replicas.n);
     t.brought        = est_alloc(sizeof *t.brought * (size_t)replicas.n);
     if (t.tower == NULL || t.brought == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d replicas", replicas.n);
+        status = est_no_memory();
         (void)est_graph_poison(graph, status);
     } else if (est_replicas_begin(graph, &t.replicas) == EST_OK) {
         run(&t);

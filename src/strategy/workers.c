@@ -14,11 +14,6 @@
 #include "estoc/server.h"
 #include "strategy/workers.h"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for workers");
-}
-
 /* --- ranks -------------------------------------------------------------------------------------------------------------- */
 
 static const char *const jobs[] = { "chief", "master", "worker" };
@@ -103,7 +98,7 @@ est_status est_ensemble_of_task(est_server *server, const est_task *task, const 
     est_rank            *ranks   = est_zalloc(((size_t)n + 1) * sizeof *ranks);
     char(*names)[NAME_MAX_BYTES] = est_zalloc(((size_t)n + 1) * sizeof *names);
     char      *terms             = NULL;
-    est_status status            = ranks != NULL && names != NULL ? EST_OK : no_memory();
+    est_status status            = ranks != NULL && names != NULL ? EST_OK : est_no_memory();
 
     if (status == EST_OK) status = write_terms(strategy, options->terms, &terms);
     if (status == EST_OK) {
@@ -151,7 +146,7 @@ est_status est_workers_create(const est_strategy *strategy, const est_workers_op
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_workers_options), options, &o));
     w = est_zalloc(sizeof *w);
-    if (w == NULL) return no_memory();
+    if (w == NULL) return est_no_memory();
     w->strategy = strategy;
     if (strategy != NULL && strategy->kind == EST_STRATEGY_MULTI_WORKER_MIRRORED && strategy->n_workers > 1) {
         status = connect(w, &o);

@@ -34,7 +34,7 @@ static est_status tensor_new(est_dtype dtype, const est_shape *shape, int64_t co
 {
     est_tensor *tensor = est_zalloc(sizeof *tensor);
 
-    if (tensor == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a tensor");
+    if (tensor == NULL) return est_no_memory();
     est_refcount_init(&tensor->refs);
     tensor->dtype = dtype;
     tensor->shape = *shape;
@@ -63,8 +63,8 @@ est_status est_tensor_create(est_dtype dtype, est_shape shape, est_tensor **out)
     tensor->data = est_alloc_aligned(bytes);
     if (tensor->data == NULL) {
         est_free(tensor);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a %s tensor of shape %s (%zu bytes)",
-                        est_dtype_name(dtype), est_shape_text(&shape, text), bytes);
+        return est_fail_context(est_no_memory(), "a %s tensor of shape %s", est_dtype_name(dtype),
+                                est_shape_text(&shape, text));
     }
     if (dtype == EST_STRING) strings_make_empty(tensor);
     *out = tensor;
@@ -181,7 +181,7 @@ est_status est_tensor_set_string(est_tensor *tensor, int64_t i, const void *byte
     }
     if (owner->strings == NULL) owner->strings = est_arena_create();
     copy = owner->strings != NULL ? est_arena_alloc(owner->strings, size) : NULL;
-    if (copy == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", size);
+    if (copy == NULL) return est_no_memory();
     memcpy(copy, bytes, size);
     ((est_str *)tensor->data)[i] = (est_str){ .data = copy, .size = size };
     return EST_OK;
@@ -224,7 +224,7 @@ est_status est_tensor_own_strings(est_tensor *tensor)
     }
     if (tensor->strings == NULL) tensor->strings = est_arena_create();
     to = tensor->strings != NULL ? est_arena_alloc(tensor->strings, total) : NULL;
-    if (to == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for strings of %zu bytes", total);
+    if (to == NULL) return est_no_memory();
     for (int64_t i = 0; i < tensor->count; i++) {
         copy_short(to, strings[i].data, strings[i].size);
         strings[i].data = to;
@@ -303,7 +303,7 @@ est_status est_tensor_string(const void *bytes, size_t size, est_tensor **out)
     EST_REQUIRE(out);
     if (size > 0) EST_REQUIRE(bytes);
     tensor = size <= SIZE_MAX - head ? est_alloc(head + size) : NULL;
-    if (tensor == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a string of %zu bytes", size);
+    if (tensor == NULL) return est_no_memory();
     element = (est_str *)(tensor + 1);
     *tensor = (est_tensor){ .dtype = EST_STRING, .count = 1, .data = element, .is_wrap = true };
     est_refcount_init(&tensor->refs);

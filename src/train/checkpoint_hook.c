@@ -267,7 +267,7 @@ static est_status take_options(checkpoint_hook *own, const char *dir, const est_
     own->listeners = est_zalloc((size_t)(options.listeners.n + 1) * sizeof *own->listeners);
     if ((dir != NULL && own->dir == NULL) || (options.basename != NULL && own->basename == NULL) ||
         own->listeners == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+        return est_no_memory();
     }
     for (; own->n_listeners < options.listeners.n; own->n_listeners++) {
         own->listeners[own->n_listeners] = options.listeners.data[own->n_listeners];

@@ -175,7 +175,7 @@ static est_status take_options(early_stopping *own, const est_early_stopping_opt
     own->min_steps = options.min_steps;
     if (options.eval_dir == NULL) return EST_OK;
     own->eval_dir = est_strdup(options.eval_dir);
-    return own->eval_dir != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+    return own->eval_dir != NULL ? EST_OK : est_no_memory();
 }
 
 /* Finishes a hook whose predicate is set; NULL and the hook is gone when that fails. */
@@ -219,7 +219,7 @@ static early_stopping *by_results(const char *metric, bool higher_is_better)
     if (own == NULL) return NULL;
     own->metric = est_strdup(metric);
     if (own->metric == NULL) {
-        (void)est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+        (void)est_no_memory();
         stopping_free(&own->hook);
         return NULL;
     }

@@ -17,11 +17,6 @@
 
 #define FILE_PREFIX "events.out.tfevents."
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for results of evaluations");
-}
-
 /* Room for one more of `size` bytes in an array of the arena; NULL: no memory. */
 static void *grow(est_arena *arena, void *data, int n, int *max, size_t size)
 {
@@ -62,10 +57,10 @@ static est_status put_metric(est_eval_results *results, est_eval_result *result,
         return EST_OK;
     }
     metrics = grow(results->arena, result->metrics, result->n, &result->max, sizeof *metrics);
-    if (metrics == NULL) return no_memory();
+    if (metrics == NULL) return est_no_memory();
     result->metrics         = metrics;
     metrics[result->n].name = est_arena_printf(results->arena, "%.*s", (int)tag.size, tag.data);
-    if (metrics[result->n].name == NULL) return no_memory();
+    if (metrics[result->n].name == NULL) return est_no_memory();
     metrics[result->n++].value = value;
     return EST_OK;
 }
@@ -76,7 +71,7 @@ static est_status take_entry(est_eval_results *results, const est_event_entry *e
 
     if (entry->kind != EST_ENTRY_SCALAR) return EST_OK;
     result = result_of(results, entry->step);
-    if (result == NULL) return no_memory();
+    if (result == NULL) return est_no_memory();
     return put_metric(results, result, entry->tag, entry->number);
 }
 
@@ -123,7 +118,7 @@ est_status est_eval_results_read(est_eval_results *results, const char *dir)
     if (n < 0 && errno == ENOENT) return EST_OK;
     if (n < 0) return est_fail(est_status_from_errno(errno), "%s: cannot be listed: %s", dir, strerror(errno));
     results->arena = est_arena_create();
-    if (results->arena == NULL) status = no_memory();
+    if (results->arena == NULL) status = est_no_memory();
     for (int i = 0; i < n; i++) {
         if (status == EST_OK) status = read_named(results, dir, entries[i]->d_name);
         free(entries[i]); /* the C library's */
@@ -139,10 +134,10 @@ est_status est_eval_results_glob(est_eval_results *results, const char *pattern)
     est_status status = EST_OK;
 
     if (error == GLOB_NOMATCH) return EST_OK;
-    if (error == GLOB_NOSPACE) return no_memory();
+    if (error == GLOB_NOSPACE) return est_no_memory();
     if (error != 0) return est_fail(EST_UNKNOWN, "%s: the files cannot be listed", pattern);
     if (results->arena == NULL) results->arena = est_arena_create();
-    if (results->arena == NULL) status = no_memory();
+    if (results->arena == NULL) status = est_no_memory();
     for (size_t i = 0; i < found.gl_pathc && status == EST_OK; i++) {
         status = read_file(results, found.gl_pathv[i]);
         if (status == EST_OK || status == EST_RESOURCE_EXHAUSTED) continue;

@@ -18,17 +18,12 @@
 /* TensorFlow wants a read for every variable it takes from a graph, and by convention it has this name. */
 #define READ_NAME "%s/Read/ReadVariableOp"
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the description of a graph");
-}
-
 static est_status add_read(const est_graph *graph, est_graph_def *def, est_node handle)
 {
     const char         *name = est_arena_printf(def->arena, READ_NAME, est_node_name(handle));
     est_graph_def_node *node;
 
-    if (name == NULL) return no_memory();
+    if (name == NULL) return est_no_memory();
     if (est_graph_find(graph, name).graph != NULL) return EST_OK;
     node = est_graph_def_add_node(def, name, "ReadVariableOp");
     est_graph_def_add_input(node, est_node_name(handle));
@@ -49,7 +44,7 @@ static est_status add_variable(est_meta_graph_def *meta, const char *collection,
     def.variable_name    = est_arena_printf(arena, "%s:0", est_node_name(handle));
     def.initializer_name = est_node_name(initializer);
     def.snapshot_name    = est_arena_printf(arena, READ_NAME ":0", est_node_name(handle));
-    if (def.variable_name == NULL || def.snapshot_name == NULL) return no_memory();
+    if (def.variable_name == NULL || def.snapshot_name == NULL) return est_no_memory();
     est_variable_def_put(&w, &def);
     status = est_wire_writer_status(&w);
     if (status == EST_OK) {
@@ -71,7 +66,7 @@ static est_status add_tables(const est_graph *graph, est_arena *arena, est_meta_
     for (int i = 0; i < files.n; i++) {
         const char *tensor = est_arena_printf(arena, "%s:0", est_node_name(files.data[i]));
 
-        if (tensor == NULL) return no_memory();
+        if (tensor == NULL) return est_no_memory();
         EST_TRY(est_meta_graph_def_add_node(meta, EST_ASSET_FILEPATHS, tensor));
     }
     return EST_OK;
@@ -112,7 +107,7 @@ est_status est_graph_files_make(const est_graph *graph, est_graph_files *out)
     est_graph *lower  = NULL;
     est_status status = EST_OK;
 
-    if (arena == NULL) return no_memory();
+    if (arena == NULL) return est_no_memory();
     status = est_graph_lower(graph, NULL, 0, &lower);
     if (status == EST_UNIMPLEMENTED) {
         est_log_debug("graph files hold ops of our own: %s", est_error_message());

@@ -14,7 +14,7 @@ void *est_hook_alloc(size_t size)
 {
     void *own = est_zalloc(size);
 
-    if (own == NULL) (void)est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+    if (own == NULL) (void)est_no_memory();
     return own;
 }
 

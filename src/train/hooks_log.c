@@ -215,7 +215,7 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
     own->arena  = est_arena_create();
     own->nodes  = own->arena != NULL ? est_arena_alloc(own->arena, (size_t)n * sizeof *own->nodes) : NULL;
     own->values = own->nodes != NULL ? est_arena_alloc(own->arena, (size_t)n * sizeof *own->values) : NULL;
-    if (own->values == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+    if (own->values == NULL) return est_no_memory();
     for (; own->n < n; own->n++) {
         const est_named_node *node = &nodes[own->n];
         const char           *name = node->name;
@@ -223,7 +223,7 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
         if (name == NULL && node->node.graph != NULL) name = est_node_name(node->node);
         if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "node %d of a logging hook has no name", own->n);
         own->nodes[own->n] = (logged_node){ .name = est_arena_strdup(own->arena, name), .given = node->node };
-        if (own->nodes[own->n].name == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+        if (own->nodes[own->n].name == NULL) return est_no_memory();
         own->values[own->n] = (est_named_tensor){ .name = own->nodes[own->n].name };
     }
     return EST_OK;

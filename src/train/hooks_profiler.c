@@ -78,7 +78,7 @@ static est_status take_profiler(profiler_hook *own, const est_profiler_options *
     own->show_memory = options.show_memory;
     if (options.output_dir == NULL) return EST_OK;
     own->output_dir = est_strdup(options.output_dir);
-    return own->output_dir != NULL ? EST_OK : est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a hook");
+    return own->output_dir != NULL ? EST_OK : est_no_memory();
 }
 
 est_hook *est_profiler_hook(const est_profiler_options *options)

@@ -25,7 +25,7 @@ static est_status saver_begin(est_hook *hook, est_loop *loop)
 
     est_free(own->fetches);
     own->fetches = est_alloc((size_t)(spec->n_shown + 1) * sizeof *own->fetches);
-    if (own->fetches == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d summaries", spec->n_shown);
+    if (own->fetches == NULL) return est_no_memory();
     for (int i = 0; i < spec->n_shown; i++) own->fetches[i] = est_loop_fetch(loop, spec->shown[i].node);
     return EST_OK;
 }

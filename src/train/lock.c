@@ -127,7 +127,7 @@ est_status est_dir_lock_take_as(const char *role, const char *dir, est_dir_lock 
     est_dir_lock *lock = est_zalloc(sizeof *lock);
     est_status    status;
 
-    if (lock == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a lock", dir);
+    if (lock == NULL) return est_no_memory();
     status = lock_path(role, dir, &lock->path);
     if (status == EST_OK) status = open_locked(lock, role, dir);
     if (status != EST_OK) {

@@ -142,7 +142,7 @@ static est_status prepare(est_loop *loop, est_loop_variant *out)
     out->place  = est_alloc(((size_t)n_fetches + 1) * sizeof *out->place);
     fetches     = est_alloc((size_t)(n_own(loop) + n_fetches + 1) * sizeof *fetches);
     if (out->wanted == NULL || out->place == NULL || fetches == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step with %d fetches", n_fetches);
+        status = est_no_memory();
         goto done;
     }
     memcpy(out->wanted, loop->wanted, (size_t)n_fetches);
@@ -174,7 +174,7 @@ static est_status find_variant(est_loop *loop, int *out)
         int               capacity = loop->variants_capacity > 0 ? 2 * loop->variants_capacity : 4;
         est_loop_variant *variants = est_realloc(loop->variants, (size_t)capacity * sizeof *variants);
 
-        if (variants == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a step");
+        if (variants == NULL) return est_no_memory();
         loop->variants          = variants;
         loop->variants_capacity = capacity;
     }
@@ -331,7 +331,7 @@ est_status est_loop_compute(est_loop *loop, est_nodes nodes, est_tensor **out)
     int        n     = 0;
     est_status status;
 
-    if (feeds == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d feeds", loop->fed.n);
+    if (feeds == NULL) return est_no_memory();
     for (int i = 0; i < loop->fed.n; i++) {
         if (loop->values[i] != NULL) feeds[n++] = (est_feed){ loop->fed.data[i], loop->values[i] };
     }
@@ -479,17 +479,12 @@ est_status est_loop_step(est_loop *loop)
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
 
-static est_status no_memory(void)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a loop");
-}
-
 /* Where the numbers of rows are told. */
 static est_status make_rows(est_loop *loop)
 {
     if (loop->rows != NULL) return EST_OK;
     loop->rows = est_arena_alloc(loop->arena, (size_t)est_loop_replicas(loop) * sizeof(est_tensor *));
-    if (loop->rows == NULL) return no_memory();
+    if (loop->rows == NULL) return est_no_memory();
     for (int r = 0; r < est_loop_replicas(loop); r++) {
         EST_TRY(est_tensor_f32(EST_SHAPE_SCALAR, &(float){ 0 }, &loop->rows[r]));
     }
@@ -515,7 +510,7 @@ static est_status copy_feeds(est_loop *loop, const est_loop_spec *spec)
 static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
 {
     loop->arena = est_arena_create();
-    if (loop->arena == NULL) return no_memory();
+    if (loop->arena == NULL) return est_no_memory();
     loop->feeds     = est_arena_alloc(loop->arena, (size_t)(spec->n_feeds + 1) * sizeof *loop->feeds);
     loop->targets   = est_arena_alloc(loop->arena, (size_t)(spec->targets.n + 1) * sizeof *loop->targets);
     loop->hooks     = est_arena_alloc(loop->arena, (size_t)(spec->hooks.n + 1) * sizeof *loop->hooks);
@@ -524,7 +519,7 @@ static est_status copy_spec(est_loop *loop, const est_loop_spec *spec)
     loop->model_dir = est_arena_strdup(loop->arena, spec->model_dir != NULL ? spec->model_dir : "");
     if (loop->feeds == NULL || loop->targets == NULL || loop->hooks == NULL || loop->batch == NULL ||
         loop->next == NULL || loop->model_dir == NULL) {
-        return no_memory();
+        return est_no_memory();
     }
     EST_TRY(est_hooks_check("hook", spec->hooks));
     for (int i = 0; i < spec->hooks.n; i++) loop->hooks[i] = spec->hooks.data[i];
@@ -545,7 +540,7 @@ static est_status open_loop(est_loop *loop)
     loop->phase  = LOOP_RUNS;
     loop->wanted = est_arena_alloc(loop->arena, (size_t)loop->fetches.n + 1);
     loop->values = est_arena_alloc(loop->arena, (size_t)(loop->fed.n + 1) * sizeof *loop->values);
-    if (loop->wanted == NULL || loop->values == NULL) return no_memory();
+    if (loop->wanted == NULL || loop->values == NULL) return est_no_memory();
     EST_TRY(est_loop_reset_input(loop));
     status = create_session(loop);
     return is_recoverable(status) ? recover(loop, status) : status;
@@ -556,7 +551,7 @@ est_status est_loop_open(const est_loop_spec *spec, est_loop **out)
     est_loop  *loop = est_zalloc(sizeof *loop);
     est_status status;
 
-    if (loop == NULL) return no_memory();
+    if (loop == NULL) return est_no_memory();
     loop->spec    = *spec;
     loop->loss    = NAN;
     loop->ran     = -1;

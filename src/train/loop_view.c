@@ -155,7 +155,7 @@ int est_loop_add_node(est_loop *loop, est_node_list *list, est_node node, const 
             list->data     = data;
             list->capacity = capacity;
         } else {
-            status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for %d nodes of hooks", capacity);
+            status = est_no_memory();
         }
     }
     if (status != EST_OK) {

@@ -96,7 +96,7 @@ static est_status link_checkpoint(const char *dir, const char *prefix)
     char       *folder = est_strdup(slash != NULL ? prefix : ".");
     est_status  status;
 
-    if (folder == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the path %s", prefix);
+    if (folder == NULL) return est_no_memory();
     if (slash != NULL) folder[slash == prefix ? 1 : slash - prefix] = '\0';
     status = link_all(&(linking){ .folder = folder, .name = slash != NULL ? slash + 1 : prefix, .dir = dir });
     est_free(folder);
@@ -115,7 +115,7 @@ static est_status put_prefix(est_pin *pin, const char *prefix)
 est_status est_pin_open(est_pin *pin, const char *dir)
 {
     *pin = (est_pin){ .dir = est_strdup(dir) };
-    if (pin->dir == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the path %s", dir);
+    if (pin->dir == NULL) return est_no_memory();
     est_pin_drop(pin);
     return EST_OK;
 }

@@ -119,7 +119,7 @@ static est_status choose_targets(restoring *r, est_var *const *vars, int n)
     r->extras  = est_zalloc(sizeof(est_tensor *) * ((size_t)options->extras.n + 1));
     if (used == NULL || r->targets == NULL || r->extras == NULL) {
         est_free(used);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", n);
+        return est_no_memory();
     }
     for (int i = 0; i < n; i++) {
         const char *name = vars[i]->name, *stored;
@@ -393,7 +393,7 @@ static est_status list_reads(const restoring *r, const est_store *store, reads *
 {
     out->elsewhere.missing_only = r->options->missing_only;
     out->here                   = est_zalloc(sizeof *out->here * ((size_t)r->n + 1));
-    if (out->here == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to restore %d variables", r->n);
+    if (out->here == NULL) return est_no_memory();
     for (int i = 0; i < r->n; i++) {
         const target *t = &r->targets[i];
 

@@ -11,7 +11,7 @@ static est_status add_entry(est_remote_list *list, est_remote_entry entry)
         int               max  = 2 * list->max + 16;
         est_remote_entry *more = est_realloc(list->data, sizeof *more * (size_t)max);
 
-        if (more == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory to list variables of other tasks");
+        if (more == NULL) return est_no_memory();
         list->data = more;
         list->max  = max;
     }
@@ -111,7 +111,7 @@ est_status est_tasks_without_values(est_session *session, est_strbuf *out, bool 
         est_strbuf_printf(out, "%s%s", est_strbuf_text(out)[0] != '\0' ? ", " : "", remote->ops->name(remote, i));
     }
     est_free(vars);
-    if (empty == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the tasks of a cluster");
+    if (empty == NULL) return est_no_memory();
     est_free(empty);
     *all = !some;
     return est_strbuf_status(out);

@@ -108,7 +108,7 @@ est_status est_absolute_prefix(const char *prefix, char **out)
     est_status status = EST_OK;
 
     if (folder == NULL) {
-        status = est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the path %s", prefix);
+        status = est_no_memory();
     } else if (real == NULL) {
         status = est_status_from_errno(errno);
         status = est_fail(status, "cannot tell where %s is: %s", folder, strerror(errno));
@@ -120,11 +120,6 @@ est_status est_absolute_prefix(const char *prefix, char **out)
     return status;
 }
 
-static est_status no_memory(const est_saver *saver)
-{
-    return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for the checkpoints of %s", saver->dir);
-}
-
 static est_status reserve_kept(est_saver *saver)
 {
     int   max = 2 * saver->max_kept + 8;
@@ -132,7 +127,7 @@ static est_status reserve_kept(est_saver *saver)
 
     if (saver->n_kept < saver->max_kept) return EST_OK;
     more = est_realloc(saver->kept, sizeof *more * (size_t)max);
-    if (more == NULL) return no_memory(saver);
+    if (more == NULL) return est_no_memory();
     saver->kept     = more;
     saver->max_kept = max;
     return EST_OK;
@@ -254,7 +249,7 @@ static est_status set_up(est_saver *saver, const char *dir, const est_saver_opti
     saver->dir  = est_strdup(dir);
     saver->name = est_strdup(options->name != NULL ? options->name : "model.ckpt");
     if (saver->dir == NULL || saver->name == NULL) {
-        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver of %s", dir);
+        return est_no_memory();
     }
     saver->keep_max   = options->keep_max == 0 ? KEEP_MAX_DEFAULT : options->keep_max;
     saver->keep_secs  = hours == EST_OFF ? (double)INFINITY : (hours == 0 ? KEEP_HOURS_DEFAULT : hours) * SECS_PER_HOUR;
@@ -275,7 +270,7 @@ est_status est_saver_create(const char *dir, const est_saver_options *options, e
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_saver_options), options, &own));
     EST_TRY(check_options(&own));
     saver = est_zalloc(sizeof *saver);
-    if (saver == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a saver of %s", dir);
+    if (saver == NULL) return est_no_memory();
     status = set_up(saver, dir, &own);
     if (status != EST_OK) {
         est_saver_free(saver);
@@ -553,8 +548,7 @@ static est_status write_parts(saving *s, const est_remote_list *list, const char
     est_remote_files files  = { .prefix = prefix, .entries = list->data, .n = list->n };
     est_status       status;
 
-    status = wrote != NULL && parts != NULL ? remote->ops->save(remote, &files, wrote)
-                                            : est_fail(EST_RESOURCE_EXHAUSTED, "no memory to save %s", s->prefix);
+    status = wrote != NULL && parts != NULL ? remote->ops->save(remote, &files, wrote) : est_no_memory();
     if (status == EST_OK) status = merge_parts(s, prefix, wrote, parts);
     for (size_t i = 0; parts != NULL && i < n; i++) est_free(parts[i]);
     est_free(parts);

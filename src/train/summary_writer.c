@@ -44,7 +44,7 @@ est_status est_summary_writer_create(const char *dir, const char *suffix, est_su
     }
     if (writer == NULL || writer->dir == NULL || writer->suffix == NULL) {
         est_summary_writer_free(writer);
-        return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a summary writer", dir);
+        return est_no_memory();
     }
     *out = writer;
     return EST_OK;
@@ -256,7 +256,7 @@ static est_status put_picture(est_summary_writer *writer, const char *tag, const
     size_t     size = 0;
     est_status status;
 
-    if (bytes == NULL) return est_fail(EST_RESOURCE_EXHAUSTED, "%s: no memory for a picture", tag);
+    if (bytes == NULL) return est_no_memory();
     if (p->dtype == EST_U8) {
         memcpy(bytes, (const uint8_t *)p->data + p->first, (size_t)p->height * (size_t)p->width * (size_t)p->channels);
     } else {

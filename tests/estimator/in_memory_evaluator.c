@@ -219,7 +219,7 @@ static void test_no_memory(void **state)
         hook = est_in_memory_evaluator_hook(e, EST_IN_MEMORY(.input_fn = est_test_input, .name = "n"));
         assert_true((hook == NULL) == est_fault_fired());
         est_fault_arm_alloc(0);
-        if (hook == NULL) est_test_error_has("no memory");
+        if (hook == NULL) est_test_error_has("out of memory");
     }
     est_hook_free(hook);
     est_estimator_free(e);

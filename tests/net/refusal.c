@@ -355,7 +355,7 @@ static void test_oversized(void **state)
     expect_closed(fd);
     net_test_wait(&server, &server.n_lost, 1);
     est_fault_arm_alloc(0);
-    assert_string_equal(server.why, "no memory for a message of 3.0 MB");
+    assert_string_equal(server.why, "out of memory (3145728 bytes)");
     net_test_stop(&server);
 }
 
