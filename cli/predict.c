@@ -59,9 +59,10 @@ static bool keeps(const prediction_call *call, const char *name, size_t size)
     return keeps_all(call);
 }
 
-/* A prediction of the same name is written instead of the field. */
+/* A prediction of the same name is written instead of the field; "error" is the column of errors. */
 static bool is_predicted(const est_predictions *p, const char *name, size_t size)
 {
+    if (size == strlen("error") && memcmp(name, "error", size) == 0) return true;
     for (int i = 0; p != NULL && i < est_predictions_count(p); i++) {
         const char *key = est_predictions_key(p, i);
 
@@ -111,6 +112,19 @@ static est_status append_kept_csv(prediction_call *call, est_strbuf *out, const 
     return est_strbuf_status(out);
 }
 
+/* A value as text that reads as the same value: 0.1, not 0.10000000000000001. The caller frees it; NULL: no memory. */
+static char *text_of(const est_json *value)
+{
+    char     *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    est_json *read = text != NULL ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
+    bool      same = read != NULL && json_equal(read, value);
+
+    est_json_free(read);
+    if (same) return text;
+    free(text);
+    return json_dumps(value, JSON_ENCODE_ANY);
+}
+
 /* "name": value pairs, each with a comma behind it. */
 static est_status append_kept_json(prediction_call *call, est_strbuf *out, const job_row *row, const est_predictions *p)
 {
@@ -139,7 +153,7 @@ static est_status append_kept_json(prediction_call *call, est_strbuf *out, const
         char *text;
 
         if (!keeps(call, name, strlen(name)) || is_predicted(p, name, strlen(name))) continue;
-        text = json_dumps(value, JSON_ENCODE_ANY);
+        text = text_of(value);
         if (text == NULL) break;
         tool_append_json_text(out, name);
         est_strbuf_append(out, ": ");

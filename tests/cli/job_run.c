@@ -281,9 +281,12 @@ static void test_predict_keeps_fields(void **state)
                      "the first answer");
     tool_expect_part(run.out, "{\"id\": \"c\", \"error\": \"1 fields", "the answer to a row that is cut off");
     tool_run_free(&run);
-    run = ASK(0, "{\"id\": [7, null], \"age\": 50, \"trade\": \"smith\", \"hours\": 1}\n", "--keep", "id,other",
-              "--format", "jsonl");
-    tool_expect_text(run.out, "{\"id\": [7, null], \"class_ids\": [1]}\n", "standard output");
+    run = ASK(
+        0,
+        "{\"id\": [7, null, 0.1], \"other\": 0.30000000000000004, \"error\": 1, \"age\": 50, \"trade\": \"smith\", \"hours\": 1}\n",
+        "--keep", "id,other,error", "--format", "jsonl");
+    tool_expect_text(run.out, "{\"id\": [7, null, 0.1], \"other\": 0.30000000000000004, \"class_ids\": [1]}\n",
+                     "standard output");
     tool_run_free(&run);
     run = ASK(1, csv, "--keep", "id,none");
     tool_expect_text(run.out, "", "standard output");
