@@ -115,7 +115,8 @@ static est_status meet(evaluation *e, const char *word)
     }
     word    = est_ensemble_word(e->together.ensemble);
     e->none = strcmp(word, NO_CHECKPOINT) == 0;
-    if (word[0] == '\0' || e->none) return EST_OK;
+    if (e->none) return est_together_await_end(&e->together);
+    if (word[0] == '\0') return EST_OK;
     return est_fail(EST_FAILED_PRECONDITION, "the chief cannot evaluate: %s", word);
 }
 
