@@ -384,8 +384,7 @@ static void mark_trains(est_plan *plan, const accesses *a)
         int32_t   writer;
 
         if (!call->node->op->if_trains) continue;
-        call->trains = est_node_bool(call->node, "trains");
-        writer       = next_writing(plan, a, call->in[0]->data, -1);
+        writer = next_writing(plan, a, call->in[0]->data, -1);
         while (writer < plan->n_items && !call->trains) {
             call->trains = !plan->items[writer].call.node->op->if_trains;
             writer       = next_writing(plan, a, call->in[0]->data, writer);
