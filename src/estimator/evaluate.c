@@ -143,12 +143,15 @@ static est_status agree(evaluation *e, est_status status)
     return missing ? status : est_error_raise(&error);
 }
 
-/* The others have the variables from the chief. */
+/* The others have the variables from the chief. One that was started again gets those that the others had from it, but
+ * reads the checkpoint all the same: exporters need it pinned. */
 static est_status restore_together(evaluation *e, est_session *session)
 {
     EST_TRY(meet(e, ""));
     if (e->none) return est_fail(EST_FAILED_PRECONDITION, "the other workers evaluate no more");
-    if (e->together.meeting.rank == e->together.meeting.source) EST_TRY(restore(e, session));
+    if (e->together.meeting.rank == e->together.meeting.source || e->estimator->task->is_chief) {
+        EST_TRY(restore(e, session));
+    }
     return est_together_share(&e->together, session);
 }
 

@@ -449,6 +449,7 @@ static void stop_at_end(cluster *c, const mode *m, int first, uint64_t *seed, bo
     cluster_start_all(c);
     if (!calm) signal_others(c, seed);
     printf("  %d started again\n", supervise(c));
+    if (getenv("DUMP")) cluster_dump(c);
     (void)cluster_check_exports(c, m->steps);
     snprintf(path, sizeof path, "%s/training_done", c->model);
     assert_int_equal(est_file_read(path, &mark, &size), EST_OK);

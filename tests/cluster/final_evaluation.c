@@ -53,11 +53,14 @@ static est_status after_batch(est_hook *hook, est_loop *loop)
 static est_status tell(est_exporter *exporter, est_estimator *estimator, const char *path, const char *checkpoint,
                        const est_metrics *metrics, bool is_final, char *out)
 {
-    const sender *s = EST_CONTAINER_OF(exporter, sender, exporter);
+    const sender   *s     = EST_CONTAINER_OF(exporter, sender, exporter);
+    est_checkpoint *there = NULL;
 
-    (void)estimator, (void)path, (void)checkpoint;
+    (void)estimator, (void)path;
     out[0] = '\0';
     if (s->in_export) send_once(s);
+    EST_TRY(est_checkpoint_open(checkpoint, &there));
+    est_checkpoint_close(there);
     printf("%s at %lld\n", is_final ? "last export" : "export", (long long)est_metrics_global_step(metrics));
     return EST_OK;
 }
