@@ -507,17 +507,19 @@ static double run_stopped(const mode *m, uint64_t seed, bool calm)
 /* Of 24 undisturbed jobs (ESTOC_CHAOS_CALM=1, seeds 1 to 24) the losses at the end were 0.008 to 0.039, mean 0.0231, standard
  * deviation 0.0096; before training the loss is above 1. A ps that goes back to a checkpoint gives the last steps a longer tail
  * (0.060 was seen), so one job is bounded by the mean plus 8 deviations, and the mean of many by that of undisturbed ones plus
- * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078. */
+ * 6 of its own, of 20. Of 24 synchronous ones the losses were 0.006 to 0.032, mean 0.0170, deviation 0.0078.
+ * With dynamic embeddings, of which half have to do without a row, the losses of 12 undisturbed jobs were 0.63 to 1.41, mean
+ * 0.98, deviation 0.25; a model that knows no key has 2.7. */
 static mode modes[] = {
     { "async", run_seed, "tcp", NULL, 6000, 12, 0.1, 0.036, false, 0 },
     { "sync", run_seed, "tcp", "sync=2", 3000, 12, 0.08, 0.028, false, 0 }, /* of three trainers: one is to spare */
     { "consistent", run_seed, "tcp", "consistent=1", 6000, 12, 0.1, 0.036, false, 0 },
-    { "tls", run_seed, "tls", NULL, 6000, 12, 0.1, 0.036, false, 400 },
+    { "tls", run_seed, "tls", NULL, 6000, 12, 0.1, 0.036, false, 300 },
     { "ucx", run_seed, "ucx", NULL, 6000, 12, 0.1, 0.036, false, 0 },
     { "evaluator", run_exporting, "tcp", "export_ms=700", 3000, 4, 0.1, 0.036, false, 0 },
-    { "keys", run_seed, "tcp", NULL, 2000, 5, 10, 10, true, 0 }, /* with admission and eviction */
-    { "sync_keys", run_seed, "tcp", "sync=2", 800, 4, 10, 10, true, 0 },
-    { "term", run_stopped, "tcp", NULL, 300, 0, 10, 10, false, 0 },
+    { "keys", run_seed, "tcp", NULL, 2000, 5, 2.5, 1.4, true, 0 }, /* admission, eviction */
+    { "sync_keys", run_seed, "tcp", "sync=2", 800, 4, 2.5, 1.4, true, 0 },
+    { "term", run_stopped, "tcp", NULL, 300, 0, 0.2, 0.08, false, 0 },
     { "together", run_together, "tcp", NULL, 3000, 12, 0, 0, false, 0 },
     { "together_keys", run_together, "tcp", "dynamic=1", 3000, 12, 0, 0, true, 0 },
 };
