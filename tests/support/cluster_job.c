@@ -316,6 +316,12 @@ static void cut_links(int number)
     errno = error;
 }
 
+/* A signal after the last call of the library has nothing left to stop: the exit code is that of the call. */
+static void come_late(int number)
+{
+    (void)number;
+}
+
 static est_status make_strategy(const cluster_job *job, est_strategy **out)
 {
     if (job->mirrored == 0) {
@@ -373,6 +379,7 @@ int cluster_job_task(int argc, char **argv)
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
     (void)signal(SIGUSR1, cut_links);
+    (void)signal(SIGTERM, come_late);
     status = make_strategy(&job, &strategy);
     if (status == EST_OK) status = make_estimator(argv[0], &job, &params, strategy, &estimator);
     if (status == EST_OK && job.count > 0) {
@@ -467,6 +474,7 @@ int cluster_check_exports(const cluster *c, long last)
 
     snprintf(path, sizeof path, "%s/eval/pinned", c->model);
     if (est_file_exists(path)) fail_msg("%s was left", path);
+    for (int i = 0; i < c->n; i++) assert_int_equal(cluster_count_log(&c->tasks[i], "is not exported"), 0);
     snprintf(path, sizeof path, "%s/export/slow", c->model);
     n = scandir(path, &entries, NULL, alphasort);
     if (n < 0) fail_msg("%s: there are no exports", path);

@@ -72,7 +72,8 @@ int cluster_job_task(int argc, char **argv);
 double cluster_job_loss(const cluster *c, const char *checkpoint, bool dynamic, long *step);
 
 /* Asserts that all exports of a job with export_ms are whole: each has the values of a step that a task evaluated, and the
- * latest those of `last`; and that nothing is left of exports that were not, nor of pinned checkpoints. Returns how many
+ * latest those of `last`; that no checkpoint vanished before it was exported; and that nothing is left of exports that were not
+ * finished, nor of pinned checkpoints. Returns how many
  * there are. */
 int cluster_check_exports(const cluster *c, long last);
 
